@@ -1,0 +1,53 @@
+# Every target sets up what it needs; `make help` lists them.
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check fmt interop interop-quick bench docs clean
+
+help:  ## List the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --upgrade pip
+	$(PY) -m pip install --quiet -e '.[dev]'
+	@touch $@
+
+setup: $(STAMP)  ## Make the virtual environment with everything that demo, test and check need
+
+demo: $(STAMP)  ## Run the main job on real data (NYC flights 2013): load, upsert, delete, pull changes, travel in time
+	$(PY) -m pyhudi.demo
+
+test: $(STAMP)  ## Run the tests (no JVM Hudi needed)
+	$(PY) -m pytest tests --ignore=tests/interop
+
+check: $(STAMP)  ## Lint, types, architecture, generated option reference
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(PY) tools/option_reference.py --check
+	$(PY) -m pytest -q tests/unit/test_architecture.py
+
+fmt: $(STAMP)  ## Format the code
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+interop: $(STAMP)  ## Prove reads and writes against real Hudi 0.15.0, 1.0.2 and 1.2.0 (fetches them from Maven Central once)
+	$(PY) tools/oracle/setup.py
+	$(PY) -m pytest tests/interop
+
+interop-quick: $(STAMP)  ## The part of interop that CI runs
+	$(PY) tools/oracle/setup.py
+	$(PY) -m pytest tests/interop -m quick
+
+bench: $(STAMP)  ## Measure against JVM Hudi, Delta, Iceberg, delta-rs and plain Parquet (SF=0.5 by default)
+	$(PY) benchmarks/run.py --scale-factor $(or $(SF),0.5)
+
+docs: $(STAMP)  ## Write the generated pages (option reference)
+	$(PY) tools/option_reference.py
+
+clean:  ## Remove everything that the targets made
+	rm -rf $(VENV) .oracle .tools .bench artifacts demo-table

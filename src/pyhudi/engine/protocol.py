@@ -1,0 +1,93 @@
+"""What runs the tasks of a write or a table service: this process, or a Spark cluster.
+
+A task is a module-level function with one frozen, picklable argument. A task may run more than once (retries,
+speculation), so its files carry the attempt in their name and only the returned result counts.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskContext:
+    """Which run of which task this is; the three numbers of Hudi's write token `<partition>-<stage>-<attempt>`."""
+
+    partition: int
+    stage: int
+    attempt: int
+
+    @property
+    def write_token(self) -> str:
+        """The token that data file names carry."""
+        return f"{self.partition}-{self.stage}-{self.attempt}"
+
+
+class Arrangement(enum.Enum):
+    """How rows are distributed over splits before a function sees them.
+
+    The first five are Hudi's bulk-insert sort modes; `BY_KEY` puts all rows of one record key into one split.
+    """
+
+    NONE = "NONE"
+    GLOBAL_SORT = "GLOBAL_SORT"
+    PARTITION_SORT = "PARTITION_SORT"
+    PARTITION_PATH_REPARTITION = "PARTITION_PATH_REPARTITION"
+    PARTITION_PATH_REPARTITION_AND_SORT = "PARTITION_PATH_REPARTITION_AND_SORT"
+    BY_KEY = "BY_KEY"
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """An arrangement with the columns it needs, by name in the input, and how many splits (None: the engine's choice)."""
+
+    arrangement: Arrangement
+    partition_columns: tuple[str, ...] = ()
+    key_columns: tuple[str, ...] = ()
+    splits: int | None = None
+
+
+class Engine(Protocol):
+    """Runs functions over tasks and over the rows of an input."""
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks can run at once."""
+        ...
+
+    def accepts(self, rows: Any) -> bool:
+        """Whether this engine can read `rows` as the input of a write."""
+        ...
+
+    def schema_of(self, rows: Any) -> pa.Schema:
+        """The Arrow schema of an input, without reading its rows."""
+        ...
+
+    def map(self, function: Callable[[TaskContext, T], R], tasks: Sequence[T], *, size_bytes: int, description: str) -> list[R]:
+        """The function's results in the order of the tasks.
+
+        `size_bytes` estimates what the tasks read and write together: an engine may run small work in this process.
+        """
+        ...
+
+    def map_splits(
+        self,
+        rows: Any,
+        function: Callable[[TaskContext, Iterator[pa.RecordBatch]], R],
+        *,
+        distribution: Distribution,
+        description: str,
+    ) -> list[R]:
+        """Run the function once over each split of the input; results in no particular order.
+
+        A split's batches all have the schema `schema_of(rows)`. The function also runs on empty splits.
+        """
+        ...
