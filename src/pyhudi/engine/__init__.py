@@ -1,1 +1,1 @@
-
+"""What runs the tasks of a write: this process, or a Spark cluster."""

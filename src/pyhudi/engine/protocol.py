@@ -47,7 +47,10 @@ class Arrangement(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """An arrangement with the columns it needs, by name in the input, and how many splits (None: the engine's choice)."""
+    """An arrangement, the columns that it needs by their names in the input, and how many splits it makes.
+
+    `splits` None leaves the number to the engine.
+    """
 
     arrangement: Arrangement
     partition_columns: tuple[str, ...] = ()
@@ -71,7 +74,14 @@ class Engine(Protocol):
         """The Arrow schema of an input, without reading its rows."""
         ...
 
-    def map(self, function: Callable[[TaskContext, T], R], tasks: Sequence[T], *, size_bytes: int, description: str) -> list[R]:
+    def map(
+        self,
+        function: Callable[[TaskContext, T], R],
+        tasks: Sequence[T],
+        *,
+        size_bytes: int,
+        description: str,
+    ) -> list[R]:
         """The function's results in the order of the tasks.
 
         `size_bytes` estimates what the tasks read and write together: an engine may run small work in this process.

@@ -1,1 +1,1 @@
-
+"""From record keys to the file groups that hold them."""

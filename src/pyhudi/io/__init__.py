@@ -1,1 +1,1 @@
-
+"""What happens inside one task: rows are keyed, exchanged, merged and written."""

@@ -1,1 +1,1 @@
-
+"""Reads: which files, which rows, and into what."""

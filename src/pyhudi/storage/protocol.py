@@ -1,8 +1,8 @@
 """What pyhudi asks of a store, and nothing more.
 
 A `Storage` is one folder tree: the base path of a table. Every path in this interface is relative to it, with
-`/` between its parts and no leading slash; `""` is the root. Stores differ in what they promise, so the protocol
-promises only what all of them can keep (see `docs/design/storage.md`).
+`/` between its parts and no leading slash; `""` is the root. Stores differ in what they promise, so the
+protocol promises only what all of them can keep (see `docs/design/storage.md`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import IO, Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """One object: `path` relative to the storage root, `size` in bytes, `modified_ms` since the epoch by the store's clock."""
+    """One object: `path` relative to the root, `size` in bytes, `modified_ms` since the epoch by the store's clock."""
 
     path: str
     size: int
@@ -43,7 +43,13 @@ class StorageSpec:
 
 
 class Storage(Protocol):
-    """A folder tree of objects. Thread-safe. All errors are `pyhudi.errors.StorageError` with `path` in the context."""
+    """A folder tree of objects. Thread-safe.
+
+    Errors are `pyhudi.errors.StorageError` with the full `path` in the context, and `UnsafePathError` for a
+    path that is not plainly relative (`pyhudi.storage.paths`). A put that ends in another error than
+    `AlreadyExistsError` or `PreconditionFailedError` may have happened all the same: look before doing
+    anything else.
+    """
 
     @property
     def spec(self) -> StorageSpec:
@@ -56,22 +62,32 @@ class Storage(Protocol):
         ...
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
-        """The object's bytes, or a range of them. One request."""
+        """The object's bytes, or a range of them; what lies past the end is left out. One request."""
         ...
 
     def open_input(self, path: str) -> Any:
-        """A seekable binary file for `pyarrow.parquet` and `pyarrow.ipc`; the caller closes it."""
-        ...
+        """A seekable binary file for `pyarrow.parquet` and `pyarrow.ipc`; the caller closes it.
 
-    def open_output(self, path: str) -> IO[bytes]:
-        """A new object to stream into. Not readable as a whole before `close`, durable after it.
-
-        Only for files with unique names; nothing on the timeline is written this way.
+        Errors while reading from it may be plain `OSError`: local files are read by Arrow's own code.
         """
         ...
 
-    def put(self, path: str, data: bytes) -> None:
-        """Create or replace the object: readers see the old or the new content, never a mixture. Durable at return."""
+    def open_output(self, path: str, *, durable: bool = True) -> IO[bytes]:
+        """A new object to stream into. Not readable as a whole before `close`, durable after it.
+
+        Use it as a context manager: leaving the block with an error removes what was written. A sink for
+        `pyarrow.parquet.ParquetWriter` and `pyarrow.ipc.new_file`, neither of which closes it. Only for files
+        with unique names; nothing on the timeline is written this way. A name that is taken raises
+        `AlreadyExistsError` where the store can tell (local disk, memory). `durable=False` is for files that
+        no committed state needs: a power failure may lose or tear them.
+        """
+        ...
+
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        """Create or replace the object: readers see the old or the new content, never a mixture.
+
+        Durable at return, unless `durable=False` says that no committed state needs the object.
+        """
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> None:
@@ -84,7 +100,9 @@ class Storage(Protocol):
     def put_if_match(self, path: str, data: bytes, *, etag: str) -> str:
         """Replace the object if it is still the version `etag`, and return the new version's tag.
 
-        Raises `PreconditionFailedError` otherwise. A store that cannot do it raises `UnsupportedFeatureError`.
+        Raises `PreconditionFailedError` otherwise, also where there is no object any more. Atomic among
+        callers of `put_if_match`, not against `put`. A store that cannot do it raises
+        `UnsupportedFeatureError`.
         """
         ...
 
@@ -97,7 +115,7 @@ class Storage(Protocol):
         ...
 
     def list_folder(self, path: str) -> FolderListing:
-        """The direct children of a folder; empty where there is none."""
+        """The direct children of a folder; empty where there is none. Local disk lists empty folders, too."""
         ...
 
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:

@@ -1,1 +1,1 @@
-
+"""The state of a table and the only ways to change it."""

@@ -1,1 +1,1 @@
-
+"""Tools for testing tables, shipped for users too."""

@@ -1,1 +1,1 @@
-
+"""The write operations, as flows over tasks."""

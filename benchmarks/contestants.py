@@ -1,0 +1,114 @@
+"""Who takes part: the class of each peer, the Python it runs under and its jars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+HOME = REPOSITORY / ".bench"
+ORACLE = REPOSITORY / ".oracle"
+
+OWN_PYTHON = REPOSITORY / ".venv" / "bin" / "python"
+SPARK_35_PYTHON = ORACLE / "venv" / "bin" / "python"
+BENCH_PYTHON = HOME / "venv" / "bin" / "python"
+GENERATOR = HOME / "venv" / "bin" / "tpchgen-cli"
+
+DELTA = "3.3.2"
+ICEBERG = "1.10.0"
+MAVEN_JARS = {
+    "delta-spark": f"io.delta:delta-spark_2.12:{DELTA}",
+    "delta-storage": f"io.delta:delta-storage:{DELTA}",
+    "iceberg": f"org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:{ICEBERG}",
+}
+"""What `setup.py` fetches, by the names that contestants use. Hudi's jar is the oracle's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contestant:
+    """One peer. `peer` is `module:class`."""
+
+    name: str
+    title: str
+    peer: str
+    python: Path
+    jars: tuple[Path, ...] = ()
+
+
+def _jar(name: str) -> Path:
+    _, artifact, version = MAVEN_JARS[name].split(":")
+    return HOME / "jars" / f"{artifact}-{version}.jar"
+
+
+_HUDI_JAR = ORACLE / "jars" / "hudi-spark3.5-bundle_2.12-1.2.0.jar"
+
+PYHUDI, PYHUDI_LOCAL, PARQUET, HUDI, HUDI_METADATA, DELTA_SPARK = (
+    "pyhudi",
+    "pyhudi-local",
+    "parquet",
+    "hudi",
+    "hudi-metadata",
+    "delta",
+)
+"""Names that the goals and ratios in `report.py` refer to."""
+
+CONTESTANTS = (
+    Contestant(
+        name=PYHUDI,
+        title="pyhudi, Spark 4",
+        peer="peers.pyhudi_spark:PyhudiOnSpark",
+        python=OWN_PYTHON,
+    ),
+    Contestant(
+        name=PYHUDI_LOCAL,
+        title="pyhudi, no JVM",
+        peer="peers.pyhudi_local:PyhudiLocal",
+        python=OWN_PYTHON,
+    ),
+    Contestant(
+        name=PARQUET,
+        title="Parquet, Spark 4",
+        peer="peers.plain_parquet:PlainParquet",
+        python=OWN_PYTHON,
+    ),
+    Contestant(
+        name="parquet-3.5",
+        title="Parquet, Spark 3.5",
+        peer="peers.plain_parquet:PlainParquet",
+        python=SPARK_35_PYTHON,
+    ),
+    Contestant(
+        name=HUDI,
+        title="Hudi 1.2.0",
+        peer="peers.jvm_hudi:WithoutMetadataTable",
+        python=SPARK_35_PYTHON,
+        jars=(_HUDI_JAR,),
+    ),
+    Contestant(
+        name=HUDI_METADATA,
+        title="Hudi 1.2.0 + metadata table",
+        peer="peers.jvm_hudi:WithMetadataTable",
+        python=SPARK_35_PYTHON,
+        jars=(_HUDI_JAR,),
+    ),
+    Contestant(
+        name=DELTA_SPARK,
+        title=f"Delta {DELTA}",
+        peer="peers.delta:Delta",
+        python=SPARK_35_PYTHON,
+        jars=(_jar("delta-spark"), _jar("delta-storage")),
+    ),
+    Contestant(
+        name="iceberg",
+        title=f"Iceberg {ICEBERG}",
+        peer="peers.iceberg:Iceberg",
+        python=SPARK_35_PYTHON,
+        jars=(_jar("iceberg"),),
+    ),
+    Contestant(
+        name="delta-rs",
+        title="delta-rs, no JVM",
+        peer="peers.delta_rs:DeltaRs",
+        python=BENCH_PYTHON,
+    ),
+)

@@ -1,0 +1,115 @@
+"""What is measured, in the order in which it happens. A round is one life of two tables."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from inputs import SMALL_BATCHES, Inputs
+from peers.protocol import Peer
+
+OPERATIONS = {
+    "bulk_insert": "load all rows into a new table",
+    "scan": "read all columns of all rows",
+    "aggregate": "sum two columns over all rows",
+    "lookup": "find one record by its key",
+    "upsert_random": "upsert a random 10 %",
+    "incremental": "pull the rows of that upsert",
+    "upsert_newest": "upsert the newest 1 %",
+    "delete": "delete a random 1 %",
+    "small_upsert": "upsert 100 rows into 100,000 (median of 10)",
+}
+"""Name and description of every operation."""
+
+
+class Report(Protocol):
+    """Takes what happens in a round, as it happens."""
+
+    def begin(self, operation: str) -> None:
+        """An operation begins."""
+        ...
+
+    def end(self, operation: str, seconds: list[float], answer: Any) -> None:
+        """An operation is done; it ran once or, for `small_upsert`, several times."""
+        ...
+
+
+class Round:
+    """Runs the operations of one round on one peer. Operations that were not asked for run only if others need them."""
+
+    def __init__(self, peer: Peer, inputs: Inputs, folder: Path, wanted: frozenset[str], report: Report) -> None:
+        self._peer, self._inputs, self._folder, self._report = peer, inputs, folder, report
+        self._wanted = wanted - peer.lacks
+
+    def run(self) -> dict[str, list[str]]:
+        """All operations; returns the fingerprints of the two tables as they are at the end."""
+        fingerprints = {}
+        if self._wanted - {"small_upsert"}:
+            fingerprints["large"] = self._large_table(self._folder / "large")
+        if "small_upsert" in self._wanted:
+            fingerprints["small"] = self._small_table(self._folder / "small")
+        shutil.rmtree(self._folder, ignore_errors=True)
+        return fingerprints
+
+    def _large_table(self, table: Path) -> list[str]:
+        peer, inputs = self._peer, self._inputs
+        self._measure("bulk_insert", lambda: peer.bulk_insert(table, inputs.base), needed=True)
+        self._measure("scan", lambda: peer.scan(table))
+        self._measure("aggregate", lambda: peer.aggregate(table))
+        self._measure("lookup", lambda: peer.lookup(table, inputs.lookup_key))
+        pulls = "incremental" in self._wanted
+        position = peer.position(table) if pulls else None
+        self._measure("upsert_random", lambda: peer.upsert(table, inputs.upsert_random), needed=pulls)
+        self._measure(
+            "incremental",
+            lambda: peer.changes(table, position),
+            answer=lambda: peer.count_changes(table, position),
+        )
+        self._measure("upsert_newest", lambda: peer.upsert(table, inputs.upsert_newest))
+        self._measure("delete", lambda: peer.delete(table, inputs.delete))
+        return peer.fingerprint(table)
+
+    def _small_table(self, table: Path) -> list[str]:
+        peer, inputs = self._peer, self._inputs
+        peer.bulk_insert(table, inputs.small_base)
+        batches = [inputs.small_batch(number) for number in range(SMALL_BATCHES)]
+        settle()
+        self._report.begin("small_upsert")
+        seconds = [_timed(lambda batch=batch: peer.upsert(table, batch))[0] for batch in batches]
+        self._report.end("small_upsert", seconds, None)
+        return peer.fingerprint(table)
+
+    def _measure(
+        self,
+        operation: str,
+        run: Callable[[], Any],
+        *,
+        needed: bool = False,
+        answer: Callable[[], Any] | None = None,
+    ) -> None:
+        """Time one operation. `answer` is what it should be judged by, where that is not what it returns."""
+        if operation not in self._wanted:
+            if needed:
+                run()
+            return
+        settle()
+        self._report.begin(operation)
+        seconds, result = _timed(run)
+        self._report.end(operation, [seconds], result if answer is None else answer())
+
+
+def settle() -> None:
+    """Finish what an earlier operation left to the kernel and the collector, so that the next does not pay for it."""
+    gc.collect()
+    os.sync()
+
+
+def _timed(run: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = run()
+    return time.perf_counter() - start, result

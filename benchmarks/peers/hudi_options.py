@@ -1,0 +1,20 @@
+"""The options of a Hudi table: the same for real Hudi and for pyhudi."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from inputs import KEY, ORDERING, PARTITION
+
+TABLE_OPTIONS = {
+    "hoodie.table.name": "lineitem",
+    "hoodie.datasource.write.recordkey.field": KEY,
+    "hoodie.datasource.write.partitionpath.field": PARTITION,
+    "hoodie.datasource.write.precombine.field": ORDERING,
+}
+
+
+def newest_completion_time(table: Path) -> str:
+    """When the newest commit completed: the second time in the names `<instant>_<completion time>.<action>`."""
+    completed = [path.stem.split("_") for path in (table / ".hoodie" / "timeline").glob("*_*.*")]
+    return max(parts[1] for parts in completed)

@@ -1,0 +1,32 @@
+"""Real Hudi, copy-on-write, with its defaults, and its metadata table switched on or off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from peers.hudi_on_spark import HudiOnSpark
+
+
+class JvmHudi(HudiOnSpark):
+    settings: ClassVar[Mapping[str, str]] = {
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+    }
+    metadata_table: ClassVar[str]
+
+    def write_options(self) -> dict[str, str]:
+        return {**super().write_options(), **self.read_options()}
+
+    def read_options(self) -> dict[str, str]:
+        return {"hoodie.metadata.enable": self.metadata_table}
+
+
+class WithMetadataTable(JvmHudi):
+    metadata_table: ClassVar[str] = "true"
+
+
+class WithoutMetadataTable(JvmHudi):
+    metadata_table: ClassVar[str] = "false"

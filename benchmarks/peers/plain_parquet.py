@@ -1,0 +1,21 @@
+"""No table format: what Spark itself needs to write and read the rows. Not partitioned, which is its fastest way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from peers.spark_peer import SparkPeer
+from pyspark.sql import DataFrame
+
+
+class PlainParquet(SparkPeer):
+    lacks: ClassVar[frozenset[str]] = frozenset(
+        {"upsert_random", "incremental", "upsert_newest", "delete", "small_upsert"}
+    )
+
+    def bulk_insert(self, table: Path, rows: Path) -> None:
+        self.input(rows).write.parquet(str(table))
+
+    def frame(self, table: Path) -> DataFrame:
+        return self.input(table)

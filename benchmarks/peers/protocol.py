@@ -1,0 +1,65 @@
+"""What every peer can be asked: one function per operation, the same inputs, the same answers.
+
+`table` is the folder of a table, `rows` and `keys` are Parquet files or folders of them (`inputs.py`). A function
+returns when its effect is committed, or when all rows that it is about were read; nothing is left to do later.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+
+class Peer(Protocol):
+    """One system in one process. Made with the folder of its tables and its jars; then started, used and stopped."""
+
+    lacks: ClassVar[frozenset[str]]
+    """Names of operations that this peer does not have, or not without making its other operations slower."""
+
+    def start(self) -> None:
+        """Start the session, if there is one. Not measured."""
+        ...
+
+    def stop(self) -> None:
+        """End the session. Not measured."""
+        ...
+
+    def bulk_insert(self, table: Path, rows: Path) -> None:
+        """Make a table, partitioned by `PARTITION`, and load it."""
+        ...
+
+    def upsert(self, table: Path, rows: Path) -> None:
+        """Replace the records of equal partition and key, add the others."""
+        ...
+
+    def delete(self, table: Path, keys: Path) -> None:
+        """Remove the records of equal partition and key."""
+        ...
+
+    def scan(self, table: Path) -> None:
+        """Read all `DATA_COLUMNS` of all rows, and do nothing with them."""
+        ...
+
+    def aggregate(self, table: Path) -> list[str]:
+        """The sums of the two columns `AGGREGATED` over all rows, as text."""
+        ...
+
+    def lookup(self, table: Path, key: str) -> list[str]:
+        """Comments of the rows with a record key; the partition is not known."""
+        ...
+
+    def position(self, table: Path) -> Any:
+        """The newest commit, in a form that `changes` takes. Not measured."""
+        ...
+
+    def changes(self, table: Path, since: Any) -> None:
+        """Read all `DATA_COLUMNS` of the rows that were written after a position, and do nothing with them."""
+        ...
+
+    def count_changes(self, table: Path, since: Any) -> int:
+        """How many rows `changes` reads. Not measured."""
+        ...
+
+    def fingerprint(self, table: Path) -> list[str]:
+        """Number of rows, sums of `AGGREGATED`, greatest ordering value. Not measured; must be equal for all peers."""
+        ...

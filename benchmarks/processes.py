@@ -1,0 +1,155 @@
+"""Runs one peer in a process of its own, listens to its reports and watches its memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+from contestants import Contestant
+from inputs import Inputs
+
+CORES = 2
+WORKER = Path(__file__).with_name("worker.py")
+SAMPLE_SECONDS = 0.1
+SAMPLES_PER_SEARCH = 10
+"""Looking for new processes costs more than asking known ones for their memory."""
+
+
+@dataclass
+class Measurements:
+    """What one peer did: times in seconds of all rounds, answers and fingerprints of each round, peaks in bytes."""
+
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    answers: dict[str, list[Any]] = field(default_factory=dict)
+    fingerprints: list[dict[str, list[str]]] = field(default_factory=list)
+    process_peak: dict[str, int] = field(default_factory=dict)
+    python_worker_peak: dict[str, int] = field(default_factory=dict)
+
+
+class PeerFailedError(Exception):
+    """A peer's process ended before it was done; its log says why."""
+
+
+def measure(
+    contestant: Contestant, *, inputs: Inputs, warm_up: Inputs, operations: list[str], rounds: int, home: Path
+) -> Measurements:
+    """Run all rounds of one peer. Raises `PeerFailedError`."""
+    work, log = home / "tables" / contestant.name, home / "logs" / f"{contestant.name}.log"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    request = {
+        "peer": contestant.peer,
+        "jars": [str(jar) for jar in contestant.jars],
+        "work": str(work),
+        "inputs": str(inputs.folder),
+        "warm_up": str(warm_up.folder),
+        "operations": operations,
+        "rounds": rounds,
+        "cores": CORES,
+    }
+    measurements = Measurements()
+    # Spark finds its home through the Python that runs it; a setting of the caller would mix two Sparks.
+    environment = {name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYTHONPATH")}
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            [contestant.python, WORKER, json.dumps(request)],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            cwd=work,
+            env=environment,
+        )
+        assert process.stdout is not None
+        with process, _watched(process.pid) as memory:
+            events = [_record(measurements, memory, json.loads(line)) for line in process.stdout]
+    shutil.rmtree(work, ignore_errors=True)
+    if not events or events[-1] != "done" or process.returncode != 0:
+        raise PeerFailedError(f"{contestant.title} failed; see {log}")
+    return measurements
+
+
+def _record(measurements: Measurements, memory: _MemoryWatch, event: dict[str, Any]) -> str:
+    kind: str = event["event"]
+    if kind == "begin":
+        memory.begin()
+    elif kind == "end":
+        operation = event["operation"]
+        measurements.seconds.setdefault(operation, []).extend(event["seconds"])
+        measurements.answers.setdefault(operation, []).append(event["answer"])
+        for peaks, seen in (
+            (measurements.process_peak, memory.process_peak),
+            (measurements.python_worker_peak, memory.python_worker_peak),
+        ):
+            peaks[operation] = max(peaks.get(operation, 0), seen)
+    elif kind == "tables":
+        measurements.fingerprints.append(event["fingerprints"])
+    return kind
+
+
+class _MemoryWatch:
+    """Resident memory of a process and its children, sampled: all of them together, and the largest Python child."""
+
+    def __init__(self, pid: int) -> None:
+        self._root = psutil.Process(pid)
+        self._python_children: list[psutil.Process] = []
+        self._others: list[psutil.Process] = [self._root]
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the peaks."""
+        self.process_peak = self.python_worker_peak = 0
+
+    def search(self) -> None:
+        """Find the processes that exist now."""
+        try:
+            children = self._root.children(recursive=True)
+            self._python_children = [child for child in children if child.name().startswith("python")]
+            self._others = [self._root, *(child for child in children if child not in self._python_children)]
+        except psutil.NoSuchProcess:
+            # Some process ended meanwhile; the next search is soon.
+            return
+
+    def sample(self) -> None:
+        """Look at the memory of the processes found."""
+        workers = [_resident(process) for process in self._python_children]
+        self.python_worker_peak = max(self.python_worker_peak, *workers, 0)
+        together = sum(workers) + sum(_resident(process) for process in self._others)
+        self.process_peak = max(self.process_peak, together)
+
+
+def _resident(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.NoSuchProcess:
+        return 0
+
+
+@contextmanager
+def _watched(pid: int) -> Iterator[_MemoryWatch]:
+    watch, stopped = _MemoryWatch(pid), threading.Event()
+
+    def look() -> None:
+        count = 0
+        while not stopped.wait(SAMPLE_SECONDS):
+            if count % SAMPLES_PER_SEARCH == 0:
+                watch.search()
+            watch.sample()
+            count += 1
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield watch
+    finally:
+        stopped.set()
+        thread.join()

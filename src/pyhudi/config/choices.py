@@ -1,0 +1,171 @@
+"""The values that options and table properties choose from. Each member's value is Hudi's own spelling."""
+
+from __future__ import annotations
+
+import enum
+
+
+class WriteOperation(enum.Enum):
+    """What a write does with its rows."""
+
+    UPSERT = "upsert"
+    INSERT = "insert"
+    BULK_INSERT = "bulk_insert"
+    DELETE = "delete"
+    DELETE_PARTITION = "delete_partition"
+    INSERT_OVERWRITE = "insert_overwrite"
+    INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
+
+
+class TableType(enum.Enum):
+    """Whether an update rewrites a base file or appends to a log."""
+
+    COPY_ON_WRITE = "COPY_ON_WRITE"
+    MERGE_ON_READ = "MERGE_ON_READ"
+
+
+class KeyGeneratorType(enum.Enum):
+    """How record keys and partition paths come from a row's columns."""
+
+    SIMPLE = "SIMPLE"
+    COMPLEX = "COMPLEX"
+    NON_PARTITION = "NON_PARTITION"
+    TIMESTAMP = "TIMESTAMP"
+    CUSTOM = "CUSTOM"
+    GLOBAL_DELETE = "GLOBAL_DELETE"
+    USER_PROVIDED = "USER_PROVIDED"
+    """A class of the user's own, or one that this release does not know."""
+
+
+class PartitionKind(enum.Enum):
+    """How one partition field of a CUSTOM key generator becomes a part of the path."""
+
+    SIMPLE = "SIMPLE"
+    TIMESTAMP = "TIMESTAMP"
+
+
+class TimestampKeyType(enum.Enum):
+    """What the partition column of a TIMESTAMP key generator holds."""
+
+    UNIX_TIMESTAMP = "UNIX_TIMESTAMP"
+    DATE_STRING = "DATE_STRING"
+    MIXED = "MIXED"
+    EPOCHMILLISECONDS = "EPOCHMILLISECONDS"
+    EPOCHMICROSECONDS = "EPOCHMICROSECONDS"
+    SCALAR = "SCALAR"
+
+
+class TimeUnit(enum.Enum):
+    """The unit of a SCALAR timestamp column."""
+
+    DAYS = "DAYS"
+    HOURS = "HOURS"
+    MINUTES = "MINUTES"
+    SECONDS = "SECONDS"
+    MILLISECONDS = "MILLISECONDS"
+    MICROSECONDS = "MICROSECONDS"
+    NANOSECONDS = "NANOSECONDS"
+
+
+class MergeMode(enum.Enum):
+    """Which of two versions of a record wins: the later commit, or the greater ordering value."""
+
+    COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
+    EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
+    CUSTOM = "CUSTOM"
+
+
+class IndexType(enum.Enum):
+    """How the file group of a record key is found."""
+
+    SIMPLE = "SIMPLE"
+    GLOBAL_SIMPLE = "GLOBAL_SIMPLE"
+    BLOOM = "BLOOM"
+    GLOBAL_BLOOM = "GLOBAL_BLOOM"
+
+    @property
+    def is_global(self) -> bool:
+        """Whether a key is unique in the whole table, and not only in its partition."""
+        return self in {IndexType.GLOBAL_SIMPLE, IndexType.GLOBAL_BLOOM}
+
+    @property
+    def uses_bloom_filters(self) -> bool:
+        """Whether the filters in the footers of base files narrow the search."""
+        return self in {IndexType.BLOOM, IndexType.GLOBAL_BLOOM}
+
+
+class BloomFilterType(enum.Enum):
+    """Whether a filter has a fixed size, or grows in rows up to a maximum."""
+
+    SIMPLE = "SIMPLE"
+    DYNAMIC_V0 = "DYNAMIC_V0"
+
+
+class BulkInsertSortMode(enum.Enum):
+    """How bulk_insert arranges rows over files."""
+
+    NONE = "NONE"
+    GLOBAL_SORT = "GLOBAL_SORT"
+    PARTITION_SORT = "PARTITION_SORT"
+    PARTITION_PATH_REPARTITION = "PARTITION_PATH_REPARTITION"
+    PARTITION_PATH_REPARTITION_AND_SORT = "PARTITION_PATH_REPARTITION_AND_SORT"
+
+
+class ParquetCodec(enum.Enum):
+    """How the pages of base files are compressed."""
+
+    ZSTD = "zstd"
+    SNAPPY = "snappy"
+    GZIP = "gzip"
+    LZ4 = "lz4_raw"
+    UNCOMPRESSED = "uncompressed"
+
+    @property
+    def arrow_name(self) -> str:
+        """What pyarrow calls this codec."""
+        return {ParquetCodec.LZ4: "lz4", ParquetCodec.UNCOMPRESSED: "none"}.get(self, self.value)
+
+
+class DuplicatePolicy(enum.Enum):
+    """What an insert does with rows whose key is in the table already."""
+
+    NONE = "none"
+    DROP = "drop"
+    FAIL = "fail"
+
+
+class OverwriteMode(enum.Enum):
+    """Whether an overwrite replaces the whole table or the partitions that the rows are in."""
+
+    STATIC = "STATIC"
+    DYNAMIC = "DYNAMIC"
+
+
+class ConcurrencyMode(enum.Enum):
+    """Hudi's name for how writers get along. pyhudi always checks for conflicts: both mean the same here."""
+
+    SINGLE_WRITER = "SINGLE_WRITER"
+    OPTIMISTIC_CONCURRENCY_CONTROL = "OPTIMISTIC_CONCURRENCY_CONTROL"
+
+
+class FailedWritesPolicy(enum.Enum):
+    """Who rolls back the pending write of a dead writer."""
+
+    EAGER = "EAGER"
+    LAZY = "LAZY"
+    NEVER = "NEVER"
+
+
+class QueryType(enum.Enum):
+    """What a read returns."""
+
+    SNAPSHOT = "snapshot"
+    READ_OPTIMIZED = "read_optimized"
+    INCREMENTAL = "incremental"
+
+
+class TimelineTimezone(str, enum.Enum):
+    """The zone that the table's instant times are written in: this machine's own, or UTC."""
+
+    LOCAL = "LOCAL"
+    UTC = "UTC"

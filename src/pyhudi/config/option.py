@@ -1,0 +1,98 @@
+"""One option: its key, its other spellings, what it may be, and what it is when nobody sets it.
+
+Options are declared where they are read: as the fields of a frozen dataclass. So the key, the type, the
+default and the meaning of an option stand in one place, and code reads `config.bloom.num_entries`, never a
+string key.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
+
+T = TypeVar("T")
+D = TypeVar("D")
+_METADATA_KEY = "option"
+
+
+class OptionWarning(UserWarning):
+    """An option has no effect: pyhudi does not know its key, or does not do (yet) what it asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parser(Generic[T]):
+    """How the text of an option becomes a value.
+
+    `read` raises ValueError for text that is not legal, and `UnsupportedFeatureError` for values of the JVM
+    that we know and cannot serve. `legal` says in words what is legal.
+    """
+
+    read: Callable[[str], T]
+    legal: str
+
+
+@dataclass(frozen=True, slots=True)
+class Option(Generic[T]):
+    """A key that pyhudi honours. `aliases` are older or other spellings of it, all as good as `key`."""
+
+    key: str
+    parser: Parser[Any]
+    default: T
+    doc: str
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """The key and its aliases."""
+        return (self.key, *self.aliases)
+
+    def parse(self, text: str) -> T:
+        """The value that `text` stands for.
+
+        Raises `ConfigError` for text that is not legal, and `UnsupportedFeatureError` for what only the JVM
+        can do.
+        """
+        try:
+            value: T = self.parser.read(text.strip())
+        except UnsupportedFeatureError as error:
+            raise UnsupportedFeatureError(error.message, option=self.key, value=text) from error
+        except ValueError as error:
+            raise ConfigError(
+                f"{self.key} cannot be {text!r}: it must be {self.parser.legal}",
+                option=self.key,
+                value=text,
+                legal=self.parser.legal,
+            ) from error
+        return value
+
+
+def option(key: str, *, parse: Parser[T], default: D, doc: str, aliases: tuple[str, ...] = ()) -> T | D:
+    """Declare an option as a field of a dataclass, which to a type checker is the field's value."""
+    declared: Option[T | D] = Option(key=key, parser=parse, default=default, doc=doc, aliases=aliases)
+    value: D = field(default=default, metadata={_METADATA_KEY: declared})
+    return value
+
+
+def options_of(group: type) -> Iterator[tuple[str, Option[Any]]]:
+    """The field names and options of a dataclass, in the order of their declaration."""
+    for declared in dataclasses.fields(group):
+        if _METADATA_KEY in declared.metadata:
+            yield declared.name, declared.metadata[_METADATA_KEY]
+
+
+def read_group(group: type[T], given: Mapping[str, str]) -> T:
+    """A dataclass of options, from texts by the options' first spelling; the rest keeps its default."""
+    return group(**{name: o.parse(given[o.key]) for name, o in options_of(group) if o.key in given})
+
+
+def text_of(value: Any) -> str:
+    """The text of a Python value: `True` is `true`, the parts of a list are joined with commas."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(text_of(part) for part in value)
+    return str(value)

@@ -1,0 +1,56 @@
+"""The options of reads. Every key that a read honours is declared here, once."""
+
+# ruff: noqa: RUF009 - option() declares a field, as dataclasses.field does
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi.config.choices import QueryType
+from pyhudi.config.option import option
+from pyhudi.config.options_write import NOT_BUILT
+from pyhudi.config.parsers import boolean, fixed, one_of, text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """Which state of the table, or which changes of it, a read returns."""
+
+    query_type: QueryType = option(
+        "hoodie.datasource.query.type",
+        aliases=("hoodie.datasource.view.type",),
+        parse=one_of(QueryType),
+        default=QueryType.SNAPSHOT,
+        doc="`snapshot` is the newest state; `read_optimized` is the same on copy-on-write tables; "
+        "`incremental` is the rows that changed after `begin.instanttime`.",
+    )
+    as_of: str | None = option(
+        "as.of.instant",
+        parse=text("a time like 20260131235959999, 2026-01-31 23:59:59.999 or 2026-01-31"),
+        default=None,
+        doc="Time travel: the state of the table at this time.",
+    )
+    begin: str | None = option(
+        "hoodie.datasource.read.begin.instanttime",
+        parse=text("an instant time, or `earliest`"),
+        default=None,
+        doc="incremental: changes after this time, itself excluded. `earliest` or `000`: from the beginning.",
+    )
+    end: str | None = option(
+        "hoodie.datasource.read.end.instanttime",
+        parse=text("an instant time"),
+        default=None,
+        doc="incremental: changes up to this time, itself included; without it, up to the newest.",
+    )
+    incremental_format: str = option(
+        "hoodie.datasource.query.incremental.format",
+        parse=fixed("latest_state", refused={"CDC": f"the incremental format cdc {NOT_BUILT}: use latest_state"}),
+        default="latest_state",
+        doc="incremental: changed rows as they are at the end.",
+    )
+    fall_back_to_full_scan: bool = option(
+        "hoodie.datasource.read.incr.fallback.fulltablescan.enable",
+        parse=boolean(),
+        default=True,
+        doc="incremental: when files of the range are cleaned already, whether to find the changed rows in"
+        " a scan of the whole table; false: an error.",
+    )

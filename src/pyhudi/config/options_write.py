@@ -1,0 +1,575 @@
+"""The options of writes, in groups. Every `hoodie.*` key that a write honours is declared here, once."""
+
+# ruff: noqa: RUF009 - option() declares a field, as dataclasses.field does
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi.config.choices import (
+    BloomFilterType,
+    BulkInsertSortMode,
+    ConcurrencyMode,
+    DuplicatePolicy,
+    FailedWritesPolicy,
+    IndexType,
+    KeyGeneratorType,
+    MergeMode,
+    OverwriteMode,
+    ParquetCodec,
+    TableType,
+    TimelineTimezone,
+    TimestampKeyType,
+    TimeUnit,
+    WriteOperation,
+)
+from pyhudi.config.names import (
+    BASE_FILE_FORMAT,
+    BUILT_IN_LOCK,
+    KEY_GENERATOR_CLASS,
+    LOCK_PROVIDER,
+    MERGE_STRATEGY,
+    ORDERING_PAYLOAD,
+    TABLE_VERSION,
+)
+from pyhudi.config.option import option
+from pyhudi.config.parsers import (
+    any_text,
+    boolean,
+    column_names,
+    fraction,
+    integer,
+    one_of,
+    partition_paths,
+    text,
+)
+
+NOT_BUILT = "is not built yet in this release"
+_INDEX_NOT_BUILT = {
+    name: f"the {name} index {NOT_BUILT}; use SIMPLE, BLOOM, GLOBAL_SIMPLE or GLOBAL_BLOOM"
+    for name in (
+        "BUCKET",
+        "FLINK_STATE",
+        "GLOBAL_RECORD_LEVEL_INDEX",
+        "INMEMORY",
+        "RECORD_INDEX",
+        "RECORD_LEVEL_INDEX",
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """What a call says of the table itself; where it says nothing, the table's own properties hold.
+
+    For a table that exists these can only be repeated, not changed; for a new one they become its properties.
+    """
+
+    name: str | None = option(
+        "hoodie.table.name",
+        aliases=("hoodie.datasource.write.table.name",),
+        parse=text(),
+        default=None,
+        doc="The table's name. Needed to create a table.",
+    )
+    database: str | None = option(
+        "hoodie.database.name",
+        parse=any_text(),
+        default=None,
+        doc="The database that catalogs list the table in.",
+    )
+    table_type: TableType | None = option(
+        "hoodie.datasource.write.table.type",
+        aliases=("hoodie.table.type", "hoodie.datasource.write.storage.type"),
+        parse=one_of(
+            TableType,
+            refused={"MERGE_ON_READ": f"writing merge-on-read tables {NOT_BUILT}: use COPY_ON_WRITE"},
+        ),
+        default=None,
+        doc="A new table is COPY_ON_WRITE.",
+    )
+    version: int | None = option(
+        "hoodie.write.table.version",
+        parse=TABLE_VERSION,
+        default=None,
+        doc="The format version of a new table; 9 if not given. A table is never upgraded silently: a "
+        "version other than the table's own is refused.",
+    )
+    record_key_fields: tuple[str, ...] | None = option(
+        "hoodie.datasource.write.recordkey.field",
+        aliases=("hoodie.table.recordkey.fields",),
+        parse=column_names(),
+        default=None,
+        doc="The columns that identify a record. A new table without them gets generated keys: it takes inserts only.",
+    )
+    partition_fields: tuple[str, ...] | None = option(
+        "hoodie.datasource.write.partitionpath.field",
+        aliases=("hoodie.table.partition.fields",),
+        parse=column_names(may_be_empty=True),
+        default=None,
+        doc="The columns that make the partition path; a new table without them is not partitioned. "
+        "CUSTOM key generators write `column:SIMPLE` or `column:TIMESTAMP`.",
+    )
+    ordering_fields: tuple[str, ...] | None = option(
+        "hoodie.table.ordering.fields",
+        aliases=(
+            "hoodie.datasource.write.precombine.field",
+            "hoodie.table.precombine.field",
+            "hoodie.payload.ordering.field",
+        ),
+        parse=column_names(may_be_empty=True),
+        default=None,
+        doc="The columns that decide which of two versions of a record is newer. Versions 6 and 8 take one.",
+    )
+    key_generator_type: KeyGeneratorType | None = option(
+        "hoodie.datasource.write.keygenerator.type",
+        aliases=("hoodie.table.keygenerator.type",),
+        parse=one_of(
+            KeyGeneratorType,
+            refused={
+                "USER_PROVIDED": f"a key generator of your own {NOT_BUILT}",
+                "GLOBAL_DELETE": "GLOBAL_DELETE is not needed: delete with a GLOBAL_* index and the table's own keys",
+            },
+        ),
+        default=None,
+        doc="How keys and partition paths come from columns. A new table's is inferred: NON_PARTITION "
+        "without partition fields, SIMPLE with one key and one partition field, COMPLEX otherwise.",
+    )
+    key_generator_class: KeyGeneratorType | None = option(
+        "hoodie.datasource.write.keygenerator.class",
+        aliases=("hoodie.table.keygenerator.class",),
+        parse=KEY_GENERATOR_CLASS,
+        default=None,
+        doc="The same, by the name of the class that does it in the JVM.",
+    )
+    hive_style: bool | None = option(
+        "hoodie.datasource.write.hive_style_partitioning",
+        parse=boolean(),
+        default=None,
+        doc="Whether partition folders are named `column=value`; a new table's are not.",
+    )
+    url_encode: bool | None = option(
+        "hoodie.datasource.write.partitionpath.urlencode",
+        parse=boolean(),
+        default=None,
+        doc="Whether special characters of partition values are percent-encoded; a new table's are not.",
+    )
+    merge_mode: MergeMode | None = option(
+        "hoodie.record.merge.mode",
+        aliases=("hoodie.write.record.merge.mode",),
+        parse=one_of(MergeMode, refused={"CUSTOM": f"the CUSTOM merge mode {NOT_BUILT}"}),
+        default=None,
+        doc="Which version of a record wins. A new table's is EVENT_TIME_ORDERING if it has ordering "
+        "fields (version 6: if a payload class says so), else COMMIT_TIME_ORDERING.",
+    )
+    payload: str | None = option(
+        "hoodie.datasource.write.payload.class",
+        aliases=("hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class"),
+        parse=ORDERING_PAYLOAD,
+        default=None,
+        doc="The older way to say the merge mode.",
+    )
+    merge_strategy: MergeMode | None = option(
+        "hoodie.write.record.merge.strategy.id",
+        aliases=(
+            "hoodie.record.merge.strategy.id",
+            "hoodie.datasource.write.record.merger.strategy",
+            "hoodie.compaction.record.merger.strategy",
+        ),
+        parse=MERGE_STRATEGY,
+        default=None,
+        doc="The merge mode by its UUID.",
+    )
+    populate_meta_fields: bool | None = option(
+        "hoodie.populate.meta.fields",
+        parse=boolean(refused={"FALSE": f"writing tables without the _hoodie_* columns {NOT_BUILT}"}),
+        default=None,
+        doc="Whether rows carry the five `_hoodie_*` columns: always.",
+    )
+    drop_partition_columns: bool | None = option(
+        "hoodie.datasource.write.drop.partition.columns",
+        parse=boolean(refused={"TRUE": f"leaving the partition columns out of data files {NOT_BUILT}"}),
+        default=None,
+        doc="Whether data files leave the partition columns out: never.",
+    )
+    slash_separated_dates: bool | None = option(
+        "hoodie.datasource.write.slash.separated.date.partitioning",
+        parse=boolean(refused={"TRUE": f"partition folders of the form 2026/01/31 {NOT_BUILT}"}),
+        default=None,
+        doc="Whether a date in a partition path becomes three folders: never.",
+    )
+    cdc_enabled: bool | None = option(
+        "hoodie.table.cdc.enabled",
+        parse=boolean(refused={"TRUE": f"change data capture {NOT_BUILT}"}),
+        default=None,
+        doc="Whether writes log the images of changed rows: not yet.",
+    )
+    base_file_format: str | None = option(
+        "hoodie.table.base.file.format",
+        aliases=("hoodie.datasource.write.base.file.format", "hoodie.base.file.format"),
+        parse=BASE_FILE_FORMAT,
+        default=None,
+        doc="The format of data files.",
+    )
+    timezone: TimelineTimezone | None = option(
+        "hoodie.table.timeline.timezone",
+        parse=one_of(TimelineTimezone),
+        default=None,
+        doc="The zone of a new table's instant times; LOCAL if not given, as in the JVM.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyOptions:
+    """Details of key generators. A TIMESTAMP table keeps them, a CUSTOM one needs them at every write."""
+
+    timestamp_type: TimestampKeyType | None = option(
+        "hoodie.keygen.timebased.timestamp.type",
+        aliases=("hoodie.deltastreamer.keygen.timebased.timestamp.type",),
+        parse=one_of(TimestampKeyType),
+        default=None,
+        doc="What the partition column of a TIMESTAMP key generator holds.",
+    )
+    timestamp_unit: TimeUnit = option(
+        "hoodie.keygen.timebased.timestamp.scalar.time.unit",
+        aliases=("hoodie.deltastreamer.keygen.timebased.timestamp.scalar.time.unit",),
+        parse=one_of(TimeUnit),
+        default=TimeUnit.SECONDS,
+        doc="The unit of a SCALAR timestamp column.",
+    )
+    input_format: str = option(
+        "hoodie.keygen.timebased.input.dateformat",
+        aliases=("hoodie.deltastreamer.keygen.timebased.input.dateformat",),
+        parse=any_text(),
+        default="",
+        doc="The pattern, or patterns, of date strings, in the letters of Joda-Time.",
+    )
+    input_format_delimiter: str = option(
+        "hoodie.keygen.timebased.input.dateformat.list.delimiter.regex",
+        aliases=("hoodie.deltastreamer.keygen.timebased.input.dateformat.list.delimiter.regex",),
+        parse=text(),
+        default=",",
+        doc="What separates the patterns.",
+    )
+    input_timezone: str = option(
+        "hoodie.keygen.timebased.input.timezone",
+        aliases=("hoodie.deltastreamer.keygen.timebased.input.timezone",),
+        parse=any_text(),
+        default="",
+        doc="The zone of date strings that name none.",
+    )
+    output_format: str | None = option(
+        "hoodie.keygen.timebased.output.dateformat",
+        aliases=("hoodie.deltastreamer.keygen.timebased.output.dateformat",),
+        parse=text(),
+        default=None,
+        doc="The pattern of the partition path.",
+    )
+    output_timezone: str = option(
+        "hoodie.keygen.timebased.output.timezone",
+        aliases=("hoodie.deltastreamer.keygen.timebased.output.timezone",),
+        parse=any_text(),
+        default="",
+        doc="The zone of the partition path, if not that of `hoodie.keygen.timebased.timezone`.",
+    )
+    timestamp_timezone: str = option(
+        "hoodie.keygen.timebased.timezone",
+        aliases=("hoodie.deltastreamer.keygen.timebased.timezone",),
+        parse=text("the name of a time zone"),
+        default="UTC",
+        doc="The zone of input and output where they have none of their own.",
+    )
+    bare_complex_key: bool = option(
+        "hoodie.write.complex.keygen.new.encoding",
+        parse=boolean(),
+        default=True,
+        doc="Versions 6 and 8: whether a COMPLEX key of one column is the bare value, as 0.15.0 and 1.0.2 write "
+        "it, and not `column:value`. Version 9 always has the latter.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputOptions:
+    """How the incoming rows are combined, compared with the table, and recorded."""
+
+    combine_before_insert: bool = option(
+        "hoodie.combine.before.insert",
+        parse=boolean(),
+        default=False,
+        doc="Whether insert and bulk_insert keep one row of those with one key in a batch.",
+    )
+    combine_before_upsert: bool = option(
+        "hoodie.combine.before.upsert",
+        parse=boolean(),
+        default=True,
+        doc="Whether upsert keeps one row of those with one key in a batch.",
+    )
+    combine_before_delete: bool = option(
+        "hoodie.combine.before.delete",
+        parse=boolean(),
+        default=True,
+        doc="Whether delete looks each key of a batch up once.",
+    )
+    insert_drop_duplicates: bool = option(
+        "hoodie.datasource.write.insert.drop.duplicates",
+        parse=boolean(),
+        default=False,
+        doc="Whether an insert leaves out rows whose key is in the table; the older way to say the policy `drop`.",
+    )
+    insert_duplicate_policy: DuplicatePolicy = option(
+        "hoodie.datasource.insert.dup.policy",
+        parse=one_of(DuplicatePolicy),
+        default=DuplicatePolicy.NONE,
+        doc="What an insert does with rows whose key is in the table: `none` inserts them without looking,"
+        " `drop` leaves them out, `fail` refuses the batch.",
+    )
+    reconcile_schema: bool = option(
+        "hoodie.datasource.write.reconcile.schema",
+        parse=boolean(),
+        default=False,
+        doc="Whether a batch may leave columns of the table out; they become null.",
+    )
+    null_for_missing_columns: bool = option(
+        "hoodie.write.set.null.for.missing.columns",
+        parse=boolean(),
+        default=False,
+        doc="The same, by its other name.",
+    )
+    commit_metadata_prefix: str = option(
+        "hoodie.datasource.write.commitmeta.key.prefix",
+        parse=text(),
+        default="_",
+        doc="Options whose key starts with this are written into the commit's metadata.",
+    )
+    upsert_splits: int = option(
+        "hoodie.upsert.shuffle.parallelism",
+        parse=integer(minimum=0),
+        default=0,
+        doc="Into how many tasks an upsert splits its rows; 0: the engine's choice.",
+    )
+    insert_splits: int = option(
+        "hoodie.insert.shuffle.parallelism",
+        parse=integer(minimum=0),
+        default=0,
+        doc="The same for insert.",
+    )
+    bulk_insert_splits: int = option(
+        "hoodie.bulkinsert.shuffle.parallelism",
+        parse=integer(minimum=0),
+        default=0,
+        doc="The same for bulk_insert.",
+    )
+    delete_splits: int = option(
+        "hoodie.delete.shuffle.parallelism",
+        parse=integer(minimum=0),
+        default=0,
+        doc="The same for delete.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexOptions:
+    """How the file groups of record keys are found."""
+
+    index_type: IndexType = option(
+        "hoodie.index.type",
+        parse=one_of(IndexType, refused=_INDEX_NOT_BUILT),
+        default=IndexType.SIMPLE,
+        doc="SIMPLE reads the key columns of the touched partitions; BLOOM reads only the files whose "
+        "footers cannot rule the keys out; the GLOBAL_ forms look in all partitions.",
+    )
+    simple_moves_partition: bool = option(
+        "hoodie.simple.index.update.partition.path",
+        parse=boolean(),
+        default=True,
+        doc="GLOBAL_SIMPLE: whether a record whose partition path has changed moves there; false: it stays"
+        " where it is.",
+    )
+    bloom_moves_partition: bool = option(
+        "hoodie.bloom.index.update.partition.path",
+        parse=boolean(),
+        default=True,
+        doc="The same for GLOBAL_BLOOM.",
+    )
+    prune_by_ranges: bool = option(
+        "hoodie.bloom.index.prune.by.ranges",
+        parse=boolean(),
+        default=True,
+        doc="Whether BLOOM first rules files out by their smallest and largest key.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BloomOptions:
+    """The bloom filters in the footers of base files."""
+
+    enabled: bool = option(
+        "hoodie.parquet.bloom.filter.enabled",
+        parse=boolean(),
+        default=True,
+        doc="Whether new base files get a filter.",
+    )
+    num_entries: int = option(
+        "hoodie.index.bloom.num_entries",
+        parse=integer(minimum=1, unit="keys"),
+        default=60_000,
+        doc="Keys that a filter, or one row of a dynamic one, is sized for.",
+    )
+    false_positive_rate: float = option(
+        "hoodie.index.bloom.fpp",
+        parse=fraction(),
+        default=1e-9,
+        doc="How often a filter may claim a key that is not there.",
+    )
+    filter_type: BloomFilterType = option(
+        "hoodie.bloom.index.filter.type",
+        parse=one_of(BloomFilterType),
+        default=BloomFilterType.DYNAMIC_V0,
+        doc="Of a fixed size, or growing with the keys.",
+    )
+    dynamic_max_entries: int = option(
+        "hoodie.bloom.index.filter.dynamic.max.entries",
+        parse=integer(minimum=1, unit="keys"),
+        default=100_000,
+        doc="Keys up to which a dynamic filter grows.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOptions:
+    """Sizes and encoding of base files."""
+
+    max_file_size: int = option(
+        "hoodie.parquet.max.file.size",
+        parse=integer(minimum=1, unit="bytes"),
+        default=120 << 20,
+        doc="What a base file should grow to.",
+    )
+    small_file_limit: int = option(
+        "hoodie.parquet.small.file.limit",
+        parse=integer(minimum=0, unit="bytes"),
+        default=100 << 20,
+        doc="Files below this take new records of later inserts and upserts; 0: none does.",
+    )
+    block_size: int = option(
+        "hoodie.parquet.block.size",
+        parse=integer(minimum=1, unit="bytes"),
+        default=120 << 20,
+        doc="Size of a row group.",
+    )
+    page_size: int = option(
+        "hoodie.parquet.page.size",
+        parse=integer(minimum=1, unit="bytes"),
+        default=1 << 20,
+        doc="Size of a data page.",
+    )
+    codec: ParquetCodec = option(
+        "hoodie.parquet.compression.codec",
+        parse=one_of(
+            ParquetCodec,
+            refused={
+                "LZO": "the LZO codec is not supported: use zstd",
+                "BROTLI": "the BROTLI codec is not supported: use zstd",
+                "LZ4": "the framing of Hadoop's LZ4 codec is not supported: use lz4_raw or zstd",
+            },
+        ),
+        default=ParquetCodec.ZSTD,
+        doc="Compression of pages. The JVM's default is gzip, which takes many times as long to write for "
+        "files a few percent smaller; every Hudi reads both.",
+    )
+    record_size_estimate: int = option(
+        "hoodie.copyonwrite.record.size.estimate",
+        parse=integer(minimum=1, unit="bytes"),
+        default=1024,
+        doc="Size of a record, until commits have shown it.",
+    )
+    record_size_threshold: float = option(
+        "hoodie.record.size.estimation.threshold",
+        parse=fraction(up_to_one=False),
+        default=1.0,
+        doc="A commit counts for the estimate if it wrote more than this times the small file limit.",
+    )
+    sort_mode: BulkInsertSortMode = option(
+        "hoodie.bulkinsert.sort.mode",
+        parse=one_of(BulkInsertSortMode),
+        default=BulkInsertSortMode.NONE,
+        doc="How bulk_insert arranges rows over files.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConcurrencyOptions:
+    """How writers of one table get along. None needs to be set: writes lock and look for conflicts anyway."""
+
+    mode: ConcurrencyMode = option(
+        "hoodie.write.concurrency.mode",
+        parse=one_of(
+            ConcurrencyMode,
+            refused={"NON_BLOCKING_CONCURRENCY_CONTROL": f"NON_BLOCKING_CONCURRENCY_CONTROL {NOT_BUILT}"},
+        ),
+        default=ConcurrencyMode.SINGLE_WRITER,
+        doc="Accepted for compatibility: both values are as safe.",
+    )
+    lock_wait_ms: int = option(
+        "hoodie.write.lock.wait_time_ms",
+        parse=integer(minimum=0, unit="milliseconds"),
+        default=60_000,
+        doc="How long to wait for the table lock.",
+    )
+    lock_provider: str = option(
+        "hoodie.write.lock.provider",
+        parse=LOCK_PROVIDER,
+        default=BUILT_IN_LOCK,
+        doc="Who keeps the table lock. The built-in one needs no configuration on local disk and on object stores.",
+    )
+    conflict_retries: int = option(
+        "hoodie.write.num.retries.on.conflict.failures",
+        parse=integer(minimum=0),
+        default=0,
+        doc="How often a write that lost against another one is run again.",
+    )
+    failed_writes_policy: FailedWritesPolicy = option(
+        "hoodie.clean.failed.writes.policy",
+        aliases=("hoodie.cleaner.policy.failed.writes",),
+        parse=one_of(FailedWritesPolicy),
+        default=FailedWritesPolicy.EAGER,
+        doc="EAGER: a write begins by rolling back the pending writes of dead writers, never those of live"
+        " ones. LAZY and NEVER leave them to others.",
+    )
+    heartbeat_interval_ms: int = option(
+        "hoodie.client.heartbeat.interval_in_ms",
+        parse=integer(minimum=1000, unit="milliseconds"),
+        default=60_000,
+        doc="How often a writer shows that it is alive.",
+    )
+    heartbeat_tolerable_misses: int = option(
+        "hoodie.client.heartbeat.tolerable.misses",
+        parse=integer(minimum=0),
+        default=2,
+        doc="Missed heartbeats after which a writer counts as dead.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestOptions:
+    """What is asked of a write."""
+
+    operation: WriteOperation = option(
+        "hoodie.datasource.write.operation",
+        parse=one_of(WriteOperation),
+        default=WriteOperation.UPSERT,
+        doc="upsert updates and inserts by key; insert and bulk_insert add rows without looking for their "
+        "keys; delete removes keys; the others replace whole partitions or the table.",
+    )
+    partitions_to_delete: tuple[str, ...] | None = option(
+        "hoodie.datasource.write.partitions.to.delete",
+        parse=partition_paths(),
+        default=None,
+        doc="delete_partition: the partition paths, separated by commas; `*` stands for any characters. "
+        "Without it, the partitions that the rows are in.",
+    )
+    overwrite_mode: OverwriteMode | None = option(
+        "hoodie.datasource.overwrite.mode",
+        parse=one_of(OverwriteMode),
+        default=None,
+        doc="insert_overwrite: STATIC replaces the whole table, DYNAMIC (as without it) the partitions of the rows.",
+    )

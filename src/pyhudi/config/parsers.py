@@ -1,0 +1,123 @@
+"""From the text of an option to its value, and in words what is legal."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from pyhudi.config.option import Parser
+from pyhudi.errors import UnsupportedFeatureError
+
+T = TypeVar("T")
+E = TypeVar("E", bound=enum.Enum)
+
+
+def text(legal: str = "text") -> Parser[str]:
+    """Any text that is not empty."""
+    return Parser(_not_empty, legal)
+
+
+def any_text() -> Parser[str]:
+    """Any text, the empty one too."""
+    return Parser(str, "text")
+
+
+def boolean(*, refused: Mapping[str, str] | None = None) -> Parser[bool]:
+    """`true` or `false`, in any case, and nothing else."""
+    legal = [choice for choice in ("true", "false") if choice.upper() not in (refused or {})]
+    return Parser(_refusing(_boolean, refused or {}), " or ".join(legal))
+
+
+def integer(*, minimum: int, unit: str = "") -> Parser[int]:
+    """A decimal integer of at least `minimum`; `unit` is for the description only."""
+
+    def read(value: str) -> int:
+        number = int(value)
+        if number < minimum:
+            raise ValueError(value)
+        return number
+
+    return Parser(read, f"a whole number{' of ' + unit if unit else ''}, at least {minimum}")
+
+
+def fraction(*, up_to_one: bool = True) -> Parser[float]:
+    """A number above 0, and below or at 1 if `up_to_one`."""
+
+    def read(value: str) -> float:
+        number = float(value)
+        if not math.isfinite(number) or number <= 0 or (up_to_one and number > 1):
+            raise ValueError(value)
+        return number
+
+    return Parser(read, "a number above 0 and up to 1" if up_to_one else "a number above 0")
+
+
+def column_names(*, may_be_empty: bool = False) -> Parser[tuple[str, ...]]:
+    """Names separated by commas, each once; the order matters."""
+
+    def read(value: str) -> tuple[str, ...]:
+        if not value and may_be_empty:
+            return ()
+        names = tuple(name.strip() for name in value.split(","))
+        if not all(names) or len(set(names)) != len(names):
+            raise ValueError(value)
+        return names
+
+    empty = ", or empty for none" if may_be_empty else ""
+    return Parser(read, f"column names separated by commas, each once{empty}")
+
+
+def partition_paths() -> Parser[tuple[str, ...]]:
+    """Partition paths separated by commas; `*` in them stands for any characters."""
+    return Parser(column_names().read, "partition paths separated by commas, each once")
+
+
+def one_of(choices: type[E], *, refused: Mapping[str, str] | None = None) -> Parser[E]:
+    """A member of an enumeration, by its value in any case; `refused` maps values of the JVM to reasons."""
+    by_text = {str(member.value).upper(): member for member in choices}
+
+    def read(value: str) -> E:
+        member = by_text.get(value.upper())
+        if member is None:
+            raise ValueError(value)
+        return member
+
+    legal = [str(member.value) for member in choices if str(member.value).upper() not in (refused or {})]
+    return Parser(_refusing(read, refused or {}), "one of " + ", ".join(legal))
+
+
+def fixed(value: str, *, refused: Mapping[str, str]) -> Parser[str]:
+    """Exactly one value, in any case, beside those that we know and refuse."""
+
+    def read(given: str) -> str:
+        if given.lower() != value:
+            raise ValueError(given)
+        return value
+
+    return Parser(_refusing(read, refused), value)
+
+
+def _refusing(read: Callable[[str], T], refused: Mapping[str, str]) -> Callable[[str], T]:
+    """`read`, but for the texts (in upper case) that we know and cannot serve: their reason as an error."""
+
+    def refuse_or_read(value: str) -> T:
+        if (reason := refused.get(value.upper())) is not None:
+            raise UnsupportedFeatureError(reason)
+        return read(value)
+
+    return refuse_or_read
+
+
+def _not_empty(value: str) -> str:
+    if not value:
+        raise ValueError(value)
+    return value
+
+
+def _boolean(value: str) -> bool:
+    lower = value.lower()
+    if lower not in {"true", "false"}:
+        raise ValueError(value)
+    return lower == "true"

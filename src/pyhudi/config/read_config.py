@@ -1,0 +1,70 @@
+"""What one read returns: a state of the table, or the changes between two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyhudi.config.choices import QueryType
+from pyhudi.config.option import read_group
+from pyhudi.config.options_read import ReadOptions
+from pyhudi.config.registry import given_options
+from pyhudi.errors import ConfigError
+
+EARLIEST = "000"
+"""Below every instant time: an incremental read after this returns everything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadConfig:
+    """A checked read request. Times are as the user wrote them, in any of Hudi's three formats.
+
+    A snapshot has `as_of` or nothing; an incremental read has `begin` (excluded) and maybe `end` (included).
+    """
+
+    query_type: QueryType = QueryType.SNAPSHOT
+    as_of: str | None = None
+    begin: str = EARLIEST
+    end: str | None = None
+    fall_back_to_full_scan: bool = True
+
+    @staticmethod
+    def from_options(options: Mapping[str, Any]) -> ReadConfig:
+        """The typed form of Hudi's options; values may be texts or Python values, None counts as not given.
+
+        `read_optimized` becomes `snapshot`: on the tables that this release reads they are the same. Warns
+        (`OptionWarning`) of keys without effect. Raises `ConfigError` for a value that is not legal or
+        options that contradict each other, and `UnsupportedFeatureError` for what this release cannot do.
+        """
+        given = read_group(ReadOptions, given_options(options))
+        if given.query_type is QueryType.INCREMENTAL:
+            return _incremental(given)
+        if given.begin is not None or given.end is not None:
+            raise ConfigError(
+                "hoodie.datasource.read.begin.instanttime and hoodie.datasource.read.end.instanttime need "
+                "hoodie.datasource.query.type=incremental; for the state at a time use as.of.instant",
+                begin=given.begin,
+                end=given.end,
+            )
+        return ReadConfig(as_of=given.as_of)
+
+
+def _incremental(given: ReadOptions) -> ReadConfig:
+    if given.as_of is not None:
+        raise ConfigError(
+            "as.of.instant does not go with hoodie.datasource.query.type=incremental: use "
+            "hoodie.datasource.read.end.instanttime",
+            as_of=given.as_of,
+        )
+    if given.begin is None:
+        raise ConfigError(
+            "an incremental read needs hoodie.datasource.read.begin.instanttime: an instant time, or `earliest`"
+        )
+    begin = EARLIEST if given.begin.lower() == "earliest" or not given.begin.strip("0") else given.begin
+    return ReadConfig(
+        query_type=QueryType.INCREMENTAL,
+        begin=begin,
+        end=given.end,
+        fall_back_to_full_scan=given.fall_back_to_full_scan,
+    )

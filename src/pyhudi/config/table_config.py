@@ -1,0 +1,484 @@
+"""`.hoodie/hoodie.properties`, typed: what a table is, what a new one becomes, what a call may say of it.
+
+Source: `format/timeline.md` 3.4, 8.1 and 8.5 (Hudi 1.2.0 mixes old and new spellings in old versions: both
+are read); `format/logs-and-indexes.md` 1.7.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyhudi.config.choices import KeyGeneratorType, MergeMode, PartitionKind, TableType, TimelineTimezone
+from pyhudi.config.names import (
+    COMMIT_TIME_PAYLOAD,
+    EVENT_TIME_PAYLOAD,
+    KEY_GENERATOR_CLASS_NAMES,
+    MERGE_STRATEGY_IDS,
+    TABLE_VERSIONS,
+    key_generator_of_class,
+    key_generator_of_type,
+    merge_mode_of_payload,
+    merge_mode_of_strategy,
+)
+from pyhudi.config.option import OptionWarning, options_of, text_of
+from pyhudi.config.options_write import KeyOptions
+from pyhudi.config.property_reader import Properties
+from pyhudi.config.write_config import WriteConfig, split_partition_field
+from pyhudi.errors import ConfigError, CorruptDataError, UnsupportedFeatureError
+
+TIMELINE_LAYOUT_OF_VERSION: Mapping[int, int] = {6: 1, 8: 2, 9: 2}
+_EXTRACTOR_PACKAGE = "org.apache.hudi.hive."
+_MERGE_PROPERTY_PREFIX = "hoodie.record.merge.property."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableConfig:
+    """What a table is, by its properties. `values` keeps all of them, also those that pyhudi does not know.
+
+    `record_key_fields` is empty for a table with generated keys. `partition_fields` is empty for a table
+    without partitions, and None where the property is missing, which makes the JVM read no rows.
+    `partition_kinds` has one entry per partition field for a CUSTOM key generator whose table says them, and
+    is empty otherwise.
+    """
+
+    path: str
+    values: Mapping[str, str] = field(repr=False, hash=False)
+    version: int
+    name: str
+    database: str
+    table_type: TableType
+    record_key_fields: tuple[str, ...]
+    partition_fields: tuple[str, ...] | None
+    partition_kinds: tuple[PartitionKind, ...]
+    ordering_fields: tuple[str, ...]
+    key_generator_type: KeyGeneratorType
+    payload_class: str | None
+    merge_mode: MergeMode
+    hive_style: bool
+    url_encode: bool
+    populate_meta_fields: bool
+    drop_partition_columns: bool
+    cdc_enabled: bool
+    base_file_format: str
+    timeline_timezone: TimelineTimezone
+    timeline_path: str
+    history_path: str
+    metadata_partitions: tuple[str, ...]
+    metadata_partitions_inflight: tuple[str, ...]
+    create_schema: str | None
+
+    @staticmethod
+    def from_properties(values: Mapping[str, str], *, path: str) -> TableConfig:
+        """Read the properties of the file at `path`.
+
+        Raises `CorruptDataError` for properties that are missing or no legal value, and
+        `UnsupportedFeatureError` for a table version that this release does not know.
+        """
+        return _read(Properties(values, path))
+
+    @property
+    def has_generated_keys(self) -> bool:
+        """Whether record keys are made up by the writer, so that no row can be updated."""
+        return not self.record_key_fields
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether data files lie in partition folders."""
+        return bool(self.partition_fields)
+
+    def check_readable(self) -> None:
+        """Raise `UnsupportedFeatureError`, naming the feature, for a table that this release cannot read."""
+        self._refuse(
+            {
+                "merge-on-read tables": self.table_type is TableType.MERGE_ON_READ,
+                f"data files in the format {self.base_file_format}": self.base_file_format != "PARQUET",
+                "data files of several formats": self._is_set("hoodie.table.multiple.base.file.formats.enable"),
+                "bootstrapped tables": "hoodie.bootstrap.base.path" in self.values,
+                f"the table format {self.values.get('hoodie.table.format')}": (
+                    self.values.get("hoodie.table.format", "native") != "native"
+                ),
+            },
+            "read",
+        )
+
+    def check_writable(self) -> None:
+        """Raise for a table that this release can read but must not write: a write would damage it.
+
+        `UnsupportedFeatureError` names the feature; `CorruptDataError` a property without which rows would be
+        lost.
+        """
+        self.check_readable()
+        if self.partition_fields is None:
+            raise CorruptDataError(
+                "hoodie.table.partition.fields is missing: Hudi would not see what is written; set it, "
+                "empty for a table without partitions",
+                path=self.path,
+            )
+        self._refuse(
+            {
+                "change data capture": self.cdc_enabled,
+                "tables without the _hoodie_* columns": not self.populate_meta_fields,
+                "data files without the partition columns": self.drop_partition_columns,
+                "partition folders of the form 2026/01/31": self._is_set(
+                    "hoodie.datasource.write.slash.separated.date.partitioning"
+                ),
+                f"the key generator {self._key_generator_name}": (
+                    self.key_generator_type not in KEY_GENERATOR_CLASS_NAMES
+                ),
+                f"the record payload {self.payload_class}" if self.payload_class else "the CUSTOM merge mode": (
+                    self.merge_mode is MergeMode.CUSTOM
+                ),
+                "partial updates": bool(self.values.get("hoodie.table.partial.update.mode")),
+                "delete markers of a record payload": any(
+                    key.startswith(_MERGE_PROPERTY_PREFIX) for key in self.values
+                ),
+            },
+            "write",
+        )
+
+    @property
+    def _key_generator_name(self) -> str:
+        by_type = self.values.get("hoodie.table.keygenerator.type", self.key_generator_type.value)
+        return self.values.get("hoodie.table.keygenerator.class", by_type)
+
+    def _is_set(self, key: str) -> bool:
+        return self.values.get(key, "false").lower() == "true"
+
+    def _refuse(self, features: Mapping[str, bool], verb: str) -> None:
+        found = [feature for feature, is_there in features.items() if is_there]
+        if found:
+            raise UnsupportedFeatureError(
+                f"this release cannot {verb} this table: it does not know {', '.join(found)}", path=self.path
+            )
+
+
+def infer_key_generator(record_keys: int, partition_fields: tuple[str, ...]) -> KeyGeneratorType:
+    """The key generator that the JVM takes when none is named. `record_keys` counts the key fields."""
+    if not partition_fields:
+        return KeyGeneratorType.NON_PARTITION
+    if ":" in partition_fields[0]:
+        return KeyGeneratorType.CUSTOM
+    return KeyGeneratorType.SIMPLE if len(partition_fields) == 1 and record_keys <= 1 else KeyGeneratorType.COMPLEX
+
+
+def _read(properties: Properties) -> TableConfig:
+    version = _read_version(properties)
+    partition_fields, partition_kinds = _read_partition_fields(properties)
+    record_key_fields = properties.names("hoodie.table.recordkey.fields")
+    ordering_fields = properties.names("hoodie.table.ordering.fields", "hoodie.table.precombine.field")
+    payload_class = properties.text("hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class")
+    return TableConfig(
+        path=properties.path,
+        values=dict(properties.values),
+        version=version,
+        name=properties.required("hoodie.table.name"),
+        database=properties.values.get("hoodie.database.name", ""),
+        table_type=properties.parsed("hoodie.table.type", TableType.COPY_ON_WRITE, TableType),
+        record_key_fields=record_key_fields,
+        partition_fields=partition_fields,
+        partition_kinds=partition_kinds,
+        ordering_fields=ordering_fields,
+        key_generator_type=_read_key_generator(properties, len(record_key_fields)),
+        payload_class=payload_class,
+        merge_mode=_read_merge_mode(properties, version, payload_class, has_ordering=bool(ordering_fields)),
+        hive_style=properties.flag("hoodie.datasource.write.hive_style_partitioning"),
+        url_encode=properties.flag("hoodie.datasource.write.partitionpath.urlencode"),
+        populate_meta_fields=properties.flag("hoodie.populate.meta.fields", default=True),
+        drop_partition_columns=properties.flag("hoodie.datasource.write.drop.partition.columns"),
+        cdc_enabled=properties.flag("hoodie.table.cdc.enabled"),
+        base_file_format=(properties.text("hoodie.table.base.file.format") or "PARQUET").upper(),
+        timeline_timezone=properties.parsed(
+            "hoodie.table.timeline.timezone",
+            TimelineTimezone.LOCAL,
+            lambda text: TimelineTimezone(text.upper()),
+        ),
+        timeline_path=properties.text("hoodie.timeline.path") or "timeline",
+        history_path=properties.text("hoodie.timeline.history.path", "hoodie.archivelog.folder")
+        or ("history" if TIMELINE_LAYOUT_OF_VERSION[version] > 1 else "archived"),
+        metadata_partitions=properties.names("hoodie.table.metadata.partitions"),
+        metadata_partitions_inflight=properties.names("hoodie.table.metadata.partitions.inflight"),
+        create_schema=properties.text("hoodie.table.create.schema"),
+    )
+
+
+def _read_version(properties: Properties) -> int:
+    properties.required("hoodie.table.version")
+    version = properties.parsed("hoodie.table.version", 0, int)
+    if version not in TABLE_VERSIONS:
+        newer = version > max(TABLE_VERSIONS)
+        advice = "take a newer release of pyhudi" if newer else "upgrade the table with the JVM Hudi"
+        raise UnsupportedFeatureError(
+            f"tables of version {version} are not supported, only 6, 8 and 9: {advice}", path=properties.path
+        )
+    layout = properties.parsed("hoodie.timeline.layout.version", TIMELINE_LAYOUT_OF_VERSION[version], int)
+    if layout != TIMELINE_LAYOUT_OF_VERSION[version]:
+        raise CorruptDataError(
+            f"hoodie.timeline.layout.version is {layout}, which no table of version {version} has",
+            path=properties.path,
+        )
+    return version
+
+
+def _read_partition_fields(
+    properties: Properties,
+) -> tuple[tuple[str, ...] | None, tuple[PartitionKind, ...]]:
+    if "hoodie.table.partition.fields" not in properties.values:
+        return None, ()
+    declared = [name.partition(":") for name in properties.names("hoodie.table.partition.fields")]
+    names = tuple(name for name, _, _ in declared)
+    if not declared or not all(kind for _, _, kind in declared):
+        return names, ()
+    try:
+        return names, tuple(PartitionKind(kind.upper()) for _, _, kind in declared)
+    except ValueError as error:
+        raise CorruptDataError(
+            f"hoodie.table.partition.fields cannot be {properties.values['hoodie.table.partition.fields']!r}",
+            path=properties.path,
+        ) from error
+
+
+def _read_key_generator(properties: Properties, record_keys: int) -> KeyGeneratorType:
+    if named := properties.text("hoodie.table.keygenerator.type"):
+        return key_generator_of_type(named)
+    if named := properties.text("hoodie.table.keygenerator.class"):
+        return key_generator_of_class(named)
+    return infer_key_generator(record_keys, properties.names("hoodie.table.partition.fields"))
+
+
+def _read_merge_mode(
+    properties: Properties, version: int, payload_class: str | None, *, has_ordering: bool
+) -> MergeMode:
+    """The table's own mode, or what its version takes when it names none.
+
+    Version 6 goes by the payload class, whose default overwrites with the latest commit; the strategy id that
+    it writes is the same for all tables and means nothing. Version 8 goes by the strategy id, and by whether
+    there are ordering fields; so does version 9.
+    """
+    if properties.text("hoodie.record.merge.mode"):
+        return properties.parsed("hoodie.record.merge.mode", MergeMode.CUSTOM, lambda text: MergeMode(text.upper()))
+    strategy = properties.text("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
+    if strategy and version > 6:
+        return merge_mode_of_strategy(strategy)
+    if payload_class:
+        return merge_mode_of_payload(payload_class)
+    return MergeMode.EVENT_TIME_ORDERING if has_ordering and version > 6 else MergeMode.COMMIT_TIME_ORDERING
+
+
+def new_table_properties(config: WriteConfig, *, checksum: str, create_schema: str | None = None) -> dict[str, str]:
+    """The properties of the table that a write asks for.
+
+    `checksum` is that of the database and table name (`format/timeline.md` 3.2); `create_schema` the table's
+    Avro schema as JSON. Raises `ConfigError` when the options do not say enough, or too much for the version.
+    """
+    table, version = config.table, config.new_table_version
+    if table.name is None:
+        raise ConfigError("a new table needs a name: set hoodie.table.name")
+    key_generator = _key_generator(config)
+    properties = {
+        "hoodie.table.name": table.name,
+        "hoodie.table.type": TableType.COPY_ON_WRITE.value,
+        "hoodie.table.version": str(version),
+        "hoodie.timeline.layout.version": str(TIMELINE_LAYOUT_OF_VERSION[version]),
+        "hoodie.table.checksum": checksum,
+        "hoodie.table.partition.fields": _partition_fields(config, key_generator),
+        "hoodie.table.base.file.format": "PARQUET",
+        "hoodie.populate.meta.fields": "true",
+        "hoodie.datasource.write.hive_style_partitioning": text_of(bool(table.hive_style)),
+        "hoodie.datasource.write.partitionpath.urlencode": text_of(bool(table.url_encode)),
+        "hoodie.datasource.write.drop.partition.columns": "false",
+        "hoodie.partition.metafile.use.base.format": "false",
+        "hoodie.table.timeline.timezone": (table.timezone or TimelineTimezone.LOCAL).value,
+    }
+    if table.record_key_fields:
+        properties["hoodie.table.recordkey.fields"] = ",".join(table.record_key_fields)
+    if table.database is not None or version == 6:
+        properties["hoodie.database.name"] = table.database or ""
+    if create_schema is not None:
+        properties["hoodie.table.create.schema"] = create_schema
+    properties |= _version_properties(version, key_generator)
+    properties |= _merge_properties(config)
+    if key_generator is KeyGeneratorType.TIMESTAMP:
+        properties |= _timestamp_properties(config.keys)
+    if version == 9:
+        properties["hoodie.table.partition_extractor_class"] = _extractor(config)
+    return properties
+
+
+def _key_generator(config: WriteConfig) -> KeyGeneratorType:
+    table, fields = config.table, config.table.partition_fields or ()
+    kind = config.key_generator_type or infer_key_generator(len(table.record_key_fields or ()), fields)
+    if kind is not KeyGeneratorType.NON_PARTITION and not fields:
+        raise ConfigError(
+            f"a {kind.value} key generator needs hoodie.datasource.write.partitionpath.field; without "
+            "partitions use NON_PARTITION"
+        )
+    if kind is not KeyGeneratorType.CUSTOM and any(":" in declared for declared in fields):
+        raise ConfigError(
+            f"partition fields of the form `column:KIND` need the CUSTOM key generator, not {kind.value}",
+            partition_fields=fields,
+        )
+    if kind is KeyGeneratorType.TIMESTAMP and (config.keys.timestamp_type is None or config.keys.output_format is None):
+        raise ConfigError(
+            "a TIMESTAMP key generator needs hoodie.keygen.timebased.timestamp.type and "
+            "hoodie.keygen.timebased.output.dateformat"
+        )
+    return kind
+
+
+def _partition_fields(config: WriteConfig, key_generator: KeyGeneratorType) -> str:
+    fields = config.table.partition_fields or ()
+    if key_generator is KeyGeneratorType.CUSTOM and config.new_table_version == 6:
+        # Version 6 stores the names only: every writer has to say the kinds again.
+        fields = tuple(split_partition_field(declared)[0] for declared in fields)
+    return ",".join(fields)
+
+
+def _version_properties(version: int, key_generator: KeyGeneratorType) -> dict[str, str]:
+    if version == 6:
+        return {
+            "hoodie.archivelog.folder": "archived",
+            "hoodie.table.keygenerator.class": KEY_GENERATOR_CLASS_NAMES[key_generator],
+        }
+    properties = {
+        "hoodie.table.initial.version": str(version),
+        "hoodie.timeline.path": "timeline",
+        "hoodie.timeline.history.path": "history",
+        "hoodie.archivelog.folder": "history",
+        "hoodie.table.keygenerator.type": key_generator.value,
+        "hoodie.table.multiple.base.file.formats.enable": "false",
+    }
+    if version == 9:
+        properties["hoodie.table.format"] = "native"
+    return properties
+
+
+def _merge_properties(config: WriteConfig) -> dict[str, str]:
+    table, version = config.table, config.new_table_version
+    ordering = table.ordering_fields or ()
+    if len(ordering) > 1 and version < 9:
+        raise ConfigError(f"a table of version {version} takes one ordering field", ordering_fields=ordering)
+    # Version 6 merges by its payload class, whose default overwrites with the latest commit.
+    by_default = MergeMode.EVENT_TIME_ORDERING if ordering and version > 6 else MergeMode.COMMIT_TIME_ORDERING
+    mode = config.merge_mode or by_default
+    if mode is MergeMode.EVENT_TIME_ORDERING and not ordering:
+        raise ConfigError("EVENT_TIME_ORDERING needs hoodie.table.ordering.fields")
+    is_event_time = mode is MergeMode.EVENT_TIME_ORDERING
+    payload = table.payload or (EVENT_TIME_PAYLOAD if is_event_time else COMMIT_TIME_PAYLOAD)
+    properties: dict[str, str] = {}
+    if ordering:
+        key = "hoodie.table.ordering.fields" if version == 9 else "hoodie.table.precombine.field"
+        properties[key] = ",".join(ordering)
+    if version == 6:
+        # The JVM writes this id into every table of version 6, whatever its payload.
+        strategy = MERGE_STRATEGY_IDS[MergeMode.EVENT_TIME_ORDERING]
+        return properties | {
+            "hoodie.compaction.payload.class": payload,
+            "hoodie.compaction.record.merger.strategy": strategy,
+        }
+    properties["hoodie.record.merge.mode"] = mode.value
+    if version == 8:
+        properties["hoodie.compaction.payload.class"] = payload
+        properties["hoodie.record.merge.strategy.id"] = MERGE_STRATEGY_IDS[mode]
+    elif table.payload is not None:
+        properties["hoodie.table.legacy.payload.class"] = table.payload
+    return properties
+
+
+def _timestamp_properties(keys: KeyOptions) -> dict[str, str]:
+    """The options of a TIMESTAMP key generator that are not what readers take when they are missing."""
+    properties = {}
+    for name, declared in options_of(KeyOptions):
+        value = getattr(keys, name)
+        if declared.key.startswith("hoodie.keygen.timebased.") and value != declared.default:
+            properties[declared.key] = text_of(getattr(value, "value", value))
+    return properties
+
+
+def _extractor(config: WriteConfig) -> str:
+    """The class with which catalog sync of the JVM takes a partition path apart."""
+    fields = config.table.partition_fields or ()
+    if not fields:
+        return f"{_EXTRACTOR_PACKAGE}NonPartitionedExtractor"
+    if len(fields) > 1:
+        return f"{_EXTRACTOR_PACKAGE}MultiPartKeysValueExtractor"
+    if config.table.hive_style:
+        return f"{_EXTRACTOR_PACKAGE}HiveStylePartitionValueExtractor"
+    return f"{_EXTRACTOR_PACKAGE}SinglePartPartitionValueExtractor"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """An option of a call that contradicts the table."""
+
+    key: str
+    given: Any
+    of_table: Any
+
+    def __str__(self) -> str:
+        return f"{self.key} is {_shown(self.given)}, the table has {_shown(self.of_table)}"
+
+
+def check_against_table(config: WriteConfig, table: TableConfig) -> None:
+    """Refuse a write whose options say that the table is another one than it is.
+
+    Raises `ConfigError` with every conflict at once. Options that are not given never conflict: the table's
+    own values hold. A payload class that the table does not go by only brings an `OptionWarning`, as its
+    merge mode wins. Source: `format/timeline.md` 8.4.
+    """
+    conflicts = tuple(_conflicts(config, table))
+    if conflicts:
+        raise ConfigError(
+            "Config conflict: leave these options out, or write to another table: "
+            + "; ".join(str(conflict) for conflict in conflicts),
+            path=table.path,
+            keys=tuple(conflict.key for conflict in conflicts),
+        )
+    if config.table.payload is not None and config.merge_mode is not table.merge_mode:
+        warnings.warn(
+            f"hoodie.datasource.write.payload.class={config.table.payload} has no effect: the table merges "
+            f"by {table.merge_mode.value}",
+            OptionWarning,
+            stacklevel=2,
+        )
+
+
+def _conflicts(config: WriteConfig, table: TableConfig) -> Iterator[Conflict]:
+    given = config.table
+    kinds = None
+    names = None
+    if given.partition_fields is not None:
+        split = [split_partition_field(declared) for declared in given.partition_fields]
+        names = tuple(name for name, _ in split)
+        kinds = tuple(kind for _, kind in split if kind is not None) or None
+    compared = (
+        ("hoodie.table.name", given.name, table.name),
+        ("hoodie.write.table.version", given.version, table.version),
+        ("hoodie.datasource.write.table.type", given.table_type, table.table_type),
+        ("hoodie.datasource.write.recordkey.field", given.record_key_fields, table.record_key_fields),
+        ("hoodie.datasource.write.partitionpath.field", names, table.partition_fields),
+        ("hoodie.datasource.write.partitionpath.field", kinds, table.partition_kinds or kinds),
+        ("hoodie.table.ordering.fields", given.ordering_fields, table.ordering_fields),
+        ("hoodie.datasource.write.keygenerator.type", config.key_generator_type, table.key_generator_type),
+        ("hoodie.datasource.write.hive_style_partitioning", given.hive_style, table.hive_style),
+        ("hoodie.datasource.write.partitionpath.urlencode", given.url_encode, table.url_encode),
+        ("hoodie.populate.meta.fields", given.populate_meta_fields, table.populate_meta_fields),
+        (
+            "hoodie.datasource.write.drop.partition.columns",
+            given.drop_partition_columns,
+            table.drop_partition_columns,
+        ),
+        ("hoodie.table.cdc.enabled", given.cdc_enabled, table.cdc_enabled),
+        ("hoodie.record.merge.mode", given.merge_mode or given.merge_strategy, table.merge_mode),
+    )
+    for key, asked, of_table in compared:
+        if asked is not None and asked != of_table:
+            yield Conflict(key, asked, of_table)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return repr(",".join(_shown(part).strip("'") for part in value)) if value else "none"
+    return repr(getattr(value, "value", value))

@@ -1,0 +1,248 @@
+"""What one write was asked to do: every option of it, typed, checked against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyhudi.config.choices import (
+    DuplicatePolicy,
+    IndexType,
+    KeyGeneratorType,
+    MergeMode,
+    OverwriteMode,
+    PartitionKind,
+    WriteOperation,
+)
+from pyhudi.config.names import NEWEST_TABLE_VERSION, merge_mode_of_payload
+from pyhudi.config.option import read_group, text_of
+from pyhudi.config.options_write import (
+    BloomOptions,
+    ConcurrencyOptions,
+    FileOptions,
+    IndexOptions,
+    InputOptions,
+    KeyOptions,
+    RequestOptions,
+    TableOptions,
+)
+from pyhudi.config.registry import given_options
+from pyhudi.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteConfig:
+    """The options of one write; `WriteConfig()` has the default of each.
+
+    `table` holds only what the call says of the table: what holds is the table's own `TableConfig`.
+    `extra_metadata` are the options that the user wants in the commit's metadata.
+    """
+
+    what: RequestOptions = field(default_factory=RequestOptions)
+    table: TableOptions = field(default_factory=TableOptions)
+    keys: KeyOptions = field(default_factory=KeyOptions)
+    input: InputOptions = field(default_factory=InputOptions)
+    index: IndexOptions = field(default_factory=IndexOptions)
+    bloom: BloomOptions = field(default_factory=BloomOptions)
+    files: FileOptions = field(default_factory=FileOptions)
+    concurrency: ConcurrencyOptions = field(default_factory=ConcurrencyOptions)
+    extra_metadata: tuple[tuple[str, str], ...] = ()
+
+    @staticmethod
+    def from_options(options: Mapping[str, Any]) -> WriteConfig:
+        """The typed form of Hudi's options; values may be texts or Python values, None counts as not given.
+
+        Warns (`OptionWarning`) of keys without effect. Raises `ConfigError` for a value that is not legal or
+        options that contradict each other, and `UnsupportedFeatureError` for what this release cannot do.
+        """
+        given = given_options(options)
+        input_options = read_group(InputOptions, given)
+        config = WriteConfig(
+            what=read_group(RequestOptions, given),
+            table=read_group(TableOptions, given),
+            keys=read_group(KeyOptions, given),
+            input=input_options,
+            index=read_group(IndexOptions, given),
+            bloom=read_group(BloomOptions, given),
+            files=read_group(FileOptions, given),
+            concurrency=read_group(ConcurrencyOptions, given),
+            extra_metadata=_extra_metadata(options, input_options.commit_metadata_prefix),
+        )
+        check_combination(config)
+        return config
+
+    @property
+    def operation(self) -> WriteOperation:
+        """What the write does."""
+        return self.what.operation
+
+    @property
+    def new_table_version(self) -> int:
+        """The format version if this write makes the table."""
+        return self.table.version or NEWEST_TABLE_VERSION
+
+    @property
+    def replaces_whole_table(self) -> bool:
+        """Whether an overwrite replaces all partitions, and not only those of its rows."""
+        if self.operation is WriteOperation.INSERT_OVERWRITE_TABLE:
+            return True
+        return self.operation is WriteOperation.INSERT_OVERWRITE and self.what.overwrite_mode is OverwriteMode.STATIC
+
+    @property
+    def key_generator_type(self) -> KeyGeneratorType | None:
+        """The key generator that the call names, by its type or its class."""
+        return self.table.key_generator_type or self.table.key_generator_class
+
+    @property
+    def merge_mode(self) -> MergeMode | None:
+        """The merge mode that the call names: itself, by its strategy id, or by a payload class."""
+        by_payload = merge_mode_of_payload(self.table.payload) if self.table.payload else None
+        return self.table.merge_mode or self.table.merge_strategy or by_payload
+
+    @property
+    def duplicate_policy(self) -> DuplicatePolicy:
+        """What an insert does with rows whose key is in the table."""
+        if self.input.insert_drop_duplicates:
+            return DuplicatePolicy.DROP
+        return self.input.insert_duplicate_policy
+
+    @property
+    def allows_missing_columns(self) -> bool:
+        """Whether a batch may leave columns of the table out."""
+        return self.input.reconcile_schema or self.input.null_for_missing_columns
+
+    @property
+    def combines_input(self) -> bool:
+        """Whether one row of those with one key in the batch is kept."""
+        return {
+            WriteOperation.UPSERT: self.input.combine_before_upsert,
+            WriteOperation.DELETE: self.input.combine_before_delete,
+        }.get(self.operation, self.input.combine_before_insert)
+
+    @property
+    def splits(self) -> int | None:
+        """Into how many tasks the rows are split; None leaves it to the engine."""
+        given = {
+            WriteOperation.UPSERT: self.input.upsert_splits,
+            WriteOperation.DELETE: self.input.delete_splits,
+            WriteOperation.BULK_INSERT: self.input.bulk_insert_splits,
+        }.get(self.operation, self.input.insert_splits)
+        return given or None
+
+    @property
+    def moves_partition(self) -> bool:
+        """Whether a record whose partition path has changed moves there; only global indexes can tell."""
+        if self.index.index_type is IndexType.GLOBAL_BLOOM:
+            return self.index.bloom_moves_partition
+        return self.index.index_type is IndexType.GLOBAL_SIMPLE and self.index.simple_moves_partition
+
+
+def split_partition_field(declared: str) -> tuple[str, PartitionKind | None]:
+    """The column and kind of `column:KIND`; the kind is None where none is given."""
+    name, colon, kind = declared.partition(":")
+    if not colon:
+        return name, None
+    try:
+        return name, PartitionKind(kind.upper())
+    except ValueError as error:
+        raise ConfigError(
+            f"the partition field {declared!r} has an unknown kind: it must be SIMPLE or TIMESTAMP",
+            field=declared,
+        ) from error
+
+
+def check_combination(config: WriteConfig) -> None:
+    """Refuse options that contradict each other, before anything is written.
+
+    Raises `ConfigError` with all contradictions at once.
+    """
+    problems = [
+        *_operation_problems(config),
+        *_key_generator_problems(config),
+        *_merge_problems(config),
+        *_version_problems(config),
+    ]
+    if config.index.index_type.uses_bloom_filters and not config.bloom.enabled:
+        problems.append(
+            f"the {config.index.index_type.value} index needs bloom filters: set "
+            "hoodie.parquet.bloom.filter.enabled=true, or hoodie.index.type=SIMPLE"
+        )
+    if problems:
+        raise ConfigError("options contradict each other: " + "; ".join(problems))
+
+
+def _operation_problems(config: WriteConfig) -> list[str]:
+    problems = []
+    operation, what = config.operation, config.what
+    if what.partitions_to_delete and operation is not WriteOperation.DELETE_PARTITION:
+        problems.append(
+            "hoodie.datasource.write.partitions.to.delete goes with the operation delete_partition, not "
+            f"with {operation.value}"
+        )
+    if what.overwrite_mode is OverwriteMode.DYNAMIC and operation is WriteOperation.INSERT_OVERWRITE_TABLE:
+        problems.append(
+            "hoodie.datasource.overwrite.mode=DYNAMIC keeps partitions that insert_overwrite_table "
+            "replaces: use insert_overwrite"
+        )
+    if config.input.insert_drop_duplicates and config.input.insert_duplicate_policy is DuplicatePolicy.FAIL:
+        problems.append(
+            "hoodie.datasource.write.insert.drop.duplicates=true drops what "
+            "hoodie.datasource.insert.dup.policy=fail refuses"
+        )
+    return problems
+
+
+def _key_generator_problems(config: WriteConfig) -> list[str]:
+    table, kind = config.table, config.key_generator_type
+    problems = []
+    if None not in (table.key_generator_type, table.key_generator_class) and (
+        table.key_generator_type is not table.key_generator_class
+    ):
+        problems.append(
+            "hoodie.datasource.write.keygenerator.type and hoodie.datasource.write.keygenerator.class name"
+            " different ones"
+        )
+    fields = table.partition_fields
+    if fields is None:
+        return problems
+    kinds = [split_partition_field(declared)[1] for declared in fields]
+    count = len(fields)
+    if kind is KeyGeneratorType.NON_PARTITION and count:
+        problems.append("a NON_PARTITION key generator takes no partition fields")
+    if kind in {KeyGeneratorType.SIMPLE, KeyGeneratorType.TIMESTAMP} and count != 1:
+        problems.append(f"a {kind.value} key generator takes one partition field, not {count}")
+    if kind in {KeyGeneratorType.SIMPLE, KeyGeneratorType.TIMESTAMP} and len(table.record_key_fields or ()) > 1:
+        problems.append(f"a {kind.value} key generator takes one record key field: use COMPLEX or CUSTOM")
+    if kind is KeyGeneratorType.CUSTOM and None in kinds:
+        problems.append("a CUSTOM key generator needs `column:SIMPLE` or `column:TIMESTAMP` for each partition field")
+    if kind not in {None, KeyGeneratorType.CUSTOM} and any(kinds):
+        problems.append("partition fields of the form `column:KIND` need the CUSTOM key generator")
+    return problems
+
+
+def _merge_problems(config: WriteConfig) -> list[str]:
+    table = config.table
+    named = {
+        "hoodie.record.merge.mode": table.merge_mode,
+        "hoodie.write.record.merge.strategy.id": table.merge_strategy,
+        "hoodie.datasource.write.payload.class": merge_mode_of_payload(table.payload) if table.payload else None,
+    }
+    given = {key: mode for key, mode in named.items() if mode is not None}
+    if len(set(given.values())) > 1:
+        listed = ", ".join(f"{key} means {mode.value}" for key, mode in given.items())
+        return [f"they name different merge modes: {listed}"]
+    return []
+
+
+def _version_problems(config: WriteConfig) -> list[str]:
+    ordering = config.table.ordering_fields or ()
+    if config.table.version is not None and config.table.version < NEWEST_TABLE_VERSION and len(ordering) > 1:
+        return [f"a table of version {config.table.version} takes one ordering field, not {len(ordering)}"]
+    return []
+
+
+def _extra_metadata(options: Mapping[str, Any], prefix: str) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (key, text_of(value)) for key, value in options.items() if key.startswith(prefix) and value is not None
+    )

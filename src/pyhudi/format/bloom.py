@@ -1,0 +1,469 @@
+"""Hudi's Bloom filters of record keys, as they stand in the footers of base files.
+
+A filter's bytes depend on every detail: the sizing formula, a Murmur hash with quirks, the order in which a
+dynamic filter grows. What is built here equals what Hudi builds, byte for byte, because a filter that lost
+one bit hides a key, and a hidden key becomes a duplicate row.
+
+    header  := int32 -1 | int32 hashes | byte 1 (Murmur) | int32 bits          big-endian
+    SIMPLE  := header | bit vector
+    DYNAMIC := header | int32 keys per row | int32 keys since the last row was opened | int32 rows
+               | rows x (header | bit vector)
+
+The text is base64 of it. Bit i of a vector is `byte[i >> 3] & (1 << (i & 7))`.
+"""
+
+from __future__ import annotations
+
+import base64
+import enum
+import math
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import ConfigError, CorruptDataError, RecordKeyError, UnsupportedFeatureError
+
+BLOOM_FILTER_KEY: Final = "org.apache.hudi.bloomfilter"
+BLOOM_FILTER_KIND_KEY: Final = "hoodie_bloom_filter_type_code"
+MIN_RECORD_KEY_KEY: Final = "hoodie_min_record_key"
+MAX_RECORD_KEY_KEY: Final = "hoodie_max_record_key"
+
+FILTER_BITS_MAX: Final = 1 << 30
+"""All bit vectors of one filter together, in bits: room for 24 million keys at the default rate."""
+
+_HASHES_MAX: Final = 1100  # -log2 of the smallest positive double, rounded up
+_KEYS_PER_STEP: Final = 16384  # its words stay in the L2 cache; fewer would pay more for calls into numpy
+
+_HEADER: Final = struct.Struct(">iibi")
+_GROWTH: Final = struct.Struct(">iii")
+_VERSION: Final = -1
+_JENKINS: Final = 0
+_MURMUR: Final = 1
+
+_M: Final = np.uint32(0x5BD1E995)  # Murmur2's multiplier
+
+_Bytes = npt.NDArray[np.uint8]
+_Words = npt.NDArray[np.uint32]
+_Flags = npt.NDArray[np.bool_]
+_Indices = npt.NDArray[np.intp]
+
+
+class BloomKind(enum.Enum):
+    """A filter's type; the value is its code in the footer."""
+
+    SIMPLE = "SIMPLE"
+    DYNAMIC = "DYNAMIC_V0"
+
+    @classmethod
+    def from_footer(cls, code: str | None, *, path: str | None = None) -> BloomKind:
+        """The kind that a footer names; a footer without `BLOOM_FILTER_KIND_KEY` (None) means SIMPLE.
+
+        Raises:
+            UnsupportedFeatureError: the code is not one of Hudi 0.15 to 1.2.
+        """
+        if code is None:
+            return cls.SIMPLE
+        for kind in cls:
+            if kind.value == code.upper():
+                return kind
+        raise UnsupportedFeatureError("the base file has a Bloom filter of an unknown type", type=code, path=path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A filter's header: the length of one bit vector, and how many bits of it a key sets."""
+
+    bits: int
+    hashes: int
+
+    @classmethod
+    def for_load(cls, num_entries: int, fpp: float) -> _Shape:
+        """Hudi's sizing for `num_entries` keys at false-positive rate `fpp`; double arithmetic as in Java."""
+        if num_entries < 1:
+            raise ConfigError("a Bloom filter needs room for at least one key", num_entries=num_entries)
+        if not 0.0 < fpp < 1.0:
+            raise ConfigError("the false-positive rate of a Bloom filter lies between 0 and 1", fpp=fpp)
+        bits = math.ceil(num_entries * (-math.log(fpp) / (math.log(2) * math.log(2))))
+        return cls(bits=bits, hashes=math.ceil(math.log(2) * bits / num_entries))
+
+    @property
+    def vector_bytes(self) -> int:
+        return (self.bits + 7) // 8
+
+    def to_bytes(self) -> bytes:
+        return _HEADER.pack(_VERSION, self.hashes, _MURMUR, self.bits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BloomFilter:
+    """A filter that can be asked.
+
+    `rows` are the packed bit vectors (uint8, read-only): one in a SIMPLE filter, one or more in a DYNAMIC
+    one. `row_capacity` (keys) and `last_row_keys` (keys added since the last row was opened) are the growth
+    state of a DYNAMIC filter, 0 in a SIMPLE one.
+    """
+
+    kind: BloomKind
+    bits: int
+    hashes: int
+    rows: tuple[_Bytes, ...]
+    row_capacity: int = 0
+    last_row_keys: int = 0
+
+    def might_contain(self, keys: pa.Array | pa.ChunkedArray) -> _Flags:
+        """Whether each utf8 key may have been added; never False for one that was. Shape `[len(keys)]`.
+
+        Keys leave the computation at their first unset bit, so absent keys cost a fraction of present ones.
+
+        Raises:
+            RecordKeyError: a key is null or empty.
+        """
+        answers = np.zeros(len(keys), dtype=np.bool_)
+        start = 0
+        for step in _steps(keys):
+            answers[start + step.order[self._survivors(step)]] = True
+            start += len(step.order)
+        return answers
+
+    def _survivors(self, step: _Step) -> _Indices:
+        """Which positions of `step` have all their bits set in one row."""
+        alive = np.arange(len(step.order))
+        seeds = np.zeros(len(alive), dtype=np.uint32)
+        hits = np.ones((len(self.rows), len(alive)), dtype=np.bool_)
+        for _ in range(self.hashes):
+            step.hash(seeds)
+            position = _positions(seeds, self.bits)
+            at, mask = position >> 3, np.left_shift(1, position & 7).astype(np.uint8)
+            for row, bits in enumerate(self.rows):
+                hits[row] &= (bits[at] & mask) != 0
+            keep: _Flags = np.any(hits, axis=0)
+            # Closing the ranks costs about as much as one round, so only when it at least halves the rest.
+            if 2 * np.count_nonzero(keep) <= len(alive):
+                alive, seeds, hits, step = alive[keep], seeds[keep], hits[:, keep], step.keep(keep)
+                if len(alive) == 0:
+                    break
+        return alive[np.any(hits, axis=0)]
+
+
+class BloomFilterBuilder:
+    """A filter that grows. Keys come in the order of the file's rows: Hudi's bytes depend on it.
+
+    Cost: about 4 million keys of 36 bytes per second and core at Hudi's defaults; memory is one byte per bit,
+    2.6 MB per row at the defaults.
+    """
+
+    def __init__(self, kind: BloomKind, num_entries: int, fpp: float, max_entries: int) -> None:
+        """An empty filter.
+
+        Args:
+            kind: SIMPLE has one bit vector however many keys come; DYNAMIC opens another when it is full.
+            num_entries: Keys that one bit vector is sized for (`hoodie.index.bloom.num_entries`).
+            fpp: The false-positive rate at that load (`hoodie.index.bloom.fpp`).
+            max_entries: Keys at which a DYNAMIC filter stops to grow
+                (`hoodie.bloom.index.filter.dynamic.max.entries`); without meaning for SIMPLE.
+
+        Raises:
+            ConfigError: a number has no meaning, or the filter would pass `FILTER_BITS_MAX`.
+        """
+        self._kind = kind
+        self._shape = _Shape.for_load(num_entries, fpp)
+        self._row_capacity = num_entries
+        self._max_entries = max_entries
+        rows_max = max(1, -(-max_entries // num_entries)) if kind is BloomKind.DYNAMIC else 1
+        if self._shape.bits * rows_max > FILTER_BITS_MAX:
+            raise ConfigError(
+                f"the Bloom filter would take more than {FILTER_BITS_MAX // 8} bytes; lower"
+                " hoodie.index.bloom.num_entries or hoodie.bloom.index.filter.dynamic.max.entries, or raise"
+                " hoodie.index.bloom.fpp",
+                num_entries=num_entries,
+                fpp=fpp,
+                max_entries=max_entries,
+            )
+        self._rows: list[_Flags] = [np.zeros(self._shape.bits, dtype=np.bool_)]
+        self._last_row_keys = 0
+
+    @classmethod
+    def resume(cls, text: str, kind: BloomKind, *, max_entries: int, path: str | None = None) -> BloomFilterBuilder:
+        """A builder that goes on where the filter `text` of file `path` ends.
+
+        Adding the rest of the keys then gives the bytes that adding all of them to one builder gives: a base
+        file that is rewritten without losing a key pays for its new keys only. `max_entries` is the value
+        that the filter was begun with, which the text does not hold.
+
+        Raises:
+            CorruptDataError: the text is no filter of this kind.
+            UnsupportedFeatureError: see `parse_bloom_filter`.
+        """
+        stored = parse_bloom_filter(text, kind, path=path)
+        builder = cls.__new__(cls)
+        builder._kind = kind
+        builder._shape = _Shape(bits=stored.bits, hashes=stored.hashes)
+        builder._row_capacity = stored.row_capacity
+        builder._max_entries = max_entries
+        builder._rows = [np.unpackbits(row, count=stored.bits, bitorder="little").view(np.bool_) for row in stored.rows]
+        builder._last_row_keys = stored.last_row_keys
+        return builder
+
+    def add(self, keys: pa.Array | pa.ChunkedArray) -> None:
+        """Add utf8 keys in their order.
+
+        Raises:
+            RecordKeyError: a key is null or empty; the filter must not be used any more.
+        """
+        if self._kind is BloomKind.SIMPLE:
+            self._set(self._rows[0], keys)
+            return
+        start = 0
+        while start < len(keys):
+            room = self._row_capacity - self._last_row_keys
+            if room > 0:
+                taken = keys.slice(start, room)
+                self._set(self._rows[-1], taken)
+            elif room == 0 and len(self._rows) * self._row_capacity < self._max_entries:
+                self._rows.append(np.zeros(self._shape.bits, dtype=np.bool_))
+                self._last_row_keys = 0
+                continue
+            else:
+                taken = keys.slice(start)
+                self._spread(taken, already_spread=-room)
+            self._last_row_keys += len(taken)
+            start += len(taken)
+
+    def to_text(self) -> str:
+        """The filter as it stands under `BLOOM_FILTER_KEY`."""
+        header = self._shape.to_bytes()
+        vectors = [np.packbits(row, bitorder="little").tobytes() for row in self._rows]
+        if self._kind is BloomKind.SIMPLE:
+            return base64.b64encode(header + vectors[0]).decode("ascii")
+        growth = _GROWTH.pack(self._row_capacity, self._last_row_keys, len(self._rows))
+        body = b"".join(header + vector for vector in vectors)
+        return base64.b64encode(header + growth + body).decode("ascii")
+
+    def _spread(self, keys: pa.Array | pa.ChunkedArray, *, already_spread: int) -> None:
+        """Deal keys out to all rows, as a dynamic filter that may not grow does.
+
+        The first such key goes to row 0 without moving the dealer on, so row 0 gets the second one too.
+        """
+        turn = np.arange(already_spread, already_spread + len(keys))
+        target = np.maximum(turn - 1, 0) % len(self._rows)
+        for index, row in enumerate(self._rows):
+            self._set(row, keys.take(pa.array(np.flatnonzero(target == index))))
+
+    def _set(self, row: _Flags, keys: pa.Array | pa.ChunkedArray) -> None:
+        for step in _steps(keys):
+            seeds = np.zeros(len(step.order), dtype=np.uint32)
+            for _ in range(self._shape.hashes):
+                step.hash(seeds)
+                row[_positions(seeds, self._shape.bits)] = True
+
+
+def parse_bloom_filter(text: str, kind: BloomKind, *, path: str | None = None) -> BloomFilter:
+    """The filter that a footer's text holds.
+
+    Args:
+        text: The value under `BLOOM_FILTER_KEY`.
+        kind: What `BLOOM_FILTER_KIND_KEY` says (`BloomKind.from_footer`).
+        path: The base file, for errors.
+
+    Raises:
+        CorruptDataError: not base64, or not the bytes of such a filter; the context has the byte offset.
+        UnsupportedFeatureError: hashed with Jenkins, which no Hudi release writes by itself.
+    """
+    if len(text) > FILTER_BITS_MAX // 4:
+        raise CorruptDataError("the Bloom filter is larger than any that Hudi writes", path=path, size=len(text))
+    try:
+        data = base64.b64decode(text, validate=True)
+    except ValueError as cause:
+        raise CorruptDataError("the Bloom filter is not base64 text", path=path) from cause
+    shape = _parse_header(data, 0, path)
+    if kind is BloomKind.SIMPLE:
+        row = _parse_vector(data, _HEADER.size, shape, path)
+        _check_end(data, _HEADER.size + shape.vector_bytes, path)
+        return BloomFilter(kind=kind, bits=shape.bits, hashes=shape.hashes, rows=(row,))
+    capacity, last_row_keys, row_count = _unpack(_GROWTH, data, _HEADER.size, path)
+    if capacity < 1 or last_row_keys < 0 or row_count < 1:
+        raise CorruptDataError("the Bloom filter's growth state is impossible", path=path, offset=_HEADER.size)
+    offset = _HEADER.size + _GROWTH.size
+    rows: list[_Bytes] = []
+    for _ in range(row_count):
+        if _parse_header(data, offset, path) != shape:
+            raise CorruptDataError("the rows of the Bloom filter differ in shape", path=path, offset=offset)
+        offset += _HEADER.size
+        rows.append(_parse_vector(data, offset, shape, path))
+        offset += shape.vector_bytes
+    _check_end(data, offset, path)
+    return BloomFilter(
+        kind=kind,
+        bits=shape.bits,
+        hashes=shape.hashes,
+        rows=tuple(rows),
+        row_capacity=capacity,
+        last_row_keys=last_row_keys,
+    )
+
+
+def min_max_keys(keys: pa.Array | pa.ChunkedArray) -> tuple[str, str]:
+    """The smallest and the largest of at least one utf8 key, in the order of their bytes."""
+    assert len(keys) > keys.null_count, "the range of no keys"
+    extremes = pc.min_max(keys)
+    return extremes["min"].as_py(), extremes["max"].as_py()
+
+
+def _unpack(layout: struct.Struct, data: bytes, offset: int, path: str | None) -> tuple[Any, ...]:
+    if offset + layout.size > len(data):
+        raise CorruptDataError("the Bloom filter is cut off", path=path, offset=offset, size=len(data))
+    return layout.unpack_from(data, offset)
+
+
+def _parse_header(data: bytes, offset: int, path: str | None) -> _Shape:
+    version, hashes, hash_type, bits = _unpack(_HEADER, data, offset, path)
+    if version == _VERSION and hash_type == _JENKINS:
+        raise UnsupportedFeatureError("the Bloom filter is hashed with Jenkins, not Murmur", path=path)
+    if version != _VERSION or hash_type != _MURMUR or not 0 < hashes <= _HASHES_MAX or bits < 1:
+        raise CorruptDataError("the Bloom filter has a damaged header", path=path, offset=offset)
+    return _Shape(bits=bits, hashes=hashes)
+
+
+def _parse_vector(data: bytes, offset: int, shape: _Shape, path: str | None) -> _Bytes:
+    if offset + shape.vector_bytes > len(data):
+        raise CorruptDataError("the Bloom filter is cut off", path=path, offset=offset, size=len(data))
+    return np.frombuffer(data, dtype=np.uint8, count=shape.vector_bytes, offset=offset)
+
+
+def _check_end(data: bytes, end: int, path: str | None) -> None:
+    if end != len(data):
+        raise CorruptDataError("bytes follow the Bloom filter", path=path, offset=end, size=len(data))
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Some thousand keys, laid out for hashing all of them at once, with the longest first.
+
+    `order[i]` is the place of key i among the keys that came in. `words[w]` holds word w, already mixed, of
+    the keys that have one: these come first, so that no key needs padding. The seed does not enter into the
+    mixing, so it is done once for all rounds.
+    """
+
+    order: _Indices
+    lengths: _Words
+    words: tuple[_Words, ...]
+    tails: _Words
+    tail_factors: _Words
+
+    def hash(self, seeds: _Words) -> None:
+        """Replace each seed by its key's hash under that seed: Hudi's Murmur2, modulo 2^32."""
+        seeds ^= self.lengths
+        for word in self.words:
+            head = seeds[: len(word)]
+            head *= _M
+            head ^= word
+        seeds ^= self.tails
+        seeds *= self.tail_factors
+        seeds ^= seeds >> np.uint32(13)
+        seeds *= _M
+        seeds ^= seeds >> np.uint32(15)
+
+    def keep(self, chosen: _Flags) -> _Step:
+        """The step with only the chosen keys."""
+        return _Step(
+            order=self.order[chosen],
+            lengths=self.lengths[chosen],
+            words=tuple(word[chosen[: len(word)]] for word in self.words),
+            tails=self.tails[chosen],
+            tail_factors=self.tail_factors[chosen],
+        )
+
+
+def _positions(hashes: _Words, bits: int) -> _Indices:
+    """The bit of each hash: `abs(hash % bits)` of Java, where the hash is signed and `%` truncates.
+
+    That is the absolute value first and an unsigned remainder after it. numpy's remainder is slow, but its
+    division by a constant is fast.
+    """
+    magnitude = np.abs(hashes.view(np.int32)).view(np.uint32)  # the smallest int stays 2^31, rightly
+    magnitude -= magnitude // np.uint32(bits) * np.uint32(bits)
+    return magnitude.astype(np.intp)
+
+
+def _steps(keys: pa.Array | pa.ChunkedArray) -> Iterator[_Step]:
+    """Lay keys out in steps, in their order."""
+    chunks = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
+    for chunk in chunks:
+        if len(chunk) == 0:
+            continue
+        starts, lengths, data = _key_buffers(chunk)
+        for first in range(0, len(chunk), _KEYS_PER_STEP):
+            last = first + _KEYS_PER_STEP
+            yield _step(starts[first:last], lengths[first:last], data)
+
+
+def _key_buffers(keys: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any], _Bytes]:
+    """Where each key starts, how long it is, and the bytes of all of them, without a copy."""
+    if not (pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type)):
+        raise TypeError(f"record keys are utf8, not {keys.type}")
+    if keys.null_count:
+        raise RecordKeyError("a record key is null")
+    _, offset_buffer, data_buffer = keys.buffers()
+    width = np.int64 if pa.types.is_large_string(keys.type) else np.int32
+    offsets = np.frombuffer(offset_buffer, dtype=width)[keys.offset : keys.offset + len(keys) + 1]
+    lengths = np.diff(offsets)
+    if lengths.min() == 0:
+        raise RecordKeyError("a record key is empty")
+    return offsets[:-1], lengths, np.frombuffer(data_buffer, dtype=np.uint8)
+
+
+def _step(starts: npt.NDArray[Any], lengths: npt.NDArray[Any], data: _Bytes) -> _Step:
+    if lengths.min() == lengths.max():
+        order = np.arange(len(lengths))
+        words = _words_of_equal_keys(int(starts[0]), len(lengths), int(lengths[0]), data)
+    else:
+        order = np.argsort(-(lengths >> 2), kind="stable")
+        starts, lengths = starts[order].astype(np.intp), lengths[order]
+        words = _words_of_sorted_keys(starts, lengths >> 2, data)
+    for word in words:
+        _mix(word)
+    tails, tail_factors = _tails(starts + lengths, lengths & 3, data)
+    return _Step(order, lengths.astype(np.uint32), words, tails, tail_factors)
+
+
+def _mix(word: _Words) -> None:
+    word *= _M
+    word ^= word >> np.uint32(24)
+    word *= _M
+
+
+def _words_of_equal_keys(start: int, count: int, length: int, data: _Bytes) -> tuple[_Words, ...]:
+    """The words of keys of one length, UUIDs say: they lie side by side, so they are a matrix already."""
+    matrix = data[start : start + count * length].reshape(count, length)
+    whole = matrix[:, : length & ~3].view("<u4")
+    return tuple(whole.T.astype(np.uint32, order="C"))
+
+
+def _words_of_sorted_keys(starts: _Indices, word_counts: npt.NDArray[Any], data: _Bytes) -> tuple[_Words, ...]:
+    """The words of keys of several lengths, those with most words first."""
+    # Every four bytes of the keys as a little-endian number, wherever they begin.
+    words_at = np.ndarray((max(0, len(data) - 3),), dtype="<u4", buffer=data, strides=(1,))
+    having = np.searchsorted(-word_counts, -np.arange(word_counts[0]), side="left")
+    return tuple(
+        words_at[starts[:count] + 4 * index].astype(np.uint32, copy=False) for index, count in enumerate(having)
+    )
+
+
+def _tails(ends: npt.NDArray[Any], rest: npt.NDArray[Any], data: _Bytes) -> tuple[_Words, _Words]:
+    """The last one to three bytes of each key as one number to mix in, and what to multiply by after it.
+
+    Hudi's bytes are signed, and are put together in the other direction than those of whole words. A key of
+    whole words mixes in 0 and multiplies by 1, that is, nothing happens.
+    """
+    signed = data.view(np.int8)
+    tails = np.where(rest >= 1, signed[ends - 1], 0).astype(np.int32)
+    for distance in (2, 3):
+        byte = signed[np.maximum(ends - distance, 0)].astype(np.int32)
+        tails ^= np.where(rest >= distance, byte << (8 * (distance - 1)), 0)
+    return tails.view(np.uint32), np.where(rest >= 1, _M, np.uint32(1))

@@ -1,0 +1,82 @@
+"""Names of data files: base files, log files and CDC log files.
+
+    base file   <file id>_<write token>_<instant>.parquet
+    log file    .<file id>_<instant>.log.<version>_<write token>[.cdc]
+
+The names are the only place where a base file says which write made it.
+
+Source: `format/timeline.md` 4.1, 4.2; trap 9.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from pyhudi.format.instant import InstantTime
+
+_BASE_FILE: Final = re.compile(
+    r"(?P<file_id>[^._/][^_/]*)_(?P<token>[0-9]+-[0-9]+-[0-9]+)_(?P<instant>[0-9]+)"
+    r"(?P<extension>\.(?:parquet|orc|hfile|lance))"
+)
+_LOG_FILE: Final = re.compile(
+    r"\.(?P<file_id>[^._/][^_/]*)_(?P<instant>[0-9]+)\.log\.(?P<version>[0-9]{1,9})"
+    r"(?:_(?P<token>[0-9]+-[0-9]+-[0-9]+)(?P<cdc>\.cdc)?)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileName:
+    """The name of a base file; `str` gives it back.
+
+    `instant_time` is the requested time of the write that made the file, `write_token` the task attempt
+    (`<partition>-<stage>-<attempt>`), `extension` starts with its dot.
+    """
+
+    file_id: str
+    write_token: str
+    instant_time: str
+    extension: str = ".parquet"
+
+    def __str__(self) -> str:
+        return f"{self.file_id}_{self.write_token}_{self.instant_time}{self.extension}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFileName:
+    """The name of a log file; `str` gives it back.
+
+    `instant_time` is the requested time of the delta commit that wrote the file, but in table version 6 that of the
+    file slice's base file. `version` counts from 1. Names of very old writers have no `write_token`.
+    """
+
+    file_id: str
+    instant_time: str
+    version: int
+    write_token: str | None
+    is_cdc: bool = False
+
+    def __str__(self) -> str:
+        token = "" if self.write_token is None else f"_{self.write_token}"
+        return f".{self.file_id}_{self.instant_time}.log.{self.version}{token}{'.cdc' if self.is_cdc else ''}"
+
+
+def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
+    """What a file name (without folders) says, or None if it is not that of a data file."""
+    if match := _BASE_FILE.fullmatch(name):
+        return BaseFileName(match["file_id"], match["token"], InstantTime(match["instant"]), match["extension"])
+    if match := _LOG_FILE.fullmatch(name):
+        return LogFileName(
+            match["file_id"],
+            InstantTime(match["instant"]),
+            int(match["version"]),
+            match["token"],
+            match["cdc"] is not None,
+        )
+    return None
+
+
+def file_id(uuid: str, number: int) -> str:
+    """The id of a new file group: a UUID in its 36-character form, and which of the groups made with it this is."""
+    return f"{uuid}-{number}"

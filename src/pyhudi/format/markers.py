@@ -1,0 +1,132 @@
+"""Markers: evidence of the data files that a running write has begun.
+
+    DIRECT                  .hoodie/.temp/<instant>/<partition path>/<data file>.marker.<kind>, an empty file each
+    TIMELINE_SERVER_BASED   .hoodie/.temp/<instant>/MARKERS.type, and MARKERS<n> with one marker per line
+
+A marker is a reason to delete a data file, so what it names is checked: a path inside the table, outside of its
+metadata folder, with the name of a data file.
+
+Source: `format/timeline.md` 6.1; mission row S5-30.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from pyhudi.errors import CorruptDataError
+from pyhudi.format.file_names import parse_data_file
+
+MARKERS_ROOT: Final = ".hoodie/.temp"
+MARKERS_TYPE_FILE: Final = "MARKERS.type"
+
+MARKERS_BYTES_MAX: Final = 256 * 1024 * 1024
+"""The size of a MARKERS file that is still read: room for a million markers."""
+
+_MARKERS_FILE: Final = re.compile(r"MARKERS[0-9]+")
+_METADATA_FOLDER: Final = ".hoodie"
+
+
+class MarkerKind(enum.Enum):
+    """Why a data file was begun. In table versions 8 and 9 log files are created, not appended to."""
+
+    CREATE = "CREATE"
+    MERGE = "MERGE"
+    APPEND = "APPEND"
+
+
+class MarkersType(enum.Enum):
+    """How a write keeps its markers; the value is the content of `MARKERS.type`, which DIRECT does not have."""
+
+    DIRECT = "DIRECT"
+    TIMELINE_SERVER_BASED = "TIMELINE_SERVER_BASED"
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """One marker: the data file, relative to the table, and why it was begun."""
+
+    data_path: str
+    kind: MarkerKind
+
+
+_SUFFIXES: Final = {f".marker.{kind.value}": kind for kind in MarkerKind}
+
+
+def marker_folder(instant_time: str) -> str:
+    """Where the markers of a write lie, relative to the table."""
+    return f"{MARKERS_ROOT}/{instant_time}"
+
+
+def marker_path(instant_time: str, partition_path: str, file_name: str, kind: MarkerKind) -> str:
+    """Where the DIRECT marker of a data file lies, relative to the table."""
+    folder = marker_folder(instant_time)
+    if partition_path:
+        folder = f"{folder}/{partition_path}"
+    return f"{folder}/{file_name}.marker.{kind.value}"
+
+
+def parse_marker_path(path: str, instant_time: str) -> str | None:
+    """The data file that a DIRECT marker of this write announces; both paths are relative to the table.
+
+    None for any other file in the marker folder, and for a marker that names no data file.
+    """
+    folder = f"{marker_folder(instant_time)}/"
+    marker = _parse_marker(path[len(folder) :]) if path.startswith(folder) else None
+    return None if marker is None else marker.data_path
+
+
+def is_markers_file(name: str) -> bool:
+    """Whether this is the name of a `MARKERS<n>` file."""
+    return _MARKERS_FILE.fullmatch(name) is not None
+
+
+def parse_markers_type(data: bytes, *, path: str) -> MarkersType:
+    """The content of `MARKERS.type`.
+
+    Raises:
+        CorruptDataError: it is none of the known words.
+    """
+    try:
+        return MarkersType(data.decode().strip())
+    except ValueError as error:
+        raise CorruptDataError("the type of the markers is unknown", path=path) from error
+
+
+def parse_markers_file(data: bytes, *, path: str) -> tuple[Marker, ...]:
+    """The markers in a `MARKERS<n>` file.
+
+    The server answers a writer only after the whole line is stored, so a last line that was cut off belongs to a data
+    file that was never begun and is left out.
+
+    Raises:
+        CorruptDataError: a whole line names no data file, or the file is too large.
+    """
+    if len(data) > MARKERS_BYTES_MAX:
+        raise CorruptDataError("the markers file is too large to be one", path=path, size=len(data))
+    try:
+        *lines, _ = data[: data.rfind(b"\n") + 1].decode().split("\n")
+    except UnicodeDecodeError as error:
+        raise CorruptDataError("the markers are not text", path=path, offset=error.start) from error
+    markers = []
+    for number, line in enumerate(lines, start=1):
+        marker = _parse_marker(line)
+        if marker is None:
+            raise CorruptDataError("the marker names no data file of the table", path=path, line=number)
+        markers.append(marker)
+    return tuple(markers)
+
+
+def _parse_marker(text: str) -> Marker | None:
+    data_path, dot, kind_word = text.rpartition(".marker.")
+    kind = _SUFFIXES.get(f"{dot}{kind_word}")
+    if kind is None:
+        return None
+    *folders, file_name = data_path.split("/")
+    if parse_data_file(file_name) is None or any(folder in ("", ".", "..") for folder in folders):
+        return None
+    if folders and folders[0] == _METADATA_FOLDER:
+        return None
+    return Marker(data_path, kind)

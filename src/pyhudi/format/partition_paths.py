@@ -1,0 +1,200 @@
+"""Partition paths: from the text of values to folder names, and back.
+
+    path    := "" | segment ("/" segment)*      relative to the table, a segment per partition field
+    segment := [field "="] value                the field only in hive style
+
+The value of null and of an empty string is `__HIVE_DEFAULT_PARTITION__`. Only with url encoding are
+characters escaped; without it a `/` in a value opens a folder below, as it does in Hudi. Values come from
+users, so every path is checked here before anything is written: it must stay inside the table, name no
+reserved folder, and be a legal file name everywhere that the table may be read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from pyhudi.errors import CorruptDataError, UnsafePathError
+
+NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+RESERVED_FOLDER: Final = ".hoodie"
+SEGMENT_BYTES_MAX: Final = 255
+"""The longest file name of the common local file systems, in bytes of UTF-8."""
+
+_CONTROL: Final = "".join(map(chr, range(0x20))) + "\x7f"
+_ESCAPES: Final = {ord(char): f"%{ord(char):02X}" for char in _CONTROL + "\"#%'*/:=?[\\]^{"}
+_ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
+_UNWRITABLE = re.compile(f"[\\\\{re.escape(_CONTROL)}]")
+
+_PLAINLY_SAFE = re.compile(f"[^./:\\\\{re.escape(_CONTROL)}][^/:\\\\{re.escape(_CONTROL)}]{{0,62}}")
+"""One folder name that no check has to look at: the common case, and at most 4 bytes per character."""
+
+
+def escape_value(value: str) -> str:
+    """One value with Hive's special characters as `%XX`.
+
+    Spaces, `<>|&},+` and all non-ASCII characters stay as they are; so do `.` and `..`.
+    Source: `format/timeline.md` section 5.3, trap 16; NUL is escaped as well.
+    """
+    return value.translate(_ESCAPES)
+
+
+def unescape_value(text: str) -> str:
+    """The inverse of `escape_value`; a `%` that starts no escape stays as it is.
+
+    Each escape is one UTF-16 code unit, as in Hive, so `%E2%82%AC` is three characters.
+    """
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+def format_segment(
+    field: str, value: str | None, *, hive_style: bool, url_encode: bool, slash_dates: bool = False
+) -> str:
+    """The part of a partition path that one field contributes; not yet checked.
+
+    `slash_dates` makes a folder per part of `2024-01-02`.
+    """
+    text = value or NULL_PARTITION
+    if url_encode:
+        text = escape_value(text)
+    if slash_dates:
+        text = text.replace("-", "/")
+    return f"{field}={text}" if hive_style else text
+
+
+def checked_segments(
+    field: str,
+    values: Iterable[str | None],
+    *,
+    is_first: bool,
+    hive_style: bool,
+    url_encode: bool,
+    slash_dates: bool = False,
+) -> list[str]:
+    """`format_segment` of each of the distinct values of a column, refused where it is no safe path.
+
+    `is_first` says that nothing stands before it in the path.
+
+    Raises:
+        UnsafePathError: names the column, the value, and the option that would make it safe, if there is one.
+    """
+    segments = []
+    for value in values:
+        segment = format_segment(field, value, hive_style=hive_style, url_encode=url_encode, slash_dates=slash_dates)
+        problem = _problem_of(segment, is_first=is_first)
+        if problem is not None:
+            fix = _fix_for(field, value, is_first=is_first, hive_style=hive_style)
+            raise UnsafePathError(
+                f"A value of partition column {field!r} {problem}; {fix}.",
+                column=field,
+                value=value,
+                segment=segment,
+            )
+        segments.append(segment)
+    return segments
+
+
+def check_partition_path(path: str) -> None:
+    """Refuse a partition path that a caller named (to drop it, say) and that no value could have given.
+
+    Raises:
+        UnsafePathError: the path would leave the table, or is reserved. The empty path is the table itself:
+        legal.
+    """
+    problem = _problem_of(path, is_first=True) if path else None
+    if problem is not None:
+        raise UnsafePathError(f"The partition path {problem}.", path=path)
+
+
+def partition_depth(path: str) -> int:
+    """How many folders below the table a partition is, as its metadata file says (section 4.3)."""
+    return path.count("/") + 1 if path else 0
+
+
+def partition_values(path: str, fields: Sequence[str], *, hive_style: bool, url_encoded: bool) -> dict[str, str | None]:
+    """The text of each partition field in a path, None for the null partition.
+
+    A value may itself span folders. That is unambiguous for a single field, and in hive style, where a
+    field's value ends before the next field's name.
+
+    Raises:
+        CorruptDataError: the path does not fit the fields, or (several fields, not hive style) has a folder
+        too many.
+
+    Source: `format/timeline.md` section 5.3.
+    """
+    texts = _hive_texts(path, fields) if hive_style else _plain_texts(path, fields)
+    if texts is None:
+        raise CorruptDataError("The partition path does not fit the partition fields.", path=path, fields=tuple(fields))
+    return {field: _value_of(text, url_encoded=url_encoded) for field, text in zip(fields, texts, strict=True)}
+
+
+def _value_of(text: str, *, url_encoded: bool) -> str | None:
+    if text == NULL_PARTITION:
+        return None
+    return unescape_value(text) if url_encoded else text
+
+
+def _plain_texts(path: str, fields: Sequence[str]) -> list[str] | None:
+    if not fields:
+        return None if path else []
+    texts = [path] if len(fields) == 1 else path.split("/")
+    return texts if len(texts) == len(fields) and all(texts) else None
+
+
+def _hive_texts(path: str, fields: Sequence[str]) -> list[str] | None:
+    if not fields:
+        return None if path else []
+    texts: list[list[str]] = []
+    for segment in path.split("/"):
+        prefix = f"{fields[len(texts)]}=" if len(texts) < len(fields) else None
+        if prefix is not None and segment.startswith(prefix):
+            texts.append([segment.removeprefix(prefix)])
+        elif texts:
+            texts[-1].append(segment)
+        else:
+            return None
+    return ["/".join(parts) for parts in texts] if len(texts) == len(fields) else None
+
+
+def _problem_of(path: str, *, is_first: bool) -> str | None:
+    """Why a path (one segment, or several) must not be written, as the end of a sentence; None if it may."""
+    if _PLAINLY_SAFE.fullmatch(path):
+        return None
+    parts = path.split("/")
+    first = parts[0] if is_first else ""
+    checks = (
+        (_UNWRITABLE.search(path), "holds a backslash or a control character"),
+        ("" in parts, "starts or ends with '/', or has an empty folder name in it"),
+        ("." in parts or ".." in parts, "is a step to another folder ('.' or '..')"),
+        # Hudi on the JVM looks for partitions in no folder whose name starts like that of its own.
+        (
+            any(part.startswith(RESERVED_FOLDER) for part in parts),
+            f"names a reserved folder: its name starts with {RESERVED_FOLDER!r}",
+        ),
+        # Hadoop takes what stands before a colon in the first name for a URI scheme.
+        (":" in first, "has a ':' in the first folder name, which Hudi on the JVM cannot open"),
+        (
+            _longest_bytes(parts) > SEGMENT_BYTES_MAX,
+            f"makes a folder name longer than {SEGMENT_BYTES_MAX} bytes",
+        ),
+    )
+    return next((problem for is_wrong, problem in checks if is_wrong), None)
+
+
+def _longest_bytes(parts: Sequence[str]) -> int:
+    return max(len(part.encode()) for part in parts)
+
+
+def _fix_for(field: str, value: str | None, *, is_first: bool, hive_style: bool) -> str:
+    encoded = format_segment(field, value, hive_style=hive_style, url_encode=True)
+    if _problem_of(encoded, is_first=is_first) is None:
+        return "create the table with hoodie.datasource.write.partitionpath.urlencode=true, or change the value"
+    prefixed = format_segment(field, value, hive_style=True, url_encode=True)
+    if _problem_of(prefixed, is_first=is_first) is None:
+        return (
+            "create the table with hoodie.datasource.write.hive_style_partitioning=true and "
+            "hoodie.datasource.write.partitionpath.urlencode=true, or change the value"
+        )
+    return "change the value, or partition by another column"

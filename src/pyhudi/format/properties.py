@@ -1,0 +1,151 @@
+"""`java.util.Properties` text, and the checksum that guards a table's properties.
+
+What is read follows Java's loader in every rule. What is written is read back the same by Java and by readers that
+undo no escapes (hudi-rs): in a value only what must be escaped is, so `:` and `=` stay as they are.
+
+Source: `format/timeline.md` 3.1, 3.2, 8.1 and trap 15.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pyhudi.errors import ConfigError, CorruptDataError
+
+PROPERTIES_BYTES_MAX: Final = 16 * 1024 * 1024
+"""The size of properties text that is still read; the largest real ones hold a table's schema."""
+
+TABLE_NAME_KEY: Final = "hoodie.table.name"
+TABLE_TYPE_KEY: Final = "hoodie.table.type"
+TABLE_VERSION_KEY: Final = "hoodie.table.version"
+DATABASE_NAME_KEY: Final = "hoodie.database.name"
+CHECKSUM_KEY: Final = "hoodie.table.checksum"
+
+_BLANKS: Final = " \t\f"
+_LINE_END: Final = re.compile(r"\r\n|\n|\r")
+_TRAILING_BACKSLASHES: Final = re.compile(r"\\*\Z")
+_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_KEY: Final = re.compile(r"(?:[^\\=: \t\f]|\\.)*", re.DOTALL)
+_SEPARATOR: Final = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
+_CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_WRITTEN: Final = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
+_SPECIAL_IN_KEY: Final = " :=#!"
+
+
+def parse_properties(data: bytes, *, path: str) -> dict[str, str]:
+    """The keys and values of properties text, unescaped. Of a key that occurs twice the last value counts.
+
+    Raises:
+        CorruptDataError: an escape is malformed or half a surrogate pair, or the text is too large. No other bytes
+            are malformed, so the caller has to check that what it needs is there.
+    """
+    if len(data) > PROPERTIES_BYTES_MAX:
+        raise CorruptDataError("the properties are too large to be any", path=path, size=len(data))
+    values = {}
+    for line in _logical_lines(data.decode("latin-1")):
+        key = _KEY.match(line)
+        assert key is not None
+        separator = _SEPARATOR.match(line, key.end())
+        assert separator is not None
+        values[_unescape(key.group(), path)] = _unescape(line[separator.end() :], path)
+    return values
+
+
+def format_properties(values: Mapping[str, str], *, comment: str) -> bytes:
+    """Properties text with the comment first and the keys sorted: the same values give the same bytes.
+
+    Raises:
+        ConfigError: a key or value holds half a surrogate pair, which is no character.
+    """
+    lines = [f"#{_ascii(comment)}"]
+    lines += [f"{_escape_key(key)}={_escape_value(values[key])}" for key in sorted(values)]
+    return "".join(f"{line}\n" for line in lines).encode("ascii")
+
+
+def table_checksum(database: str, table: str) -> str:
+    """The value of `hoodie.table.checksum`: CRC-32 over `<database>.<table>`, the database often empty."""
+    return str(zlib.crc32(f"{database}.{table}".encode()))
+
+
+def check_table_properties(values: Mapping[str, str], path: str) -> None:
+    """Make sure that these are the whole properties of a table.
+
+    Properties come in no order, so a truncated file may lack any of them; a missing type or version would be guessed
+    wrong by real Hudi, so their absence is damage here.
+
+    Raises:
+        CorruptDataError: name, type or version is missing, or the checksum is another than the name's.
+    """
+    missing = [key for key in (TABLE_NAME_KEY, TABLE_TYPE_KEY, TABLE_VERSION_KEY) if not values.get(key)]
+    if missing:
+        raise CorruptDataError("the table's properties are empty or truncated", path=path, missing=missing)
+    stored = values.get(CHECKSUM_KEY)
+    computed = table_checksum(values.get(DATABASE_NAME_KEY, ""), values[TABLE_NAME_KEY])
+    if stored is not None and stored.strip() != computed:
+        raise CorruptDataError(
+            "the checksum of the table's properties does not match", path=path, stored=stored, computed=computed
+        )
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines that hold a property, joined where a backslash continues them, without leading blanks."""
+    parts: list[str] = []
+    for natural in _LINE_END.split(text):
+        line = natural.lstrip(_BLANKS)
+        if not parts and (not line or line[0] in "#!"):
+            continue
+        backslashes = _TRAILING_BACKSLASHES.search(line)
+        assert backslashes is not None
+        if len(backslashes.group()) % 2:
+            parts.append(line[:-1])
+            continue
+        yield "".join([*parts, line])
+        parts = []
+    if any(parts):
+        yield "".join(parts)
+
+
+def _unescape(text: str, path: str) -> str:
+    if "\\" not in text:
+        return text
+    try:
+        unescaped = _ESCAPE.sub(_unescaped, text)
+        # A character beyond 16 bits is written as two escapes, which only together are one.
+        return unescaped.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except ValueError as error:
+        raise CorruptDataError("the properties hold a malformed escape", path=path, text=text[:80]) from error
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    escaped = match.group(1)
+    if escaped == "u":
+        raise ValueError("four hexadecimal digits must follow")
+    return chr(int(escaped[1:], 16)) if len(escaped) > 1 else _CONTROLS.get(escaped, escaped)
+
+
+def _escape_key(key: str) -> str:
+    return "".join(f"\\{char}" if char in _SPECIAL_IN_KEY else _escape(char) for char in key)
+
+
+def _escape_value(value: str) -> str:
+    escaped = "".join(map(_escape, value))
+    return f"\\{escaped}" if value.startswith(" ") else escaped
+
+
+def _escape(char: str) -> str:
+    return _WRITTEN.get(char) or _ascii(char)
+
+
+def _ascii(text: str) -> str:
+    """The text with everything but printable ASCII as hexadecimal escapes."""
+    if text.isascii() and text.isprintable():
+        return text
+    try:
+        units = text.encode("utf-16-be")
+    except UnicodeEncodeError as error:
+        raise ConfigError("half a surrogate pair cannot be stored in properties", text=text[:80]) from error
+    codes = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
+    return "".join(chr(code) if 0x20 <= code <= 0x7E else f"\\u{code:04x}" for code in codes)

@@ -1,0 +1,89 @@
+"""Table versions: everything in the format that differs between them, as one value.
+
+Code asks the value for the fact that it needs, and never compares version numbers.
+
+Source: `format/timeline.md`, quick orientation and 1.2.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+from pyhudi.errors import UnsupportedFeatureError
+
+
+class MetadataEncoding(enum.Enum):
+    """How the bodies of commits, delta commits and replace commits are written; all other bodies are Avro."""
+
+    JSON = "json"
+    AVRO = "avro"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableVersion:
+    """One table version. The folders are relative to the table.
+
+    `has_completion_times`: completed instants carry their completion time in the file name.
+    `has_clustering_action`: a pending clustering is called so, instead of `replacecommit`.
+    """
+
+    number: int
+    layout_version: int
+    timeline_folder: str
+    history_folder: str
+    has_completion_times: bool
+    has_clustering_action: bool
+    metadata_encoding: MetadataEncoding
+
+
+V6: Final = TableVersion(
+    number=6,
+    layout_version=1,
+    timeline_folder=".hoodie",
+    history_folder=".hoodie/archived",
+    has_completion_times=False,
+    has_clustering_action=False,
+    metadata_encoding=MetadataEncoding.JSON,
+)
+"""Written by Hudi 0.14 and 0.15."""
+
+V8: Final = TableVersion(
+    number=8,
+    layout_version=2,
+    timeline_folder=".hoodie/timeline",
+    history_folder=".hoodie/timeline/history",
+    has_completion_times=True,
+    has_clustering_action=True,
+    metadata_encoding=MetadataEncoding.AVRO,
+)
+"""Written by Hudi 1.0."""
+
+V9: Final = TableVersion(
+    number=9,
+    layout_version=2,
+    timeline_folder=".hoodie/timeline",
+    history_folder=".hoodie/timeline/history",
+    has_completion_times=True,
+    has_clustering_action=True,
+    metadata_encoding=MetadataEncoding.AVRO,
+)
+"""Written by Hudi 1.1 and 1.2."""
+
+_VERSIONS: Final = {version.number: version for version in (V6, V8, V9)}
+
+
+def table_version(number: int) -> TableVersion:
+    """The version that `hoodie.table.version` names.
+
+    Raises:
+        UnsupportedFeatureError: it is none of 6, 8 and 9.
+    """
+    version = _VERSIONS.get(number)
+    if version is None:
+        raise UnsupportedFeatureError(
+            "tables of this version cannot be used: only 6, 8 and 9 can; let Hudi itself up- or downgrade the table",
+            table_version=number,
+        )
+    return version

@@ -1,0 +1,195 @@
+"""Tagging: which file group, and which row in its base file, holds an incoming record.
+
+One task looks a share of the base files through: it loads the staged keys of their partitions once, and compares each
+file's key column with them. The files of the newest slices are read, not rewritten, so tagging can run at any time.
+
+Cost per file: its key column; the bloom indexes leave out files whose footers rule the keys out (`index/bloom.py`).
+Memory: the staged keys of one partition path, at most `KEYS_AT_ONCE` of them, and a batch of the file.
+
+Source: mission rows S1-22 to S1-25, S2-13 to S2-21.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.engine.protocol import TaskContext
+from pyhudi.format.merging import incoming_wins
+from pyhudi.format.meta_columns import PARTITION_PATH, RECORD_KEY
+from pyhudi.io.base_file import read_batches
+from pyhudi.io.exchange import ExchangeWriter, Segment, read_segment
+from pyhudi.io.stage import ROW, StagedSplit
+from pyhudi.io.tags import MOVED, TAGS_SCHEMA
+from pyhudi.storage.opening import open_spec
+from pyhudi.storage.protocol import Storage, StorageSpec
+
+KEYS_AT_ONCE = 4_000_000
+KEY_BATCH_ROWS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FileToSearch:
+    """A base file that may hold incoming records. `number` names it in tags."""
+
+    number: int
+    path: str
+    partition_path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagTask:
+    """Look some base files through for the staged keys.
+
+    `table_wide`: a key may be in any partition (global indexes), else only in the one it is staged for.
+    `move`: a record found in another partition than its incoming version goes to leaves it; else it is updated there.
+    `ordering_fields` are compared where a record would move to another partition,
+    so that a late version does not move it.
+    """
+
+    storage: StorageSpec
+    folder: str
+    files: tuple[FileToSearch, ...]
+    splits: tuple[StagedSplit, ...]
+    table_wide: bool
+    move: bool
+    ordering_fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TagResult:
+    """The tags of some files as one exchange file, and counts of them.
+
+    `segments`: by the split's place among the splits. `updates_of_file`: stored rows that meet an incoming one, by file
+    number. `known_rows`: by (place of the split, partition path that the row is staged for), how many staged rows
+    are no new records of that partition.
+    """
+
+    segments: tuple[tuple[int, Segment], ...]
+    updates_of_file: tuple[tuple[int, int], ...]
+    known_rows: tuple[tuple[tuple[int, str], int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StagedKeys:
+    """Staged keys of one or all partition paths: table of key, partition path, row, ordering; and their split."""
+
+    rows: pa.Table
+    split: npt.NDArray[np.int32]
+
+    @property
+    def keys(self) -> pa.Array:
+        """The record keys as one array."""
+        return self.rows.column(RECORD_KEY).combine_chunks()
+
+
+def tag_files(context: TaskContext, task: TagTask) -> TagResult:
+    """Tag the staged rows that the task's files hold."""
+    storage = open_spec(task.storage)
+    found: dict[int, list[pa.RecordBatch]] = defaultdict(list)
+    updates: Counter[int] = Counter()
+    known: Counter[tuple[int, str]] = Counter()
+    for keys, files in keys_with_files(storage, task):
+        value_set = keys.keys
+        for file in files:
+            for tags, incoming in _tags_in(storage, task, file, keys, value_set):
+                updates[file.number] += tags.num_rows
+                splits = keys.split[incoming]
+                for split in np.unique(splits).tolist():
+                    of_split = pa.array(splits == split)
+                    found[split].append(tags.filter(of_split))
+                    stays = pc.and_not(of_split, tags.column(MOVED))
+                    paths = keys.rows.column(PARTITION_PATH).take(pa.array(incoming)).filter(stays)
+                    for count in pc.value_counts(paths).to_pylist():
+                        known[split, count["values"]] += count["counts"]
+    path = f"{task.folder}/tags-{context.write_token}.arrow"
+    segments = []
+    with ExchangeWriter(storage, path, TAGS_SCHEMA) as writer:
+        for split, batches in sorted(found.items()):
+            batch = pa.concat_batches(batches)
+            segments.append((split, Segment(path, (writer.write(batch),), batch.num_rows)))
+    return TagResult(tuple(segments), tuple(updates.items()), tuple(known.items()))
+
+
+def keys_with_files(storage: Storage, task: TagTask) -> Iterator[tuple[StagedKeys, tuple[FileToSearch, ...]]]:
+    """The staged keys, a bounded number at a time, each time with the files of the task that may hold them."""
+    if task.table_wide:
+        for keys in _staged_keys(storage, task, None):
+            yield keys, task.files
+        return
+    by_partition: dict[str, list[FileToSearch]] = defaultdict(list)
+    for file in task.files:
+        by_partition[file.partition_path].append(file)
+    for partition_path, files in by_partition.items():
+        for keys in _staged_keys(storage, task, partition_path):
+            yield keys, tuple(files)
+
+
+def _staged_keys(storage: Storage, task: TagTask, partition_path: str | None) -> Iterator[StagedKeys]:
+    """The staged keys of a partition path, or all of them, at most about `KEYS_AT_ONCE` at a time."""
+    batches: list[pa.RecordBatch] = []
+    splits: list[npt.NDArray[np.int32]] = []
+    rows = 0
+    for number, split in enumerate(task.splits):
+        wanted = tuple(p.batch for p in split.partitions if partition_path in (None, p.partition_path))
+        for batch in read_segment(storage, Segment(split.keys_path, wanted, 0)) if wanted else ():
+            batches.append(batch)
+            splits.append(np.full(batch.num_rows, number, dtype=np.int32))
+            rows += batch.num_rows
+            if rows >= KEYS_AT_ONCE:
+                yield StagedKeys(pa.Table.from_batches(batches), np.concatenate(splits))
+                batches, splits, rows = [], [], 0
+    if batches:
+        yield StagedKeys(pa.Table.from_batches(batches), np.concatenate(splits))
+
+
+def _tags_in(
+    storage: Storage, task: TagTask, file: FileToSearch, keys: StagedKeys, value_set: pa.Array
+) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
+    """Tags of one file, batch by batch, each with the places of their rows among the staged keys."""
+    columns = [RECORD_KEY, *(task.ordering_fields if task.table_wide else ())]
+    start = 0
+    for batch in read_batches(storage, file.path, columns=columns, batch_rows=KEY_BATCH_ROWS):
+        at = pc.index_in(batch.column(RECORD_KEY), value_set=value_set)
+        found = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
+        if len(found):
+            incoming = at.drop_null().to_numpy().astype(np.int64)
+            yield _tags(task, file, keys, incoming, batch.take(pa.array(found)), start + found), incoming
+        start += batch.num_rows
+
+
+def _tags(
+    task: TagTask,
+    file: FileToSearch,
+    keys: StagedKeys,
+    incoming: npt.NDArray[np.int64],
+    stored: pa.RecordBatch,
+    positions: npt.NDArray[np.int64],
+) -> pa.RecordBatch:
+    matched = keys.rows.take(pa.array(incoming))
+    moved = np.zeros(len(incoming), dtype=bool)
+    if task.move:
+        moved = pc.not_equal(matched.column(PARTITION_PATH), file.partition_path).to_numpy()
+    if task.ordering_fields and moved.any():
+        wins = incoming_wins(
+            [matched.column(name) for name in task.ordering_fields],
+            [stored.column(name) for name in task.ordering_fields],
+            len(incoming),
+        )
+        # A late version changes nothing; tagged as an update of the file it loses there and is not inserted elsewhere.
+        moved = moved & wins
+    return pa.RecordBatch.from_arrays(
+        [
+            matched.column(ROW).combine_chunks(),
+            pa.array(np.full(len(incoming), file.number, dtype=np.int32)),
+            pa.array(positions, pa.int64()),
+            pa.array(moved),
+        ],
+        schema=TAGS_SCHEMA,
+    )

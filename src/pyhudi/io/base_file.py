@@ -1,0 +1,237 @@
+"""Base files: Parquet with Hudi's footer, written and read in pieces of bounded size.
+
+Source: `format/timeline.md` sections 4.1 to 4.7; `format/logs-and-indexes.md` section 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pyhudi.errors import CorruptDataError
+from pyhudi.format.bloom import (
+    BLOOM_FILTER_KEY,
+    BLOOM_FILTER_KIND_KEY,
+    MAX_RECORD_KEY_KEY,
+    MIN_RECORD_KEY_KEY,
+    BloomFilterBuilder,
+    BloomKind,
+    min_max_keys,
+)
+from pyhudi.format.meta_columns import COMMIT_SEQNO, RECORD_KEY
+from pyhudi.storage.protocol import Storage
+
+ROW_GROUP_BYTES = 64 * 1024 * 1024
+"""Arrow bytes gathered before a row group is written: what a task holds in memory, and what a reader skips by."""
+READ_BATCH_ROWS = 65_536
+_HIGH_CARDINALITY = frozenset({RECORD_KEY, COMMIT_SEQNO})
+
+
+@dataclass(frozen=True, slots=True)
+class BloomSettings:
+    """Parameters of the bloom filter in a new base file (`hoodie.index.bloom.*`)."""
+
+    kind: BloomKind
+    num_entries: int
+    fpp: float
+    max_entries: int
+
+    def builder(self) -> BloomFilterBuilder:
+        """An empty filter."""
+        return BloomFilterBuilder(self.kind, self.num_entries, self.fpp, self.max_entries)
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileSettings:
+    """How base files are written: sizes in bytes, `avro_schema` with the meta columns as it goes into the footer."""
+
+    codec: str
+    max_file_size: int
+    row_group_size: int
+    page_size: int
+    avro_schema: str
+    bloom: BloomSettings | None
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A closed base file: its rows and its size in bytes."""
+
+    rows: int
+    size: int
+
+
+class BaseFileWriter:
+    """Writes one base file from Arrow batches of the file schema (meta columns first).
+
+    Used as a context manager: leaving it by an exception removes the file.
+    """
+
+    def __init__(self, storage: Storage, path: str, schema: pa.Schema, settings: BaseFileSettings) -> None:
+        self._storage, self._path, self._settings = storage, path, settings
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_bytes = 0
+        self._flushed_bytes = 0
+        self._rows = 0
+        self._bloom = settings.bloom.builder() if settings.bloom is not None else None
+        self._key_range: tuple[str, str] | None = None
+        self._sink = storage.open_output(path)
+        self._parquet = pq.ParquetWriter(
+            self._sink,
+            schema,
+            compression=settings.codec,
+            data_page_size=settings.page_size,
+            use_dictionary=[name for name in _leaf_columns(schema) if name not in _HIGH_CARDINALITY],
+            store_schema=False,
+            write_page_checksum=True,
+        )
+
+    def __enter__(self) -> BaseFileWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the store forget the file when the block failed before `close`."""
+        if kind is not None:
+            self._sink.__exit__(kind, error, trace)
+
+    @property
+    def size_estimate(self) -> int:
+        """Bytes written so far plus a guess at what the rows in memory will take."""
+        written = int(self._sink.tell())
+        ratio = written / self._flushed_bytes if self._flushed_bytes else 0.35
+        return written + int(self._pending_bytes * ratio)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Arrow bytes of the rows in memory."""
+        return self._pending_bytes
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows. At most `ROW_GROUP_BYTES` of them are held in memory."""
+        if batch.num_rows == 0:
+            return
+        self._remember_keys(batch.column(RECORD_KEY))
+        self._rows += batch.num_rows
+        self._pending.append(batch)
+        self._pending_bytes += batch.nbytes
+        if self._pending_bytes >= min(ROW_GROUP_BYTES, self._settings.row_group_size):
+            self.flush()
+
+    def close(self) -> WrittenFile:
+        """Write the footer and make the file durable."""
+        self.flush()
+        self._parquet.add_key_value_metadata(self._footer())
+        self._parquet.close()
+        self._sink.close()
+        info = self._storage.info(self._path)
+        assert info is not None
+        return WrittenFile(self._rows, info.size)
+
+    def flush(self) -> None:
+        """Write the rows in memory as a row group."""
+        if self._pending:
+            table = pa.Table.from_batches(self._pending)
+            self._parquet.write_table(table, row_group_size=table.num_rows)
+            self._flushed_bytes += self._pending_bytes
+            self._pending, self._pending_bytes = [], 0
+
+    def _remember_keys(self, keys: pa.Array) -> None:
+        if self._bloom is None:
+            return
+        self._bloom.add(keys)
+        low, high = min_max_keys(keys)
+        if self._key_range is not None:
+            low = min(self._key_range[0], low, key=str.encode)
+            high = max(self._key_range[1], high, key=str.encode)
+        self._key_range = (low, high)
+
+    def _footer(self) -> dict[str, str]:
+        footer = {"parquet.avro.schema": self._settings.avro_schema, "writer.model.name": "avro"}
+        if self._bloom is not None and self._settings.bloom is not None:
+            footer[BLOOM_FILTER_KEY] = self._bloom.to_text()
+            footer[BLOOM_FILTER_KIND_KEY] = self._settings.bloom.kind.value
+        if self._key_range is not None:
+            footer[MIN_RECORD_KEY_KEY], footer[MAX_RECORD_KEY_KEY] = self._key_range
+        return footer
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileFooter:
+    """What a base file's footer says, without reading rows."""
+
+    rows: int
+    schema: pa.Schema
+    values: dict[str, str]
+
+
+def read_footer(storage: Storage, path: str) -> BaseFileFooter:
+    """The footer of a base file. Cost: one or two ranged reads."""
+    with _opened(storage, path) as parquet:
+        raw = parquet.metadata.metadata or {}
+        values = {key.decode(): value.decode() for key, value in raw.items() if key != b"ARROW:schema"}
+        return BaseFileFooter(parquet.metadata.num_rows, parquet.schema_arrow.remove_metadata(), values)
+
+
+def read_batches(
+    storage: Storage, path: str, *, columns: Sequence[str] | None = None, batch_rows: int = READ_BATCH_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a base file in order, a bounded batch at a time, whatever the size of its row groups.
+
+    `columns` that the file does not have are left out. Raises `CorruptDataError` naming the file when it does not
+    parse.
+    """
+    with _opened(storage, path) as parquet:
+        present = set(parquet.schema_arrow.names)
+        wanted = None if columns is None else [name for name in columns if name in present]
+        try:
+            yield from parquet.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False)
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(path, error) from error
+
+
+@contextmanager
+def _opened(storage: Storage, path: str) -> Iterator[Any]:
+    source = storage.open_input(path)
+    try:
+        try:
+            parquet = pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False)
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(path, error) from error
+        yield parquet
+    finally:
+        source.close()
+
+
+def _damaged(path: str, error: Exception) -> CorruptDataError:
+    return CorruptDataError(
+        "this base file is damaged; restore it from a copy, or roll the table back to before it was written",
+        path=path,
+        cause=str(error),
+    )
+
+
+def _leaf_columns(schema: pa.Schema) -> list[str]:
+    """Dotted Parquet paths of all leaves, in the way that `use_dictionary` names columns."""
+    return [path for field in schema for path in _leaves(field, field.name)]
+
+
+def _leaves(field: pa.Field, path: str) -> list[str]:
+    kind = field.type
+    if pa.types.is_struct(kind):
+        return [leaf for child in kind for leaf in _leaves(child, f"{path}.{child.name}")]
+    if pa.types.is_map(kind):
+        return [
+            *_leaves(kind.key_field, f"{path}.key_value.key"),
+            *_leaves(kind.item_field, f"{path}.key_value.value"),
+        ]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _leaves(kind.value_field, f"{path}.list.element")
+    return [path]

@@ -1,0 +1,86 @@
+"""Exchange files: rows on their way from one task to another, as Arrow IPC files in the table's metadata folder.
+
+They live under `.hoodie/.aux/.exchange/<instant>/`, carry the attempt of the task that wrote them, need not survive
+a crash of the machine, and go away with the instant. A file is a list of record batches that can be read one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+
+import pyarrow as pa
+
+from pyhudi.errors import CorruptDataError
+from pyhudi.storage.protocol import Storage
+
+
+class ExchangeWriter:
+    """Writes one exchange file, batch by batch. A context manager; after it `bytes` says how large the file is."""
+
+    def __init__(self, storage: Storage, path: str, schema: pa.Schema) -> None:
+        self.path = path
+        self.batches = 0
+        self.rows = 0
+        self.bytes = 0
+        self._sink = storage.open_output(path, durable=False)
+        self._writer = pa.ipc.new_file(self._sink, schema)
+
+    def __enter__(self) -> ExchangeWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._writer.close()
+            self._sink.close()
+        else:
+            self._sink.__exit__(kind, error, trace)
+
+    def write(self, batch: pa.RecordBatch) -> int:
+        """Append a batch and return its number in the file."""
+        self._writer.write_batch(batch)
+        self.batches += 1
+        self.rows += batch.num_rows
+        self.bytes += batch.nbytes
+        return self.batches - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Some batches of an exchange file, and the rows in them together."""
+
+    path: str
+    batches: tuple[int, ...]
+    rows: int
+
+
+def read_segment(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatch]:
+    """The batches of a segment. Cost: one open and one ranged read per batch."""
+    with open_exchange(storage, segment.path) as reader:
+        for number in segment.batches:
+            yield reader.get_batch(number)
+
+
+def read_segments(storage: Storage, segments: Iterable[Segment]) -> pa.Table:
+    """All rows of some segments (at least one) as one table."""
+    return pa.Table.from_batches([batch for segment in segments for batch in read_segment(storage, segment)])
+
+
+@contextmanager
+def open_exchange(storage: Storage, path: str) -> Iterator[pa.ipc.RecordBatchFileReader]:
+    """A reader over an exchange file's batches."""
+    source = storage.open_input(path)
+    try:
+        try:
+            reader = pa.ipc.open_file(source)
+        except pa.ArrowInvalid as error:
+            raise CorruptDataError(
+                "an exchange file of this write is damaged; run the write again", path=path
+            ) from error
+        yield reader
+    finally:
+        source.close()

@@ -1,0 +1,12 @@
+"""Tags: which stored row an incoming one meets. What the index leaves for routing."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from pyhudi.io.stage import ROW
+
+FILE, POSITION, MOVED = "__file", "__position", "__moved"
+TAGS_SCHEMA = pa.schema([(ROW, pa.int64()), (FILE, pa.int32()), (POSITION, pa.int64()), (MOVED, pa.bool_())])
+"""One tag: row number in its split, number of the base file, row number in that file, and whether the record leaves
+that file's partition for another (global indexes)."""

@@ -1,0 +1,98 @@
+"""Bulk insert: a split's rows go into new file groups as they come, without an index and without a plan.
+
+Source: mission rows S1-36, S2-38; `format/timeline.md` 4.1.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pyhudi.engine.protocol import TaskContext
+from pyhudi.format.commit_metadata import WriteStat
+from pyhudi.format.file_names import file_id
+from pyhudi.format.keys import KeyGenerator
+from pyhudi.format.meta_columns import PARTITION_PATH
+from pyhudi.io.data_file import DataFile, WriteTarget, ensure_partition
+from pyhudi.io.keyed import keyed_rows
+from pyhudi.storage.opening import open_spec
+from pyhudi.storage.protocol import Storage
+
+BUFFERED_BYTES = 256 * 1024 * 1024
+"""When the open files of one task hold more rows than this in memory, the fullest writes its row group early."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitTask:
+    """Write the rows of any split. `seed` makes file ids unique to the write; attempts of a task share them."""
+
+    target: WriteTarget
+    keys: KeyGenerator
+    seed: str
+
+
+def write_split(task: SplitTask, context: TaskContext, batches: Iterator[pa.RecordBatch]) -> tuple[WriteStat, ...]:
+    """Write a split as it comes: one open file per partition path, rolled over at the maximum file size.
+
+    Memory: `BUFFERED_BYTES` and one batch.
+    """
+    with ExitStack() as stack:
+        files = _OpenFiles(open_spec(task.target.storage), task, context, stack)
+        row = 0
+        for batch in batches:
+            if batch.num_rows:
+                files.write(keyed_rows(task.keys, task.target.schema, task.target.instant_time, context, batch, row))
+                row += batch.num_rows
+        return files.close()
+
+
+class _OpenFiles:
+    """The files of one split: at most one open per partition path."""
+
+    def __init__(self, storage: Storage, task: SplitTask, context: TaskContext, stack: ExitStack) -> None:
+        self._storage, self._task, self._context, self._stack = storage, task, context, stack
+        self._open: dict[str, DataFile] = {}
+        self._stats: list[WriteStat] = []
+        self._opened = 0
+        self._uuid = uuid.uuid5(uuid.UUID(task.seed), str(context.partition))
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Distribute a batch over the files of its partition paths."""
+        paths = rows.column(PARTITION_PATH).dictionary_encode()
+        codes = paths.indices.to_numpy()
+        values = paths.dictionary.to_pylist()
+        if len(values) == 1:
+            self._append(values[0], rows)
+            return
+        order = np.argsort(codes, kind="stable")
+        bounds = np.searchsorted(codes[order], np.arange(len(values) + 1))
+        for value, start, end in zip(values, bounds[:-1], bounds[1:], strict=True):
+            # Taken one by one: slices of one copy would keep all of it in memory until the slowest file is flushed.
+            self._append(value, rows.take(pa.array(order[start:end])))
+
+    def close(self) -> tuple[WriteStat, ...]:
+        """Finish all files."""
+        self._stats.extend(file.close() for file in self._open.values())
+        self._open.clear()
+        return tuple(self._stats)
+
+    def _append(self, partition_path: str, rows: pa.RecordBatch) -> None:
+        file = self._open.get(partition_path) or self._new_file(partition_path)
+        file.append(rows)
+        if file.size_estimate >= self._task.target.files.max_file_size:
+            self._stats.append(self._open.pop(partition_path).close())
+        elif sum(other.buffered_bytes for other in self._open.values()) > BUFFERED_BYTES:
+            max(self._open.values(), key=lambda other: other.buffered_bytes).flush()
+
+    def _new_file(self, partition_path: str) -> DataFile:
+        ensure_partition(self._storage, partition_path, self._task.target.instant_time)
+        group = file_id(str(self._uuid), self._opened)
+        self._opened += 1
+        file = DataFile(self._storage, self._task.target, self._context, partition_path, group, None)
+        self._open[partition_path] = self._stack.enter_context(file)
+        return file

@@ -1,0 +1,120 @@
+"""Reading a scan into Arrow, without a JVM: projection, filters, pruning of partitions, files and row groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from pyhudi.errors import ConfigError, CorruptDataError
+from pyhudi.format.meta_columns import COMMIT_TIME
+from pyhudi.read.scan import ScanFile, ScanPlan
+from pyhudi.storage.protocol import Storage
+
+Where: TypeAlias = "pc.Expression | Sequence[Any] | None"
+"""A condition on rows: an Arrow expression, or `[("city", "==", "oslo"), …]` (all hold), or a list of such lists (one
+holds)."""
+FILES_AT_ONCE = 64
+"""Files open at a time: bounds handles and memory, and keeps all cores busy."""
+
+
+def read_table(storage: Storage, plan: ScanPlan, columns: Sequence[str] | None, where: Where) -> pa.Table:
+    """All rows of a scan as one table, in the order of its files."""
+    names = _checked_columns(plan, columns)
+    schema = pa.schema([plan.schema.field(name) for name in names])
+    return pa.Table.from_batches(read_batches(storage, plan, columns, where), schema)
+
+
+def read_batches(
+    storage: Storage, plan: ScanPlan, columns: Sequence[str] | None, where: Where
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a scan, batch by batch.
+
+    Cost: one footer per file whose partition can match, then the wanted columns of the row groups whose statistics can.
+    Raises `ConfigError` for an unknown column and `CorruptDataError` naming a damaged file.
+    """
+    names = _checked_columns(plan, columns)
+    condition = _condition(plan, where)
+    for start in range(0, len(plan.files), FILES_AT_ONCE):
+        yield from _read_files(storage, plan, plan.files[start : start + FILES_AT_ONCE], names, condition)
+
+
+def _read_files(
+    storage: Storage,
+    plan: ScanPlan,
+    files: Sequence[ScanFile],
+    names: list[str],
+    condition: pc.Expression | None,
+) -> Iterator[pa.RecordBatch]:
+    parquet = ds.ParquetFileFormat()
+    with ExitStack() as stack:
+        fragments = []
+        for file in files:
+            guarantee = _partition_guarantee(plan, file)
+            source = stack.enter_context(storage.open_input(file.path))
+            fragments.append(parquet.make_fragment(source, partition_expression=guarantee))
+        if not fragments:
+            return
+        dataset = ds.FileSystemDataset(fragments, plan.schema, parquet)
+        try:
+            for batch in dataset.to_batches(columns=names, filter=condition):
+                if batch.num_rows:
+                    yield batch
+        except (pa.ArrowException, OSError) as error:
+            raise _located(storage, files, error) from error
+
+
+def _located(storage: Storage, files: Sequence[ScanFile], error: Exception) -> CorruptDataError:
+    """The error again, naming the file that does not open."""
+    for file in files:
+        try:
+            with storage.open_input(file.path) as source:
+                pq.ParquetFile(source).read()
+        except (pa.ArrowException, OSError) as cause:
+            return CorruptDataError("this base file is damaged", path=file.path, cause=str(cause))
+    return CorruptDataError("a base file could not be read under the table's schema", cause=str(error))
+
+
+def _checked_columns(plan: ScanPlan, columns: Sequence[str] | None) -> list[str]:
+    names = list(plan.schema.names) if columns is None else list(columns)
+    unknown = [name for name in names if name not in plan.schema.names]
+    if unknown:
+        raise ConfigError("the table has no such column", unknown=unknown, columns=plan.schema.names)
+    return names
+
+
+def _condition(plan: ScanPlan, where: Where) -> pc.Expression | None:
+    condition = where if where is None or isinstance(where, pc.Expression) else pq.filters_to_expression(list(where))
+    if plan.commit_times is not None:
+        in_range = pc.field(COMMIT_TIME).isin(sorted(plan.commit_times))
+        condition = in_range if condition is None else condition & in_range
+    return condition
+
+
+def _partition_guarantee(plan: ScanPlan, file: ScanFile) -> pc.Expression | None:
+    """What the partition path says of all rows in a file, where its text is a value of the column's type."""
+    guarantee: pc.Expression | None = None
+    for name, text in file.partition_values:
+        value = _typed(plan.schema, name, text)
+        if value is not None:
+            holds = pc.field(name) == value
+            guarantee = holds if guarantee is None else guarantee & holds
+    return guarantee
+
+
+def _typed(schema: pa.Schema, name: str, text: str | None) -> pa.Scalar | None:
+    """A partition value as its column's type; None for null, and for types whose text in a path is not the value's."""
+    if text is None or name not in schema.names:
+        return None
+    kind = schema.field(name).type
+    if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_date(kind)):
+        return None
+    try:
+        return pa.scalar(text).cast(kind)
+    except pa.ArrowInvalid:
+        return None

@@ -1,0 +1,75 @@
+"""The Python data source `hudi`: what Spark SQL uses for `CREATE TABLE … USING hudi OPTIONS (path …)`.
+
+Reads only. Rows pass through Python workers as Arrow batches, and Spark cannot prune columns of a Python data source,
+so `spark.read.format("hudi")`, which reads natively, is the main path (DESIGN D8).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from pyhudi.config.read_config import ReadConfig
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.read.arrow import read_batches
+from pyhudi.read.scan import ScanPlan, plan_scan
+from pyhudi.spark.engine import conformed
+from pyhudi.spark.types import arrow_schema, spark_schema
+from pyhudi.storage.opening import open_spec, open_storage
+from pyhudi.storage.protocol import Storage, StorageSpec
+
+
+class HudiDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types that mypy follows here
+    """One table, opened when Spark first asks for its schema; its options are those of a read, and `path`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name in `USING hudi`."""
+        return "hudi"
+
+    def schema(self) -> StructType:
+        """The columns of the newest commit, with the `_hoodie_*` columns first."""
+        _, plan = _planned(self.options)
+        return spark_schema(plan.schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the table as it is now; the schema is the table's own."""
+        storage, plan = _planned(self.options)
+        return _Reader(storage.spec, plan, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> Any:
+        """Refused: the commit of a Python data source cannot run Spark jobs."""
+        del schema, overwrite
+        raise UnsupportedFeatureError(
+            'SQL cannot write Hudi tables yet: use df.write.format("hudi"), after pyhudi.enable(spark)'
+        )
+
+
+class _Reader(DataSourceReader):  # type: ignore[misc]
+    """One Spark partition for each base file."""
+
+    def __init__(self, storage: StorageSpec, plan: ScanPlan, schema: StructType) -> None:
+        self._storage = storage
+        self._plan = plan
+        self._schema = arrow_schema(schema)
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(file) for file in self._plan.files]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        plan = dataclasses.replace(self._plan, files=(partition.value,))
+        names = list(self._schema.names)
+        return conformed(read_batches(open_spec(self._storage), plan, names, None), self._schema)
+
+
+def _planned(options: Mapping[str, str]) -> tuple[Storage, ScanPlan]:
+    path = options.get("path")
+    if not path:
+        raise ConfigError("USING hudi needs OPTIONS (path '…'): the folder of the table")
+    storage = open_storage(path, options)
+    return storage, plan_scan(storage, ReadConfig.from_options(options))

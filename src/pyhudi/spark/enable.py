@@ -1,0 +1,252 @@
+"""`enable(spark)`: `df.write.format("hudi")` and `spark.read.format("hudi")` on any PySpark session.
+
+PySpark's Python data sources cannot prune columns and cannot start jobs to commit a write (DESIGN D8), so the reader
+and writer classes are wrapped. The wrappers note what a chain of calls says, pass every call of every other format
+on as it is, and act only where the chain ends in the format name `hudi`. `disable()` takes them off again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.spark.data_source import HudiDataSource
+from pyhudi.spark.reader import load_table
+from pyhudi.spark.writer import save_dataframe
+
+FORMAT = "hudi"
+
+_NOTES = "_pyhudi_notes"
+_REGISTERED = "spark.pyhudi.registered"
+
+Original = Callable[..., Any]
+_originals: dict[tuple[type, str], Original] = {}
+
+
+@dataclass(slots=True)
+class _Notes:
+    """What one reader or writer was told so far."""
+
+    source: str | None = None
+    options: dict[str, str] = field(default_factory=dict)
+    mode: str | None = None
+    partition_by: tuple[str, ...] = ()
+    unsupported: list[str] = field(default_factory=list)
+
+    @property
+    def is_hudi(self) -> bool:
+        return (self.source or "").lower() == FORMAT
+
+    def add_options(self, options: dict[str, Any]) -> None:
+        for name, value in options.items():
+            if value is not None:
+                self.options[name] = str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def enable(spark: SparkSession) -> SparkSession:
+    """Make `format("hudi")` read and write Hudi tables through pyhudi; returns the same session.
+
+    Works on classic and Spark Connect sessions. Calling it again changes nothing. Formats other than `hudi` are
+    untouched. Also registers a Python data source of the name, so that SQL can read tables (`CREATE TABLE … USING
+    hudi OPTIONS (path …)`).
+    """
+    module = import_module(type(spark).__module__.removesuffix("session") + "readwriter")
+    _wrap(module.DataFrameReader, _READER_WRAPPERS)
+    _wrap(module.DataFrameWriter, _WRITER_WRAPPERS)
+    if spark.conf.get(_REGISTERED, None) is None:
+        spark.dataSource.register(HudiDataSource)
+        spark.conf.set(_REGISTERED, "true")
+    return spark
+
+
+def disable() -> None:
+    """Take the wrappers off every reader and writer class; a data source that was registered stays."""
+    for (owner, name), original in _originals.items():
+        setattr(owner, name, original)
+    _originals.clear()
+
+
+def _wrap(owner: type, wrappers: dict[str, Callable[[Original], Original]]) -> None:
+    for name, wrapper in wrappers.items():
+        if (owner, name) not in _originals:
+            original = getattr(owner, name)
+            _originals[owner, name] = original
+            wrapped = wrapper(original)
+            wrapped.__name__, wrapped.__doc__ = name, original.__doc__
+            setattr(owner, name, wrapped)
+
+
+def _notes(subject: Any) -> _Notes:
+    notes = subject.__dict__.get(_NOTES)
+    if notes is None:
+        notes = subject.__dict__[_NOTES] = _Notes()
+    assert isinstance(notes, _Notes)
+    return notes
+
+
+def _format(original: Original) -> Original:
+    def format_(self: Any, source: str) -> Any:
+        notes = _notes(self)
+        notes.source = source
+        return self if notes.is_hudi else original(self, source)
+
+    return format_
+
+
+def _option(original: Original) -> Original:
+    def option(self: Any, key: str, value: Any) -> Any:
+        _notes(self).add_options({key: value})
+        return original(self, key, value)
+
+    return option
+
+
+def _options(original: Original) -> Original:
+    def options(self: Any, **values: Any) -> Any:
+        _notes(self).add_options(values)
+        return original(self, **values)
+
+    return options
+
+
+def _mode(original: Original) -> Original:
+    def mode(self: Any, saveMode: str | None) -> Any:  # noqa: N803 - Spark's own argument name
+        if saveMode is not None:
+            _notes(self).mode = saveMode
+        return original(self, saveMode)
+
+    return mode
+
+
+def _partition_by(original: Original) -> Original:
+    def partition_by(self: Any, *cols: Any) -> Any:
+        listed = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
+        _notes(self).partition_by = tuple(listed)
+        return original(self, *cols)
+
+    return partition_by
+
+
+def _unsupported(name: str) -> Callable[[Original], Original]:
+    """A call that other formats understand: noted, and refused where the chain ends in a Hudi table."""
+
+    def wrapper(original: Original) -> Original:
+        def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
+            _notes(self).unsupported.append(name)
+            return original(self, *args, **kwargs)
+
+        return noted
+
+    return wrapper
+
+
+def _load(original: Original) -> Original:
+    def load(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:  # noqa: A002
+        if format is not None:
+            self.format(format)
+        notes = _notes(self)
+        if not notes.is_hudi:
+            return original(self, path, None, schema, **options)
+        if schema is not None:
+            notes.unsupported.append("schema")
+        _refuse_unsupported(notes, "read")
+        notes.add_options(options)
+        session = self._spark if hasattr(self, "_spark") else self._client  # classic, Connect
+        return load_table(session, _one_path(path, notes.options), notes.options)
+
+    return load
+
+
+def _save(original: Original) -> Original:
+    def save(
+        self: Any,
+        path: str | None = None,
+        format: str | None = None,  # noqa: A002
+        mode: str | None = None,
+        partitionBy: Any = None,  # noqa: N803
+        **options: Any,
+    ) -> None:
+        if format is not None:
+            self.format(format)
+        notes = _notes(self)
+        if not notes.is_hudi:
+            original(self, path, None, mode, partitionBy, **options)
+            return
+        _refuse_unsupported(notes, "written")
+        notes.add_options(options)
+        if partitionBy is not None:
+            self.partitionBy(partitionBy)
+        save_dataframe(
+            _written_rows(self),
+            _one_path(path, notes.options),
+            options=notes.options,
+            mode=mode or notes.mode,
+            partition_by=notes.partition_by,
+        )
+
+    return save
+
+
+def _save_as_table(original: Original) -> Original:
+    def save_as_table(self: Any, name: str, format: str | None = None, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
+        if format is not None:
+            self.format(format)
+        if _notes(self).is_hudi:
+            raise UnsupportedFeatureError(
+                'saveAsTable is not supported for format("hudi") yet: use save(path), and CREATE TABLE … USING hudi '
+                "OPTIONS (path …) to give the table a name",
+                table=name,
+            )
+        return original(self, name, None, *args, **kwargs)
+
+    return save_as_table
+
+
+def _written_rows(writer: Any) -> DataFrame:
+    """The DataFrame whose `write` this is; a Connect writer keeps only the plan."""
+    if isinstance(writer._df, DataFrame):
+        return writer._df
+    return import_module("pyspark.sql.connect.dataframe").DataFrame(writer._df, writer._spark)
+
+
+def _refuse_unsupported(notes: _Notes, verb: str) -> None:
+    if notes.unsupported:
+        raise UnsupportedFeatureError(
+            f"a Hudi table cannot be {verb} with {notes.unsupported[0]}(); leave the call out",
+            call=notes.unsupported[0],
+        )
+
+
+def _one_path(path: Any, options: dict[str, str]) -> str:
+    """The table's folder, from the argument or the option `path`."""
+    candidates = path if isinstance(path, list | tuple) else [path]
+    given = candidates[0] if candidates and candidates[0] is not None else options.get("path")
+    if len(candidates) > 1 or not given:
+        raise ConfigError('format("hudi") needs one path: that of the table\'s folder', path=path)
+    return str(given)
+
+
+_READER_WRAPPERS: dict[str, Callable[[Original], Original]] = {
+    "format": _format,
+    "option": _option,
+    "options": _options,
+    "schema": _unsupported("schema"),
+    "load": _load,
+}
+_WRITER_WRAPPERS: dict[str, Callable[[Original], Original]] = {
+    "format": _format,
+    "option": _option,
+    "options": _options,
+    "mode": _mode,
+    "partitionBy": _partition_by,
+    "bucketBy": _unsupported("bucketBy"),
+    "sortBy": _unsupported("sortBy"),
+    "clusterBy": _unsupported("clusterBy"),
+    "save": _save,
+    "saveAsTable": _save_as_table,
+}

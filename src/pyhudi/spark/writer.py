@@ -1,0 +1,57 @@
+"""`df.write.format("hudi").save(path)`: from a DataFrame writer's calls to one write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+
+from pyhudi.errors import ConfigError
+from pyhudi.spark.engine import SparkEngine
+from pyhudi.write.save import SaveMode, save
+
+PARTITION_FIELDS = "hoodie.datasource.write.partitionpath.field"
+
+
+def save_dataframe(
+    rows: DataFrame,
+    path: str,
+    *,
+    options: Mapping[str, str],
+    mode: str | None,
+    partition_by: tuple[str, ...] = (),
+) -> None:
+    """Write the rows to the table at `path`, as Hudi's options say.
+
+    Args:
+        rows: a classic or Spark Connect DataFrame.
+        path: the table's folder.
+        options: Hudi's own option names.
+        mode: Spark's save mode; None is `errorifexists`, as for every Spark format.
+        partition_by: the columns of `partitionBy`, which stand for the option of the partition fields.
+
+    Raises:
+        ConfigError: an option is wrong, or `partition_by` contradicts the options.
+        HudiError: whatever stopped the write; nothing of it is visible then.
+    """
+    save(
+        rows,
+        path,
+        options=_with_partition_fields(options, partition_by),
+        mode=SaveMode.parse(mode or "default"),
+        engine=SparkEngine(rows.sparkSession),
+    )
+
+
+def _with_partition_fields(options: Mapping[str, str], partition_by: tuple[str, ...]) -> dict[str, str]:
+    fields = ",".join(partition_by)
+    given = options.get(PARTITION_FIELDS, fields)
+    # Options may carry the kind of each field for custom key generators: `city:SIMPLE,ts:TIMESTAMP`.
+    names = ",".join(part.strip().partition(":")[0] for part in given.split(","))
+    if partition_by and names != fields:
+        raise ConfigError(
+            f"partitionBy names other columns than the option {PARTITION_FIELDS}: leave one of them out",
+            partition_by=fields,
+            option=given,
+        )
+    return {**options, PARTITION_FIELDS: given} if partition_by else dict(options)

@@ -1,0 +1,528 @@
+"""Local disk: what POSIX promises, made into the `Storage` protocol.
+
+The order of system calls is the point of this module: `docs/design/storage.md` says why each is where it is.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, TypeVar, cast
+
+import filelock
+import pyarrow as pa
+
+from pyhudi.errors import (
+    AlreadyExistsError,
+    HudiError,
+    NotFoundError,
+    OutOfSpaceError,
+    PermissionDeniedError,
+    PreconditionFailedError,
+    StorageError,
+    UnavailableError,
+    UnsafePathError,
+    UnsupportedFeatureError,
+)
+from pyhudi.storage.output import Output
+from pyhudi.storage.paths import (
+    LOCK_NAME,
+    check_relative,
+    check_relative_folder,
+    checksum_name,
+    is_side_file,
+    join,
+    parent_of,
+    temporary_name,
+)
+from pyhudi.storage.protocol import FileInfo, FolderListing, StorageSpec
+
+T = TypeVar("T")
+
+LOCK_WAIT_SECONDS = 60.0
+FOLDER_ATTEMPTS = 5
+"""How often a folder that others delete or fill at the same time is made or removed anew."""
+_KNOWN_FOLDERS_MAX = 100_000
+
+_NOT_A_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+_OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+
+
+class LocalStorage:
+    """A folder of a local file system that has hard links. Every put makes the folders it needs."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self._root = Path(os.path.abspath(root))  # noqa: PTH100  # unlike resolve(), keeps the caller's symlinks
+        self._folders = _Folders(self._root)
+
+    def __repr__(self) -> str:
+        return f"LocalStorage({str(self._root)!r})"
+
+    @property
+    def spec(self) -> StorageSpec:
+        """Opens the same folder again, on any machine that mounts it."""
+        return StorageSpec(self.uri)
+
+    @property
+    def uri(self) -> str:
+        """`file:` and the absolute path, with nothing in it encoded, as Hadoop writes it."""
+        return f"file:{self._root}"
+
+    def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
+        """One open file; a symlink is followed."""
+        target = self._root / check_relative(path)
+        with self._typed_read_errors("read", path), target.open("rb", buffering=0) as file:
+            file.seek(offset)
+            return file.readall() if length is None else _read_up_to(file, length)
+
+    def open_input(self, path: str) -> Any:
+        """Arrow's own file, which reads outside of Python's lock."""
+        target = self._root / check_relative(path)
+        with self._typed_read_errors("open", path):
+            # Arrow reports a folder as an error without an errno.
+            if target.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            return pa.OSFile(str(target), "rb")
+
+    def open_output(self, path: str, *, durable: bool = True) -> IO[bytes]:
+        """Creates the final name now and writes straight to it; at `close` two fsyncs, of file and folder."""
+        with self._typed_errors("create", path):
+            target, descriptor = self._in_folder_of(path, durable, _create)
+            return cast("IO[bytes]", _LocalOutput(self, path, target, descriptor, durable))
+
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        """Writes a temporary file and renames it over the name. Two fsyncs."""
+        with self._typed_errors("write", path):
+            target, temporary = self._in_folder_of(path, durable, lambda target: _stage(target, data, durable))
+            self._replace(temporary, target)
+            if durable:
+                _sync_folder(target.parent)
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        """Writes a temporary file and links it to the name, which fails where there is one. Two fsyncs."""
+        with self._typed_errors("create", path):
+            target, temporary = self._in_folder_of(path, True, lambda target: _stage(target, data, True))
+            try:
+                self._link(temporary, target, path)
+                # Left of an earlier file of this name, which was removed without its checksums.
+                _remove_checksum(target)
+                _sync_folder(target.parent)
+            finally:
+                with suppress(OSError):
+                    temporary.unlink()
+
+    def put_if_match(self, path: str, data: bytes, *, etag: str) -> str:
+        """Compares and replaces under a lock file in the folder. The tag is a hash of the content."""
+        target = self._root / check_relative(path)
+        self._folders.check(parent_of(path))
+        with self._typed_errors("write", path):
+            if not target.is_file():
+                raise self._precondition_failed(path)
+            with self._lock(target.parent):
+                try:
+                    current = target.read_bytes()
+                except FileNotFoundError as error:
+                    raise self._precondition_failed(path) from error
+                if _tag(current) != etag:
+                    raise self._precondition_failed(path)
+                self._replace(_stage(target, data, True), target)
+                _sync_folder(target.parent)
+        return _tag(data)
+
+    def read_with_etag(self, path: str) -> tuple[bytes, str]:
+        """The content, and its SHA-256: equal content is the same version."""
+        data = self.read(path)
+        return data, _tag(data)
+
+    def info(self, path: str) -> FileInfo | None:
+        """One stat."""
+        target = self._root / check_relative(path)
+        with self._typed_errors("look at", path):
+            try:
+                found = target.stat()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        return _info(path, found) if stat.S_ISREG(found.st_mode) else None
+
+    def list_folder(self, path: str) -> FolderListing:
+        """One stat per file. Temporary files and Hadoop's checksum files are left out."""
+        files: list[FileInfo] = []
+        folders: list[str] = []
+        with self._typed_errors("list", path):
+            for entry in _entries(self._root / check_relative_folder(path)):
+                if entry.is_dir():
+                    folders.append(join(path, entry.name))
+                elif (found := _file_info(path, entry)) is not None:
+                    files.append(found)
+        files.sort(key=lambda info: info.path)
+        folders.sort()
+        return FolderListing(tuple(files), tuple(folders))
+
+    def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
+        """One stat per file. A symlinked folder is followed once."""
+        files: list[FileInfo] = []
+        pending = [check_relative_folder(path)]
+        followed: set[str] = set()
+        with self._typed_errors("list", path):
+            while pending:
+                folder = pending.pop()
+                for entry in _entries(self._root / folder):
+                    if entry.is_dir():
+                        if entry.is_symlink() and not _first_visit(entry.path, followed):
+                            continue
+                        pending.append(join(folder, entry.name))
+                    elif (found := _file_info(folder, entry)) is not None:
+                        files.append(found)
+        return tuple(sorted(files, key=lambda info: info.path))
+
+    def delete(self, path: str) -> None:
+        """Remove the file. A power failure may bring it back until the next durable put in its folder."""
+        target = self._root / check_relative(path)
+        self._folders.check(parent_of(path))
+        with self._typed_errors("delete", path), suppress(*_NOT_A_FILE):
+            _remove_checksum(target)
+            target.unlink()
+
+    def delete_folder(self, path: str) -> None:
+        """Remove the folder with everything in it, of which nothing needs to stay for others to go on.
+
+        Files that others create in it meanwhile go, too, or make it fail with `StorageError` after some
+        attempts.
+        """
+        target = self._root / check_relative_folder(path)
+        self._folders.check(path)
+        self._folders.forget(path)
+        with self._typed_errors("delete", path):
+            # The root itself may be a symlink of the user's, who means the folder behind it.
+            _remove_tree(target if path else Path(os.path.realpath(target)))
+
+    def _in_folder_of(self, path: str, durable: bool, act: Callable[[Path], T]) -> tuple[Path, T]:
+        """Run `act` on the absolute path once its folder exists, again if somebody removed the folder meanwhile."""
+        target = self._root / check_relative(path)
+        folder = parent_of(path)
+        for _ in range(FOLDER_ATTEMPTS - 1):
+            self._folders.admit(folder, durable=durable)
+            try:
+                return target, act(target)
+            except FileNotFoundError:
+                self._folders.forget(folder)
+        self._folders.admit(folder, durable=durable)
+        return target, act(target)
+
+    def _replace(self, temporary: Path, target: Path) -> None:
+        try:
+            # Before the replacement: old content without checksums is fine for Hadoop, new content with old
+            # ones is not.
+            _remove_checksum(target)
+            temporary.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+
+    def _link(self, temporary: Path, target: Path, path: str) -> None:
+        try:
+            target.hardlink_to(temporary)
+        except FileExistsError as error:
+            # On NFS the answer to a link that was made may get lost, and the repeated request finds our own
+            # file.
+            if temporary.stat().st_nlink < 2:
+                raise AlreadyExistsError("there is a file at this path already", path=self._full(path)) from error
+        except OSError as error:
+            if error.errno in _NO_HARD_LINKS:
+                raise UnsupportedFeatureError(
+                    "this file system has no hard links, without which a commit cannot be made safely on it",
+                    path=self._full(path),
+                ) from error
+            raise
+
+    @contextmanager
+    def _lock(self, folder: Path) -> Iterator[None]:
+        lock = filelock.FileLock(folder / LOCK_NAME, timeout=LOCK_WAIT_SECONDS)
+        try:
+            lock.acquire(poll_interval=0.005)
+        except filelock.Timeout as error:
+            raise UnavailableError("another process keeps this folder locked", path=str(folder)) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _precondition_failed(self, path: str) -> PreconditionFailedError:
+        return PreconditionFailedError("the file was changed or removed by somebody else", path=self._full(path))
+
+    def _full(self, path: str) -> str:
+        return join(self.uri, path)
+
+    @contextmanager
+    def _typed_read_errors(self, action: str, path: str) -> Iterator[None]:
+        with self._typed_errors(action, path):
+            try:
+                yield
+            except _NOT_A_FILE as error:
+                # To a reader of objects a folder is nothing, as in any other store.
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)) from error
+
+    @contextmanager
+    def _typed_errors(self, action: str, path: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise _typed_error(error, action, self._full(path)) from error
+
+
+class _LocalOutput(Output):
+    """Writes straight to the final name, which nobody reads before a commit names it."""
+
+    def __init__(self, storage: LocalStorage, path: str, target: Path, descriptor: int, durable: bool) -> None:
+        # First, because `__del__` of an object whose construction failed needs them.
+        self._descriptor = descriptor
+        self._target = target
+        super().__init__(join(storage.uri, path))
+        self._durable = durable
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def _append(self, data: memoryview) -> None:
+        try:
+            _write_all(self._descriptor, data)
+        except OSError as error:
+            raise _typed_error(error, "write", self._path) from error
+
+    def _complete(self) -> None:
+        try:
+            if self._durable:
+                os.fsync(self._descriptor)
+                _sync_folder(self._target.parent)
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+        except OSError as error:
+            raise _typed_error(error, "finish", self._path) from error
+
+    def _remove(self) -> None:
+        self._release()
+        try:
+            self._target.unlink(missing_ok=True)
+        except OSError as error:
+            raise _typed_error(error, "delete", self._path) from error
+
+    def _release(self) -> None:
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            with suppress(OSError):
+                os.close(descriptor)
+
+
+class _Folders:
+    """Which folders below a root are known to lie inside it, to exist, and to survive a power failure.
+
+    Knowing saves the checks on every file after the first one of a folder. What is known can become wrong
+    only when somebody else removes the folder, which the next write notices, or swaps it for a symlink while
+    we run.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._guard = threading.Lock()
+        self._existing: set[str] = set()
+        self._synced: set[str] = set()
+
+    def check(self, folder: str) -> None:
+        """Raise `UnsafePathError` if a symlink leads the folder out of the root."""
+        if folder in self._existing:
+            return
+        real_root = os.path.realpath(self._root)
+        real = os.path.realpath(self._root / folder)
+        if real != real_root and not real.startswith(real_root.rstrip("/") + "/"):
+            raise UnsafePathError(
+                "a symbolic link leads this folder out of the table's base path",
+                path=folder,
+                base_path=str(self._root),
+            )
+
+    def admit(self, folder: str, *, durable: bool) -> None:
+        """Check the folder and make it. With `durable`, it survives a power failure from now on, whoever made it."""
+        if folder in (self._synced if durable else self._existing):
+            return
+        self.check(folder)
+        path = self._root / folder
+        missing = _missing_folders(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except FileExistsError as error:
+            # Not to be taken for "the file that you want to create exists".
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
+        if durable:
+            for parent in self._parents_to_sync(folder, missing):
+                _sync_folder(parent)
+        with self._guard:
+            if len(self._existing) >= _KNOWN_FOLDERS_MAX:
+                self._existing.clear()
+                self._synced.clear()
+            self._existing.add(folder)
+            if durable:
+                self._synced.add(folder)
+
+    def forget(self, folder: str) -> None:
+        """Take nothing for granted about the folder, what is below it, and what is above it."""
+        with self._guard:
+            for known in (self._existing, self._synced):
+                known.difference_update([each for each in known if _related(each, folder)])
+
+    def _parents_to_sync(self, folder: str, missing: list[Path]) -> list[Path]:
+        parents = {path.parent: None for path in missing}
+        while folder:
+            parents[(self._root / folder).parent] = None
+            folder = parent_of(folder)
+            if folder in self._synced:
+                break
+        return list(parents)
+
+
+def _related(one: str, other: str) -> bool:
+    return not one or not other or f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+
+
+def _typed_error(error: OSError, action: str, path: str) -> HudiError:
+    """The error of ours that says what an `OSError` means to the caller."""
+    if error.errno in _OUT_OF_SPACE:
+        return OutOfSpaceError(f"cannot {action}: the disk is full, or a quota is used up", path=path)
+    if isinstance(error, FileNotFoundError):
+        return NotFoundError(f"cannot {action}: there is no file at this path", path=path)
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    if error.errno in _DENIED:
+        return PermissionDeniedError(f"cannot {action}: {reason}", path=path)
+    if isinstance(error, FileExistsError):
+        return AlreadyExistsError("there is a file at this path already", path=path)
+    return StorageError(f"cannot {action}: {reason}", path=path)
+
+
+def _create(target: Path) -> int:
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        _remove_checksum(target)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _stage(target: Path, data: bytes, durable: bool) -> Path:
+    """Write the content under a name of its own beside its final one."""
+    temporary = target.with_name(temporary_name())
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        try:
+            _write_all(descriptor, memoryview(data))
+            if durable:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    return temporary
+
+
+def _write_all(descriptor: int, data: memoryview) -> None:
+    while data.nbytes:
+        data = data[os.write(descriptor, data) :]
+
+
+def _read_up_to(file: IO[bytes], length: int) -> bytes:
+    pieces = []
+    while length > 0 and (piece := file.read(length)):
+        pieces.append(piece)
+        length -= len(piece)
+    return b"".join(pieces)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems do not sync folders, because they write them through.
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _missing_folders(path: Path) -> list[Path]:
+    missing = []
+    while not path.exists():
+        missing.append(path)
+        path = path.parent
+    return missing
+
+
+def _remove_checksum(target: Path) -> None:
+    # Hadoop refuses to read a file whose side file holds the checksums of other content (format/timeline.md,
+    # trap 1).
+    target.with_name(checksum_name(target.name)).unlink(missing_ok=True)
+
+
+def _remove_tree(folder: Path) -> None:
+    if folder.is_symlink():
+        folder.unlink(missing_ok=True)
+        return
+    for attempt in range(FOLDER_ATTEMPTS):
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        _remove_tree(Path(entry.path))
+                    else:
+                        Path(entry.path).unlink(missing_ok=True)
+            folder.rmdir()
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            if error.errno not in {errno.ENOTEMPTY, errno.EEXIST} or attempt == FOLDER_ATTEMPTS - 1:
+                raise
+        else:
+            return
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if not is_side_file(entry.name) or entry.is_dir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _file_info(folder: str, entry: os.DirEntry[str]) -> FileInfo | None:
+    try:
+        found = entry.stat()
+    except FileNotFoundError:
+        # Deleted since the folder was read, or a symlink to nowhere.
+        return None
+    return _info(join(folder, entry.name), found) if stat.S_ISREG(found.st_mode) else None
+
+
+def _info(path: str, found: os.stat_result) -> FileInfo:
+    return FileInfo(path, found.st_size, found.st_mtime_ns // 1_000_000)
+
+
+def _first_visit(path: str, visited: set[str]) -> bool:
+    real = os.path.realpath(path)
+    if real in visited:
+        return False
+    visited.add(real)
+    return True
+
+
+def _tag(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,447 @@
+"""Object stores (S3 and what speaks its protocol, Google Cloud Storage, Azure) through obstore.
+
+A put carries a number of its own in the object's user metadata. Clients repeat a request whose answer got
+lost, and a conditional put that had succeeded is refused when it is repeated: by that number it finds out
+that it lost against itself. Equal content would not tell, because two writers may well put the same bytes,
+for example none.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Any, TypeVar, cast
+
+import obstore
+from obstore import exceptions as obstore_errors
+
+from pyhudi.errors import (
+    AlreadyExistsError,
+    HudiError,
+    NotFoundError,
+    OutOfSpaceError,
+    PermissionDeniedError,
+    PreconditionFailedError,
+    StorageError,
+    UnavailableError,
+    UnsupportedFeatureError,
+)
+from pyhudi.storage.output import Output
+from pyhudi.storage.paths import check_relative, check_relative_folder, join, parent_of
+from pyhudi.storage.protocol import FileInfo, FolderListing, StorageSpec
+from pyhudi.storage.secrets import redact, secret_values
+
+R = TypeVar("R")
+
+PART_BYTES = 10 * 1024 * 1024
+"""Size of an upload's parts. S3 takes 10,000 of them, so a file of ours ends at 97 GiB."""
+READ_AHEAD_BYTES = 512 * 1024
+TAIL_BYTES = 64 * 1024
+"""Read when a file is opened: the footer of most Parquet files, and with it the size, in one request."""
+_DELETE_ROUNDS = 5
+_CREATE_ATTEMPTS = 5
+_REASON_CHARACTERS_MAX = 500
+
+_PUT_NUMBER = "pyhudi-put"
+_STATUS = re.compile(r"status code: (\d{3})")
+_NO_ANSWER = re.compile(r"HTTP error|error sending request|timed? ?out|connection|retries", re.IGNORECASE)
+_CLIENT_ERRORS = (obstore_errors.BaseError, ValueError, OSError)
+
+
+class ObjectStorage:
+    """The objects of one bucket below a prefix. `store` is the obstore client of the whole bucket."""
+
+    def __init__(self, store: Any, *, uri: str, prefix: str, options: Mapping[str, str]) -> None:
+        self._store = store
+        self._uri = uri
+        self._prefix = f"{prefix}/" if prefix else ""
+        self._spec = StorageSpec(uri, dict(options))
+
+    def __repr__(self) -> str:
+        return f"ObjectStorage({self._uri!r})"
+
+    @property
+    def spec(self) -> StorageSpec:
+        """Carries the options, credentials included, to whoever opens the store again; see `StorageSpec`."""
+        return self._spec
+
+    @property
+    def uri(self) -> str:
+        """As the caller wrote it: Spark may know only one of `s3://` and `s3a://`."""
+        return self._uri
+
+    def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
+        """One request; two for a range that lies past the end, or has no length."""
+        key = self._key(path)
+        if offset == 0 and length is None:
+            return self._call("read", path, lambda: bytes(obstore.get(self._store, key).bytes()))
+        try:
+            if length == 0:
+                return self._nothing_from(path)
+            if length is None:
+                options = {"range": {"offset": offset}}
+                return self._call("read", path, lambda: bytes(obstore.get(self._store, key, options=options).bytes()))
+            return self.read_range(path, offset, length)
+        except StorageError:
+            # Stores refuse a range that starts at or past the end.
+            info = self.info(path)
+            if info is None or info.size > offset:
+                raise
+            return b""
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """One request for bytes that are known to be there."""
+        key = self._key(path)
+        return self._call("read", path, lambda: bytes(obstore.get_range(self._store, key, start=offset, length=length)))
+
+    def open_input(self, path: str) -> IO[bytes]:
+        """One request, which brings the size and the last 64 KiB; then one for each range that is not at hand."""
+        size, tail = self._size_and_tail(path)
+        return cast("IO[bytes]", _ObjectInput(self, path, size, tail))
+
+    def open_output(self, path: str, *, durable: bool = True) -> IO[bytes]:  # noqa: ARG002  # always durable
+        """One request up to 10 MiB, else one per part and two around them. Nothing is visible before `close`."""
+        key = self._key(path)
+        writer = self._call("create", path, lambda: obstore.open_writer(self._store, key, buffer_size=PART_BYTES))
+        return cast("IO[bytes]", _ObjectOutput(self, path, writer))
+
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:  # noqa: ARG002
+        """One request."""
+        key = self._key(path)
+        self._call("write", path, lambda: obstore.put(self._store, key, data, use_multipart=False))
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        """One request, and one more when it is refused or its answer is lost."""
+        key = self._key(path)
+        number = uuid.uuid4().hex
+        for _ in range(_CREATE_ATTEMPTS):
+            try:
+                self._call("create", path, lambda: self._conditional_put(key, data, number, "create"))
+            except (AlreadyExistsError, UnavailableError) as error:
+                refusal = error
+            else:
+                return
+            found = self._version_of(path)
+            if found is not None and found.number == number:
+                return
+            if found is not None:
+                raise AlreadyExistsError("there is an object at this path already", path=self._full(path))
+            if isinstance(refusal, UnavailableError):
+                raise refusal
+            # Refused because of another request at the same moment (S3's 409) that came to nothing.
+        raise UnavailableError("the store refuses to create this object, though there is none", path=self._full(path))
+
+    def put_if_match(self, path: str, data: bytes, *, etag: str) -> str:
+        """One request, and one more when it is refused or its answer is lost."""
+        key = self._key(path)
+        number = uuid.uuid4().hex
+        condition = _Version.parse(etag).condition
+        try:
+            return self._call("write", path, lambda: self._conditional_put(key, data, number, condition)).tag
+        except (PreconditionFailedError, NotFoundError, AlreadyExistsError, UnavailableError) as error:
+            refusal = error
+        found = self._version_of(path)
+        if found is not None and found.number == number:
+            return found.tag
+        if isinstance(refusal, UnavailableError):
+            raise refusal
+        raise PreconditionFailedError("the object was changed or removed by somebody else", path=self._full(path))
+
+    def read_with_etag(self, path: str) -> tuple[bytes, str]:
+        """One request."""
+        key = self._key(path)
+
+        def get() -> tuple[bytes, str]:
+            result = obstore.get(self._store, key)
+            return bytes(result.bytes()), _Version.of(result.meta).tag
+
+        return self._call("read", path, get)
+
+    def info(self, path: str) -> FileInfo | None:
+        """One request. `modified_ms` is in whole seconds, where a listing has milliseconds."""
+        key = self._key(path)
+        try:
+            return self._info(self._call("look at", path, lambda: obstore.head(self._store, key)))
+        except NotFoundError:
+            return None
+
+    def list_folder(self, path: str) -> FolderListing:
+        """One request per thousand children."""
+        prefix = self._folder_key(path)
+        found = self._call("list", path, lambda: obstore.list_with_delimiter(self._store, prefix))
+        files = [self._info(each) for each in found["objects"] if each["path"] != prefix]
+        folders = [self._relative(each) for each in found["common_prefixes"]]
+        return FolderListing(tuple(sorted(files, key=lambda info: info.path)), tuple(sorted(folders)))
+
+    def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
+        """One request per thousand objects."""
+        prefix = self._folder_key(path)
+        found = [self._info(each) for each in self._list_all(path) if each["path"] != prefix]
+        # Other clients mark a folder by an empty object of its name.
+        folders = _folders_of(each.path for each in found)
+        files = [each for each in found if each.size > 0 or each.path not in folders]
+        return tuple(sorted(files, key=lambda info: info.path))
+
+    def delete(self, path: str) -> None:
+        """One request."""
+        key = self._key(path)
+        try:
+            self._call("delete", path, lambda: obstore.delete(self._store, key))
+        except NotFoundError:
+            # Google Cloud Storage and Azure report it, S3 does not.
+            return
+
+    def delete_folder(self, path: str) -> None:
+        """A listing, and deletions in the store's largest batches; again while others add objects."""
+        for _ in range(_DELETE_ROUNDS):
+            keys = [each["path"] for each in self._list_all(path)]
+            if not keys:
+                return
+            with suppress(NotFoundError):
+                self._delete_all(path, keys)
+        if self._list_all(path):
+            raise StorageError("the folder fills faster than it can be emptied", path=self._full(path))
+
+    def failure(self, error: Exception, action: str, path: str) -> HudiError:
+        """The error of ours that says what an error of the client means, without credentials.
+
+        The client's own error must not be its cause or context: its text may quote requests.
+        """
+        text = str(error).partition("\n\nDebug source")[0]
+        reason = " ".join(redact(text, secret_values(self._spec.options)).split())[:_REASON_CHARACTERS_MAX]
+        status = _STATUS.search(text)
+        kind = _kind_of(error, int(status.group(1)) if status else None, text)
+        return kind(f"cannot {action}", path=self._full(path), reason=reason)
+
+    def _call(self, action: str, path: str, request: Callable[[], R]) -> R:
+        try:
+            return request()
+        except _CLIENT_ERRORS as error:
+            failure = self.failure(error, action, path)
+        # Here and not above, or the client's error would be the context of ours.
+        raise failure
+
+    def _conditional_put(self, key: str, data: bytes, number: str, mode: Any) -> _Version:
+        result = obstore.put(self._store, key, data, mode=mode, attributes={_PUT_NUMBER: number}, use_multipart=False)
+        return _Version(result["e_tag"], result["version"], number)
+
+    def _version_of(self, path: str) -> _Version | None:
+        key = self._key(path)
+        try:
+            found = self._call("look at", path, lambda: obstore.get(self._store, key, options={"head": True}))
+        except NotFoundError:
+            return None
+        return _Version(found.meta["e_tag"], found.meta["version"], found.attributes.get(_PUT_NUMBER))
+
+    def _delete_all(self, path: str, keys: list[str]) -> None:
+        self._call("delete", path, lambda: obstore.delete(self._store, keys))
+
+    def _list_all(self, path: str) -> list[dict[str, Any]]:
+        prefix = self._folder_key(path)
+        return self._call("list", path, lambda: list(obstore.list(self._store, prefix).collect()))
+
+    def _size_and_tail(self, path: str) -> tuple[int, bytes]:
+        key = self._key(path)
+
+        def get() -> tuple[int, bytes]:
+            result = obstore.get(self._store, key, options={"range": {"suffix": TAIL_BYTES}})
+            return result.meta["size"], bytes(result.bytes())
+
+        try:
+            return self._call("open", path, get)
+        except NotFoundError:
+            raise
+        except (StorageError, UnsupportedFeatureError):
+            # An empty object has no last bytes, and Azure cannot be asked for them.
+            info = self.info(path)
+            if info is None:
+                raise
+            return info.size, b""
+
+    def _nothing_from(self, path: str) -> bytes:
+        if self.info(path) is None:
+            raise NotFoundError("cannot read", path=self._full(path))
+        return b""
+
+    def _info(self, meta: Mapping[str, Any]) -> FileInfo:
+        # Not through a float, which has no exact milliseconds.
+        modified = meta["last_modified"]
+        modified_ms = int(modified.timestamp()) * 1000 + modified.microsecond // 1000
+        return FileInfo(self._relative(meta["path"]), meta["size"], modified_ms)
+
+    def _relative(self, key: str) -> str:
+        return key[len(self._prefix) :]
+
+    def _key(self, path: str) -> str:
+        return self._prefix + check_relative(path)
+
+    def _folder_key(self, path: str) -> str:
+        return (self._prefix + check_relative_folder(path)).rstrip("/")
+
+    def _full(self, path: str) -> str:
+        return join(self._uri, path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """One version of an object: what the store calls it, and the number of the put that made it, if one of ours did."""
+
+    e_tag: str | None
+    version: str | None
+    number: str | None = None
+
+    @classmethod
+    def of(cls, meta: Mapping[str, Any]) -> _Version:
+        return cls(meta["e_tag"], meta["version"])
+
+    @classmethod
+    def parse(cls, tag: str) -> _Version:
+        version, _, e_tag = tag.partition(" ")
+        return cls(e_tag or None, version or None)
+
+    @property
+    def tag(self) -> str:
+        """S3 and Azure compare the entity tag, Google Cloud Storage the version."""
+        return f"{self.version or ''} {self.e_tag or ''}"
+
+    @property
+    def condition(self) -> dict[str, str]:
+        known = {"e_tag": self.e_tag, "version": self.version}
+        return {name: value for name, value in known.items() if value is not None}
+
+
+class _ObjectInput(io.RawIOBase):
+    """Random access to an object of known size: one request for each range outside of what was read ahead."""
+
+    def __init__(self, storage: ObjectStorage, path: str, size: int, tail: bytes) -> None:
+        super().__init__()
+        self._storage = storage
+        self._path = path
+        self._size = size
+        self._position = 0
+        self._tail = (size - len(tail), tail)
+        self._window = self._tail
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        if start + offset < 0:
+            raise ValueError("seek to before the start of the file")
+        self._position = start + offset
+        return self._position
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Up to `size` bytes, fewer only at the end; all the rest without a size. Raises `StorageError`."""
+        if self.closed:
+            raise ValueError("read of a closed file")
+        end = self._size if size is None or size < 0 else min(self._position + size, self._size)
+        if end <= self._position:
+            return b""
+        data = self._fetch(self._position, end)
+        self._position = end
+        return data
+
+    def readall(self) -> bytes:
+        return self.read()
+
+    def readinto(self, buffer: Any, /) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _fetch(self, start: int, end: int) -> bytes:
+        for first, data in (self._window, self._tail):
+            if first <= start and end <= first + len(data):
+                return data[start - first : end - first]
+        if end - start >= READ_AHEAD_BYTES:
+            return self._storage.read_range(self._path, start, end - start)
+        ahead = min(READ_AHEAD_BYTES, self._size - start)
+        self._window = (start, self._storage.read_range(self._path, start, ahead))
+        return self._window[1][: end - start]
+
+
+class _ObjectOutput(Output):
+    """Uploads in parts, which become an object at `close`."""
+
+    def __init__(self, storage: ObjectStorage, path: str, writer: Any) -> None:
+        self._writer = writer
+        self._storage = storage
+        super().__init__(join(storage.uri, path))
+        self._relative = path
+
+    def _append(self, data: memoryview) -> None:
+        # A copy, because the client may still be sending it when the caller writes something else into the
+        # buffer.
+        self._request("write", lambda: self._writer.write(bytes(data)))
+
+    def _complete(self) -> None:
+        self._request("finish", self._writer.close)
+        self._writer = None
+
+    def _remove(self) -> None:
+        # Parts that cannot be removed now are never seen; the bucket's lifecycle rule for them removes them
+        # later.
+        with suppress(HudiError):
+            self._request("give up", lambda: self._writer.__exit__(RuntimeError, RuntimeError(), None))
+        self._writer = None
+
+    def _release(self) -> None:
+        self._writer = None
+
+    def _request(self, action: str, request: Callable[[], object]) -> None:
+        try:
+            request()
+        except _CLIENT_ERRORS as error:
+            failure = self._storage.failure(error, action, self._relative)
+        else:
+            return
+        raise failure
+
+
+def _kind_of(error: Exception, status: int | None, text: str) -> type[HudiError]:
+    by_type: tuple[tuple[type[Exception], type[HudiError]], ...] = (
+        (FileNotFoundError, NotFoundError),
+        (obstore_errors.AlreadyExistsError, AlreadyExistsError),
+        (obstore_errors.PreconditionError, PreconditionFailedError),
+        (obstore_errors.PermissionDeniedError, PermissionDeniedError),
+        (obstore_errors.UnauthenticatedError, PermissionDeniedError),
+        (obstore_errors.NotSupportedError, UnsupportedFeatureError),
+    )
+    for theirs, ours in by_type:
+        if isinstance(error, theirs):
+            return ours
+    # Listings and deletions have one error type for everything.
+    if status is None:
+        return UnavailableError if _NO_ANSWER.search(text) else StorageError
+    by_status: dict[int, type[HudiError]] = {
+        401: PermissionDeniedError,
+        403: PermissionDeniedError,
+        404: NotFoundError,
+        408: UnavailableError,
+        412: PreconditionFailedError,
+        429: UnavailableError,
+        507: OutOfSpaceError,
+    }
+    return by_status.get(status, UnavailableError if status >= 500 else StorageError)
+
+
+def _folders_of(paths: Iterable[str]) -> set[str]:
+    folders: set[str] = set()
+    for path in paths:
+        folder = parent_of(path)
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = parent_of(folder)
+    return folders

@@ -1,0 +1,33 @@
+"""Instant times: strictly above everything on the timeline, whatever the clock does (DESIGN D11)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timezone, tzinfo
+
+from pyhudi.config.table_config import TableConfig
+from pyhudi.format.instant import Instant, InstantState, InstantTime, format_instant_time, next_instant_time
+from pyhudi.table.environment import Clock
+from pyhudi.table.timeline import Timeline
+
+
+def next_time(timeline: Timeline, config: TableConfig, clock: Clock) -> InstantTime:
+    """The present as an instant time in the table's zone, or the smallest one above the timeline if that is later.
+
+    Equal or future instants would hide later writes of real Hudi without an error (`format/timeline.md` 8.3).
+    """
+    now = format_instant_time(clock.now_ms(), table_zone(config))
+    latest = timeline.latest_time
+    return now if now > latest else next_instant_time(InstantTime(latest))
+
+
+def table_zone(config: TableConfig) -> tzinfo | None:
+    """The zone in which the table's instant times are written: UTC, or None for this machine's own."""
+    return timezone.utc if config.timeline_timezone == "UTC" else None
+
+
+def completed_now(instant: Instant, timeline: Timeline, config: TableConfig, clock: Clock) -> Instant:
+    """The instant in its completed state, with a completion time where the table version has them."""
+    has_time = timeline.version.has_completion_times
+    completion_time = next_time(timeline, config, clock) if has_time else None
+    return replace(instant, state=InstantState.COMPLETED, completion_time=completion_time)

@@ -1,0 +1,51 @@
+"""The schema of a table: that of its newest write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pyhudi.format.instant import Instant
+from pyhudi.format.meta_columns import without_meta_columns
+from pyhudi.format.schema import arrow_to_avro, avro_to_arrow
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import load_commit_metadata
+
+SCHEMA_KEY = "schema"
+CREATE_SCHEMA_KEY = "hoodie.table.create.schema"
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """The columns without meta columns, as Arrow and in the Avro text that commits carry."""
+
+    arrow: pa.Schema
+    avro: str
+
+    @classmethod
+    def from_avro(cls, avro: str, *, source: str) -> TableSchema:
+        """The schema that an Avro text spells; `source` names it in errors."""
+        return cls(without_meta_columns(avro_to_arrow(avro, source=source)), avro)
+
+    @classmethod
+    def from_arrow(cls, schema: pa.Schema, *, table_name: str) -> TableSchema:
+        """A schema that no commit has carried yet."""
+        return cls(schema, arrow_to_avro(schema, table_name=table_name))
+
+
+def load_table_schema(table: TableState) -> TableSchema | None:
+    """The schema of the newest completed write that names one, else that of the table's creation, else None.
+
+    Cost: one read, or a few where the newest commits carry no schema.
+    """
+    for instant in reversed(table.timeline.completed_writes):
+        if (avro := schema_text(table, instant)) is not None:
+            return TableSchema.from_avro(avro, source=f"{table.storage.uri}: commit {instant.requested_time}")
+    created = table.config.values.get(CREATE_SCHEMA_KEY)
+    return TableSchema.from_avro(created, source=f"{table.storage.uri}: {CREATE_SCHEMA_KEY}") if created else None
+
+
+def schema_text(table: TableState, instant: Instant) -> str | None:
+    """The Avro schema that a completed write carries, or None."""
+    return load_commit_metadata(table.storage, instant, table.version).extra.get(SCHEMA_KEY) or None

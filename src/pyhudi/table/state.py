@@ -1,0 +1,87 @@
+"""A table as it was at one moment: its properties and its timeline; and how a table comes to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pyhudi.config.table_config import TableConfig
+from pyhudi.errors import AlreadyExistsError, NotFoundError, TableExistsError, TableNotFoundError
+from pyhudi.format.properties import check_table_properties, format_properties, parse_properties
+from pyhudi.format.table_version import TableVersion, table_version
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.timeline import Timeline, load_timeline
+
+PROPERTIES_PATH = ".hoodie/hoodie.properties"
+PROPERTIES_BACKUP_PATH = ".hoodie/hoodie.properties.backup"
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A loaded table. Nothing reloads by itself: `reload` gives a new value."""
+
+    storage: Storage
+    config: TableConfig
+    timeline: Timeline
+
+    @property
+    def version(self) -> TableVersion:
+        """The format version of the table."""
+        return self.timeline.version
+
+    def reload(self) -> TableState:
+        """The table as it is now, timeline and properties. Cost: one read and one listing."""
+        return load_table(self.storage)
+
+    def with_timeline(self, timeline: Timeline) -> TableState:
+        """The same table at another point of its timeline."""
+        return replace(self, timeline=timeline)
+
+
+def load_table(storage: Storage) -> TableState:
+    """Open a table. Cost: one read and one listing.
+
+    Raises `TableNotFoundError` for a folder that is no table, `CorruptDataError` for damaged properties and
+    `UnsupportedFeatureError` for a table that this release cannot read.
+    """
+    config = TableConfig.from_properties(_load_properties(storage), path=f"{storage.uri}/{PROPERTIES_PATH}")
+    config.check_readable()
+    return TableState(storage, config, load_timeline(storage, table_version(config.version)))
+
+
+def table_exists(storage: Storage) -> bool:
+    """Whether the folder holds a table. Cost: one or two requests."""
+    return any(storage.info(path) is not None for path in (PROPERTIES_PATH, PROPERTIES_BACKUP_PATH))
+
+
+def create_table(storage: Storage, properties: Mapping[str, str]) -> TableState:
+    """Make the folder a table. Of several creators exactly one succeeds; the others get `TableExistsError`."""
+    if storage.info(PROPERTIES_BACKUP_PATH) is not None:
+        raise TableExistsError("there is a table in this folder already", path=storage.uri)
+    data = format_properties(properties, comment="Properties of a table made by pyhudi")
+    try:
+        storage.put_if_absent(PROPERTIES_PATH, data)
+    except AlreadyExistsError as error:
+        raise TableExistsError("there is a table in this folder already", path=storage.uri) from error
+    return load_table(storage)
+
+
+def update_properties(storage: Storage, changes: Mapping[str, str]) -> None:
+    """Replace some properties of the table, under the table lock. Readers see all of the old ones or all of the new."""
+    values = {**_load_properties(storage), **changes}
+    storage.put(PROPERTIES_PATH, format_properties(values, comment="Properties saved by pyhudi"))
+
+
+def _load_properties(storage: Storage) -> dict[str, str]:
+    for path in (PROPERTIES_PATH, PROPERTIES_BACKUP_PATH):
+        try:
+            data = storage.read(path)
+        except NotFoundError:
+            continue
+        values = parse_properties(data, path=f"{storage.uri}/{path}")
+        check_table_properties(values, path=f"{storage.uri}/{path}")
+        return values
+    raise TableNotFoundError(
+        "this folder is no Hudi table: it has no .hoodie/hoodie.properties; check the path, or create a table there",
+        path=storage.uri,
+    )

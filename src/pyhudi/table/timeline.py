@@ -1,0 +1,120 @@
+"""The active timeline of a table: an immutable list of instants, and how it is loaded.
+
+Source: `format/timeline.md` sections 1.2 and 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyhudi.errors import NotFoundError
+from pyhudi.format.commit_metadata import CommitMetadata, decode_commit_metadata
+from pyhudi.format.instant import (
+    Action,
+    Instant,
+    InstantState,
+    InstantTime,
+    collapse,
+    instant_file_name,
+    parse_instant_file_name,
+)
+from pyhudi.format.table_version import TableVersion
+from pyhudi.storage.protocol import Storage
+
+WRITE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
+"""The actions that put rows into a table, as they are called once completed."""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What had happened to a table at the moment of loading. `instants` are collapsed: one per action, newest state."""
+
+    version: TableVersion
+    instants: tuple[Instant, ...]
+
+    @cached_property
+    def completed_writes(self) -> tuple[Instant, ...]:
+        """Completed commits, delta commits and replace commits, by requested time."""
+        return tuple(
+            instant
+            for instant in self.instants
+            if instant.state is InstantState.COMPLETED and instant.action in WRITE_ACTIONS
+        )
+
+    @cached_property
+    def pending_writes(self) -> tuple[Instant, ...]:
+        """Requested or inflight commits, delta commits and replace commits, by requested time."""
+        return tuple(
+            instant
+            for instant in self.instants
+            if instant.state is not InstantState.COMPLETED and instant.action in WRITE_ACTIONS
+        )
+
+    @cached_property
+    def completed_times(self) -> frozenset[InstantTime]:
+        """Requested times of the completed writes."""
+        return frozenset(instant.requested_time for instant in self.completed_writes)
+
+    @cached_property
+    def first_time(self) -> InstantTime | None:
+        """Where the active timeline starts; everything older has been archived, so it was completed."""
+        times = [i.requested_time for i in self.instants if i.action in WRITE_ACTIONS]
+        return min(times, default=None)
+
+    @cached_property
+    def latest_time(self) -> str:
+        """The largest time on the timeline, requested or completed; an empty string on an empty one."""
+        times = [i.requested_time for i in self.instants]
+        times += [i.completion_time for i in self.instants if i.completion_time is not None]
+        return max(times, default="")
+
+    def is_committed(self, instant_time: str) -> bool:
+        """Whether a file that carries this instant time belongs to a completed write."""
+        if instant_time in self.completed_times:
+            return True
+        return self.first_time is not None and instant_time < self.first_time
+
+    def until(self, instant_time: str) -> Timeline:
+        """The timeline as far as the writes requested at or before an instant time (time travel)."""
+        kept = tuple(i for i in self.instants if i.requested_time <= instant_time)
+        return Timeline(self.version, kept)
+
+
+def load_timeline(storage: Storage, version: TableVersion) -> Timeline:
+    """The active timeline. Cost: one folder listing."""
+    listing = storage.list_folder(version.timeline_folder)
+    return timeline_of(version, (info.name for info in listing.files))
+
+
+def timeline_of(version: TableVersion, names: Iterable[str]) -> Timeline:
+    """The timeline that these file names spell; names of other files are passed over."""
+    parsed = (parse_instant_file_name(name, version) for name in names)
+    return Timeline(version, collapse(instant for instant in parsed if instant is not None))
+
+
+def instant_path(instant: Instant, version: TableVersion) -> str:
+    """Where an instant's file lies, relative to the table."""
+    return f"{version.timeline_folder}/{instant_file_name(instant, version)}"
+
+
+def position_of(instant: Instant) -> InstantTime:
+    """Where a completed write stands for incremental reads: its completion time, or its own time in version 6."""
+    return instant.completion_time or instant.requested_time
+
+
+def load_commit_metadata(storage: Storage, instant: Instant, version: TableVersion) -> CommitMetadata:
+    """What a completed write did. Cost: one read. Raises `CorruptDataError` naming the file when it does not parse."""
+    path = instant_path(instant, version)
+    return decode_commit_metadata(storage.read(path), path=path)
+
+
+def load_inflight_metadata(storage: Storage, instant: Instant, version: TableVersion) -> CommitMetadata | None:
+    """The workload profile of a write that is under way, or None where it wrote none. Cost: one read."""
+    path = instant_path(instant, version)
+    try:
+        data = storage.read(path)
+    except NotFoundError:
+        return None
+    return decode_commit_metadata(data, path=path) if data else None

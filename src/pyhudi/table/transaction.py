@@ -1,0 +1,186 @@
+"""The one way onto the timeline: begin, inflight, commit.
+
+`begin` and `commit` hold the table lock for their few requests; data is written between them without it. Everything
+before the last put of `commit` is invisible to readers, everything after it is tidying that the next writer can do.
+
+Source: `format/timeline.md` sections 1 and 8; mission rows S5-27 to S5-35 (flow F7); DESIGN D3, D10, D11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from pyhudi.errors import (
+    CommitOutcomeUnknownError,
+    LockLostError,
+    UnavailableError,
+    WriteConflictError,
+)
+from pyhudi.format.commit_metadata import CommitMetadata, encode_commit_metadata
+from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.markers import marker_folder, parse_marker_path
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.conflicts import Footprint, footprint_of, shared_ground
+from pyhudi.table.environment import Environment
+from pyhudi.table.heartbeat import Heartbeat, HeartbeatSettings, heartbeat_path
+from pyhudi.table.instant_times import completed_now, next_time
+from pyhudi.table.locks import HeldLock, table_lock
+from pyhudi.table.metadata_table import drop_metadata_table
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import Timeline, instant_path, load_commit_metadata, position_of
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSettings:
+    """How long to wait for the table lock, in milliseconds, and how the heartbeat is kept."""
+
+    lock_wait_ms: int = 60_000
+    heartbeat: HeartbeatSettings = field(default_factory=HeartbeatSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A write under way. `base` is the table as it was when the write began; it reads from there."""
+
+    base: TableState
+    instant: Instant
+    settings: TransactionSettings
+    environment: Environment
+
+    @property
+    def instant_time(self) -> InstantTime:
+        """The requested time: what the write's files and rows carry."""
+        return self.instant.requested_time
+
+    @property
+    def storage(self) -> Storage:
+        """The table's store."""
+        return self.base.storage
+
+
+@contextmanager
+def begin(
+    table: TableState,
+    action: Action,
+    *,
+    requested: bytes,
+    settings: TransactionSettings,
+    environment: Environment,
+) -> Iterator[Transaction]:
+    """Take an instant time, announce the write, and keep its heartbeat while the block runs.
+
+    `requested` is the content of the requested instant (empty but for replace commits). Cost: one listing, two puts,
+    the lock.
+    """
+    storage, version = table.storage, table.version
+    with table_lock(storage, environment, wait_ms=settings.lock_wait_ms) as lock:
+        table = table.reload()
+        instant = Instant(
+            requested_time=next_time(table.timeline, table.config, environment.clock),
+            action=action,
+            state=InstantState.REQUESTED,
+        )
+        heartbeat = Heartbeat(storage, heartbeat_path(instant.requested_time), settings.heartbeat)
+        lock.check_held()
+        heartbeat.start()
+        try:
+            storage.put_if_absent(instant_path(instant, version), requested)
+        except BaseException:
+            heartbeat.stop()
+            raise
+    try:
+        yield Transaction(table, instant, settings, environment)
+    finally:
+        heartbeat.stop()
+
+
+def mark_inflight(transaction: Transaction, profile: CommitMetadata) -> None:
+    """Say what the write is about to change. Cost: one put."""
+    version = transaction.base.version
+    inflight = replace(transaction.instant, state=InstantState.INFLIGHT)
+    body = encode_commit_metadata(profile, version)
+    transaction.storage.put_if_absent(instant_path(inflight, version), body)
+
+
+def commit(transaction: Transaction, metadata: CommitMetadata, *, base_schema: str | None) -> InstantTime:
+    """Make the write visible, or raise with nothing visible. Returns its position for incremental reads.
+
+    `base_schema` is the Avro schema of the table that the write began from.
+
+    Raises `WriteConflictError` when a write that completed meanwhile changed the same file groups,
+    `LockLostError` when this write was rolled back by another writer who took it for dead, and
+    `CommitOutcomeUnknownError` when the store does not say whether the last put succeeded.
+    """
+    storage, environment = transaction.storage, transaction.environment
+    _delete_lost_attempts(storage, transaction.instant_time, metadata)
+    with table_lock(storage, environment, wait_ms=transaction.settings.lock_wait_ms) as lock:
+        now = transaction.base.reload()
+        _check_still_pending(transaction, now.timeline)
+        _check_conflicts(transaction, now.timeline, footprint_of(metadata), base_schema)
+        drop_metadata_table(now)
+        completed = completed_now(transaction.instant, now.timeline, now.config, environment.clock)
+        _put_completed(transaction, completed, encode_commit_metadata(metadata, now.version), lock)
+    tidy_up(storage, transaction.instant_time)
+    return position_of(completed)
+
+
+def tidy_up(storage: Storage, instant_time: str) -> None:
+    """Remove what a finished write leaves beside its data: markers and heartbeat."""
+    storage.delete_folder(marker_folder(instant_time))
+    storage.delete(heartbeat_path(instant_time))
+
+
+def _check_still_pending(transaction: Transaction, timeline: Timeline) -> None:
+    for instant in timeline.instants:
+        if instant.requested_time == transaction.instant_time and instant.state is not InstantState.COMPLETED:
+            return
+    raise LockLostError(
+        "this write was rolled back by another writer, who took it for dead; run it again",
+        instant=transaction.instant_time,
+    )
+
+
+def _check_conflicts(transaction: Transaction, timeline: Timeline, mine: Footprint, base_schema: str | None) -> None:
+    known = transaction.base.timeline.completed_times
+    for instant in timeline.completed_writes:
+        if instant.requested_time in known:
+            continue
+        their_metadata = load_commit_metadata(transaction.storage, instant, timeline.version)
+        if their_metadata.extra.get("schema") not in (None, "", base_schema, mine.schema):
+            raise WriteConflictError(
+                "another writer changed the table's schema; nothing of this write is visible, run it again",
+                instant=transaction.instant_time,
+                winner=instant.requested_time,
+            )
+        if shared := shared_ground(mine, footprint_of(their_metadata)):
+            raise WriteConflictError(
+                "another writer changed the same file groups first; nothing of this write is visible, run it again",
+                instant=transaction.instant_time,
+                winner=instant.requested_time,
+                shared=sorted(str(item) for item in shared)[:10],
+            )
+
+
+def _put_completed(transaction: Transaction, completed: Instant, body: bytes, lock: HeldLock) -> None:
+    path = instant_path(completed, transaction.base.version)
+    lock.check_held()
+    try:
+        transaction.storage.put_if_absent(path, body)
+    except UnavailableError as error:
+        raise CommitOutcomeUnknownError(
+            "the store did not say whether the commit was written; look at the table's history before writing again",
+            path=path,
+            instant=completed.requested_time,
+        ) from error
+
+
+def _delete_lost_attempts(storage: Storage, instant_time: str, metadata: CommitMetadata) -> None:
+    """Remove files of task attempts whose result did not count: retried or speculative tasks of Spark."""
+    listed = metadata.paths()
+    folder = marker_folder(instant_time)
+    for marker in storage.list_recursive(folder):
+        data_path = parse_marker_path(marker.path, instant_time)
+        if data_path is not None and data_path not in listed:
+            storage.delete(data_path)

@@ -1,0 +1,53 @@
+"""Bulk insert: rows go straight from the input into new file groups. Mission rows S1-36, S2-38."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from pyhudi.engine.protocol import Arrangement, Distribution
+from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation
+from pyhudi.format.instant import Action
+from pyhudi.format.replace_metadata import encode_requested_replace_metadata, requested_replace
+from pyhudi.io.write_split import SplitTask, write_split
+from pyhudi.table.file_system_view import load_view
+from pyhudi.table.transaction import mark_inflight
+from pyhudi.write.finish import committed, write_transaction
+from pyhudi.write.job import WriteJob
+from pyhudi.write.result import WriteResult
+
+
+def bulk_insert(job: WriteJob, rows: Any, *, overwrite: bool = False) -> WriteResult:
+    """Write all rows as new records. With `overwrite` they take the place of everything in the table.
+
+    Cost: one pass over the input, after the sort that `hoodie.bulkinsert.sort.mode` asks for. Files reach the maximum
+    size only as far as the splits of the input do.
+    """
+    action = Action.REPLACE_COMMIT if overwrite else Action.COMMIT
+    operation = WriteOperation.INSERT_OVERWRITE_TABLE if overwrite else WriteOperation.BULK_INSERT
+    requested = encode_requested_replace_metadata(requested_replace(operation)) if overwrite else b""
+    with write_transaction(job, action, requested) as transaction:
+        mark_inflight(transaction, CommitMetadata(operation=operation, stats_by_partition={}))
+        task = SplitTask(target=job.target(transaction.instant_time), keys=job.keys, seed=job.environment.ids.uuid())
+        results = job.engine.map_splits(
+            rows,
+            functools.partial(write_split, task),
+            distribution=_distribution(job),
+            description="bulk insert",
+        )
+        stats = [stat for result in results for stat in result]
+        replaced = None
+        if overwrite:
+            latest = load_view(transaction.storage, transaction.base.timeline).latest
+            paths = sorted(set(latest) | {stat.partition_path or "" for stat in stats})
+            replaced = {path: tuple(file.file_id for file in latest.get(path, ())) for path in paths}
+        return committed(job, transaction, operation, stats, replaced)
+
+
+def _distribution(job: WriteJob) -> Distribution:
+    return Distribution(
+        Arrangement[job.config.files.sort_mode.name],
+        partition_columns=tuple(field.name for field in job.keys.partition_fields),
+        key_columns=job.keys.record_key_fields,
+        splits=job.config.splits,
+    )

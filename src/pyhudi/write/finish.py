@@ -1,0 +1,78 @@
+"""What all writes share around their rows: the transaction that undoes itself, and the commit."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from pyhudi.errors import CommitOutcomeUnknownError, HudiError, WriteConflictError
+from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteStat
+from pyhudi.format.instant import Action
+from pyhudi.services.rollback import roll_back_own_write
+from pyhudi.table.schema import SCHEMA_KEY, load_table_schema
+from pyhudi.table.transaction import Transaction, begin, commit
+from pyhudi.write.job import WriteJob
+from pyhudi.write.result import WriteResult, result_of
+
+_log = logging.getLogger("pyhudi")
+
+
+@contextmanager
+def write_transaction(job: WriteJob, action: Action, requested: bytes) -> Iterator[Transaction]:
+    """A transaction for the job; when the block fails, what it wrote is rolled back before the error goes on.
+
+    When the outcome of the commit is unknown nothing is touched: the commit may stand.
+    """
+    settings = job.transaction_settings
+    with begin(job.table, action, requested=requested, settings=settings, environment=job.environment) as transaction:
+        try:
+            _check_schema_unchanged(job, transaction)
+            yield transaction
+        except CommitOutcomeUnknownError:
+            raise
+        except (Exception, KeyboardInterrupt):
+            try:
+                roll_back_own_write(transaction.base, transaction.instant_time, settings, job.environment)
+            except HudiError as second:
+                _log.warning("a failed write could not be rolled back at once; the next write will do it: %s", second)
+            raise
+
+
+def committed(
+    job: WriteJob,
+    transaction: Transaction,
+    operation: WriteOperation,
+    stats: Sequence[WriteStat],
+    replaced: Mapping[str, tuple[str, ...]] | None,
+) -> WriteResult:
+    """Commit the files that were written, and say what the write did."""
+    by_partition: dict[str, list[WriteStat]] = defaultdict(list)
+    for stat in stats:
+        by_partition[stat.partition_path or ""].append(stat)
+    metadata = CommitMetadata(
+        operation=operation,
+        stats_by_partition={path: tuple(group) for path, group in sorted(by_partition.items())},
+        extra={**job.extra_metadata, SCHEMA_KEY: job.schema.avro},
+        replaced_file_ids=replaced,
+    )
+    base_schema = job.former_schema.avro if job.former_schema else None
+    completion_time = commit(transaction, metadata, base_schema=base_schema)
+    seconds = job.environment.clock.monotonic() - job.started
+    return result_of(metadata, transaction.instant_time, completion_time, seconds)
+
+
+def _check_schema_unchanged(job: WriteJob, transaction: Transaction) -> None:
+    """Between preparing the job and its transaction another writer may have changed the schema."""
+    if transaction.base.timeline.completed_times == job.table.timeline.completed_times:
+        return
+    now = load_table_schema(transaction.base)
+    if (now.avro if now else None) not in (
+        job.former_schema.avro if job.former_schema else None,
+        job.schema.avro,
+    ):
+        raise WriteConflictError(
+            "another writer changed the table's schema; nothing of this write is visible, run it again",
+            instant=transaction.instant_time,
+        )

@@ -1,0 +1,221 @@
+"""The one door to a table for rows: `df.write.format("hudi")` and `HudiTable` both end here."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi.config.choices import FailedWritesPolicy, WriteOperation
+from pyhudi.config.table_config import new_table_properties
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.engine.protocol import Arrangement, Distribution, Engine
+from pyhudi.errors import ConfigError, TableExistsError, TableNotFoundError, WriteConflictError
+from pyhudi.format import commit_metadata as wire
+from pyhudi.format.keys import key_generator_from_table
+from pyhudi.format.properties import table_checksum
+from pyhudi.format.schema import normalise
+from pyhudi.io.stage import partition_paths_in
+from pyhudi.services.rollback import roll_back_failed_writes
+from pyhudi.storage.opening import open_storage
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.environment import SYSTEM, Environment
+from pyhudi.table.file_system_view import METADATA_FOLDER
+from pyhudi.table.locks import table_lock
+from pyhudi.table.state import TableState, create_table, load_table, table_exists
+from pyhudi.write.bulk_insert import bulk_insert
+from pyhudi.write.delete_partition import delete_partitions
+from pyhudi.write.job import WriteJob, check_columns, prepare, transaction_settings
+from pyhudi.write.result import WriteResult
+from pyhudi.write.staged import staged_write_of, write_staged
+
+
+class SaveMode(enum.Enum):
+    """What to do when the folder holds a table already; Spark's four modes."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    IGNORE = "ignore"
+    ERROR_IF_EXISTS = "errorifexists"
+
+    @classmethod
+    def parse(cls, text: str) -> SaveMode:
+        """The mode that Spark's spelling names; `error` and `default` mean ERROR_IF_EXISTS."""
+        name = text.strip().lower()
+        if name in ("error", "default"):
+            return cls.ERROR_IF_EXISTS
+        for mode in cls:
+            if mode.value == name:
+                return mode
+        raise ConfigError("unknown save mode: use append, overwrite, ignore or errorifexists", mode=text)
+
+
+def save(
+    rows: Any,
+    path: str,
+    *,
+    options: Mapping[str, str],
+    mode: SaveMode,
+    engine: Engine,
+    environment: Environment = SYSTEM,
+) -> WriteResult | None:
+    """Write rows to the table at `path`, made first if there is none. None when the mode is IGNORE and there is one.
+
+    `options` are Hudi's own. OVERWRITE of a table replaces all of its rows in one commit; its history stays.
+    """
+    storage = open_storage(path, options)
+    exists = table_exists(storage)
+    if exists and mode is SaveMode.IGNORE:
+        return None
+    if exists and mode is SaveMode.ERROR_IF_EXISTS:
+        raise TableExistsError(
+            "there is a table in this folder already: use mode append to add to it, or overwrite to replace its rows",
+            path=storage.uri,
+        )
+    config = WriteConfig.from_options(options)
+    overwrite = mode is SaveMode.OVERWRITE and exists
+    with _new_table(rows, storage, config, options, engine, environment, exists=exists):
+        return write(
+            rows,
+            storage,
+            config=config,
+            options=options,
+            engine=engine,
+            environment=environment,
+            overwrite=overwrite,
+        )
+
+
+def write(
+    rows: Any,
+    storage: Storage,
+    *,
+    config: WriteConfig,
+    options: Mapping[str, str],
+    engine: Engine,
+    environment: Environment = SYSTEM,
+    overwrite: bool = False,
+) -> WriteResult:
+    """Run one write operation on an existing table, again from the input when it lost against another writer.
+
+    How often again: `hoodie.write.num.retries.on.conflict.failures`.
+    """
+    attempts = 1 + config.concurrency.conflict_retries
+    if attempts > 1 and isinstance(rows, pa.RecordBatchReader):
+        # A stream can be read once; a second attempt would find it empty and lose its rows.
+        rows = rows.read_all()
+    while True:
+        attempts -= 1
+        table = _recovered(load_table(storage), config, environment)
+        job = _prepared(rows, table, config, options, engine, environment)
+        try:
+            return _run(job, rows, overwrite=overwrite)
+        except WriteConflictError:
+            if attempts == 0:
+                raise
+
+
+def create_for(rows: Any, storage: Storage, config: WriteConfig, options: Mapping[str, str], engine: Engine) -> None:
+    """Make the table that the options describe, after checking that the rows have its columns."""
+    if config.operation in (WriteOperation.DELETE, WriteOperation.DELETE_PARTITION):
+        raise TableNotFoundError("there is no table to delete from in this folder; check the path", path=storage.uri)
+    properties = table_properties(config)
+    incoming = normalise(engine.schema_of(rows))
+    keys = key_generator_from_table(properties, int(properties["hoodie.table.version"]), options)
+    check_columns(incoming, keys, config.table.ordering_fields or ())
+    create_table(storage, properties)
+
+
+@contextmanager
+def _new_table(
+    rows: Any,
+    storage: Storage,
+    config: WriteConfig,
+    options: Mapping[str, str],
+    engine: Engine,
+    environment: Environment,
+    *,
+    exists: bool,
+) -> Iterator[None]:
+    """Make the table first if there is none, and take it away again when its first write fails."""
+    if not exists:
+        create_for(rows, storage, config, options, engine)
+    try:
+        yield
+    except (Exception, KeyboardInterrupt):
+        if not exists:
+            _forget(storage, config, environment)
+        raise
+
+
+def _forget(storage: Storage, config: WriteConfig, environment: Environment) -> None:
+    """Remove the metadata of a table that nobody has written to or is writing to."""
+    with table_lock(storage, environment, wait_ms=config.concurrency.lock_wait_ms):
+        timeline = load_table(storage).timeline
+        if not timeline.completed_writes and not timeline.pending_writes:
+            storage.delete_folder(METADATA_FOLDER)
+
+
+def table_properties(config: WriteConfig) -> dict[str, str]:
+    """The properties of a new table; `ConfigError` when it has no name."""
+    if config.table.name is None:
+        raise ConfigError("a new table needs a name: set hoodie.table.name")
+    checksum = table_checksum(config.table.database or "", config.table.name)
+    return new_table_properties(config, checksum=checksum)
+
+
+def _recovered(table: TableState, config: WriteConfig, environment: Environment) -> TableState:
+    """The table without what dead writers left; the write begins by taking it away."""
+    policy = config.concurrency.failed_writes_policy
+    if policy is not FailedWritesPolicy.EAGER:
+        return table
+    done = roll_back_failed_writes(table, transaction_settings(config), environment)
+    return table.reload() if done else table
+
+
+def _prepared(
+    rows: Any,
+    table: TableState,
+    config: WriteConfig,
+    options: Mapping[str, str],
+    engine: Engine,
+    environment: Environment,
+) -> WriteJob:
+    carries_rows = config.operation not in (WriteOperation.DELETE, WriteOperation.DELETE_PARTITION)
+    incoming = engine.schema_of(rows) if carries_rows else None
+    return prepare(table, config, incoming, engine=engine, environment=environment, options=options)
+
+
+def _run(job: WriteJob, rows: Any, *, overwrite: bool) -> WriteResult:
+    config = job.config
+    if config.operation is WriteOperation.DELETE_PARTITION:
+        return delete_partitions(job, config.what.partitions_to_delete or _partitions_of(job, rows))
+    if overwrite and config.operation in (WriteOperation.UPSERT, WriteOperation.INSERT):
+        kind = replace(
+            staged_write_of(config),
+            operation=wire.WriteOperation.INSERT_OVERWRITE_TABLE,
+            looks_up=False,
+            packs=False,
+            replaces=True,
+            whole_table=True,
+        )
+        return write_staged(job, rows, kind)
+    if config.operation is WriteOperation.BULK_INSERT and not config.combines_input:
+        return bulk_insert(job, rows, overwrite=overwrite)
+    return write_staged(job, rows, staged_write_of(config))
+
+
+def _partitions_of(job: WriteJob, rows: Any) -> tuple[str, ...]:
+    """The partition paths that rows are in, for a deletion of whole partitions by example."""
+    found = job.engine.map_splits(
+        rows,
+        functools.partial(partition_paths_in, job.keys),
+        distribution=Distribution(Arrangement.NONE),
+        description="find partitions",
+    )
+    return tuple(sorted({path for paths in found for path in paths}))

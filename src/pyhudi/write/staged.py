@@ -1,0 +1,308 @@
+"""Upsert, insert, delete and the overwrites: writes that look at all of their rows before they place any.
+
+`write_staged` reads like the protocol; `docs/design/architecture.md` tells it in words. Flow F1 of the mission.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi.config.choices import DuplicatePolicy, WriteOperation
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.engine.protocol import Arrangement, Distribution
+from pyhudi.errors import InvalidRequestError
+from pyhudi.format import commit_metadata as wire
+from pyhudi.format.commit_metadata import CommitMetadata, WriteStat
+from pyhudi.format.file_names import file_id
+from pyhudi.format.instant import Action
+from pyhudi.format.replace_metadata import encode_requested_replace_metadata, requested_replace
+from pyhudi.index.lookup import Lookup, Tagged, look_up
+from pyhudi.io.data_file import FormerVersion
+from pyhudi.io.exchange import Segment
+from pyhudi.io.route import RouteTask, route_split
+from pyhudi.io.stage import StagedSplit, StageTask, stage_split
+from pyhudi.io.write_bucket import BucketTask, write_bucket
+from pyhudi.table.file_system_view import BaseFile, load_view
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import load_commit_metadata
+from pyhudi.table.transaction import Transaction, mark_inflight
+from pyhudi.write.exchange_folder import exchange_folder
+from pyhudi.write.finish import committed, write_transaction
+from pyhudi.write.job import WriteJob
+from pyhudi.write.plan import Bucket, BucketPlan, Profile, Sizing, plan_buckets, record_size_estimate
+from pyhudi.write.result import WriteResult
+
+_RECENT_COMMITS = 5
+"""Commits looked at for the size of a record, as in Hudi."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedWrite:
+    """How the operations differ.
+
+    `looks_up`: search the table for the keys. `writes_new`, `writes_known`: whether rows are written whose key was not
+    found, or found. `deletes`: found records are removed. `packs`: new rows may join small files. `replaces`: file
+    groups of the touched partitions (or of all, `whole_table`) give way to the new rows. `refuses_known`: a row whose
+    key was found makes the write fail.
+    """
+
+    operation: wire.WriteOperation
+    combine: bool
+    looks_up: bool
+    writes_new: bool = True
+    writes_known: bool = True
+    deletes: bool = False
+    packs: bool = True
+    replaces: bool = False
+    whole_table: bool = False
+    refuses_known: bool = False
+
+
+def staged_write_of(config: WriteConfig) -> StagedWrite:
+    """The flow that the options ask for."""
+    operation = wire.WriteOperation[config.operation.name]
+    match config.operation:
+        case WriteOperation.UPSERT:
+            return StagedWrite(operation, combine=True, looks_up=True)
+        case WriteOperation.DELETE:
+            return StagedWrite(operation, combine=True, looks_up=True, writes_new=False, deletes=True)
+        case WriteOperation.INSERT:
+            policy = config.duplicate_policy
+            return StagedWrite(
+                operation,
+                combine=config.combines_input or policy is DuplicatePolicy.DROP,
+                looks_up=policy is not DuplicatePolicy.NONE,
+                writes_known=False,
+                refuses_known=policy is DuplicatePolicy.FAIL,
+            )
+        case WriteOperation.BULK_INSERT:
+            return StagedWrite(operation, combine=True, looks_up=False, packs=False)
+        case _:
+            return StagedWrite(
+                operation,
+                combine=config.combines_input,
+                looks_up=False,
+                packs=False,
+                replaces=True,
+                whole_table=config.replaces_whole_table,
+            )
+
+
+def write_staged(job: WriteJob, rows: Any, kind: StagedWrite) -> WriteResult:
+    """Run the write, or raise with nothing of it visible.
+
+    Cost: one pass over the input; the key columns of the base files that may hold a key; a rewrite of each touched
+    file group. Rows of the input never pass through the driver.
+    """
+    storage, settings = job.table.storage, job.transaction_settings
+    with exchange_folder(storage, settings.heartbeat, job.environment) as folder:
+        splits = _stage(job, rows, kind, folder)
+        action = Action.REPLACE_COMMIT if kind.replaces else Action.COMMIT
+        requested = encode_requested_replace_metadata(requested_replace(kind.operation)) if kind.replaces else b""
+        with write_transaction(job, action, requested) as transaction:
+            latest = _latest_files(transaction.base, job, splits, kind)
+            tagged = _tag(job, splits, latest, kind, folder)
+            plan = _plan(job, transaction, splits, tagged, latest, kind)
+            mark_inflight(transaction, _profile_metadata(plan, kind))
+            segments = _route(job, splits, tagged, plan, kind, folder)
+            stats = _write_buckets(job, transaction, plan, segments, sum(split.bytes for split in splits))
+            replaced = _replaced(latest, splits, kind) if kind.replaces else None
+            return committed(job, transaction, kind.operation, stats, replaced)
+
+
+def _stage(job: WriteJob, rows: Any, kind: StagedWrite, folder: str) -> tuple[StagedSplit, ...]:
+    keys_only = kind.deletes
+    task = StageTask(
+        storage=job.table.storage.spec,
+        folder=folder,
+        row_id=folder.rpartition("/")[2],
+        keys=job.keys,
+        schema=pa.schema([]) if keys_only else job.schema.arrow,
+        ordering_fields=() if keys_only else job.combining_fields,
+        combine=kind.combine and bool(job.keys.record_key_fields),
+        table_wide_keys=job.config.index.index_type.is_global and kind.looks_up,
+    )
+    distribution = Distribution(
+        Arrangement.BY_KEY if task.combine else Arrangement.NONE,
+        key_columns=job.keys.record_key_fields if task.combine else (),
+        splits=job.config.splits,
+    )
+    staged = job.engine.map_splits(
+        rows, functools.partial(stage_split, task), distribution=distribution, description="stage rows"
+    )
+    return tuple(split for split in staged if split.rows)
+
+
+def _latest_files(
+    table: TableState, job: WriteJob, splits: Sequence[StagedSplit], kind: StagedWrite
+) -> Mapping[str, tuple[BaseFile, ...]]:
+    """The newest base files of the partitions that the write looks at: of all where a key may be anywhere."""
+    everywhere = kind.whole_table or (kind.looks_up and job.config.index.index_type.is_global)
+    paths = None if everywhere else {p.partition_path for split in splits for p in split.partitions}
+    return load_view(table.storage, table.timeline, paths).latest
+
+
+def _tag(
+    job: WriteJob,
+    splits: tuple[StagedSplit, ...],
+    latest: Mapping[str, tuple[BaseFile, ...]],
+    kind: StagedWrite,
+    folder: str,
+) -> Tagged:
+    files = [file for group in latest.values() for file in group]
+    if not kind.looks_up or not files or not splits:
+        return Tagged()
+    index = job.config.index
+    lookup = Lookup(
+        storage=job.table.storage.spec,
+        folder=folder,
+        splits=splits,
+        ordering_fields=() if kind.deletes else job.ordering_fields,
+        table_wide=index.index_type.is_global,
+        move=job.config.moves_partition and not kind.deletes,
+        bloom=index.index_type.uses_bloom_filters,
+        prune_by_ranges=index.prune_by_ranges,
+    )
+    tagged = look_up(job.engine, lookup, files)
+    if kind.refuses_known and tagged.known_rows:
+        raise InvalidRequestError(
+            "rows of this insert have keys that are in the table already; nothing was written: use upsert, or set "
+            "hoodie.datasource.insert.dup.policy to drop or none",
+            rows=sum(tagged.known_rows.values()),
+        )
+    return tagged
+
+
+def _plan(
+    job: WriteJob,
+    transaction: Transaction,
+    splits: Sequence[StagedSplit],
+    tagged: Tagged,
+    latest: Mapping[str, tuple[BaseFile, ...]],
+    kind: StagedWrite,
+) -> BucketPlan:
+    new_rows = {
+        (number, partition.partition_path): max(
+            0, partition.rows - tagged.known_rows.get((number, partition.partition_path), 0)
+        )
+        for number, split in enumerate(splits)
+        for partition in split.partitions
+        if kind.writes_new
+    }
+    updates = tagged.updates if kind.writes_known else {}
+    packable = latest if kind.packs else {}
+    ids = job.environment.ids
+    return plan_buckets(
+        Profile(new_rows, updates),
+        packable,
+        _sizing(job, transaction.base),
+        lambda: file_id(ids.uuid(), 0),
+    )
+
+
+def _sizing(job: WriteJob, table: TableState) -> Sizing:
+    files = job.config.files
+    recent = reversed(table.timeline.completed_writes[-_RECENT_COMMITS:])
+    record_size = record_size_estimate(
+        (load_commit_metadata(table.storage, instant, table.version) for instant in recent),
+        default=files.record_size_estimate,
+        threshold_bytes=files.record_size_threshold * files.small_file_limit,
+    )
+    return Sizing(files.max_file_size, files.small_file_limit, record_size)
+
+
+def _profile_metadata(plan: BucketPlan, kind: StagedWrite) -> CommitMetadata:
+    """The workload profile as real Hudi writes it into the inflight instant."""
+    stats: dict[str, list[WriteStat]] = {}
+    for bucket in plan.buckets:
+        former = bucket.former
+        stats.setdefault(bucket.partition_path, []).append(
+            WriteStat(
+                file_id=bucket.file_id if former else "",
+                prev_commit=former.instant_time if former else "null",
+                num_inserts=bucket.inserts,
+                num_update_writes=bucket.updates,
+            )
+        )
+    return CommitMetadata(
+        operation=kind.operation, stats_by_partition={path: tuple(group) for path, group in stats.items()}
+    )
+
+
+def _route(
+    job: WriteJob,
+    splits: Sequence[StagedSplit],
+    tagged: Tagged,
+    plan: BucketPlan,
+    kind: StagedWrite,
+    folder: str,
+) -> Mapping[int, list[Segment]]:
+    """Sort the rows by bucket; the segments of each bucket's rows."""
+    bucket_of = {bucket.former: bucket.number for bucket in plan.buckets if bucket.former is not None}
+    tasks = [
+        RouteTask(
+            storage=job.table.storage.spec,
+            folder=folder,
+            split=split,
+            tags=tagged.segments.get(number, ()),
+            bucket_of_file={n: bucket_of[file] for n, file in enumerate(tagged.files) if file in bucket_of},
+            quotas=plan.quotas.get(number, {}) if kind.writes_new else None,
+            writes_tagged=kind.writes_known,
+            delete_tagged=kind.deletes,
+        )
+        for number, split in enumerate(splits)
+    ]
+    routed = job.engine.map(
+        route_split,
+        tasks,
+        size_bytes=2 * sum(split.bytes for split in splits),
+        description="sort rows by file group",
+    )
+    segments: dict[int, list[Segment]] = {}
+    for result in routed:
+        for bucket, segment in result.segments:
+            segments.setdefault(bucket, []).append(segment)
+    return segments
+
+
+def _write_buckets(
+    job: WriteJob,
+    transaction: Transaction,
+    plan: BucketPlan,
+    segments: Mapping[int, list[Segment]],
+    staged_bytes: int,
+) -> list[WriteStat]:
+    target = job.target(transaction.instant_time)
+    buckets = [bucket for bucket in plan.buckets if bucket.number in segments]
+    tasks = [
+        BucketTask(
+            target=target,
+            partition_path=bucket.partition_path,
+            file_id=bucket.file_id,
+            former=_former(bucket),
+            segments=tuple(segments[bucket.number]),
+        )
+        for bucket in buckets
+    ]
+    rewritten = sum(bucket.former.size for bucket in buckets if bucket.former)
+    return job.engine.map(write_bucket, tasks, size_bytes=rewritten + staged_bytes, description="write base files")
+
+
+def _former(bucket: Bucket) -> FormerVersion | None:
+    if bucket.former is None:
+        return None
+    return FormerVersion(bucket.former.path, str(bucket.former.name), bucket.former.instant_time)
+
+
+def _replaced(
+    latest: Mapping[str, tuple[BaseFile, ...]], splits: Sequence[StagedSplit], kind: StagedWrite
+) -> dict[str, tuple[str, ...]]:
+    """File groups that give way, by partition path; an overwritten partition without any is named all the same."""
+    touched = {partition.partition_path for split in splits for partition in split.partitions}
+    paths = touched | set(latest) if kind.whole_table else touched
+    return {path: tuple(file.file_id for file in latest.get(path, ())) for path in sorted(paths)}

@@ -1,0 +1,21 @@
+"""Every test here runs on the one Spark session of the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.support.spark import spark
+
+__all__ = ["spark"]
+
+_HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _HERE in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(
+                pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+            )

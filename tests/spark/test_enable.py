@@ -1,0 +1,141 @@
+"""The wrappers of reader and writer: only `hudi` is touched, and everything can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import readwriter
+
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.spark import enable as enabling
+from pyhudi.spark import writer
+from pyhudi.spark.engine import SparkEngine
+from pyhudi.write.save import SaveMode
+
+
+@dataclass
+class Saves:
+    """The calls that reached `pyhudi.write.save.save`."""
+
+    calls: list[dict[str, Any]] = field(default_factory=list)
+
+    def __call__(self, rows: Any, path: str, **named: Any) -> None:
+        self.calls.append({"rows": rows, "path": path, **named})
+
+
+@pytest.fixture
+def saves(monkeypatch: pytest.MonkeyPatch) -> Saves:
+    noted = Saves()
+    monkeypatch.setattr(writer, "save", noted)
+    return noted
+
+
+@pytest.fixture
+def enabled_afterwards(spark: Any) -> Iterator[None]:
+    yield
+    enabling.enable(spark)
+
+
+def test_chain_of_calls_becomes_one_save(spark: Any, saves: Saves) -> None:
+    rows = spark.range(1)
+
+    rows.write.option("a", 1).format("Hudi").options(b=True, c=None).partitionBy("x", "y").mode("append").save("/t")
+
+    [call] = saves.calls
+    assert (call["rows"], call["path"], call["mode"]) == (rows, "/t", SaveMode.APPEND)
+    assert call["engine"] == SparkEngine(spark)
+    assert call["options"] == {"a": "1", "b": "true", "hoodie.datasource.write.partitionpath.field": "x,y"}
+
+
+def test_arguments_of_save_win_over_the_chain(spark: Any, saves: Saves) -> None:
+    spark.range(1).write.mode("append").option("a", "1").save("/t", "hudi", "overwrite", ["x"], a="2")
+
+    [call] = saves.calls
+    assert (call["path"], call["mode"]) == ("/t", SaveMode.OVERWRITE)
+    assert call["options"]["a"] == "2"
+    assert call["options"]["hoodie.datasource.write.partitionpath.field"] == "x"
+
+
+def test_mode_is_errorifexists_and_path_an_option_if_not_given(spark: Any, saves: Saves) -> None:
+    spark.range(1).write.format("hudi").option("path", "/t").save()
+
+    assert (saves.calls[0]["path"], saves.calls[0]["mode"]) == ("/t", SaveMode.ERROR_IF_EXISTS)
+
+
+def test_partition_by_may_repeat_the_option_but_not_contradict_it(spark: Any, saves: Saves) -> None:
+    write = spark.range(1).write.format("hudi").partitionBy("x")
+    option = "hoodie.datasource.write.partitionpath.field"
+
+    write.option(option, "x:SIMPLE").save("/t")
+    with pytest.raises(ConfigError, match="partitionBy"):
+        write.option(option, "y").save("/t")
+
+    assert [call["options"][option] for call in saves.calls] == ["x:SIMPLE"]
+
+
+@pytest.mark.parametrize("call", ["bucketBy", "sortBy", "clusterBy"])
+def test_layout_calls_of_other_formats_are_refused(spark: Any, saves: Saves, call: str) -> None:
+    write = spark.range(1).write.format("hudi")
+    getattr(write, call)(*([4, "id"] if call == "bucketBy" else ["id"]))
+
+    with pytest.raises(UnsupportedFeatureError, match=call):
+        write.save("/t")
+    assert saves.calls == []
+
+
+def test_save_as_table_says_not_yet(spark: Any) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="saveAsTable"):
+        spark.range(1).write.format("hudi").saveAsTable("t")
+    with pytest.raises(UnsupportedFeatureError, match="saveAsTable"):
+        spark.range(1).write.saveAsTable("t", "hudi")
+
+
+def test_read_with_a_schema_or_several_paths_is_refused(spark: Any) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="schema"):
+        spark.read.format("hudi").schema("id long").load("/t")
+    with pytest.raises(UnsupportedFeatureError, match="schema"):
+        spark.read.load("/t", format="hudi", schema="id long")
+    with pytest.raises(ConfigError, match="one path"):
+        spark.read.format("hudi").load(["/t", "/u"])
+    with pytest.raises(ConfigError, match="one path"):
+        spark.read.format("hudi").load()
+
+
+def test_other_formats_pass_through(spark: Any, saves: Saves, tmp_path: Path) -> None:
+    target = str(tmp_path / "rows")
+    rows = spark.createDataFrame([(1, "a"), (2, "b")], "id int, part string")
+
+    rows.write.format("csv").option("header", "true").mode("append").partitionBy("part").save(target)
+    read = spark.read.format("csv").option("header", "true").schema("id int, part string").load(target)
+    rows.write.save(str(tmp_path / "parquet"), "parquet", "overwrite", "part", compression="gzip")
+
+    assert sorted(map(tuple, read.collect())) == [(1, "a"), (2, "b")]
+    assert list((tmp_path / "parquet" / "part=a").glob("*.gz.parquet"))
+    assert saves.calls == []
+
+
+def test_last_format_of_a_chain_counts(spark: Any, saves: Saves, tmp_path: Path) -> None:
+    spark.range(3).write.format("hudi").format("json").save(str(tmp_path / "json"))
+
+    assert spark.read.format("hudi").format("json").load(str(tmp_path / "json")).count() == 3
+    assert saves.calls == []
+
+
+@pytest.mark.usefixtures("enabled_afterwards")
+def test_disabling_restores_the_very_methods_and_enabling_twice_is_once(spark: Any) -> None:
+    classes = (readwriter.DataFrameReader, readwriter.DataFrameWriter)
+    enabling.disable()
+    before = [dict(vars(owner)) for owner in classes]
+
+    assert enabling.enable(spark) is spark
+    once = [dict(vars(owner)) for owner in classes]
+    enabling.enable(spark)
+    twice = [dict(vars(owner)) for owner in classes]
+    enabling.disable()
+
+    assert before != once == twice
+    assert [dict(vars(owner)) for owner in classes] == before

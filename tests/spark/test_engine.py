@@ -1,0 +1,230 @@
+"""The engine on a real Spark session, with functions small enough to see through."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PythonException
+
+from pyhudi.engine.protocol import Arrangement, Distribution, TaskContext
+from pyhudi.errors import RecordKeyError, SchemaMismatchError, WorkerEnvironmentError
+from pyhudi.spark.engine import IN_PROCESS_BYTES_MAX, SparkEngine, conformed, session_parallelism
+
+BIG = IN_PROCESS_BYTES_MAX
+AS_IS = Distribution(Arrangement.NONE)
+
+
+@pytest.fixture
+def engine(spark: Any) -> SparkEngine:
+    return SparkEngine(spark)
+
+
+@pytest.fixture
+def cities(spark: Any) -> Any:
+    """Sixty rows of three cities in three partitions; `id` descends, so that sorting shows."""
+    return spark.range(0, 60, 1, 3).selectExpr("60 - id as id", "concat('c', id % 3) as city")
+
+
+def split_rows(engine: SparkEngine, rows: Any, distribution: Distribution) -> list[list[tuple[str, int]]]:
+    """What each split holds, in its order."""
+
+    def pairs(_: TaskContext, batches: Iterator[pa.RecordBatch]) -> list[tuple[str, int]]:
+        return [(row["city"], row["id"]) for batch in batches for row in batch.to_pylist()]
+
+    return engine.map_splits(rows, pairs, distribution=distribution, description="look")
+
+
+def test_results_come_in_the_order_of_the_tasks_from_other_processes(engine: SparkEngine) -> None:
+    def double(context: TaskContext, task: int) -> tuple[int, int, int]:
+        return task * 2, context.partition, os.getpid()
+
+    results = engine.map(double, [5, 1, 3], size_bytes=BIG, description="double")
+
+    assert [(value, partition) for value, partition, _ in results] == [(10, 0), (2, 1), (6, 2)]
+    assert os.getpid() not in {process for _, _, process in results}
+
+
+def test_tasks_of_one_call_and_of_two_calls_have_different_write_tokens(engine: SparkEngine) -> None:
+    def token(context: TaskContext, _: int) -> str:
+        return context.write_token
+
+    first, second = (engine.map(token, [1, 2], size_bytes=BIG, description="token") for _ in range(2))
+
+    assert len({*first, *second}) == 4
+
+
+@pytest.mark.parametrize(("tasks", "size"), [([1, 2], BIG - 1), ([1], BIG)], ids=["small", "single"])
+def test_small_or_single_work_runs_in_this_process(engine: SparkEngine, tasks: list[int], size: int) -> None:
+    def process(_: TaskContext, __: int) -> int:
+        return os.getpid()
+
+    assert set(engine.map(process, tasks, size_bytes=size, description="small")) == {os.getpid()}
+
+
+def test_typed_error_of_a_worker_arrives_as_it_was_raised(engine: SparkEngine) -> None:
+    def refuse(_: TaskContext, task: int) -> int:
+        if task:
+            raise RecordKeyError("a record key is null", column="uuid", task=task)
+        return task
+
+    with pytest.raises(RecordKeyError) as caught:
+        engine.map(refuse, [0, 2, 1], size_bytes=BIG, description="refuse")
+
+    assert caught.value.context == {"column": "uuid", "task": 2}
+
+
+def test_typed_error_in_a_split_arrives_though_rows_were_left_unread(engine: SparkEngine, spark: Any) -> None:
+    def refuse(_: TaskContext, batches: Iterator[pa.RecordBatch]) -> int:
+        raise RecordKeyError("a record key is null", row=next(batches).num_rows)
+
+    rows = spark.range(0, 300_000, 1, 2).selectExpr("id", "repeat('x', 50) as text")
+
+    with pytest.raises(RecordKeyError):
+        engine.map_splits(rows, refuse, distribution=AS_IS, description="refuse")
+
+
+def test_other_errors_of_a_worker_stay_errors_of_spark(engine: SparkEngine) -> None:
+    def divide(_: TaskContext, task: int) -> float:
+        return 1 / task
+
+    with pytest.raises(PythonException, match="ZeroDivisionError"):
+        engine.map(divide, [0, 0], size_bytes=BIG, description="divide")
+
+
+def test_worker_without_pyarrow_is_told_with_the_fix(engine: SparkEngine) -> None:
+    def lacking(_: TaskContext, __: int) -> None:
+        raise ModuleNotFoundError("No module named 'pyarrow'")
+
+    with pytest.raises(WorkerEnvironmentError, match="PYSPARK_PYTHON") as caught:
+        engine.map(lacking, [1, 2], size_bytes=BIG, description="look keys up")
+
+    assert caught.value.context == {"module": "pyarrow", "step": "look keys up"}
+
+
+def test_missing_module_of_the_user_is_not_blamed_on_the_workers(engine: SparkEngine) -> None:
+    def lacking(_: TaskContext, __: int) -> None:
+        raise ModuleNotFoundError("No module named 'their_udfs'")
+
+    with pytest.raises(PythonException, match="their_udfs"):
+        engine.map(lacking, [1, 2], size_bytes=BIG, description="look keys up")
+
+
+def test_schema_is_known_without_a_job_and_refuses_intervals(engine: SparkEngine, spark: Any) -> None:
+    rows = spark.sql("select 1 as id, timestamp'2024-01-01' as at, interval 3 days as length")
+
+    assert engine.schema_of(rows.drop("length")) == pa.schema(
+        [pa.field("id", pa.int32(), nullable=False), pa.field("at", pa.timestamp("us", tz="UTC"), nullable=False)]
+    )
+    with pytest.raises(SchemaMismatchError, match="'length'"):
+        engine.schema_of(rows)
+
+
+def test_batches_have_the_schema_with_instants_in_utc(engine: SparkEngine, spark: Any) -> None:
+    rows = spark.sql(
+        "select timestamp'2024-07-01 12:00:00' as at, array(timestamp'2024-07-01 12:00:00') as all,"
+        " map('a', named_struct('at', timestamp'2024-07-01 12:00:00')) as by_name,"
+        " timestamp_ntz'2024-07-01 12:00:00' as wall, cast(1.5 as decimal(10,2)) as fare, current_user() as who"
+    )
+
+    def seen(_: TaskContext, batches: Iterator[pa.RecordBatch]) -> list[tuple[pa.Schema, list[Any]]]:
+        return [(batch.schema, batch.drop_columns(["who"]).to_pylist()) for batch in batches]
+
+    [[(schema, [row])]] = engine.map_splits(rows, seen, distribution=AS_IS, description="look")
+
+    assert schema == engine.schema_of(rows)
+    noon_in_new_york = dt.datetime(2024, 7, 1, 16, tzinfo=dt.timezone.utc)
+    assert row["at"] == noon_in_new_york
+    assert row["all"] == [noon_in_new_york]
+    assert row["by_name"] == [("a", {"at": noon_in_new_york})]
+    assert row["wall"] == dt.datetime(2024, 7, 1, 12)
+
+
+def test_batch_of_the_right_schema_is_not_copied() -> None:
+    batch = pa.record_batch({"id": [1, 2]})
+
+    assert next(conformed(iter([batch]), batch.schema)) is batch
+
+
+def test_rows_as_they_are_keep_their_splits(engine: SparkEngine, cities: Any) -> None:
+    assert [len(split) for split in split_rows(engine, cities, AS_IS)] == [20, 20, 20]
+
+
+def test_fewer_splits_can_be_asked_for(engine: SparkEngine, cities: Any) -> None:
+    assert len(split_rows(engine, cities, Distribution(Arrangement.NONE, splits=2))) == 2
+
+
+def test_rows_of_one_key_meet_in_one_split(engine: SparkEngine, cities: Any) -> None:
+    doubled = cities.unionAll(cities)
+    distribution = Distribution(Arrangement.BY_KEY, key_columns=("id",), splits=4)
+
+    splits = split_rows(engine, doubled, distribution)
+
+    assert len(splits) == 4
+    assert sum(len({key for _, key in split}) for split in splits) == 60
+    assert all(len(split) == 2 * len(set(split)) for split in splits)
+
+
+def test_number_of_splits_by_key_follows_the_size_if_not_given(engine: SparkEngine, cities: Any) -> None:
+    assert len(split_rows(engine, cities, Distribution(Arrangement.BY_KEY, key_columns=("id",)))) == 1
+
+
+def test_global_sort_orders_across_splits_by_the_text_of_the_keys(engine: SparkEngine, cities: Any) -> None:
+    distribution = Distribution(Arrangement.GLOBAL_SORT, ("city",), ("id",), splits=3)
+
+    splits = split_rows(engine, cities, distribution)
+
+    rows = [row for split in splits for row in split]
+    assert len(splits) == 3
+    assert len(rows) == 60
+    assert rows == sorted(rows, key=lambda row: (row[0], str(row[1])))
+
+
+def test_partition_sort_orders_within_each_split(engine: SparkEngine, cities: Any) -> None:
+    splits = split_rows(engine, cities, Distribution(Arrangement.PARTITION_SORT, ("city",), ("id",)))
+
+    assert [len(split) for split in splits] == [20, 20, 20]
+    assert all(split == sorted(split, key=lambda row: (row[0], str(row[1]))) for split in splits)
+
+
+@pytest.mark.parametrize(
+    "arrangement", [Arrangement.PARTITION_PATH_REPARTITION, Arrangement.PARTITION_PATH_REPARTITION_AND_SORT]
+)
+def test_repartitioning_brings_each_partition_path_into_one_split(
+    engine: SparkEngine, cities: Any, arrangement: Arrangement
+) -> None:
+    splits = split_rows(engine, cities, Distribution(arrangement, ("city",), splits=2))
+
+    assert sum(len({city for city, _ in split}) for split in splits) == 3
+    if arrangement is Arrangement.PARTITION_PATH_REPARTITION_AND_SORT:
+        assert all([city for city, _ in split] == sorted(city for city, _ in split) for split in splits)
+
+
+def test_nested_and_oddly_named_key_columns_are_found(engine: SparkEngine, spark: Any) -> None:
+    rows = spark.range(4).selectExpr("named_struct('id', 9 - id) as rider", "id as `the id`", "'x' as city", "id")
+    distribution = Distribution(Arrangement.GLOBAL_SORT, ("the id",), ("rider.id",), splits=1)
+
+    assert [key for split in split_rows(engine, rows, distribution) for _, key in split] == [0, 1, 2, 3]
+
+
+def test_function_runs_on_the_empty_splits_of_an_empty_input(engine: SparkEngine, spark: Any, cities: Any) -> None:
+    nothing_at_all = spark.createDataFrame([], cities.schema)
+
+    for rows in (cities.where("id < 0"), nothing_at_all):
+        for distribution in (AS_IS, Distribution(Arrangement.BY_KEY, key_columns=("id",))):
+            splits = split_rows(engine, rows, distribution)
+            assert splits
+            assert not any(splits)
+
+
+def test_parallelism_is_what_the_session_was_given(spark: Any) -> None:
+    assert session_parallelism(spark) == 2
+
+
+def test_engine_takes_dataframes_and_nothing_else(engine: SparkEngine, cities: Any) -> None:
+    assert engine.accepts(cities)
+    assert not engine.accepts(pa.table({"id": [1]}))

@@ -1,0 +1,41 @@
+"""One Spark session for all tests of a run, and a few ways to make rows on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+SMALL_SESSION: Mapping[str, str] = {
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.default.parallelism": "2",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    # Not UTC, so that instants that lose or gain an offset are seen.
+    "spark.sql.session.timeZone": "America/New_York",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A session of `pyhudi.spark_session()` with two cores, shared by the run: leave its options as they were."""
+    from pyhudi.spark.session import spark_session
+
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    session = spark_session(master="local[2]", config={**SMALL_SESSION, "spark.sql.warehouse.dir": str(warehouse)})
+    yield session
+    session.stop()
+
+
+def trip_options(**more: str) -> dict[str, str]:
+    """Hudi's options for a table of trips: keys `uuid`, partitions `city`, the greatest `ts` wins."""
+    return {
+        "hoodie.table.name": "trips",
+        "hoodie.datasource.write.recordkey.field": "uuid",
+        "hoodie.datasource.write.partitionpath.field": "city",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.datasource.write.operation": "upsert",
+        **more,
+    }

@@ -1,0 +1,150 @@
+"""The registry: every key once, unknown ones with a hint."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import pyhudi.config
+from pyhudi.config.jvm_keys import UNSUPPORTED, unsupported_area
+from pyhudi.config.option import Option, OptionWarning, text_of
+from pyhudi.config.parsers import boolean, column_names, fraction, integer
+from pyhudi.config.registry import OPTIONS, SECTIONS, given_options, nearest_key
+from pyhudi.errors import ConfigError
+
+ALL_OPTIONS = [declared for section in SECTIONS for declared in section.options]
+
+
+def test_registry_gives_an_option_for_each_of_its_spellings():
+    assert OPTIONS["hoodie.datasource.write.precombine.field"] is OPTIONS["hoodie.table.ordering.fields"]
+    assert len(OPTIONS) == sum(len(declared.spellings) for declared in ALL_OPTIONS)
+
+
+def test_honoured_key_is_in_no_area_without_effect():
+    assert [key for key in OPTIONS if key in {name for area in UNSUPPORTED for name in area.keys}] == []
+
+
+def test_key_without_effect_is_listed_once():
+    listed = [name for area in UNSUPPORTED for name in area.keys]
+    assert len(listed) == len(set(listed))
+
+
+def test_default_of_every_option_is_legal():
+    for declared in ALL_OPTIONS:
+        if declared.default is not None:
+            shown = text_of(getattr(declared.default, "value", declared.default))
+            assert declared.parse(shown) == declared.default, declared.key
+
+
+def test_every_option_has_a_sentence_of_meaning():
+    assert [o.key for o in ALL_OPTIONS if not o.doc.endswith(".") or o.doc.startswith(" ")] == []
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [
+        ("hoodie.datasource.write.recordkey.fields", "hoodie.datasource.write.recordkey.field"),
+        ("hoodie.datasource.write.precombine.fields", "hoodie.datasource.write.precombine.field"),
+        ("hoodie.upsert.shuffle.paralelism", "hoodie.upsert.shuffle.parallelism"),
+        ("hoodie.keep.max.commit", "hoodie.keep.max.commits"),
+    ],
+)
+def test_misspelt_key_warns_with_the_nearest_known_one(misspelt, meant):
+    with pytest.warns(OptionWarning, match=f"did you mean {meant}\\?"):
+        assert given_options({misspelt: "x"}) == {}
+
+
+def test_key_like_no_other_warns_without_a_guess():
+    assert nearest_key("hoodie.zzz") is None
+    with pytest.warns(OptionWarning, match=r"hoodie\.zzz has no effect: this key is unknown, and no key"):
+        given_options({"hoodie.zzz": "1"})
+
+
+def test_known_jvm_key_warns_with_the_reason():
+    with pytest.warns(OptionWarning, match="nothing is cleaned by this release"):
+        given_options({"hoodie.cleaner.commits.retained": 3})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"hoodie.metadata.enable": False},
+        {"hoodie.clean.automatic": "false"},
+        {"hoodie.write.markers.type": "DIRECT"},
+        {"hoodie.write.auto.upgrade": "false"},
+        {"path": "/t", "some.other.key": 1, "fs.s3a.access.key": "k"},
+        {"hoodie.no.such.key": None},
+    ],
+)
+def test_option_that_asks_for_nothing_else_is_silent(options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert given_options(options) == {}
+
+
+def test_unsupported_area_goes_by_exact_names_and_by_prefixes():
+    assert unsupported_area("hoodie.metrics.graphite.host").area == "metrics"
+    assert unsupported_area("hoodie.keep.max.commits").area == "archiving"
+    assert unsupported_area("hoodie.keep.max.commits.x") is None
+
+
+def test_option_warning_is_exported_where_users_look_for_it():
+    assert pyhudi.config.OptionWarning is OptionWarning
+
+
+def test_two_spellings_that_agree_count_as_one():
+    given = given_options({"hoodie.table.ordering.fields": "ts", "hoodie.datasource.write.precombine.field": "ts"})
+    assert given == {"hoodie.table.ordering.fields": "ts"}
+
+
+def test_two_spellings_that_differ_are_refused_by_name():
+    with pytest.raises(ConfigError, match=r"hoodie\.table\.ordering\.fields and .*precombine\.field are two names"):
+        given_options({"hoodie.table.ordering.fields": "ts", "hoodie.datasource.write.precombine.field": "v"})
+
+
+@pytest.mark.parametrize(
+    ("parser", "text", "value"),
+    [
+        (boolean(), "TRUE", True),
+        (boolean(), "false", False),
+        (integer(minimum=0), "0", 0),
+        (fraction(), "1e-9", 1e-9),
+        (column_names(), "a, b", ("a", "b")),
+        (column_names(may_be_empty=True), "", ()),
+    ],
+)
+def test_legal_text_parses(parser, text, value):
+    assert Option(key="hoodie.x", parser=parser, default=None, doc="").parse(text) == value
+
+
+@pytest.mark.parametrize(
+    ("parser", "text"),
+    [
+        (boolean(), "yes"),
+        (boolean(), "1"),
+        (boolean(), ""),
+        (integer(minimum=1), "0"),
+        (integer(minimum=1), "1.5"),
+        (integer(minimum=1), "120MB"),
+        (fraction(), "0"),
+        (fraction(), "1.1"),
+        (fraction(), "nan"),
+        (column_names(), ""),
+        (column_names(), "a,,b"),
+        (column_names(), "a,a"),
+    ],
+)
+def test_illegal_text_is_refused_with_key_value_and_what_is_legal(parser, text):
+    with pytest.raises(ConfigError) as caught:
+        Option(key="hoodie.x", parser=parser, default=None, doc="").parse(text)
+    assert caught.value.context == {"option": "hoodie.x", "value": text, "legal": parser.legal}
+    assert "hoodie.x" in caught.value.message
+    assert parser.legal in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(True, "true"), (False, "false"), (3, "3"), (["a", "b"], "a,b"), ("x", "x"), (1e-9, "1e-09")]
+)
+def test_python_value_has_the_text_that_hudi_would_use(value, text):
+    assert text_of(value) == text

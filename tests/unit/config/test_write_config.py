@@ -1,0 +1,327 @@
+"""The options of a write: defaults, types, contradictions."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from pyhudi.config.choices import (
+    BloomFilterType,
+    BulkInsertSortMode,
+    DuplicatePolicy,
+    FailedWritesPolicy,
+    IndexType,
+    KeyGeneratorType,
+    MergeMode,
+    ParquetCodec,
+    WriteOperation,
+)
+from pyhudi.config.registry import OPTIONS
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
+
+
+def test_no_options_give_the_defaults_of_the_registry():
+    assert WriteConfig.from_options({}) == WriteConfig()
+
+
+def test_defaults_are_those_of_hudi_but_for_the_codec():
+    default = WriteConfig()
+    assert default.operation is WriteOperation.UPSERT
+    assert default.index.index_type is IndexType.SIMPLE
+    assert (default.bloom.num_entries, default.bloom.false_positive_rate) == (60_000, 1e-9)
+    assert (default.bloom.filter_type, default.bloom.dynamic_max_entries) == (BloomFilterType.DYNAMIC_V0, 100_000)
+    assert (default.files.max_file_size, default.files.small_file_limit) == (125_829_120, 104_857_600)
+    assert (default.files.block_size, default.files.page_size) == (125_829_120, 1_048_576)
+    assert default.files.codec is ParquetCodec.ZSTD
+    assert (default.files.record_size_estimate, default.files.record_size_threshold) == (1024, 1.0)
+    assert default.files.sort_mode is BulkInsertSortMode.NONE
+    assert (default.input.combine_before_insert, default.input.combine_before_upsert) == (False, True)
+    assert default.input.commit_metadata_prefix == "_"
+    assert default.concurrency.lock_wait_ms == 60_000
+    assert default.concurrency.failed_writes_policy is FailedWritesPolicy.EAGER
+    assert (default.concurrency.heartbeat_interval_ms, default.concurrency.heartbeat_tolerable_misses) == (60_000, 2)
+    assert default.new_table_version == 9
+
+
+def test_python_values_and_texts_mean_the_same():
+    texts = {"hoodie.parquet.max.file.size": "1000", "hoodie.combine.before.upsert": "false"}
+    values = {"hoodie.parquet.max.file.size": 1000, "hoodie.combine.before.upsert": False}
+    assert WriteConfig.from_options(texts) == WriteConfig.from_options(values)
+    assert WriteConfig.from_options(values).files.max_file_size == 1000
+
+
+def test_old_spellings_are_as_good_as_new_ones():
+    config = WriteConfig.from_options(
+        {
+            "hoodie.datasource.write.precombine.field": "ts",
+            "hoodie.cleaner.policy.failed.writes": "lazy",
+            "hoodie.datasource.write.storage.type": "COPY_ON_WRITE",
+            "hoodie.deltastreamer.keygen.timebased.output.dateformat": "yyyy",
+        }
+    )
+    assert config.table.ordering_fields == ("ts",)
+    assert config.concurrency.failed_writes_policy is FailedWritesPolicy.LAZY
+    assert config.keys.output_format == "yyyy"
+
+
+def test_what_a_call_does_not_say_of_the_table_is_none():
+    table = WriteConfig.from_options({"hoodie.table.name": "t"}).table
+    assert table.name == "t"
+    assert (table.record_key_fields, table.partition_fields, table.hive_style, table.version) == (None,) * 4
+
+
+def test_empty_partition_fields_differ_from_none_given():
+    options = {"hoodie.datasource.write.partitionpath.field": ""}
+    assert WriteConfig.from_options(options).table.partition_fields == ()
+
+
+def test_config_survives_pickling_to_a_worker():
+    config = WriteConfig.from_options({"hoodie.table.name": "t", "hoodie.index.type": "GLOBAL_BLOOM", "_a": 1})
+    assert pickle.loads(pickle.dumps(config)) == config
+
+
+def test_options_with_the_prefix_go_into_the_commit():
+    options = {"_batch": 7, "other": "x", "hoodie.table.name": "t"}
+    assert WriteConfig.from_options(options).extra_metadata == (("_batch", "7"),)
+    options |= {"hoodie.datasource.write.commitmeta.key.prefix": "oth"}
+    assert WriteConfig.from_options(options).extra_metadata == (("other", "x"),)
+
+
+def test_unknown_operation_is_refused_with_the_legal_ones():
+    with pytest.raises(ConfigError, match=r"cannot be 'upsrt': it must be one of upsert, insert, bulk_insert"):
+        WriteConfig.from_options({"hoodie.datasource.write.operation": "upsrt"})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "named"),
+    [
+        ("hoodie.datasource.write.table.type", "MERGE_ON_READ", "merge-on-read"),
+        ("hoodie.index.type", "BUCKET", "BUCKET"),
+        ("hoodie.index.type", "record_index", "RECORD_INDEX"),
+        ("hoodie.record.merge.mode", "CUSTOM", "CUSTOM"),
+        (
+            "hoodie.datasource.write.payload.class",
+            "org.apache.hudi.common.model.AWSDmsAvroPayload",
+            "AWSDmsAvroPayload",
+        ),
+        ("hoodie.datasource.write.payload.class", "com.acme.DefaultHoodieRecordPayload", "com.acme"),
+        ("hoodie.datasource.write.record.merger.strategy", "00000000-0000-0000-0000-000000000000", "00000000"),
+        ("hoodie.datasource.write.keygenerator.class", "com.acme.MyKeyGenerator", "com.acme.MyKeyGenerator"),
+        ("hoodie.datasource.write.keygenerator.type", "USER_PROVIDED", "key generator"),
+        (
+            "hoodie.write.lock.provider",
+            "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+            "InProcessLock",
+        ),
+        ("hoodie.write.concurrency.mode", "NON_BLOCKING_CONCURRENCY_CONTROL", "NON_BLOCKING"),
+        ("hoodie.table.cdc.enabled", "true", "change data capture"),
+        ("hoodie.populate.meta.fields", "false", "_hoodie_"),
+        ("hoodie.datasource.write.drop.partition.columns", True, "partition columns"),
+        ("hoodie.datasource.write.slash.separated.date.partitioning", "true", "2026/01/31"),
+        ("hoodie.table.base.file.format", "ORC", "ORC"),
+        ("hoodie.parquet.compression.codec", "lzo", "LZO"),
+    ],
+)
+def test_value_that_only_the_jvm_can_serve_is_refused_by_name(key, value, named):
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        WriteConfig.from_options({key: value})
+    assert named in caught.value.message
+    assert caught.value.context["option"] == OPTIONS[key].key
+
+
+@pytest.mark.parametrize("version", ["5", "7", "10", "nine"])
+def test_table_version_that_nobody_can_write_is_refused(version):
+    with pytest.raises(ConfigError, match="6, 8 or 9"):
+        WriteConfig.from_options({"hoodie.write.table.version": version})
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"hoodie.datasource.write.partitions.to.delete": "a"}, "not with upsert"),
+        (
+            {
+                "hoodie.datasource.write.operation": "insert_overwrite_table",
+                "hoodie.datasource.overwrite.mode": "DYNAMIC",
+            },
+            "use insert_overwrite",
+        ),
+        (
+            {
+                "hoodie.datasource.write.insert.drop.duplicates": "true",
+                "hoodie.datasource.insert.dup.policy": "fail",
+            },
+            "drops what",
+        ),
+        ({"hoodie.index.type": "BLOOM", "hoodie.parquet.bloom.filter.enabled": "false"}, "needs bloom filters"),
+        (
+            {
+                "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
+                "hoodie.datasource.write.payload.class": "DefaultHoodieRecordPayload",
+            },
+            "different merge modes",
+        ),
+        (
+            {
+                "hoodie.datasource.write.keygenerator.type": "SIMPLE",
+                "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.ComplexKeyGenerator",
+            },
+            "name different ones",
+        ),
+        (
+            {
+                "hoodie.datasource.write.keygenerator.type": "NON_PARTITION",
+                "hoodie.datasource.write.partitionpath.field": "p",
+            },
+            "takes no partition fields",
+        ),
+        (
+            {
+                "hoodie.datasource.write.keygenerator.type": "SIMPLE",
+                "hoodie.datasource.write.partitionpath.field": "p,q",
+            },
+            "takes one partition field, not 2",
+        ),
+        (
+            {
+                "hoodie.datasource.write.keygenerator.type": "SIMPLE",
+                "hoodie.datasource.write.partitionpath.field": "p",
+                "hoodie.datasource.write.recordkey.field": "a,b",
+            },
+            "takes one record key field",
+        ),
+        (
+            {
+                "hoodie.datasource.write.keygenerator.type": "CUSTOM",
+                "hoodie.datasource.write.partitionpath.field": "p",
+            },
+            "column:SIMPLE",
+        ),
+        (
+            {
+                "hoodie.datasource.write.keygenerator.type": "COMPLEX",
+                "hoodie.datasource.write.partitionpath.field": "p:SIMPLE",
+            },
+            "need the CUSTOM key generator",
+        ),
+        ({"hoodie.write.table.version": "6", "hoodie.table.ordering.fields": "a,b"}, "one ordering field, not 2"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(options, problem):
+    with pytest.raises(ConfigError, match="contradict each other") as caught:
+        WriteConfig.from_options(options)
+    assert problem in caught.value.message
+
+
+def test_all_contradictions_are_told_at_once():
+    with pytest.raises(ConfigError) as caught:
+        WriteConfig.from_options(
+            {
+                "hoodie.datasource.write.partitions.to.delete": "a",
+                "hoodie.index.type": "GLOBAL_BLOOM",
+                "hoodie.parquet.bloom.filter.enabled": "false",
+            }
+        )
+    assert "delete_partition" in caught.value.message
+    assert "GLOBAL_BLOOM" in caught.value.message
+
+
+def test_partition_field_of_unknown_kind_is_refused():
+    with pytest.raises(ConfigError, match="SIMPLE or TIMESTAMP"):
+        WriteConfig.from_options({"hoodie.datasource.write.partitionpath.field": "p:DATE"})
+
+
+@pytest.mark.parametrize(
+    ("options", "mode"),
+    [
+        ({}, None),
+        ({"hoodie.write.record.merge.mode": "event_time_ordering"}, MergeMode.EVENT_TIME_ORDERING),
+        (
+            {"hoodie.write.record.merge.strategy.id": "ce9acb64-bde0-424c-9b91-f6ebba25356d"},
+            MergeMode.COMMIT_TIME_ORDERING,
+        ),
+        (
+            {"hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.EventTimeAvroPayload"},
+            MergeMode.EVENT_TIME_ORDERING,
+        ),
+        (
+            {"hoodie.datasource.write.payload.class": "OverwriteWithLatestAvroPayload"},
+            MergeMode.COMMIT_TIME_ORDERING,
+        ),
+    ],
+)
+def test_merge_mode_comes_from_any_of_its_three_names(options, mode):
+    assert WriteConfig.from_options(options).merge_mode is mode
+
+
+@pytest.mark.parametrize(
+    ("class_name", "kind"),
+    [
+        ("org.apache.hudi.keygen.SimpleKeyGenerator", KeyGeneratorType.SIMPLE),
+        ("org.apache.hudi.keygen.ComplexAvroKeyGenerator", KeyGeneratorType.COMPLEX),
+        ("NonpartitionedKeyGenerator", KeyGeneratorType.NON_PARTITION),
+        ("org.apache.hudi.keygen.TimestampBasedKeyGenerator", KeyGeneratorType.TIMESTAMP),
+    ],
+)
+def test_key_generator_class_means_its_type(class_name, kind):
+    options = {"hoodie.datasource.write.keygenerator.class": class_name}
+    assert WriteConfig.from_options(options).key_generator_type is kind
+
+
+@pytest.mark.parametrize(
+    ("operation", "mode", "whole"),
+    [
+        ("insert_overwrite", None, False),
+        ("insert_overwrite", "DYNAMIC", False),
+        ("insert_overwrite", "STATIC", True),
+        ("insert_overwrite_table", None, True),
+        ("upsert", "STATIC", False),
+    ],
+)
+def test_overwrite_replaces_the_table_only_when_asked(operation, mode, whole):
+    options = {"hoodie.datasource.write.operation": operation, "hoodie.datasource.overwrite.mode": mode}
+    assert WriteConfig.from_options(options).replaces_whole_table is whole
+
+
+@pytest.mark.parametrize(
+    ("operation", "splits", "combines"),
+    [
+        ("upsert", 1, True),
+        ("insert", 2, False),
+        ("bulk_insert", 3, False),
+        ("delete", 4, True),
+        ("insert_overwrite", 2, False),
+    ],
+)
+def test_each_operation_has_its_own_splits_and_combining(operation, splits, combines):
+    config = WriteConfig.from_options(
+        {
+            "hoodie.datasource.write.operation": operation,
+            "hoodie.upsert.shuffle.parallelism": 1,
+            "hoodie.insert.shuffle.parallelism": 2,
+            "hoodie.bulkinsert.shuffle.parallelism": 3,
+            "hoodie.delete.shuffle.parallelism": 4,
+        }
+    )
+    assert (config.splits, config.combines_input) == (splits, combines)
+    assert WriteConfig.from_options({"hoodie.datasource.write.operation": operation}).splits is None
+
+
+@pytest.mark.parametrize(
+    ("index", "moves"), [("SIMPLE", False), ("BLOOM", False), ("GLOBAL_SIMPLE", False), ("GLOBAL_BLOOM", True)]
+)
+def test_only_a_global_index_moves_records_and_each_by_its_own_option(index, moves):
+    options = {"hoodie.index.type": index, "hoodie.simple.index.update.partition.path": "false"}
+    assert WriteConfig.from_options(options).moves_partition is moves
+
+
+def test_old_switch_for_dropping_duplicates_is_a_policy():
+    options = {"hoodie.datasource.write.insert.drop.duplicates": "true"}
+    assert WriteConfig.from_options(options).duplicate_policy is DuplicatePolicy.DROP
+
+
+def test_codec_has_the_name_that_pyarrow_knows():
+    codec = WriteConfig.from_options({"hoodie.parquet.compression.codec": "UNCOMPRESSED"}).files.codec
+    assert codec.arrow_name == "none"

@@ -1,0 +1,318 @@
+"""The rules of docs/design/architecture.md that a machine can check: rooms, effects, sizes, forbidden texts."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pyhudi.config.jvm_keys import unsupported_area
+from pyhudi.config.option import options_of
+from pyhudi.config.registry import OPTIONS, SECTIONS
+
+ROOT = Path(__file__).parent.parent.parent
+SOURCE = ROOT / "src" / "pyhudi"
+ROOMS = (
+    "errors",
+    "config",
+    "format",
+    "storage",
+    "table",
+    "engine",
+    "io",
+    "index",
+    "services",
+    "write",
+    "read",
+    "hudi_table",
+    "testing",
+    "spark",
+    "demo",
+)
+"""A room imports only from those before it, and from itself."""
+SPARK_ROOMS = {"spark", "demo"}
+LAZY_IMPORTS = {("hudi_table", "spark")}
+"""The public face hands Spark's rows to the Spark room, which is loaded only then: inside of a function."""
+
+# The places where the world outside the Storage is touched, each with its reason.
+EFFECTS_ALLOWED = {
+    "storage": "this is what storage is for",
+    "table/environment.py": "the clock and the source of ids",
+    "table/heartbeat.py": "which process lives is asked of the operating system",
+    "table/locks.py": "the table lock on local disk is a lock of the operating system",
+    "spark": "sessions, Java and worker processes are outside of any table",
+    "demo.py": "downloads, prints and measures",
+}
+EFFECT_MODULES = {"random", "secrets", "shutil", "tempfile", "time"}
+EFFECT_CALLS = {
+    "os": "link listdir makedirs mkdir open remove removedirs rename replace rmdir scandir truncate unlink walk write",
+    "uuid": "uuid1 uuid4",
+    "datetime": "now today utcnow",
+    "date": "today",
+}
+PATH_METHODS = {
+    "hardlink_to",
+    "iterdir",
+    "mkdir",
+    "read_bytes",
+    "read_text",
+    "rglob",
+    "rmdir",
+    "symlink_to",
+    "touch",
+    "unlink",
+    "write_bytes",
+    "write_text",
+}
+LINES_PER_MODULE = 800
+LINES_PER_FUNCTION = 70
+
+FILE_NAMES = {"hoodie.properties", "hoodie.properties.backup"}
+"""Texts that look like a key and are none."""
+ONLY_CHECKED = {"incremental_format", "lock_provider", "mode"}
+"""Options whose legal values all mean the same: that the value is legal is all there is to honour."""
+
+
+@functools.cache
+def modules() -> tuple[Path, ...]:
+    return tuple(sorted(SOURCE.rglob("*.py")))
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+def room_of(path: Path) -> str:
+    return name_of(path).split("/")[0].removesuffix(".py")
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported name: where, and whether it is loaded with the module (not in a function, not for types only)."""
+
+    line: int
+    name: str
+    is_eager: bool
+    is_for_types: bool
+
+    @property
+    def package(self) -> str:
+        return self.name.split(".")[0]
+
+
+@functools.cache
+def imports_of(path: Path) -> tuple[Import, ...]:
+    """Every import, wherever in the file it stands."""
+    tree = tree_of(path)
+    lazy = _imports_below(tree, lambda node: isinstance(node, ast.FunctionDef))
+    for_types = _imports_below(
+        tree, lambda node: isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    found = []
+    for node in _imports_below(tree, lambda _: True):
+        names = [alias.name for alias in node.names]
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name_of(path)}:{node.lineno}: relative import"
+            # `from pyhudi import errors` imports a module: its full name is what counts.
+            names = [node.module or "", *(f"{node.module}.{name}" for name in names)]
+        found += [Import(node.lineno, name, node not in lazy | for_types, node in for_types) for name in names]
+    return tuple(found)
+
+
+def _imports_below(tree: ast.Module, is_wanted: Callable[[ast.AST], bool]) -> set[ast.Import | ast.ImportFrom]:
+    return {
+        node
+        for above in ast.walk(tree)
+        if is_wanted(above)
+        for node in ast.walk(above)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+    }
+
+
+def test_every_room_has_its_place_in_the_order():
+    assert {room_of(path) for path in modules()} <= {*ROOMS, "__init__"}
+
+
+def test_room_imports_only_from_rooms_before_it():
+    wrong = []
+    for path in modules():
+        room = room_of(path)
+        for found in imports_of(path):
+            parts = found.name.split(".")
+            if room == "__init__" or found.package != "pyhudi" or len(parts) < 2 or parts[1] not in ROOMS:
+                continue
+            if (room, parts[1]) in LAZY_IMPORTS and not found.is_eager:
+                continue
+            if ROOMS.index(parts[1]) > ROOMS.index(room):
+                wrong.append(f"{name_of(path)}:{found.line} imports {found.name}")
+    assert wrong == []
+
+
+def test_only_spark_imports_pyspark():
+    wrong = [
+        f"{name_of(path)}:{found.line}"
+        for path in modules()
+        if room_of(path) not in SPARK_ROOMS
+        for found in imports_of(path)
+        if found.package in {"pyspark", "py4j"} and not found.is_for_types
+    ]
+    assert wrong == []
+
+
+def test_everything_outside_spark_loads_without_pyspark():
+    names = [
+        ".".join(("pyhudi", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+        for path in modules()
+        if room_of(path) not in SPARK_ROOMS
+    ]
+    program = (
+        "import importlib, sys\n"
+        "for blocked in ('pyspark', 'py4j'):\n"
+        "    sys.modules[blocked] = None\n"
+        "for name in sys.argv[1:]:\n"
+        "    importlib.import_module(name)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program, *names], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def effects_in(path: Path) -> Iterator[str]:
+    """Everything in a module that touches files, clocks or randomness by itself, as `line: what`."""
+    for found in imports_of(path):
+        if found.name in EFFECT_MODULES:
+            yield f"{found.line}: import {found.name}"
+    for node in ast.walk(tree_of(path)):
+        if not isinstance(node, ast.Call):
+            continue
+        function = node.func
+        if isinstance(function, ast.Name) and function.id == "open":
+            yield f"{node.lineno}: open()"
+        elif isinstance(function, ast.Attribute):
+            owner = function.value
+            owner_name = owner.id if isinstance(owner, ast.Name) else getattr(owner, "attr", "")
+            if function.attr in EFFECT_CALLS.get(owner_name, "").split():
+                yield f"{node.lineno}: {owner_name}.{function.attr}()"
+            elif function.attr in PATH_METHODS and owner_name != "storage":
+                yield f"{node.lineno}: .{function.attr}()"
+
+
+def test_files_clock_and_randomness_are_touched_only_where_that_is_the_job():
+    wrong = [
+        f"{name_of(path)}:{effect}"
+        for path in modules()
+        if not any(name_of(path) == place or name_of(path).startswith(f"{place}/") for place in EFFECTS_ALLOWED)
+        for effect in effects_in(path)
+    ]
+    assert wrong == []
+
+
+def test_no_module_is_too_long_to_read():
+    lengths = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
+    assert {name: lines for name, lines in lengths.items() if lines > LINES_PER_MODULE} == {}
+
+
+def test_no_function_is_too_long_to_read():
+    lengths = {
+        f"{name_of(path)}:{node.lineno} {node.name}": (node.end_lineno or node.lineno) - node.lineno + 1
+        for path in modules()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+    assert {name: lines for name, lines in lengths.items() if lines > LINES_PER_FUNCTION} == {}
+
+
+def test_no_class_hides_in_an_init():
+    wrong = [
+        f"{name_of(path)}:{node.lineno} {node.name}"
+        for path in modules()
+        if path.name == "__init__.py"
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert wrong == []
+
+
+def test_every_hudi_key_in_the_code_is_one_that_we_know():
+    wrong = [
+        f"{name_of(path)}:{node.lineno} {key}"
+        for path in modules()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for key in re.findall(r"\bhoodie\.[\w.]*\w", node.value)
+        if key not in FILE_NAMES and not _is_known(key)
+    ]
+    assert wrong == []
+
+
+def _is_known(key: str) -> bool:
+    """Whether a text is a key, or begins a family of keys as `hoodie.record.merge.property` does."""
+    if key in OPTIONS or unsupported_area(key) or unsupported_area(f"{key}.x"):
+        return True
+    return any(known.startswith(f"{key}.") for known in OPTIONS)
+
+
+def test_every_honoured_option_is_read_somewhere():
+    outside = [tree_of(path) for path in modules() if room_of(path) != "config"]
+    texts = {node.value for tree in outside for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    families = tuple(text for text in texts if isinstance(text, str) and re.fullmatch(r"hoodie(\.\w+){2,}\.", text))
+    read = {node.attr for path in modules() for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)}
+    dead = [
+        declared.key
+        for section in SECTIONS
+        for name, declared in options_of(section.group)
+        if name not in read | ONLY_CHECKED and declared.key not in texts and not declared.key.startswith(families)
+    ]
+    assert dead == []
+
+
+@functools.cache
+def texts_of_the_repository() -> tuple[tuple[str, str], ...]:
+    """Name and text of every file that is, or could be, committed."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    if listed.returncode != 0:
+        pytest.skip("this is no git working tree")
+    found = []
+    for name in listed.stdout.decode().split("\0"):
+        path = ROOT / name
+        if name and path.is_file():
+            data = path.read_bytes()
+            if b"\0" not in data[:8192]:
+                found.append((name, data.decode("utf-8", errors="replace")))
+    return tuple(found)
+
+
+# Written with character classes, so that this file does not contain what it looks for.
+FORBIDDEN = {
+    "path of a machine": re.compile(r"(?<![\w.])/(?:[w]ork|[r]oot)/"),
+    "host of a package registry": re.compile(
+        r"pypi[.]org|files[.]pythonhosted|repo1?[.]maven|registry[.]npmjs|proxy[.]golang|crates[.]io"
+    ),
+    "unfinished work": re.compile(r"\b(?:[T]ODO|[F]IXME|[X]XX)\b"),
+}
+
+
+@pytest.mark.parametrize("kind", FORBIDDEN)
+def test_no_file_of_the_repository_contains(kind):
+    wrong = [
+        f"{name}:{text.count(chr(10), 0, found.start()) + 1} {found.group()}"
+        for name, text in texts_of_the_repository()
+        for found in FORBIDDEN[kind].finditer(text)
+    ]
+    assert wrong == []

@@ -1,0 +1,39 @@
+"""What `import pyhudi` promises: a change here is a change for users."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+
+import pytest
+
+import pyhudi
+
+NEEDS_SPARK = {"disable", "enable", "spark_session"}
+PUBLIC = {"HudiTable", "WriteResult", "__version__", "errors", *NEEDS_SPARK}
+
+
+def test_public_names_are_these_and_no_others():
+    assert set(pyhudi.__all__) == PUBLIC
+
+
+def test_public_names_are_sorted():
+    assert pyhudi.__all__ == sorted(pyhudi.__all__)
+
+
+@pytest.mark.parametrize("name", sorted(pyhudi.__all__))
+def test_public_name_is_there_and_says_what_it_is(name):
+    if name in NEEDS_SPARK and importlib.util.find_spec("pyspark") is None:
+        pytest.skip("pyspark is not installed")
+    value = getattr(pyhudi, name)
+    assert isinstance(value, str) or inspect.getdoc(value)
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = pyhudi.nothing
+
+
+@pytest.mark.parametrize("member", [name for name in vars(pyhudi.HudiTable) if not name.startswith("_")])
+def test_public_method_of_a_table_is_documented(member):
+    assert inspect.getdoc(inspect.getattr_static(pyhudi.HudiTable, member))
