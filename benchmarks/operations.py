@@ -25,6 +25,7 @@ OPERATIONS = {
     "small_upsert": "upsert 100 rows into 100,000 (median of 10)",
 }
 """Name and description of every operation."""
+WRITES = ("bulk_insert", "upsert_random", "upsert_newest", "delete")
 
 
 class Report(Protocol):
@@ -45,14 +46,16 @@ class Round:
     def __init__(self, peer: Peer, inputs: Inputs, folder: Path, wanted: frozenset[str], report: Report) -> None:
         self._peer, self._inputs, self._folder, self._report = peer, inputs, folder, report
         self._wanted = wanted - peer.lacks
+        self._written: list[str] = []
 
     def run(self) -> dict[str, list[str]]:
-        """All operations; returns the fingerprints of the two tables as they are at the end."""
+        """All operations; returns the fingerprints of the tables as they are at the end, by what was done to them."""
         fingerprints = {}
         if self._wanted - {"small_upsert"}:
-            fingerprints["large"] = self._large_table(self._folder / "large")
+            rows = self._large_table(self._folder / "large")
+            fingerprints[f"the table after {', '.join(self._written)}"] = rows
         if "small_upsert" in self._wanted:
-            fingerprints["small"] = self._small_table(self._folder / "small")
+            fingerprints["the table after small_upsert"] = self._small_table(self._folder / "small")
         shutil.rmtree(self._folder, ignore_errors=True)
         return fingerprints
 
@@ -93,6 +96,8 @@ class Round:
         answer: Callable[[], Any] | None = None,
     ) -> None:
         """Time one operation. `answer` is what it should be judged by, where that is not what it returns."""
+        if operation in WRITES and (needed or operation in self._wanted):
+            self._written.append(operation)
         if operation not in self._wanted:
             if needed:
                 run()

@@ -59,7 +59,9 @@ def main() -> None:
         for number in range(request["rounds"]):
             report.send("round", number=number)
             folder = work / f"round_{number}"
-            tables = Round(peer, Inputs(Path(request["inputs"])), folder, frozenset(request["operations"]), report).run()
+            tables = Round(
+                peer, Inputs(Path(request["inputs"])), folder, frozenset(request["operations"]), report
+            ).run()
             report.send("tables", fingerprints=tables)
     finally:
         peer.stop()

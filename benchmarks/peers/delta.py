@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from inputs import KEY, PARTITION
-from peers.spark_peer import SparkPeer
 from pyspark.sql import DataFrame
+
+from peers.spark_peer import SparkPeer
 
 
 class Delta(SparkPeer):

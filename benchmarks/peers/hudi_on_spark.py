@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import DataFrame
+
 from peers.hudi_options import TABLE_OPTIONS, newest_completion_time
 from peers.spark_peer import SparkPeer
-from pyspark.sql import DataFrame
 
 
 class HudiOnSpark(SparkPeer):

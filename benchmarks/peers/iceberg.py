@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from inputs import KEY, PARTITION
-from peers.spark_peer import SparkPeer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
+
+from peers.spark_peer import SparkPeer
 
 CATALOG = "bench"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from peers.spark_peer import SparkPeer
 from pyspark.sql import DataFrame
+
+from peers.spark_peer import SparkPeer
 
 
 class PlainParquet(SparkPeer):

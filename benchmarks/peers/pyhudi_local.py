@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from inputs import AGGREGATED, DATA_COLUMNS, KEY, ORDERING, PARTITION
-from peers.hudi_options import newest_completion_time
 
+from peers.hudi_options import newest_completion_time
 from pyhudi import HudiTable
 
 

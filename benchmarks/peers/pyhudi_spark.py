@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import pyhudi
 from peers.hudi_on_spark import HudiOnSpark
 from peers.spark_peer import MASTER, SETTINGS
-
-import pyhudi
 
 
 class PyhudiOnSpark(HudiOnSpark):

@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from pyhudi import errors
-from pyhudi.hudi_table import HudiTable
+from pyhudi.hudi_table import HudiTable, save
 from pyhudi.write.result import WriteResult
 
 if TYPE_CHECKING:

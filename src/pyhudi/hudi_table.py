@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyhudi.config.choices import QueryType, WriteOperation
+from pyhudi.config.option import text_of
 from pyhudi.config.read_config import EARLIEST, ReadConfig
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.local import LocalEngine
@@ -28,7 +29,8 @@ from pyhudi.table.state import TableState, create_table, load_table
 from pyhudi.table.timeline import load_commit_metadata, position_of
 from pyhudi.write.job import check_columns, transaction_settings
 from pyhudi.write.result import WriteResult, result_of
-from pyhudi.write.save import table_properties, write
+from pyhudi.write.save import SaveMode, table_properties, write
+from pyhudi.write.save import save as save_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -258,17 +260,23 @@ class HudiTable:
         nobody else is writing.
         """
         settings = transaction_settings(WriteConfig.from_options(self.options))
-        return roll_back_failed_writes(self.state.reload(), settings, self.environment, eager=eager)
+        return roll_back_failed_writes(
+            self.state.reload(),
+            settings.heartbeat,
+            self.environment,
+            lock_wait_ms=settings.lock_wait_ms,
+            eager=eager,
+        )
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _write(self, rows: Any, operation: WriteOperation, options: Mapping[str, Any]) -> WriteResult:
         merged = {
             **self.options,
-            **{key: str(value) for key, value in options.items()},
+            **{key: text_of(value) for key, value in options.items()},
             "hoodie.datasource.write.operation": operation.value,
         }
-        engine = self.engine if rows is None or self.engine.accepts(rows) else _spark_engine(rows)
+        engine = self.engine if rows is None or self.engine.accepts(rows) else _engine_for(rows)
         return write(
             rows,
             self.state.storage,
@@ -299,6 +307,15 @@ class HudiTable:
         result = self._result(instant)
         row = {name: getattr(result, name) for name in _HISTORY_SCHEMA.names if name != "action"}
         return {**row, "action": instant.action.value}
+
+
+def save(rows: Any, path: str, *, options: Mapping[str, Any], mode: str = "append") -> WriteResult | None:
+    """Write rows with Hudi's own option names, as `df.write.format("hudi").options(…).mode(mode).save(path)` does.
+
+    Takes Arrow as well as Spark rows. None when the mode is `ignore` and there is a table already.
+    """
+    texts = {key: text_of(value) for key, value in options.items() if value is not None}
+    return save_rows(rows, path, options=texts, mode=SaveMode.parse(mode), engine=_engine_for(rows))
 
 
 _HISTORY_SCHEMA = pa.schema(
@@ -336,7 +353,10 @@ def _joined(names: str | Sequence[str] | None) -> str | None:
     return names if names is None or isinstance(names, str) else ",".join(names)
 
 
-def _spark_engine(rows: Any) -> Engine:
+def _engine_for(rows: Any) -> Engine:
+    local = LocalEngine()
+    if rows is None or local.accepts(rows):
+        return local
     if not type(rows).__module__.startswith("pyspark."):
         raise UnsupportedFeatureError(
             "rows must be a Spark DataFrame, or speak Arrow (pyarrow, polars, pandas >= 2.2, duckdb)",

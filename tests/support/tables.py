@@ -38,14 +38,14 @@ class StepClock:
         self.ms += int(seconds * 1000)
 
 
-class CountedIds:
-    """Ids that are the same in every run."""
+_numbers = itertools.count(1)
 
-    def __init__(self) -> None:
-        self._numbers = itertools.count(1)
+
+class CountedIds:
+    """Ids without randomness, unique in the process."""
 
     def uuid(self) -> str:
-        return str(uuid.UUID(int=next(self._numbers)))
+        return str(uuid.UUID(int=next(_numbers)))
 
 
 def environment(clock: StepClock | None = None) -> Environment:

@@ -10,7 +10,7 @@ import pytest
 import pyhudi
 
 NEEDS_SPARK = {"disable", "enable", "spark_session"}
-PUBLIC = {"HudiTable", "WriteResult", "__version__", "errors", *NEEDS_SPARK}
+PUBLIC = {"HudiTable", "WriteResult", "__version__", "errors", "save", *NEEDS_SPARK}
 
 
 def test_public_names_are_these_and_no_others():

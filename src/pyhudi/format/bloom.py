@@ -18,7 +18,7 @@ import base64
 import enum
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -309,10 +309,32 @@ def parse_bloom_filter(text: str, kind: BloomKind, *, path: str | None = None) -
 
 
 def min_max_keys(keys: pa.Array | pa.ChunkedArray) -> tuple[str, str]:
-    """The smallest and the largest of at least one utf8 key, in the order of their bytes."""
+    """The smallest and the largest of at least one utf8 key, in the order that real Hudi compares them by.
+
+    That is Java's order of UTF-16 units. It differs from the order of the bytes only for keys with characters from
+    U+E000 on, whose first byte is 0xEE or more; only those are compared one by one.
+    """
     assert len(keys) > keys.null_count, "the range of no keys"
+    if pc.any(pc.match_substring_regex(keys, "[\\x{E000}-\\x{10FFFF}]")).as_py():
+        texts = [key for key in keys.to_pylist() if key is not None]
+        return min(texts, key=_utf16), max(texts, key=_utf16)
     extremes = pc.min_max(keys)
     return extremes["min"].as_py(), extremes["max"].as_py()
+
+
+def widest_range(ranges: Iterable[tuple[str, str]]) -> tuple[str, str]:
+    """The range that covers all of some key ranges, in the order of `min_max_keys`."""
+    lows, highs = zip(*ranges, strict=True)
+    return min(lows, key=_utf16), max(highs, key=_utf16)
+
+
+def orders_like_bytes(key: str) -> bool:
+    """Whether any key compares with this one by bytes as it does in real Hudi."""
+    return all(character < "\ue000" for character in key)
+
+
+def _utf16(key: str) -> bytes:
+    return key.encode("utf-16-be")
 
 
 def _unpack(layout: struct.Struct, data: bytes, offset: int, path: str | None) -> tuple[Any, ...]:

@@ -111,7 +111,7 @@ class WriteStat:
     num_inserts: int = 0
     num_update_writes: int = 0
     num_deletes: int = 0
-    num_updates: int | None = None
+    num_updates: int = 0
     total_write_bytes: int = 0
     total_write_errors: int = 0
     file_size_in_bytes: int = 0
@@ -250,7 +250,7 @@ def _stat_of(fields: RecordFields, partition_path: str) -> WriteStat:
         num_inserts=fields.count("numInserts"),
         num_update_writes=fields.count("numUpdateWrites"),
         num_deletes=fields.count("numDeletes"),
-        num_updates=fields.number("numUpdates"),
+        num_updates=fields.count("numUpdates"),
         total_write_bytes=fields.count("totalWriteBytes"),
         total_write_errors=fields.count("totalWriteErrors"),
         file_size_in_bytes=fields.count("fileSizeInBytes"),

@@ -2,11 +2,11 @@
 
 A pattern is a run of letters per field, and literals: any other character, or text in quotes.
 
-    y Y x   year, year of era, year of the ISO week     a        AM or PM M       month; MMM and MMMM its
-    English name        H k      hour 0-23, 1-24 d D     day of the month, of the year               K h
-    hour 0-11, 1-12 of the half day w       ISO week                                    m s S    minute,
-    second, fraction of it E e     weekday as a name, as 1-7                   Z z      offset +0100; ZZ
-    +01:00; ZZZ and z the zone's name
+    y Y x   year, year of era, year of the ISO week     a        AM or PM
+    M       month; MMM and MMMM its English name        H k      hour 0-23, 1-24
+    d D     day of the month, of the year               K h      hour 0-11, 1-12 of the half day
+    w       ISO week                                    m s S    minute, second, fraction of it
+    E e     weekday as a name, as 1-7                   Z z      offset +0100; ZZ +01:00; ZZZ and z the name
 
 Columns of times are long and their days few, so both directions work on whole columns: formatting cuts a
 column down to the distinct times that its pattern can tell apart, parsing is one regular expression and
@@ -166,7 +166,7 @@ def resolve_zone(name: str) -> tzinfo:
 def format_times(
     utc: Millis, pattern: DatePattern, zone: tzinfo, *, offset: Millis | None = None
 ) -> pa.DictionaryArray:
-    """The text of each time, dictionary-encoded (int32 indices into distinct strings).
+    """The text of each time, dictionary-encoded with int32 indices.
 
     `offset` gives each time's own distance from UTC, in milliseconds, in place of the zone's.
 

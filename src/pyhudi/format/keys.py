@@ -3,14 +3,14 @@
 Everything that finds a row again hangs on these two texts, so they must equal, to the letter, what any other
 writer of the table makes of the same row; a table's own properties say how (`key_generator_from_table`).
 
-    one key field       the value                     k1 several key fields  f1:v1,f2:v2
-    null is __null__, empty is __empty__, but not in all fields COMPLEX, one field  id:k1, or k1
-    by table version and history: see `sniff_single_field_prefix` no key field
-    <instant>_<partition>_<row>   see `auto_record_keys`
+    one key field       the value                     k1
+    several key fields  f1:v1,f2:v2                   __null__ for null, __empty__ for empty; not in all fields
+    COMPLEX, one field  id:k1, or k1                  by version and history: `sniff_single_field_prefix`
+    no key field        <instant>_<partition>_<row>   `auto_record_keys`
 
-Partition paths are the business of `partition_paths`; the TIMESTAMP generator's date patterns that of
-`java_dates`. Source: `format/timeline.md` section 5, traps 16 to 18; details checked against the classes of
-Hudi 1.2.0.
+Partition paths are the business of `partition_paths`, timestamp fields that of `timestamp_keys`.
+
+Source: `format/timeline.md` section 5, traps 16 to 18; details checked against the classes of Hudi 1.2.0.
 """
 
 from __future__ import annotations

@@ -27,10 +27,12 @@ def newest_versions(identity: Sequence[Column], ordering: Sequence[Column]) -> R
     codes, distinct = _codes(identity)
     if distinct == len(codes):
         return np.arange(len(codes), dtype=np.int64)
-    columns = {f"ordering{n}": column for n, column in enumerate(ordering)}
-    table = pa.table({"code": codes, **columns, "row": np.arange(len(codes), dtype=np.int64)})
-    keys = [(name, "ascending") for name in table.column_names]
-    order = pc.sort_indices(table, sort_keys=keys, null_placement="at_start").to_numpy()
+    # Whether a value is there sorts before the value itself, so that null comes first in every version of Arrow.
+    columns: dict[str, Column] = {"code": pa.array(codes)}
+    for n, column in enumerate(ordering):
+        columns |= {f"present{n}": pc.is_valid(column), f"ordering{n}": column}
+    columns["row"] = pa.array(np.arange(len(codes), dtype=np.int64))
+    order = pc.sort_indices(pa.table(columns), sort_keys=[(name, "ascending") for name in columns]).to_numpy()
     sorted_codes = codes[order]
     is_last = np.append(sorted_codes[1:] != sorted_codes[:-1], True)
     return np.sort(order[is_last]).astype(np.int64)

@@ -168,7 +168,7 @@ def _problem_of(path: str, *, is_first: bool) -> str | None:
         (_UNWRITABLE.search(path), "holds a backslash or a control character"),
         ("" in parts, "starts or ends with '/', or has an empty folder name in it"),
         ("." in parts or ".." in parts, "is a step to another folder ('.' or '..')"),
-        # Hudi on the JVM looks for partitions in no folder whose name starts like that of its own.
+        # Hudi on the JVM passes over such folders, at any depth, when it lists partitions.
         (
             any(part.startswith(RESERVED_FOLDER) for part in parts),
             f"names a reserved folder: its name starts with {RESERVED_FOLDER!r}",

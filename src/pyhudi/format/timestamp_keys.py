@@ -1,9 +1,10 @@
 """Timestamp partition fields: times in a column, as text after an output pattern.
 
-The options are `hoodie.keygen.timebased.*`. A time comes as a number since the epoch or as text after one of
-several input patterns. Hudi's way with nulls is kept: null is the epoch (one unit after it, for numbers), so
-such rows are in the folder of 1970, not in the null partition. Source: `format/timeline.md` section 5.3;
-details checked against `TimestampBasedAvroKeyGenerator` of Hudi 1.2.0.
+The options are `hoodie.keygen.timebased.*`. A time comes as a number since the epoch, or as text after one of
+several input patterns. Hudi's way with nulls is kept: null is the epoch (one unit after it, for numbers), so such
+rows are in the folder of 1970, not in the null partition.
+
+Source: `format/timeline.md` section 5.3; details checked against the generator of Hudi 1.2.0.
 """
 
 from __future__ import annotations
@@ -64,10 +65,12 @@ class TimeUnit(enum.Enum):
 class TimestampKeyOptions:
     """How a TIMESTAMP field becomes text: `hoodie.keygen.timebased.*`.
 
-    `scalar_unit` is the unit of numbers if the kind is SCALAR. `input_formats` are the
-    patterns of text, the first that fits counts. Without `input_zone` text is in UTC unless it has an offset.
-    Without `output_zone` the output is in `input_zone`; without both, in the offset that each text has, or
-    UTC.
+    `scalar_unit` is the unit of numbers if the kind is SCALAR. `input_formats` are the patterns of text; the
+    first that fits counts. Without `input_zone` text is in UTC unless it has an offset. Without `output_zone`
+    the output is in `input_zone`; without both, in the offset that each text has, or UTC.
+
+    Raises:
+        ConfigError: a pattern or a zone is not legal, or text has no input pattern.
     """
 
     kind: TimestampKind

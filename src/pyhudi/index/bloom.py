@@ -23,6 +23,7 @@ from pyhudi.format.bloom import (
     MAX_RECORD_KEY_KEY,
     MIN_RECORD_KEY_KEY,
     BloomKind,
+    orders_like_bytes,
     parse_bloom_filter,
 )
 from pyhudi.index.tagging import FileToSearch, TagTask, keys_with_files
@@ -63,16 +64,19 @@ def probe_files(context: TaskContext, task: ProbeTask) -> tuple[Candidates, ...]
 
 
 def candidates_in(ordered_keys: pa.Array, file: FileToSearch, footer: dict[str, str], prune_by_ranges: bool) -> int:
-    """How many of the keys (sorted by bytes) a file may hold by what its footer says; all where it says nothing."""
+    """How many of the keys (sorted by bytes) a file may hold by what its footer says; all where it says nothing.
+
+    A range is compared by bytes only where that is the order it was made in (`orders_like_bytes`).
+    """
     keys = ordered_keys
     low, high = footer.get(MIN_RECORD_KEY_KEY), footer.get(MAX_RECORD_KEY_KEY)
-    if prune_by_ranges and low is not None and high is not None:
+    if prune_by_ranges and low is not None and high is not None and orders_like_bytes(low + high):
         start, end = key_range(ordered_keys, low, high)
         keys = ordered_keys.slice(start, end - start)
     text = footer.get(BLOOM_FILTER_KEY)
     if text is None or len(keys) == 0:
         return len(keys)
-    kind = BloomKind(footer.get(BLOOM_FILTER_KIND_KEY, BloomKind.SIMPLE.value))
+    kind = BloomKind.from_footer(footer.get(BLOOM_FILTER_KIND_KEY), path=file.path)
     return int(np.count_nonzero(parse_bloom_filter(text, kind, path=file.path).might_contain(keys)))
 
 

@@ -23,6 +23,7 @@ from pyhudi.format.bloom import (
     BloomFilterBuilder,
     BloomKind,
     min_max_keys,
+    widest_range,
 )
 from pyhudi.format.meta_columns import COMMIT_SEQNO, RECORD_KEY
 from pyhudi.storage.protocol import Storage
@@ -147,11 +148,8 @@ class BaseFileWriter:
         if self._bloom is None:
             return
         self._bloom.add(keys)
-        low, high = min_max_keys(keys)
-        if self._key_range is not None:
-            low = min(self._key_range[0], low, key=str.encode)
-            high = max(self._key_range[1], high, key=str.encode)
-        self._key_range = (low, high)
+        ranges = [min_max_keys(keys)] if self._key_range is None else [self._key_range, min_max_keys(keys)]
+        self._key_range = widest_range(ranges)
 
     def _footer(self) -> dict[str, str]:
         footer = {"parquet.avro.schema": self._settings.avro_schema, "writer.model.name": "avro"}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from urllib.parse import unquote, urlparse
 
 from pyhudi.errors import UnsafePathError
 from pyhudi.format.file_names import BaseFileName, parse_data_file
@@ -25,16 +24,17 @@ from pyhudi.format.rollback_metadata import (
     encode_rollback_metadata,
     encode_rollback_plan,
 )
+from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.environment import Environment
 from pyhudi.table.file_system_view import list_data_files
-from pyhudi.table.heartbeat import Liveness, heartbeat_path, liveness_of
+from pyhudi.table.heartbeat import HEARTBEAT_FOLDER, HeartbeatSettings, Liveness, heartbeat_path, liveness_of
 from pyhudi.table.instant_times import completed_now, next_time
 from pyhudi.table.locks import table_lock
 from pyhudi.table.metadata_table import drop_metadata_table
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path
-from pyhudi.table.transaction import TransactionSettings, tidy_up
+from pyhudi.table.transaction import tidy_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,41 +46,44 @@ class RolledBack:
 
 
 def roll_back_failed_writes(
-    table: TableState, settings: TransactionSettings, environment: Environment, *, eager: bool = False
+    table: TableState,
+    settings: HeartbeatSettings,
+    environment: Environment,
+    *,
+    lock_wait_ms: int,
+    eager: bool = False,
 ) -> tuple[RolledBack, ...]:
     """Roll back the pending writes whose writers are dead, and finish rollbacks that were left half done.
 
     A writer that lives is never touched. One that keeps no heartbeat (a single-writer JVM Hudi) is rolled back only
-    when `eager` says that nobody else writes to the table. Cost: nothing but the look at the loaded timeline where
-    there is nothing pending; else one recursive listing per rolled-back write.
+    when `eager` says that nobody else writes to the table. Cost: one listing where nothing is left over; else one
+    recursive listing per rolled-back write.
     """
     storage = table.storage
-    unfinished = _pending_rollbacks(table)
+    heartbeats = [info.name for info in storage.list_folder(HEARTBEAT_FOLDER).files]
     dead = [
         instant
         for instant in table.timeline.pending_writes
-        if _may_roll_back(
-            liveness_of(storage, heartbeat_path(instant.requested_time), settings.heartbeat, environment),
-            eager,
-        )
+        if _may_roll_back(liveness_of(storage, heartbeat_path(instant.requested_time), settings, environment), eager)
     ]
-    if not unfinished and not dead:
+    if not heartbeats and not dead and not _pending_rollbacks(table):
         return ()
-    with table_lock(storage, environment, wait_ms=settings.lock_wait_ms):
+    with table_lock(storage, environment, wait_ms=lock_wait_ms):
         table = table.reload()
         done = [_resume(table, rollback, environment) for rollback in _pending_rollbacks(table)]
         for instant in dead:
             table = table.reload()
             if instant in table.timeline.pending_writes:
                 done.append(_roll_back(table, instant, environment))
+        _tidy_up_after_the_dead(table.reload(), heartbeats, settings, environment)
     return tuple(done)
 
 
 def roll_back_own_write(
-    table: TableState, instant_time: InstantTime, settings: TransactionSettings, environment: Environment
+    table: TableState, instant_time: InstantTime, environment: Environment, *, lock_wait_ms: int
 ) -> None:
     """Take away a write of this very process that failed before its commit."""
-    with table_lock(table.storage, environment, wait_ms=settings.lock_wait_ms):
+    with table_lock(table.storage, environment, wait_ms=lock_wait_ms):
         table = table.reload()
         for instant in table.timeline.pending_writes:
             if instant.requested_time == instant_time:
@@ -102,6 +105,17 @@ def plan_rollback(base_uri: str, instant: Instant, data_paths: tuple[str, ...]) 
             )
         )
     return RollbackPlan(instant_time=instant.requested_time, action=instant.action.value, requests=tuple(requests))
+
+
+def _tidy_up_after_the_dead(
+    table: TableState, heartbeats: list[str], settings: HeartbeatSettings, environment: Environment
+) -> None:
+    """Remove heartbeats and markers of writers that died before their instant began or after it had ended."""
+    pending = {instant.requested_time for instant in table.timeline.pending_writes}
+    for instant_time in heartbeats:
+        path = heartbeat_path(instant_time)
+        if instant_time not in pending and liveness_of(table.storage, path, settings, environment) is Liveness.DEAD:
+            tidy_up(table.storage, instant_time)
 
 
 def _may_roll_back(liveness: Liveness, eager: bool) -> bool:
@@ -197,7 +211,8 @@ def _check_belongs_to(path: str, instant_time: str) -> None:
 
 
 def _without_scheme(uri: str) -> str:
-    parsed = urlparse(uri)
-    if parsed.scheme in ("", "file"):
-        return unquote(parsed.path) if parsed.scheme else uri
-    return f"/{parsed.netloc}{parsed.path}"
+    """The path of a file as rollback metadata name it: absolute, without a scheme."""
+    local = local_path(uri)
+    if local is not None:
+        return str(local)
+    return "/" + uri.partition("://")[2] if "://" in uri else uri

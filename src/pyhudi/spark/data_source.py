@@ -1,6 +1,6 @@
-"""The Python data source `hudi`: what Spark SQL uses for `CREATE TABLE … USING hudi OPTIONS (path …)`.
+"""The Python data source `hudi`: what SQL reads by `CREATE [TEMPORARY VIEW|TABLE] … USING hudi OPTIONS (path …)`.
 
-Reads only. Rows pass through Python workers as Arrow batches, and Spark cannot prune columns of a Python data source,
+Rows pass through Python workers as Arrow batches, and Spark cannot prune columns of a Python data source,
 so `spark.read.format("hudi")`, which reads natively, is the main path (DESIGN D8).
 """
 
@@ -23,6 +23,9 @@ from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.storage.opening import open_spec, open_storage
 from pyhudi.storage.protocol import Storage, StorageSpec
 
+_REMEMBERED = "pyhudi.options"
+_REMEMBERED_PREFIXES = ("path", "as.of.", "hoodie.datasource.")
+
 
 class HudiDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types that mypy follows here
     """One table, opened when Spark first asks for its schema; its options are those of a read, and `path`."""
@@ -33,13 +36,22 @@ class HudiDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types 
         return "hudi"
 
     def schema(self) -> StructType:
-        """The columns of the newest commit, with the `_hoodie_*` columns first."""
+        """The columns of the newest commit, with the `_hoodie_*` columns first.
+
+        The first one remembers the options of the read: Spark's catalog keeps the schema of a table, but hands none
+        of its options to the reader of a Python data source. Other options, as a store's credentials, are left out.
+        """
         _, plan = _planned(self.options)
-        return spark_schema(plan.schema)
+        schema = spark_schema(plan.schema)
+        remembered = {name: value for name, value in self.options.items() if name.startswith(_REMEMBERED_PREFIXES)}
+        for field in schema.fields[:1]:
+            field.metadata = {_REMEMBERED: remembered}
+        return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the table as it is now; the schema is the table's own."""
-        storage, plan = _planned(self.options)
+        """A reader of the table as it is now, under the schema that it had when SQL named it."""
+        remembered: dict[str, str] = next((field.metadata.get(_REMEMBERED, {}) for field in schema.fields), {})
+        storage, plan = _planned({**remembered, **self.options})
         return _Reader(storage.spec, plan, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
@@ -70,6 +82,6 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
 def _planned(options: Mapping[str, str]) -> tuple[Storage, ScanPlan]:
     path = options.get("path")
     if not path:
-        raise ConfigError("USING hudi needs OPTIONS (path '…'): the folder of the table")
+        raise ConfigError("the data source hudi needs the option `path`: the folder of the table")
     storage = open_storage(path, options)
     return storage, plan_scan(storage, ReadConfig.from_options(options))

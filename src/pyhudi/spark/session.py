@@ -45,7 +45,7 @@ def spark_session(
     options = dict(config or {})
     builder = SparkSession.builder
     if SparkSession.getActiveSession() is None:
-        _prepare_process()
+        prepare_process()
         builder = builder.master(master).appName(app_name)
         logging = f"-Dlog4j2.configurationFile={_LOGGING_FILE.as_uri()}"
         options = {**_DEFAULTS, **options, _JAVA_OPTIONS: f"{logging} {options.get(_JAVA_OPTIONS, '')}".strip()}
@@ -54,8 +54,14 @@ def spark_session(
     return enable(builder.getOrCreate())
 
 
-def _prepare_process() -> None:
-    """Set the variables from which Spark takes its Java and the Python of its workers."""
+def prepare_process() -> None:
+    """Set the variables from which Spark takes its Java and the Python of its workers.
+
+    `spark_session` does this; call it before starting a Spark Connect server in this process (`remote("local")`).
+
+    Raises:
+        JavaNotFoundError: no Java 17 or newer.
+    """
     os.environ["JAVA_HOME"] = str(_java_home(os.environ.get("JAVA_HOME", ""), os.environ.get("PATH", "")))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 

@@ -219,8 +219,8 @@ class LocalStorage:
 
     def _replace(self, temporary: Path, target: Path) -> None:
         try:
-            # Before the replacement: old content without checksums is fine for Hadoop, new content with old
-            # ones is not.
+            # Before the replacement: old content without checksums is fine for Hadoop, new content with old ones is
+            # not.
             _remove_checksum(target)
             temporary.replace(target)
         except BaseException:
@@ -232,8 +232,7 @@ class LocalStorage:
         try:
             target.hardlink_to(temporary)
         except FileExistsError as error:
-            # On NFS the answer to a link that was made may get lost, and the repeated request finds our own
-            # file.
+            # On NFS the answer to a link that was made may get lost, and the repeated request finds our own file.
             if temporary.stat().st_nlink < 2:
                 raise AlreadyExistsError("there is a file at this path already", path=self._full(path)) from error
         except OSError as error:
@@ -468,8 +467,7 @@ def _missing_folders(path: Path) -> list[Path]:
 
 
 def _remove_checksum(target: Path) -> None:
-    # Hadoop refuses to read a file whose side file holds the checksums of other content (format/timeline.md,
-    # trap 1).
+    # Hadoop refuses to read a file whose side file holds the checksums of other content (format/timeline.md, trap 1).
     target.with_name(checksum_name(target.name)).unlink(missing_ok=True)
 
 

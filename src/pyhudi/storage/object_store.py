@@ -382,8 +382,7 @@ class _ObjectOutput(Output):
         self._relative = path
 
     def _append(self, data: memoryview) -> None:
-        # A copy, because the client may still be sending it when the caller writes something else into the
-        # buffer.
+        # A copy, because the client may still be sending it when the caller writes something else into the buffer.
         self._request("write", lambda: self._writer.write(bytes(data)))
 
     def _complete(self) -> None:
@@ -391,8 +390,7 @@ class _ObjectOutput(Output):
         self._writer = None
 
     def _remove(self) -> None:
-        # Parts that cannot be removed now are never seen; the bucket's lifecycle rule for them removes them
-        # later.
+        # Parts that cannot be removed now are never seen; the bucket's lifecycle rule for them removes them later.
         with suppress(HudiError):
             self._request("give up", lambda: self._writer.__exit__(RuntimeError, RuntimeError(), None))
         self._writer = None

@@ -16,7 +16,13 @@ from pyhudi.storage import in_process
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.object_store import ObjectStorage
-from pyhudi.storage.options import RETRY_BACKOFF_MAX, RETRY_TIMEOUT, ClientSettings, client_settings
+from pyhudi.storage.options import (
+    RETRY_BACKOFF_MAX,
+    RETRY_TIMEOUT,
+    ClientSettings,
+    client_settings,
+    select_storage_options,
+)
 from pyhudi.storage.paths import check_relative_folder, local_path
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.storage.secrets import redact, secret_values
@@ -32,13 +38,11 @@ def open_storage(uri_or_path: str, options: Mapping[str, str] | None = None) -> 
 
     Args:
         uri_or_path: a local path, `file:/path`, `memory://name[/folder]`, `s3://bucket/folder` (or `s3a://`),
-            `gs://bucket/folder`, `az://container/folder` or
-            `abfss://container@account.dfs.core.windows.net/folder`.
-        options: how to reach an object store, see `pyhudi.storage.options`; without credentials among them,
-        those of
-            the environment count. Other stores have no options.
+            `gs://bucket/folder`, `az://container/folder` or `abfss://container@account.dfs.core.windows.net/folder`.
+        options: all options of a read or write, of which those count that say how to reach an object store, see
+            `pyhudi.storage.options`; without credentials among them, those of the environment count.
 
-    Calls of one process with the same arguments share a store, and so its connections.
+    Calls of one process with the same storage options share a store, and so its connections.
 
     Raises:
         ConfigError: an option or the URI is wrong.
@@ -47,13 +51,13 @@ def open_storage(uri_or_path: str, options: Mapping[str, str] | None = None) -> 
     """
     scheme = _SCHEME.match(uri_or_path)
     if scheme is None or scheme.group(1) == "file":
-        # Made absolute here, so that a later change of the working folder does not change what the cache
-        # means.
+        # Made absolute here, so that a later change of the working folder does not change what the cache means.
         folder = local_path(uri_or_path) or uri_or_path
         if not str(folder) or (scheme and not str(folder).startswith("/")):
             raise ConfigError("this URI names no local folder", uri=uri_or_path)
         return _open_local(os.path.abspath(folder), os.getpid())  # noqa: PTH100  # keeps symlinks
-    return _open_remote(uri_or_path.rstrip("/"), frozenset((options or {}).items()), os.getpid())
+    relevant = select_storage_options(options or {})
+    return _open_remote(uri_or_path.rstrip("/"), frozenset(relevant.items()), os.getpid())
 
 
 def open_spec(spec: StorageSpec) -> Storage:
@@ -95,8 +99,7 @@ def _client(scheme: str, authority: str, options: Mapping[str, str]) -> Any:
             raise
         # Any option's value may be a secret that was put under the wrong name.
         reason = redact(str(error).partition("\n\nDebug source")[0], {*options.values(), *secret_values(options)})
-    # Here and not above, or the client's error, which may quote values of options, would be the context of
-    # ours.
+    # Here and not above, or the client's error, which may quote values of options, would be the context of ours.
     raise ConfigError("the options of the object store are wrong", bucket=authority, reason=reason)
 
 

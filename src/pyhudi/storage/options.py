@@ -63,11 +63,11 @@ def select_storage_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def client_settings(options: Mapping[str, str], *, bucket: str) -> ClientSettings:
-    """The client's settings for one bucket, from options under either kind of name.
+    """The client's settings for one bucket, from storage options (`select_storage_options`) under either kind of name.
 
-    Of `fs.s3a.*`, what tunes Hadoop's own client has no meaning here and is left out. Credentials and regions
-    that no option gives come from the environment, as obstore reads it. Raises `ConfigError` for any other
-    name.
+    Of `fs.s3a.*`, what tunes Hadoop's own client has no meaning here and is left out. Credentials and regions that
+    no option gives come from the environment, as obstore reads it. Raises `ConfigError` for a value that makes no
+    sense; a name that obstore does not know is refused when the client is made.
     """
     store: dict[str, str] = {}
     client: dict[str, str | bool] = {"timeout": REQUEST_TIMEOUT}
@@ -78,10 +78,8 @@ def client_settings(options: Mapping[str, str], *, bucket: str) -> ClientSetting
                 store[_S3A_NAMES[lower]] = value
         elif lower in _CLIENT_NAMES:
             client[lower] = _truth(name, value) if lower.startswith("allow_") else value
-        elif _is_storage_option(name):
-            store[lower] = value
         else:
-            raise ConfigError("this is no option of an object store", option=name)
+            store[lower] = value
     s3a = {name.lower(): value for name, value in options.items() if name.lower().startswith("fs.s3a.")}
     store.update(_s3a_addressing(s3a, bucket))
     if any(store.get(name, "").startswith("http://") for name in _ENDPOINT_NAMES):

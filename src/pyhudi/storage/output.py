@@ -85,8 +85,7 @@ class Output(io.RawIOBase):
             self.discard()
 
     def __del__(self) -> None:
-        # Not the inherited one, which closes: half a file must not become a whole one because somebody forgot
-        # it.
+        # Not the inherited one, which closes: half a file must not become a whole one because somebody forgot it.
         self.abandon()
 
     def _append(self, data: memoryview) -> None:

@@ -17,8 +17,7 @@ TEMPORARY_PREFIX = ".pyhudi-tmp-"
 LOCK_NAME = ".pyhudi-lock"
 """The file in a local folder under whose lock `put_if_match` runs."""
 
-# Control characters cannot be listed from S3 (XML has no way to write them), and a backslash is a separator
-# to some.
+# Control characters cannot be listed from S3 (XML has no way to write them), and a backslash is a separator to some.
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")
 
 

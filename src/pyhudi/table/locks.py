@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import unquote, urlparse
 
 import filelock
 
@@ -26,6 +25,7 @@ from pyhudi.errors import (
     NotFoundError,
     PreconditionFailedError,
 )
+from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.environment import Environment
 
@@ -62,11 +62,11 @@ def table_lock(storage: Storage, environment: Environment, *, wait_ms: int) -> I
     Raises `LockNotAcquiredError` when it stays taken for `wait_ms` milliseconds. Cost on an object store: three
     requests; on local disk no request of the Storage.
     """
-    scheme = urlparse(storage.uri).scheme
-    if scheme == "file":
-        with _local_lock(storage, wait_ms) as held:
+    root = local_path(storage.uri)
+    if root is not None:
+        with _local_lock(storage, root, wait_ms) as held:
             yield held
-    elif scheme == "memory":
+    elif storage.uri.startswith("memory:"):
         with _mutex(storage, wait_ms) as held:
             yield held
     else:
@@ -75,8 +75,8 @@ def table_lock(storage: Storage, environment: Environment, *, wait_ms: int) -> I
 
 
 @contextmanager
-def _local_lock(storage: Storage, wait_ms: int) -> Iterator[HeldLock]:
-    folder = Path(unquote(urlparse(storage.uri).path)) / LOCK_FOLDER
+def _local_lock(storage: Storage, root: Path, wait_ms: int) -> Iterator[HeldLock]:
+    folder = root / LOCK_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(folder / "pyhudi_table.lock", timeout=wait_ms / 1000, thread_local=False)
     try:

@@ -34,7 +34,12 @@ def write_transaction(job: WriteJob, action: Action, requested: bytes) -> Iterat
             raise
         except (Exception, KeyboardInterrupt):
             try:
-                roll_back_own_write(transaction.base, transaction.instant_time, settings, job.environment)
+                roll_back_own_write(
+                    transaction.base,
+                    transaction.instant_time,
+                    job.environment,
+                    lock_wait_ms=settings.lock_wait_ms,
+                )
             except HudiError as second:
                 _log.warning("a failed write could not be rolled back at once; the next write will do it: %s", second)
             raise

@@ -78,7 +78,7 @@ class WriteJob:
             schema=self.schema.arrow,
             ordering_fields=self.ordering_fields,
             files=BaseFileSettings(
-                codec=files.codec.value,
+                codec=files.codec.arrow_name,
                 max_file_size=files.max_file_size,
                 row_group_size=files.block_size,
                 page_size=files.page_size,

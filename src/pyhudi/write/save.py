@@ -174,7 +174,8 @@ def _recovered(table: TableState, config: WriteConfig, environment: Environment)
     policy = config.concurrency.failed_writes_policy
     if policy is not FailedWritesPolicy.EAGER:
         return table
-    done = roll_back_failed_writes(table, transaction_settings(config), environment)
+    settings = transaction_settings(config)
+    done = roll_back_failed_writes(table, settings.heartbeat, environment, lock_wait_ms=settings.lock_wait_ms)
     return table.reload() if done else table
 
 

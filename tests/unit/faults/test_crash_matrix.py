@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pytest
+from tests.support.tables import Row, StepClock, contents, environment, new_table, open_table, rows
 
 import pyhudi
 from pyhudi.errors import HudiError
@@ -13,7 +14,6 @@ from pyhudi.format.file_names import parse_data_file
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.file_system_view import list_data_files
 from pyhudi.testing.storage import FaultStorage, SimulatedCrash, at_effect
-from tests.support.tables import Row, StepClock, contents, environment, new_table, open_table, rows
 
 BEFORE: set[Row] = {(1, "oslo", 1, "a"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")}
 Operation = Callable[[pyhudi.HudiTable], object]

@@ -122,9 +122,7 @@ def test_any_bytes_give_values_or_a_typed_error(data: bytes) -> None:
         assert all(isinstance(text, str) for pair in values.items() for text in pair)
 
 
-@pytest.mark.parametrize(
-    ("database", "table", "checksum"), [("", "t", "498511606"), ("", "t_metadata", "3339867397")]
-)
+@pytest.mark.parametrize(("database", "table", "checksum"), [("", "t", "498511606"), ("", "t_metadata", "3339867397")])
 def test_checksum_is_that_of_real_tables(database: str, table: str, checksum: str) -> None:
     assert table_checksum(database, table) == checksum
 
@@ -148,7 +146,9 @@ def test_properties_without_a_required_key_are_refused_by_name(missing: str) -> 
     assert caught.value.context["path"] == PATH
 
 
-@pytest.mark.parametrize("changed", [{"hoodie.table.checksum": "1"}, {"hoodie.table.name": "u"}, {"hoodie.database.name": "d"}])
+@pytest.mark.parametrize(
+    "changed", [{"hoodie.table.checksum": "1"}, {"hoodie.table.name": "u"}, {"hoodie.database.name": "d"}]
+)
 def test_properties_with_another_checksum_are_refused(changed: dict[str, str]) -> None:
     with pytest.raises(CorruptDataError, match="checksum"):
         check_table_properties({**WHOLE, **changed}, PATH)

@@ -32,8 +32,7 @@ UNSAFE_PATHS = (
     "a\ud800b",
 )
 
-# What Hudi makes of partition values, with and without encoding, and what object stores escape in their
-# requests.
+# What Hudi makes of partition values, with and without encoding, and what object stores escape in their requests.
 AWKWARD_NAMES = (
     "city=São Paulo/f.parquet",
     "a%2Fb/f.parquet",

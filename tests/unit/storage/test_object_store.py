@@ -410,7 +410,6 @@ class TestSecrets:
         [
             ("s3://bucket/t", {"aws_access_key_id": CANARIES[0]}),
             ("s3://bucket/t", {"aws_no_such_key": CANARIES[0]}),
-            ("s3://bucket/t", {"no such option": CANARIES[0]}),
             ("s3://bucket/t", {"aws_imdsv1_fallback": CANARIES[0]}),
             ("s3://bucket/t", {"fs.s3a.path.style.access": CANARIES[0]}),
             ("s3://bucket/t", {"timeout": CANARIES[0]}),

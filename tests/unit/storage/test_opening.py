@@ -62,6 +62,8 @@ def test_object_store_is_shared_by_calls_with_equal_options_only() -> None:
     one = open_storage("s3://bucket/t", KEYS)
 
     assert open_storage("s3://bucket/t/", dict(reversed(KEYS.items()))) is one
+    assert open_storage("s3://bucket/t", {**KEYS, "hoodie.table.name": "t"}) is one
+    assert one.spec.options == KEYS
     assert open_storage("s3://bucket/t", {**KEYS, "aws_region": "eu-west-1"}) is not one
     assert open_storage("s3://bucket/u", KEYS) is not one
     assert open_spec(pickle.loads(pickle.dumps(one.spec))) is one
@@ -168,13 +170,12 @@ def test_endpoint_is_addressed_as_the_options_say(
 @pytest.mark.parametrize(
     "options",
     [
-        {"hoodie.table.name": "t"},
         {"fs.s3a.attempts.maximum": "0"},
         {"fs.s3a.attempts.maximum": "many"},
         {"allow_http": "perhaps"},
     ],
 )
-def test_option_without_a_meaning_is_refused(options: dict[str, str]) -> None:
+def test_option_value_without_a_meaning_is_refused(options: dict[str, str]) -> None:
     with pytest.raises(ConfigError):
         client_settings(options, bucket="bucket")
 

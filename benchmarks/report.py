@@ -1,0 +1,231 @@
+"""What the measurements say: medians, ratios, goals and disagreements, as JSON, as text and as Markdown."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import psutil
+from contestants import CONTESTANTS, DELTA_SPARK, HUDI, PARQUET, PYHUDI
+from operations import OPERATIONS
+from processes import CORES, Measurements
+
+TITLES = {contestant.name: contestant.title for contestant in CONTESTANTS}
+READS = ("scan", "aggregate", "lookup")
+"""Compared with plain Parquet; everything else with real Hudi without its metadata table."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """pyhudi does `operation` at least `factor` times as fast as `reference`."""
+
+    operation: str
+    reference: str
+    factor: float
+
+
+GOALS = (
+    Goal("bulk_insert", HUDI, 3.0),
+    Goal("bulk_insert", PARQUET, 1.0),
+    Goal("upsert_random", HUDI, 4.0),
+    Goal("upsert_random", DELTA_SPARK, 2.5),
+    # Within 10 % of the time.
+    Goal("scan", PARQUET, 1 / 1.1),
+    Goal("aggregate", PARQUET, 1 / 1.1),
+    Goal("small_upsert", HUDI, 2.0),
+)
+NOT_MEASURED = "-"
+WORKER_BYTES_MAX = 1 << 30
+"""Goal: what one Python worker of pyhudi holds at most while it upserts."""
+
+
+def summarise(measured: Mapping[str, Measurements], *, scale_factor: float, rounds: int) -> dict[str, Any]:
+    """Everything that was measured, as plain values for JSON; times in seconds, memory in bytes."""
+    return {
+        "scale_factor": scale_factor,
+        "rounds": rounds,
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "machine": {
+            "processor": _processor(),
+            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            "cores_used": CORES,
+            "memory_bytes": psutil.virtual_memory().total,
+        },
+        "peers": {
+            name: {
+                "title": TITLES[name],
+                "median_seconds": {operation: median(times) for operation, times in peer.seconds.items()},
+                "seconds": peer.seconds,
+                "process_peak_bytes": peer.process_peak,
+                "python_worker_peak_bytes": peer.python_worker_peak,
+            }
+            for name, peer in measured.items()
+        },
+        "disagreements": disagreements(measured),
+    }
+
+
+def disagreements(measured: Mapping[str, Measurements]) -> list[str]:
+    """Where two peers, or two rounds of one, gave different answers: then the times mean nothing."""
+    claims: dict[str, dict[str, str]] = {}
+    for name, peer in measured.items():
+        answers = [(operation, answer) for operation, answers in peer.answers.items() for answer in answers]
+        tables = [
+            (f"rows of the {table} table", rows) for prints in peer.fingerprints for table, rows in prints.items()
+        ]
+        for subject, value in answers + tables:
+            claims.setdefault(subject, {}).setdefault(str(value), TITLES[name])
+    return [
+        f"{subject}: " + "; ".join(f"{title} says {value}" for value, title in values.items())
+        for subject, values in claims.items()
+        if len(values) > 1
+    ]
+
+
+def console_table(results: Mapping[str, Any]) -> str:
+    """Seconds and ratios as aligned text."""
+    return f"seconds\n{_text(_seconds(results))}\n\ntimes as fast as the reference\n{_text(_ratios(results))}"
+
+
+def markdown(results: Mapping[str, Any]) -> str:
+    """The part of `docs/benchmarks.md` that is about one run."""
+    machine = results["machine"]
+    processor = f"{machine['processor']}, {machine['cores_used']} cores used, {machine['memory_bytes'] / 2**30:.0f} GiB"
+    rounds = "one round" if results["rounds"] == 1 else f"medians of {results['rounds']} rounds"
+    return "\n".join(
+        [
+            f"Scale factor {results['scale_factor']:g}, {rounds}, {results['date']}: {processor}.",
+            "",
+            "Seconds, less is better:",
+            "",
+            _pipes(_seconds(results)),
+            "",
+            "Times as fast as the reference, more is better:",
+            "",
+            _pipes(_ratios(results)),
+            "",
+            "Goals:",
+            "",
+            _pipes(_goals(results)),
+            "",
+            "Peak resident memory while upserting 10 %, in MiB:",
+            "",
+            _pipes(_memory(results)),
+        ]
+    )
+
+
+def goals_text(results: Mapping[str, Any]) -> str:
+    """Which goals were met, as aligned text."""
+    return _text(_goals(results))
+
+
+Rows = list[list[str]]
+
+
+def _operations(results: Mapping[str, Any]) -> list[str]:
+    done = {operation for peer in results["peers"].values() for operation in peer["median_seconds"]}
+    return [operation for operation in OPERATIONS if operation in done]
+
+
+def _seconds(results: Mapping[str, Any]) -> Rows:
+    def cell(times: Mapping[str, float], operation: str) -> str:
+        return _number(times.get(operation))
+
+    return _per_peer(results, _operations(results), cell)
+
+
+def _ratios(results: Mapping[str, Any]) -> Rows:
+    peers = results["peers"]
+
+    def cell(times: Mapping[str, float], operation: str) -> str:
+        reference = peers.get(_reference(operation), {}).get("median_seconds", {})
+        if operation not in times or operation not in reference:
+            return NOT_MEASURED
+        return _number(reference[operation] / times[operation])
+
+    rows = _per_peer(results, _operations(results), cell)
+    references = ["*reference*", *[TITLES[_reference(operation)] for operation in _operations(results)]]
+    return [rows[0], references, *rows[1:]]
+
+
+def _reference(operation: str) -> str:
+    return PARQUET if operation in READS else HUDI
+
+
+def _per_peer(
+    results: Mapping[str, Any], operations: list[str], cell: Callable[[Mapping[str, float], str], str]
+) -> Rows:
+    head = ["", *[operation.replace("_", " ") for operation in operations]]
+    body = [
+        [peer["title"], *[cell(peer["median_seconds"], operation) for operation in operations]]
+        for peer in results["peers"].values()
+    ]
+    return [head, *body]
+
+
+def _goals(results: Mapping[str, Any]) -> Rows:
+    peers = results["peers"]
+    rows = [["pyhudi on Spark", "goal", "measured", "met"]]
+    for goal in GOALS:
+        own = peers.get(PYHUDI, {}).get("median_seconds", {}).get(goal.operation)
+        other = peers.get(goal.reference, {}).get("median_seconds", {}).get(goal.operation)
+        subject = f"{goal.operation.replace('_', ' ')}, times as fast as {TITLES[goal.reference]}"
+        ratio = None if own is None or other is None else other / own
+        rows.append([subject, f"≥ {goal.factor:.2g}", _number(ratio), _verdict(ratio, lambda r, g=goal: r >= g.factor)])
+    peak = peers.get(PYHUDI, {}).get("python_worker_peak_bytes", {}).get("upsert_random")
+    measured = NOT_MEASURED if peak is None else f"{peak / 2**20:.0f} MiB"
+    verdict = _verdict(peak, lambda value: value < WORKER_BYTES_MAX)
+    return [*rows, ["largest Python worker, upsert random", "< 1024 MiB", measured, verdict]]
+
+
+def _verdict(value: float | None, is_met: Callable[[float], bool]) -> str:
+    if value is None:
+        return NOT_MEASURED
+    return "yes" if is_met(value) else "**no**"
+
+
+def _memory(results: Mapping[str, Any]) -> Rows:
+    rows = [["", "all processes", "largest Python worker"]]
+    for peer in results["peers"].values():
+        together = peer["process_peak_bytes"].get("upsert_random")
+        worker = peer["python_worker_peak_bytes"].get("upsert_random")
+        if together is not None:
+            rows.append([peer["title"], f"{together / 2**20:.0f}", f"{worker / 2**20:.0f}" if worker else NOT_MEASURED])
+    return rows
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return NOT_MEASURED
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+def _text(rows: Rows) -> str:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            [row[0].ljust(widths[0]), *[cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]]
+        )
+        for row in rows
+    )
+
+
+def _pipes(rows: Rows) -> str:
+    rule = ["---", *["---:"] * (len(rows[0]) - 1)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [rows[0], rule, *rows[1:]])
+
+
+def _processor() -> str:
+    """The processor's name, where Linux tells it."""
+    try:
+        with open("/proc/cpuinfo") as info:  # noqa: PTH123
+            names = [line.partition(":")[2].strip() for line in info if line.startswith("model name")]
+    except OSError:
+        names = []
+    return names[0] if names else platform.machine()

@@ -1,0 +1,90 @@
+"""Measures pyhudi against its peers: `make bench`, or `python benchmarks/run.py --help`.
+
+Every peer gets the same rows, does the same operations and runs alone, in a process of its own, on the same two cores.
+The reader's guide is `docs/benchmarks.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from contestants import BENCH_PYTHON, CONTESTANTS, GENERATOR, HOME, REPOSITORY, Contestant
+from dataset import prepare
+from operations import OPERATIONS
+from processes import Measurements, PeerFailedError, measure
+from report import console_table, goals_text, markdown, summarise
+
+RESULTS = HOME / "results.json"
+PAGE = REPOSITORY / "docs" / "benchmarks.md"
+CHART = REPOSITORY / "docs" / "benchmarks.png"
+HERE = Path(__file__).resolve().parent
+BEGIN, END = "<!-- begin: written by `make bench` -->", "<!-- end -->"
+
+
+def main() -> int:
+    arguments = _arguments()
+    subprocess.run([sys.executable, HERE / "setup.py"], check=True)
+    inputs, warm_up = prepare(HOME / "data", arguments.scale_factor, GENERATOR)
+    measured: dict[str, Measurements] = {}
+    failures = []
+    for contestant in _chosen(arguments.peers):
+        print(f"{contestant.title} ...", flush=True)
+        try:
+            measured[contestant.name] = measure(
+                contestant,
+                inputs=inputs,
+                warm_up=warm_up,
+                operations=arguments.only,
+                rounds=arguments.repeat,
+                home=HOME,
+            )
+        except PeerFailedError as error:
+            failures.append(str(error))
+            print(f"  {error}", flush=True)
+    if not measured:
+        return 1
+    results = summarise(measured, scale_factor=arguments.scale_factor, rounds=arguments.repeat)
+    RESULTS.write_text(json.dumps(results, indent=1))
+    print(f"\n{console_table(results)}\n\n{goals_text(results)}\n\nall figures: {RESULTS}")
+    failures += [f"the peers disagree: {difference}" for difference in results["disagreements"]]
+    if failures:
+        print(*failures, sep="\n", file=sys.stderr)
+        return 1
+    if arguments.write_docs:
+        write_docs(results)
+    return 0
+
+
+def write_docs(results: Mapping[str, Any]) -> None:
+    """Put the run's tables into `docs/benchmarks.md` and draw its chart."""
+    text = PAGE.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{markdown(results)}\n\n{END}{after}")
+    subprocess.run([BENCH_PYTHON, HERE / "chart.py", RESULTS, CHART], check=True)
+    print(f"written: {PAGE} and {CHART}")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--scale-factor", type=float, default=0.5, help="of TPC-H; 0.5 is 3.0 million rows")
+    parser.add_argument("--only", nargs="+", choices=OPERATIONS, default=list(OPERATIONS), metavar="OPERATION")
+    names = [contestant.name for contestant in CONTESTANTS]
+    parser.add_argument("--peers", nargs="+", choices=names, default=names, metavar="PEER", help=", ".join(names))
+    parser.add_argument("--repeat", type=int, default=1, metavar="ROUNDS", help="the medians of so many rounds count")
+    parser.add_argument("--write-docs", action="store_true", help="update docs/benchmarks.md and its chart")
+    return parser.parse_args()
+
+
+def _chosen(names: list[str]) -> list[Contestant]:
+    return [contestant for contestant in CONTESTANTS if contestant.name in names]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""The life of a table: a fixed series of commits, and a plain Python model that says what must come out of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from tests.interop.shapes import SCHEMA, Shape
+
+Row = Mapping[str, Any]
+
+#: The columns of the model's answer besides the data columns.
+MODEL_META = ("_hoodie_commit_time", "_hoodie_record_key", "_hoodie_partition_path")
+
+
+class Operation(enum.Enum):
+    """Write operations, spelled as in `hoodie.datasource.write.operation`."""
+
+    BULK_INSERT = "bulk_insert"
+    INSERT = "insert"
+    UPSERT = "upsert"
+    DELETE = "delete"
+    INSERT_OVERWRITE = "insert_overwrite"
+    INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
+    DELETE_PARTITION = "delete_partition"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One commit. `rows` are full rows, also for deletes; `partition_paths` are those that DELETE_PARTITION removes."""
+
+    operation: Operation
+    rows: pa.Table
+    partition_paths: tuple[str, ...] = ()
+
+
+class ModelTable:
+    """What the table must contain, kept in a dict; independent of any Hudi code."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._rows: dict[tuple[str, str], tuple[Row, int]] = {}
+        self._commits = 0
+
+    def apply(self, turn: Turn) -> None:
+        """Take in one commit."""
+        rows = turn.rows.to_pylist()
+        touched = {self._shape.partition_path_of(row) for row in rows}
+        match turn.operation:
+            case Operation.DELETE:
+                for row in rows:
+                    self._rows.pop(self._key(row), None)
+            case Operation.DELETE_PARTITION:
+                self._drop(set(turn.partition_paths))
+            case Operation.INSERT_OVERWRITE:
+                self._drop(touched)
+                self._put(rows)
+            case Operation.INSERT_OVERWRITE_TABLE:
+                self._rows.clear()
+                self._put(rows)
+            case _:
+                self._put(rows)
+        self._commits += 1
+
+    def expected(self, instants: Sequence[str]) -> pa.Table:
+        """All rows, with those meta columns that can be foretold; `instants` are the times of the commits so far."""
+        assert len(instants) == self._commits, f"the timeline has {len(instants)} writes, the model {self._commits}"
+        answer = [
+            {"_hoodie_commit_time": instants[commit], "_hoodie_record_key": key, "_hoodie_partition_path": path, **row}
+            for (path, key), (row, commit) in self._rows.items()
+        ]
+        return pa.Table.from_pylist(answer, schema=pa.schema([*((name, pa.string()) for name in MODEL_META), *SCHEMA]))
+
+    def rows(self) -> list[Row]:
+        """The rows there are, in the order of their keys."""
+        return [row for _, (row, _) in sorted(self._rows.items())]
+
+    def _put(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            stored = self._rows.get(self._key(row))
+            if stored is None or self._wins(row, stored[0]):
+                self._rows[self._key(row)] = (row, self._commits)
+
+    def _wins(self, incoming: Row, stored: Row) -> bool:
+        """Version 6 tables take what came last by default, later ones what has the higher ordering value."""
+        return self._shape.table_version == 6 or incoming["ts"] >= stored["ts"]
+
+    def _drop(self, partition_paths: set[str]) -> None:
+        self._rows = {key: row for key, row in self._rows.items() if key[0] not in partition_paths}
+
+    def _key(self, row: Row) -> tuple[str, str]:
+        return self._shape.partition_path_of(row), self._shape.record_key_of(row)
+
+
+def life_of(shape: Shape, *, seed: int = 7) -> list[Turn]:
+    """Eight commits that use every operation, with updates that come too late, nulls and new partitions."""
+    makers = _Maker(shape, random.Random(seed))
+    first, second, third = shape.cities
+    by_partition = bool(shape.partition_by)
+    return [
+        makers.new(Operation.BULK_INSERT, 24, shape.cities[:2]),
+        makers.new(Operation.INSERT, 6, (first, third)),
+        makers.change(updates=6, late=2, inserts=4),
+        makers.remove(5),
+        makers.new(Operation.INSERT_OVERWRITE, 7, (second,)),
+        makers.change(updates=5, late=1, inserts=3),
+        makers.remove_partition(first) if by_partition else makers.new(Operation.INSERT_OVERWRITE_TABLE, 9, (third,)),
+        makers.change(updates=4, late=1, inserts=5),
+    ]
+
+
+class _Maker:
+    """Makes turns; keeps a model of its own to know which keys there are."""
+
+    def __init__(self, shape: Shape, chance: random.Random) -> None:
+        self._shape = shape
+        self._chance = chance
+        self._model = ModelTable(shape)
+        self._made = 0
+
+    def new(self, operation: Operation, count: int, cities: Sequence[str]) -> Turn:
+        return self._done(Turn(operation, _table([self._row(cities) for _ in range(count)])))
+
+    def change(self, *, updates: int, late: int, inserts: int) -> Turn:
+        chosen = self._chance.sample(self._model.rows(), updates + late)
+        changed = [
+            {**row, "ts": row["ts"] + (1 if i < updates else -1), "fare": row["fare"] + 1, "note": f"changed {i}"}
+            for i, row in enumerate(chosen)
+        ]
+        return self._done(
+            Turn(Operation.UPSERT, _table([*changed, *(self._row(self._shape.cities) for _ in range(inserts))]))
+        )
+
+    def remove(self, count: int) -> Turn:
+        return self._done(Turn(Operation.DELETE, _table(self._chance.sample(self._model.rows(), count))))
+
+    def remove_partition(self, city: str) -> Turn:
+        rows = [row for row in self._model.rows() if row["city"] == city]
+        paths = sorted({self._shape.partition_path_of(row) for row in rows})
+        return self._done(Turn(Operation.DELETE_PARTITION, _table(rows[:1]), tuple(paths)))
+
+    def _done(self, turn: Turn) -> Turn:
+        self._model.apply(turn)
+        return turn
+
+    def _row(self, cities: Sequence[str]) -> Row:
+        number = self._made
+        self._made += 1
+        second = dt.timedelta(seconds=number, microseconds=number * 7)
+        return {
+            "id": f"k{number:03}",
+            "region": number % 4,
+            "city": cities[number % len(cities)],
+            "year": 2024 + number % 2,
+            "ts": 1000 + number,
+            "fare": number / 8,
+            "note": None if number % 5 == 0 else f"note {number}",
+            "tags": None if number % 7 == 0 else [f"t{i}" for i in range(number % 3)],
+            "at": dt.datetime(2024, 2, 29, 23, 59, 59, tzinfo=dt.UTC) + second,
+            "price": Decimal(number * 101) / 100,
+        }
+
+
+def _table(rows: Sequence[Row]) -> pa.Table:
+    return pa.Table.from_pylist([dict(row) for row in rows], schema=SCHEMA)

@@ -1,0 +1,82 @@
+"""What `test_other_sessions.py` runs in a process of its own: `round_trip_program.py <kind> <folder>`.
+
+Writes and reads a table on the session that `kind` names and prints what it saw as one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from typing import Any
+
+warnings.filterwarnings("ignore", category=FutureWarning)
+
+OPTIONS = {
+    "hoodie.table.name": "trips",
+    "hoodie.datasource.write.recordkey.field": "uuid",
+    "hoodie.datasource.write.partitionpath.field": "city",
+    "hoodie.datasource.write.precombine.field": "ts",
+}
+
+
+def session(kind: str) -> Any:
+    import pyhudi
+
+    local = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.driver.memory": "1g"}
+    if kind == "cluster":
+        return pyhudi.spark_session(master="local-cluster[2,1,1024]", config=local)
+    from pyspark.sql import SparkSession
+
+    from pyhudi.spark.session import prepare_process
+
+    prepare_process()
+    builder = SparkSession.builder.remote("local[2]")
+    for name, value in local.items():
+        builder = builder.config(name, value)
+    return pyhudi.enable(pyhudi.enable(builder.getOrCreate()))
+
+
+def main(kind: str, folder: str) -> None:
+    from pyhudi.engine.protocol import TaskContext
+    from pyhudi.errors import RecordKeyError
+    from pyhudi.spark.engine import IN_PROCESS_BYTES_MAX, SparkEngine
+
+    spark = session(kind)
+    path = f"{folder}/trips"
+    trips = spark.range(0, 1000, 1, 4).selectExpr(
+        "cast(id as string) uuid", "concat('c', id % 2) city", "id * 1.5 fare", "1L ts"
+    )
+    write = {"mode": "append", "format": "hudi"}
+    trips.write.save(path, **write, **OPTIONS, **{"hoodie.datasource.write.operation": "bulk_insert"})
+    changed = trips.where("id % 10 = 0").selectExpr("uuid", "city", "-1.0 as fare", "2L ts")
+    changed.write.options(**OPTIONS).option("hoodie.datasource.write.operation", "upsert").save(path, **write)
+    read = spark.read.format("hudi").load(path)
+
+    refused = None
+    try:
+        trips.selectExpr("cast(null as string) uuid", "city", "fare", "ts").write.options(**OPTIONS).save(path, **write)
+    except RecordKeyError:
+        refused = "RecordKeyError"
+
+    def process(_: TaskContext, __: int) -> str:
+        return f"{os.getpid()} {os.environ.get('SPARK_EXECUTOR_DIRS', '')}"
+
+    engine = SparkEngine(spark)
+    places = engine.map(process, [1, 2, 3, 4], size_bytes=IN_PROCESS_BYTES_MAX, description="where")
+    seen = {
+        "rows": read.count(),
+        "changed": read.where("fare = -1.0").count(),
+        "cities": sorted(row.city for row in read.select("city").distinct().collect()),
+        "refused": refused,
+        "parallelism": engine.parallelism,
+        "elsewhere": str(os.getpid()) not in {place.split()[0] for place in places},
+        "executors": len({place.split(" ", 1)[1] for place in places}),
+    }
+    print(json.dumps(seen))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
