@@ -28,8 +28,9 @@ def prepare(folder: Path, scale_factor: float, generator: Path) -> tuple[Inputs,
     measured, warm_up = Inputs(folder / f"sf{scale_factor:g}"), Inputs(folder / "warm-up")
     if not (measured.folder.exists() and warm_up.folder.exists()):
         rows = _lineitem(folder, scale_factor, generator)
-        _write_inputs(measured, rows)
-        _write_inputs(warm_up, rows.slice(0, WARM_UP_ROWS))
+        for inputs, chosen in ((measured, rows), (warm_up, rows.slice(0, WARM_UP_ROWS))):
+            if not inputs.folder.exists():
+                _write_inputs(inputs, chosen)
     return measured, warm_up
 
 
@@ -66,7 +67,6 @@ def _write_inputs(inputs: Inputs, rows: pa.Table) -> None:
     _write(_changed(doomed, days=3).select([KEY, PARTITION, ORDERING]), draft.delete)
     (draft.folder / "lookup_key.txt").write_text(rows[KEY][count // 2].as_py())
     _write_small(draft, rows, random)
-    shutil.rmtree(inputs.folder, ignore_errors=True)
     draft.folder.rename(inputs.folder)
 
 

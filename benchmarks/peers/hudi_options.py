@@ -16,5 +16,6 @@ TABLE_OPTIONS = {
 
 def newest_completion_time(table: Path) -> str:
     """When the newest commit completed: the second time in the names `<instant>_<completion time>.<action>`."""
-    completed = [path.stem.split("_") for path in (table / ".hoodie" / "timeline").glob("*_*.*")]
-    return max(parts[1] for parts in completed)
+    # Hadoop puts its checksums beside the files, under hidden names.
+    names = [path.name for path in (table / ".hoodie" / "timeline").glob("[0-9]*_*.*")]
+    return max(name.partition(".")[0].partition("_")[2] for name in names)

@@ -59,7 +59,8 @@ def main() -> None:
     compare_with_hudi_rs(path)
     _history(path)
     spark.stop()
-    console.print(f"\nDone in {time.perf_counter() - started:.0f} s. The table is in [bold]{path}[/bold]: any Hudi reads it.")
+    seconds = time.perf_counter() - started
+    console.print(f"\nDone in {seconds:.0f} s. The table is in [bold]{path}[/bold]: any Hudi reads it.", soft_wrap=True)
 
 
 def load_flights() -> pa.Table:
@@ -141,14 +142,14 @@ def compare_with_hudi_rs(path: str) -> None:
 
 
 def _history(path: str) -> None:
-    history = pyhudi.HudiTable.for_path(path).history()
-    table = Table(title="the table's history", title_justify="left")
-    for name in history.column_names:
-        numeric = pa.types.is_integer(history.schema.field(name).type)
-        table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
-    for row in history.to_pylist():
-        table.add_row(*(f"{value:,}" if isinstance(value, int) else value for value in row.values()))
-    console.print()
+    table = Table(title="\nThe table's history", title_justify="left")
+    for name in ("instant", "operation"):
+        table.add_column(name, no_wrap=True)
+    for name in ("inserted", "updated", "deleted", "files", "MB"):
+        table.add_column(name, justify="right")
+    for row in pyhudi.HudiTable.for_path(path).history().to_pylist():
+        counts = (f"{row[name]:,}" for name in ("inserted", "updated", "deleted", "files"))
+        table.add_row(row["instant"], row["operation"], *counts, f"{row['bytes'] / 1e6:.1f}")
     console.print(table)
 
 
@@ -157,7 +158,8 @@ def _report_newest(path: str) -> pyhudi.WriteResult:
     assert newest is not None
     console.print(
         f"   {newest.inserted:,} inserted, {newest.updated:,} updated, {newest.deleted:,} deleted; "
-        f"{newest.files} files written in {newest.partitions} partitions, {newest.bytes / 1e6:.1f} MB"
+        f"{newest.files} files, {newest.bytes / 1e6:.1f} MB written",
+        soft_wrap=True,
     )
     return newest
 

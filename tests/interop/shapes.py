@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-#: The columns of every table that lives through many commits. `price` is wide on purpose: with a decimal of up to 18
-#: digits real Hudi before 1.2 bulk-inserts lists in a layout that it loses at the next rewrite (docs/design/interop.md).
+#: The columns of every table that lives through many commits. `price` is wide on purpose: with a decimal of at most
+#: 18 digits real Hudi before 1.2 bulk-inserts lists in a layout that it cannot rewrite (docs/design/interop.md).
 SCHEMA = pa.schema(
     [
         ("id", pa.string()),

@@ -24,7 +24,8 @@ OPTIONS = {
 def session(kind: str) -> Any:
     import pyhudi
 
-    local = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.driver.memory": "1g"}
+    local = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     if kind == "cluster":
         return pyhudi.spark_session(master="local-cluster[2,1,1024]", config=local)
     from pyspark.sql import SparkSession
@@ -33,9 +34,9 @@ def session(kind: str) -> Any:
 
     prepare_process()
     builder = SparkSession.builder.remote("local[2]")
-    for name, value in local.items():
+    for name, value in {**local, **quiet}.items():
         builder = builder.config(name, value)
-    return pyhudi.enable(pyhudi.enable(builder.getOrCreate()))
+    return pyhudi.enable(builder.getOrCreate())
 
 
 def main(kind: str, folder: str) -> None:
@@ -74,7 +75,7 @@ def main(kind: str, folder: str) -> None:
         "elsewhere": str(os.getpid()) not in {place.split()[0] for place in places},
         "executors": len({place.split(" ", 1)[1] for place in places}),
     }
-    print(json.dumps(seen))
+    sys.stdout.write(json.dumps(seen) + "\n")
     spark.stop()
 
 

@@ -6,7 +6,7 @@ what they judge. Rows travel as Parquet files, paths in the messages.
 Requests (`op` and its fields), each answered by `{"ok": true, ...}` or `{"ok": false, "error": ..., "trace": ...}`:
 
     write   path, input (Parquet), options, mode           `df.write.format("hudi")`
-    read    path, options, output (Parquet)                `spark.read.format("hudi")`, every column; answers rows, schema
+    read    path, options, output (Parquet)                `spark.read.format("hudi")`, every column; answers rows
     sql     statement                                      answers rows as lists of text
     stop                                                   answers and exits
 
@@ -71,7 +71,7 @@ class HudiServer:
         rows = self.spark.read.format("hudi").options(**request["options"]).load(request["path"])
         table = self._collect(rows)
         pq.write_table(table, request["output"])
-        return {"rows": table.num_rows, "schema": rows.schema.jsonValue()}
+        return {"rows": table.num_rows}
 
     def _collect(self, rows: Any) -> pa.Table:
         """All rows as Arrow, by way of Parquet files: the one hand-over that keeps every type."""

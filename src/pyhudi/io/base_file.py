@@ -12,40 +12,22 @@ from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.bloom import (
-    BLOOM_FILTER_KEY,
-    BLOOM_FILTER_KIND_KEY,
-    MAX_RECORD_KEY_KEY,
-    MIN_RECORD_KEY_KEY,
-    BloomFilterBuilder,
-    BloomKind,
-    min_max_keys,
-    widest_range,
-)
-from pyhudi.format.meta_columns import COMMIT_SEQNO, RECORD_KEY
+from pyhudi.format.meta_columns import RECORD_KEY
+from pyhudi.io.key_footer import BloomSettings, KeyFooter
 from pyhudi.storage.protocol import Storage
 
 ROW_GROUP_BYTES = 64 * 1024 * 1024
 """Arrow bytes gathered before a row group is written: what a task holds in memory, and what a reader skips by."""
 READ_BATCH_ROWS = 65_536
-_HIGH_CARDINALITY = frozenset({RECORD_KEY, COMMIT_SEQNO})
-
-
-@dataclass(frozen=True, slots=True)
-class BloomSettings:
-    """Parameters of the bloom filter in a new base file (`hoodie.index.bloom.*`)."""
-
-    kind: BloomKind
-    num_entries: int
-    fpp: float
-    max_entries: int
-
-    def builder(self) -> BloomFilterBuilder:
-        """An empty filter."""
-        return BloomFilterBuilder(self.kind, self.num_entries, self.fpp, self.max_entries)
+DICTIONARY_SAMPLE_ROWS = 2_000
+DICTIONARY_DISTINCT_MAX = 0.5
+"""Share of distinct values in the sample up to which a column is encoded by a dictionary."""
+_FIRST_COMPRESSION_GUESS = 0.35
+"""Stored bytes per Arrow byte, before a row group has shown it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,27 +53,20 @@ class WrittenFile:
 class BaseFileWriter:
     """Writes one base file from Arrow batches of the file schema (meta columns first).
 
-    Used as a context manager: leaving it by an exception removes the file.
+    `keys` collects what the footer says of record keys; None leaves it out. Used as a context manager: leaving it by
+    an exception removes the file.
     """
 
-    def __init__(self, storage: Storage, path: str, schema: pa.Schema, settings: BaseFileSettings) -> None:
-        self._storage, self._path, self._settings = storage, path, settings
+    def __init__(
+        self, storage: Storage, path: str, schema: pa.Schema, settings: BaseFileSettings, keys: KeyFooter | None
+    ) -> None:
+        self._storage, self._path, self._schema, self._settings, self._keys = storage, path, schema, settings, keys
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._flushed_bytes = 0
         self._rows = 0
-        self._bloom = settings.bloom.builder() if settings.bloom is not None else None
-        self._key_range: tuple[str, str] | None = None
         self._sink = storage.open_output(path)
-        self._parquet = pq.ParquetWriter(
-            self._sink,
-            schema,
-            compression=settings.codec,
-            data_page_size=settings.page_size,
-            use_dictionary=[name for name in _leaf_columns(schema) if name not in _HIGH_CARDINALITY],
-            store_schema=False,
-            write_page_checksum=True,
-        )
+        self._parquet: pq.ParquetWriter | None = None
 
     def __enter__(self) -> BaseFileWriter:
         return self
@@ -107,7 +82,7 @@ class BaseFileWriter:
     def size_estimate(self) -> int:
         """Bytes written so far plus a guess at what the rows in memory will take."""
         written = int(self._sink.tell())
-        ratio = written / self._flushed_bytes if self._flushed_bytes else 0.35
+        ratio = written / self._flushed_bytes if self._flushed_bytes else _FIRST_COMPRESSION_GUESS
         return written + int(self._pending_bytes * ratio)
 
     @property
@@ -115,11 +90,15 @@ class BaseFileWriter:
         """Arrow bytes of the rows in memory."""
         return self._pending_bytes
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows. At most `ROW_GROUP_BYTES` of them are held in memory."""
+    def write(self, batch: pa.RecordBatch, *, keys_are_known: bool = False) -> None:
+        """Append rows. At most `ROW_GROUP_BYTES` of them are held in memory.
+
+        `keys_are_known`: the footer began with these keys already.
+        """
         if batch.num_rows == 0:
             return
-        self._remember_keys(batch.column(RECORD_KEY))
+        if self._keys is not None and not keys_are_known:
+            self._keys.add(batch.column(RECORD_KEY))
         self._rows += batch.num_rows
         self._pending.append(batch)
         self._pending_bytes += batch.nbytes
@@ -129,8 +108,10 @@ class BaseFileWriter:
     def close(self) -> WrittenFile:
         """Write the footer and make the file durable."""
         self.flush()
-        self._parquet.add_key_value_metadata(self._footer())
-        self._parquet.close()
+        footer = {"parquet.avro.schema": self._settings.avro_schema, "writer.model.name": "avro"}
+        parquet = self._opened(self._schema.empty_table())
+        parquet.add_key_value_metadata(footer if self._keys is None else {**footer, **self._keys.values()})
+        parquet.close()
         self._sink.close()
         info = self._storage.info(self._path)
         assert info is not None
@@ -140,25 +121,22 @@ class BaseFileWriter:
         """Write the rows in memory as a row group."""
         if self._pending:
             table = pa.Table.from_batches(self._pending)
-            self._parquet.write_table(table, row_group_size=table.num_rows)
+            self._opened(table).write_table(table, row_group_size=table.num_rows)
             self._flushed_bytes += self._pending_bytes
             self._pending, self._pending_bytes = [], 0
 
-    def _remember_keys(self, keys: pa.Array) -> None:
-        if self._bloom is None:
-            return
-        self._bloom.add(keys)
-        ranges = [min_max_keys(keys)] if self._key_range is None else [self._key_range, min_max_keys(keys)]
-        self._key_range = widest_range(ranges)
-
-    def _footer(self) -> dict[str, str]:
-        footer = {"parquet.avro.schema": self._settings.avro_schema, "writer.model.name": "avro"}
-        if self._bloom is not None and self._settings.bloom is not None:
-            footer[BLOOM_FILTER_KEY] = self._bloom.to_text()
-            footer[BLOOM_FILTER_KIND_KEY] = self._settings.bloom.kind.value
-        if self._key_range is not None:
-            footer[MIN_RECORD_KEY_KEY], footer[MAX_RECORD_KEY_KEY] = self._key_range
-        return footer
+    def _opened(self, first: pa.Table) -> pq.ParquetWriter:
+        if self._parquet is None:
+            self._parquet = pq.ParquetWriter(
+                self._sink,
+                self._schema,
+                compression=self._settings.codec,
+                data_page_size=self._settings.page_size,
+                use_dictionary=_dictionary_columns(first),
+                store_schema=False,
+                write_page_checksum=True,
+            )
+        return self._parquet
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +194,24 @@ def _damaged(path: str, error: Exception) -> CorruptDataError:
     )
 
 
-def _leaf_columns(schema: pa.Schema) -> list[str]:
-    """Dotted Parquet paths of all leaves, in the way that `use_dictionary` names columns."""
-    return [path for field in schema for path in _leaves(field, field.name)]
+def _dictionary_columns(first: pa.Table) -> list[str]:
+    """Parquet paths of the columns to encode by a dictionary: those whose values repeat in the first rows.
+
+    Building a dictionary of values that do not repeat costs a third of the encoding and saves nothing.
+    """
+    sample = first.slice(0, DICTIONARY_SAMPLE_ROWS)
+    return [
+        path
+        for field, column in zip(sample.schema, sample.columns, strict=True)
+        if _repeats(column)
+        for path in _leaves(field, field.name)
+    ]
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    if pa.types.is_nested(column.type):
+        return True
+    return bool(pc.count_distinct(column).as_py() <= max(16, len(column) * DICTIONARY_DISTINCT_MAX))
 
 
 def _leaves(field: pa.Field, path: str) -> list[str]:

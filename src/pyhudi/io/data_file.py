@@ -18,10 +18,11 @@ from pyhudi.format.commit_metadata import WriteStat
 from pyhudi.format.evolution import align
 from pyhudi.format.file_names import BaseFileName
 from pyhudi.format.markers import MarkerKind, marker_path
-from pyhudi.format.meta_columns import META_COLUMNS, RECORD_KEY, with_meta_columns
+from pyhudi.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY, with_meta_columns
 from pyhudi.format.partition_metadata import PARTITION_METADATA_FILE, encode_partition_metadata
 from pyhudi.format.partition_paths import partition_depth
-from pyhudi.io.base_file import BaseFileSettings, BaseFileWriter
+from pyhudi.io.base_file import BaseFileSettings, BaseFileWriter, read_footer
+from pyhudi.io.key_footer import KeyFooter
 from pyhudi.storage.protocol import Storage, StorageSpec
 
 
@@ -45,10 +46,15 @@ class FormerVersion:
     instant_time: str
 
 
+COPIED_META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY)
+"""The meta columns that a rewrite takes over row by row; the other two are the same for all rows of a file."""
+
+
 class DataFile:
     """A base file being written: announces itself by a marker, adds the meta columns and counts the rows.
 
-    A context manager: leaving it by an exception removes the file, not the marker.
+    `keeps_keys`: no record of the former version is left out, so that its bloom filter can be continued. A context
+    manager: leaving it by an exception removes the file, not the marker.
     """
 
     def __init__(
@@ -59,6 +65,8 @@ class DataFile:
         partition_path: str,
         file_id: str,
         former: FormerVersion | None,
+        *,
+        keeps_keys: bool = False,
     ) -> None:
         name = BaseFileName(file_id, context.write_token, target.instant_time, ".parquet")
         self._target, self._partition_path, self._name, self._former = target, partition_path, name, former
@@ -69,7 +77,10 @@ class DataFile:
         self._path = f"{partition_path}/{name}" if partition_path else str(name)
         kind = MarkerKind.CREATE if former is None else MarkerKind.MERGE
         storage.put(marker_path(target.instant_time, partition_path, str(name), kind), b"", durable=False)
-        self._writer = BaseFileWriter(storage, self._path, self._schema, target.files)
+        former_keys = _former_keys(storage, target, former) if former is not None and keeps_keys else None
+        self._continues_keys = former_keys is not None
+        keys = former_keys or (KeyFooter(target.files.bloom) if target.files.bloom is not None else None)
+        self._writer = BaseFileWriter(storage, self._path, self._schema, target.files, keys)
 
     def __enter__(self) -> DataFile:
         return self
@@ -80,20 +91,23 @@ class DataFile:
         self._writer.__exit__(kind, error, trace)
 
     def copy(self, stored: pa.RecordBatch) -> None:
-        """Take over rows of the former version: everything stays but the name of the file they are in."""
-        rows = align(stored.drop_columns(META_COLUMNS), self._target.schema)
-        meta = [stored.column(name) for name in META_COLUMNS[:-1]]
-        self._write(meta, rows)
+        """Take over rows of the former version: everything stays but the name of the file they are in.
+
+        `stored` has the `COPIED_META_COLUMNS` and the table's own columns as the former version has them.
+        """
+        rows = align(stored.drop_columns(COPIED_META_COLUMNS), self._target.schema)
+        meta = [stored.column(name) for name in COPIED_META_COLUMNS]
+        self._write(meta, rows, keys_are_known=self._continues_keys)
 
     def update(self, rows: pa.RecordBatch) -> None:
         """Write new versions of records that the group holds already."""
         self._updates += rows.num_rows
-        self._write_new(rows)
+        self._write_new(rows, keys_are_known=self._continues_keys)
 
     def append(self, rows: pa.RecordBatch) -> None:
         """Write records that are new to the table."""
         self._inserts += rows.num_rows
-        self._write_new(rows)
+        self._write_new(rows, keys_are_known=False)
 
     def forget(self, count: int) -> None:
         """Count records that the new version leaves out."""
@@ -130,24 +144,27 @@ class DataFile:
             prev_base_file=None if self._former is None else self._former.file_name,
         )
 
-    def _write_new(self, rows: pa.RecordBatch) -> None:
+    def _write_new(self, rows: pa.RecordBatch, *, keys_are_known: bool) -> None:
         count = rows.num_rows
         if count == 0:
             return
         numbers = np.arange(self._numbered, self._numbered + count)
         self._numbered += count
         seqno = pc.binary_join_element_wise(self._seqno_prefix, pa.array(numbers).cast(pa.string()), "")
-        meta = [
-            pa.repeat(self._target.instant_time, count),
-            seqno,
-            rows.column(RECORD_KEY),
-            pa.repeat(self._partition_path, count),
-        ]
-        self._write(meta, rows.select(self._target.schema.names))
+        meta = [pa.repeat(self._target.instant_time, count), seqno, rows.column(RECORD_KEY)]
+        self._write(meta, rows.select(self._target.schema.names), keys_are_known=keys_are_known)
 
-    def _write(self, meta: list[pa.Array], rows: pa.RecordBatch) -> None:
-        file_name = pa.repeat(str(self._name), rows.num_rows)
-        self._writer.write(pa.RecordBatch.from_arrays([*meta, file_name, *rows.columns], schema=self._schema))
+    def _write(self, meta: list[pa.Array], rows: pa.RecordBatch, *, keys_are_known: bool) -> None:
+        place = [pa.repeat(text, rows.num_rows) for text in (self._partition_path, str(self._name))]
+        batch = pa.RecordBatch.from_arrays([*meta, *place, *rows.columns], schema=self._schema)
+        self._writer.write(batch, keys_are_known=keys_are_known)
+
+
+def _former_keys(storage: Storage, target: WriteTarget, former: FormerVersion) -> KeyFooter | None:
+    if target.files.bloom is None:
+        return None
+    footer = read_footer(storage, former.path)
+    return KeyFooter.of_former_version(target.files.bloom, footer.values, former.path)
 
 
 def ensure_partition(storage: Storage, partition_path: str, instant_time: str) -> None:

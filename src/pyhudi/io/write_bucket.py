@@ -20,7 +20,7 @@ from pyhudi.format.commit_metadata import WriteStat
 from pyhudi.format.evolution import align
 from pyhudi.format.merging import incoming_wins, newest_versions
 from pyhudi.io.base_file import read_batches
-from pyhudi.io.data_file import DataFile, FormerVersion, WriteTarget, ensure_partition
+from pyhudi.io.data_file import COPIED_META_COLUMNS, DataFile, FormerVersion, WriteTarget, ensure_partition
 from pyhudi.io.exchange import Segment, read_segment, read_segments
 from pyhudi.io.route import DELETE
 from pyhudi.io.tags import POSITION
@@ -47,30 +47,38 @@ def write_bucket(context: TaskContext, task: BucketTask) -> WriteStat:
     storage = open_spec(task.target.storage)
     if task.former is None:
         ensure_partition(storage, task.partition_path, task.target.instant_time)
-    with DataFile(storage, task.target, context, task.partition_path, task.file_id, task.former) as file:
-        if task.former is None:
-            for segment in task.segments:
-                for batch in read_segment(storage, segment):
-                    file.append(_live(batch))
-        else:
-            _merge(storage, task, task.former, file)
+        return _write_first(context, task, storage)
+    return _write_next(context, task, task.former, storage)
+
+
+def _write_first(context: TaskContext, task: BucketTask, storage: Storage) -> WriteStat:
+    with DataFile(storage, task.target, context, task.partition_path, task.file_id, None) as file:
+        for segment in task.segments:
+            for batch in read_segment(storage, segment):
+                file.append(_live(batch))
         return file.close()
 
 
-def _merge(storage: Storage, task: BucketTask, former: FormerVersion, file: DataFile) -> None:
+def _write_next(context: TaskContext, task: BucketTask, former: FormerVersion, storage: Storage) -> WriteStat:
     """Stream the former version, replacing and removing rows by their position in it; then append the new records."""
     incoming = read_segments(storage, task.segments)
     is_new = pc.equal(incoming.column(POSITION), -1)
     changes = _changes_by_position(incoming.filter(pc.invert(is_new)), task.target.ordering_fields)
     positions = _numbers(changes.column(POSITION))
-    start = 0
-    for stored in read_batches(storage, former.path):
-        first, last = np.searchsorted(positions, [start, start + stored.num_rows])
-        part = changes.slice(first, last - first)
-        _write_merged(stored, part, positions[first:last] - start, task.target, file)
-        start += stored.num_rows
-    for batch in incoming.filter(is_new).to_batches():
-        file.append(_live(batch))
+    keeps_keys = not _deletes(changes).any()
+    columns = [*COPIED_META_COLUMNS, *task.target.schema.names]
+    with DataFile(
+        storage, task.target, context, task.partition_path, task.file_id, former, keeps_keys=keeps_keys
+    ) as file:
+        start = 0
+        for stored in read_batches(storage, former.path, columns=columns):
+            first, last = np.searchsorted(positions, [start, start + stored.num_rows])
+            part = changes.slice(first, last - first)
+            _write_merged(stored, part, positions[first:last] - start, task.target, file)
+            start += stored.num_rows
+        for batch in incoming.filter(is_new).to_batches():
+            file.append(_live(batch))
+        return file.close()
 
 
 def _changes_by_position(changes: pa.Table, ordering_fields: tuple[str, ...]) -> pa.RecordBatch:

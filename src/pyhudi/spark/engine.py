@@ -41,7 +41,7 @@ _OUTCOME_DDL = "task bigint not null, outcome binary not null"
 
 _MISSING_MODULE = re.compile(r"No module named '([A-Za-z0-9_]+)")
 _WORKER_MODULES = frozenset(
-    {"pyhudi", "pyarrow", "pandas", "numpy", "fastavro", "filelock", "obstore", "psutil", "tzdata", "xxhash"}
+    {"pyhudi", "pyarrow", "pandas", "numpy", "fastavro", "filelock", "obstore", "psutil", "tzdata"}
 )
 _WORKER_MISFITS = ("PYTHON_VERSION_MISMATCH", "PACKAGE_NOT_INSTALLED", "UNSUPPORTED_PACKAGE_VERSION")
 

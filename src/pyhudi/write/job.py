@@ -22,8 +22,9 @@ from pyhudi.format.keys import (
 )
 from pyhudi.format.meta_columns import RECORD_KEY
 from pyhudi.format.schema import avro_with_meta_columns, normalise
-from pyhudi.io.base_file import BaseFileSettings, BloomSettings, read_batches
+from pyhudi.io.base_file import BaseFileSettings, read_batches
 from pyhudi.io.data_file import WriteTarget
+from pyhudi.io.key_footer import BloomSettings
 from pyhudi.table.environment import Environment
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.heartbeat import HeartbeatSettings

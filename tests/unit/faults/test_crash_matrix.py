@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
@@ -66,11 +67,12 @@ def test_a_writer_killed_at_any_effect_leaves_all_or_nothing_and_the_next_write_
             crashing = FaultStorage(inner, **{moment: at_effect(effect, SimulatedCrash())})
             where = f"{moment} effect {effect}"
 
-            with pytest.raises(SimulatedCrash):
+            with suppress(SimulatedCrash):
                 operation(open_table(crashing))
 
             found = contents(inner)
-            assert found in (BEFORE, after), where
+            # A put that finds the object there already has no "after"; then the last effect is never reached.
+            assert found in ((BEFORE, after) if crashing.is_dead else (after,)), where
             assert contents(inner) == found, where
 
             an_hour_later = environment(StepClock(1_900_000_000_000))

@@ -1,0 +1,70 @@
+"""What a base file's footer says of its record keys: a bloom filter, the smallest and the largest key.
+
+Source: `format/logs-and-indexes.md` section 2.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pyhudi.format.bloom import (
+    BLOOM_FILTER_KEY,
+    BLOOM_FILTER_KIND_KEY,
+    MAX_RECORD_KEY_KEY,
+    MIN_RECORD_KEY_KEY,
+    BloomFilterBuilder,
+    BloomKind,
+    min_max_keys,
+    widest_range,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BloomSettings:
+    """Parameters of the bloom filter in a new base file (`hoodie.index.bloom.*`)."""
+
+    kind: BloomKind
+    num_entries: int
+    fpp: float
+    max_entries: int
+
+
+class KeyFooter:
+    """Collects the keys of one file."""
+
+    def __init__(self, settings: BloomSettings) -> None:
+        self._kind = settings.kind
+        self._bloom = BloomFilterBuilder(settings.kind, settings.num_entries, settings.fpp, settings.max_entries)
+        self._range: tuple[str, str] | None = None
+
+    @classmethod
+    def of_former_version(cls, settings: BloomSettings, footer: Mapping[str, str], path: str) -> KeyFooter | None:
+        """Begin with the keys of the former version, so that a rewrite pays for new keys only.
+
+        None where the former file says nothing of its keys, or has another kind of filter.
+        """
+        text, low, high = (footer.get(key) for key in (BLOOM_FILTER_KEY, MIN_RECORD_KEY_KEY, MAX_RECORD_KEY_KEY))
+        kind = BloomKind.from_footer(footer.get(BLOOM_FILTER_KIND_KEY), path=path)
+        if text is None or low is None or high is None or kind is not settings.kind:
+            return None
+        resumed = cls.__new__(cls)
+        resumed._kind = kind
+        resumed._bloom = BloomFilterBuilder.resume(text, kind, max_entries=settings.max_entries, path=path)
+        resumed._range = (low, high)
+        return resumed
+
+    def add(self, keys: pa.Array) -> None:
+        """Add the keys of rows, in their order."""
+        self._bloom.add(keys)
+        ranges = [min_max_keys(keys)] if self._range is None else [self._range, min_max_keys(keys)]
+        self._range = widest_range(ranges)
+
+    def values(self) -> dict[str, str]:
+        """The footer's key-value pairs."""
+        footer = {BLOOM_FILTER_KEY: self._bloom.to_text(), BLOOM_FILTER_KIND_KEY: self._kind.value}
+        if self._range is not None:
+            footer[MIN_RECORD_KEY_KEY], footer[MAX_RECORD_KEY_KEY] = self._range
+        return footer

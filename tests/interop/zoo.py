@@ -1,0 +1,81 @@
+"""Every column type that Hudi can hold, with nulls, extremes and nesting."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+
+_STRUCT = pa.struct([("a", pa.int32()), ("b", pa.string())])
+
+
+def zoo(*, small_decimals: bool = True) -> pa.Table:
+    """Four rows: usual values, extremes, empty values, nulls. Keys `k0` to `k3`, ordering column `ts`.
+
+    List elements are never null: no real Hudi can rewrite a file that holds such a list.
+    """
+    utc = dt.UTC
+    columns = {
+        "id": pa.array([f"k{i}" for i in range(4)]),
+        "ts": pa.array([1, 2, 3, 4], pa.int64()),
+        "flag": pa.array([True, False, False, None]),
+        "small": pa.array([1, -(2**15), 0, None], pa.int16()),
+        "whole": pa.array([1, -(2**31), 0, None], pa.int32()),
+        "long": pa.array([1, 2**63 - 1, -(2**63), None], pa.int64()),
+        "single": pa.array([1.5, 3.4028234663852886e38, -0.0, None], pa.float32()),
+        "double": pa.array([0.1, float("nan"), float("-inf"), None], pa.float64()),
+        "text": pa.array(["a", "Zürich 😀\n\t\0'\"\\", "", None]),
+        "raw": pa.array([b"a", bytes(range(256)), b"", None]),
+        "day": pa.array([dt.date(2024, 2, 29), dt.date(9999, 12, 31), dt.date(1600, 1, 1), None]),
+        "moment": pa.array(
+            [
+                dt.datetime(2024, 2, 29, 1, 2, 3, 456789, utc),
+                dt.datetime(2262, 4, 12, tzinfo=utc),
+                dt.datetime(1969, 12, 31, 23, 59, 59, 999999, utc),
+                None,
+            ],
+            pa.timestamp("us", "UTC"),
+        ),
+        "wide_decimal": pa.array(
+            [Decimal("1.00000"), Decimal("-" + "9" * 20 + ".99999"), Decimal("0.00000"), None], pa.decimal128(25, 5)
+        ),
+        "list": pa.array([[1, 2], list(range(50)), [], None], pa.list_(pa.int32())),
+        "structs": pa.array(
+            [[{"a": 1, "b": "x"}], [{"a": None, "b": None}, {"a": 2, "b": ""}], [], None], pa.list_(_STRUCT)
+        ),
+        "lists": pa.array([[["a"], []], [["b", "c"]], [], None], pa.list_(pa.list_(pa.string()))),
+        "map": pa.array([[("k", 1), ("l", None)], [("", 2)], [], None], pa.map_(pa.string(), pa.int64())),
+        "map_of_structs": pa.array(
+            [[("k", {"a": 1, "b": "x"})], [("l", None)], [], None], pa.map_(pa.string(), _STRUCT)
+        ),
+        "nested": pa.array(
+            [
+                {"a": 1, "deep": {"tags": ["x"], "d": Decimal("1.50000"), "on": dt.date(2020, 1, 1)}},
+                {"a": None, "deep": {"tags": [], "d": None, "on": None}},
+                {"a": 2, "deep": None},
+                None,
+            ],
+            pa.struct(
+                [
+                    ("a", pa.int32()),
+                    (
+                        "deep",
+                        pa.struct([("tags", pa.list_(pa.string())), ("d", pa.decimal128(25, 5)), ("on", pa.date32())]),
+                    ),
+                ]
+            ),
+        ),
+    }
+    if small_decimals:
+        columns["money"] = pa.array(
+            [Decimal("1.10"), Decimal("-99999999.99"), Decimal("0.00"), None], pa.decimal128(10, 2)
+        )
+    return pa.table(columns)
+
+
+def new_version(table: pa.Table, row: int) -> pa.Table:
+    """One row again, with a greater ordering value."""
+    chosen = table.slice(row, 1)
+    position = chosen.column_names.index("ts")
+    return chosen.set_column(position, "ts", pa.array([100], pa.int64()))

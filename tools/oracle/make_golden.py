@@ -1,0 +1,234 @@
+"""Write the golden tables: small tables as real Hudi leaves them, with the rows that real Hudi reads from them.
+
+`tests/golden/` then proves reading without a JVM. Run it again only when a case is added or a release changes:
+
+    .venv/bin/python tools/oracle/setup.py
+    .venv/bin/python tools/oracle/make_golden.py [release ...]
+
+Each archive holds `table/` (with the empty folders, `.crc` files and modification times that Hudi leaves: version 6
+has no other record of completion times) and `expected/*.parquet`; `manifest.json` says what each of them answers.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import shutil
+import sys
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY))
+
+from tests.interop.life import Operation, Turn, life_of  # noqa: E402
+from tests.interop.shapes import ODD_CITIES, Shape  # noqa: E402
+from tests.interop.timeline_folder import CompletedWrite, completed_writes  # noqa: E402
+from tests.interop.zoo import zoo  # noqa: E402
+from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle  # noqa: E402
+
+GOLDEN = REPOSITORY / "tests" / "golden"
+MANIFEST = GOLDEN / "manifest.json"
+#: Hudi stores absolute paths in its plans, so this folder's name ends up in the archives.
+WORKSHOP = Path("/tmp/golden")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A table to write: its options, its commits, and how many of its last commits can still be asked for."""
+
+    name: str
+    options: Mapping[str, str]
+    turns: Sequence[Turn]
+    askable: int = 99
+
+
+def cases(table_version: int) -> list[Case]:
+    shapes = [
+        Shape(name="none", table_version=table_version),
+        Shape(name="hive", table_version=table_version, partition_by=("city",), hive_style=True, metadata=False),
+        Shape(
+            name="encoded-complex",
+            table_version=table_version,
+            record_key=("region", "id"),
+            partition_by=("city",),
+            url_encode=True,
+            cities=ODD_CITIES,
+        ),
+        Shape(
+            name="levels",
+            table_version=table_version,
+            record_key=("region", "id"),
+            partition_by=("city", "year"),
+            hive_style=True,
+        ),
+    ]
+    lives = [Case(shape.name, shape.options, life_of(shape)) for shape in shapes]
+    return [*lives, _by_time(), _types(), _archived(table_version)]
+
+
+def _by_time() -> Case:
+    """Partitions `yyyy/MM/dd` made from milliseconds since the epoch."""
+    options = {
+        **Shape(name="t", table_version=0, partition_by=("event_ms",), metadata=False).options,
+        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
+        "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
+        "hoodie.keygen.timebased.output.dateformat": "yyyy/MM/dd",
+        "hoodie.keygen.timebased.timezone": "UTC",
+    }
+    first = _timed(range(12), ts=1)
+    turns = [
+        Turn(Operation.BULK_INSERT, first),
+        Turn(Operation.INSERT, _timed(range(12, 16), ts=1)),
+        Turn(Operation.UPSERT, _timed(range(2, 18, 3), ts=2)),
+        Turn(Operation.DELETE, first.slice(4, 3)),
+        Turn(Operation.UPSERT, _timed(range(1, 20, 5), ts=3)),
+    ]
+    return Case("by-time", options, turns)
+
+
+def _timed(numbers: Sequence[int], *, ts: int) -> pa.Table:
+    start = int(dt.datetime(2024, 2, 28, 22, tzinfo=dt.UTC).timestamp() * 1000)
+    return pa.table(
+        {
+            "id": [f"k{n:02}" for n in numbers],
+            "event_ms": pa.array([start + n % 4 * 14_400_000 for n in numbers], pa.int64()),
+            "ts": pa.array([ts] * len(numbers), pa.int64()),
+            "note": [f"{n} at {ts}" for n in numbers],
+        }
+    )
+
+
+def _types() -> Case:
+    """All types in the files of both writers of Hudi: rows (bulk_insert) and Avro (insert), no file rewritten."""
+    options = {**Shape(name="t", table_version=0).options, "hoodie.parquet.small.file.limit": "0"}
+    rows = zoo()
+    others = rows.set_column(0, "id", pa.array([f"m{i}" for i in range(rows.num_rows)]))
+    return Case("types", options, [Turn(Operation.BULK_INSERT, rows), Turn(Operation.INSERT, others)])
+
+
+def _archived(table_version: int) -> Case:
+    """Twelve commits of which most are archived and their files cleaned."""
+    shape = Shape(
+        name="archived",
+        table_version=table_version,
+        partition_by=("city",),
+        metadata=False,
+        more_options={
+            "hoodie.clean.commits.retained": "2",
+            "hoodie.cleaner.commits.retained": "2",
+            "hoodie.keep.min.commits": "4",
+            "hoodie.keep.max.commits": "5",
+        },
+    )
+    first, second, *_ = life_of(shape)
+    turns = [first, second]
+    for number in range(10):
+        chosen = first.rows.slice(number, 6)
+        column = pa.array([5000 + number] * chosen.num_rows, pa.int64())
+        turns.append(Turn(Operation.UPSERT, chosen.set_column(chosen.column_names.index("ts"), "ts", column)))
+    return Case("archived", shape.options, turns, askable=2)
+
+
+def make(oracle: Oracle, table_version: int, case: Case) -> dict[str, Any]:
+    """Write one table, ask real Hudi for its rows, pack both; returns its entry of the manifest."""
+    name = f"v{table_version}-{case.name}"
+    folder = WORKSHOP / name
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "expected").mkdir(parents=True)
+    table = folder / "table"
+    for turn in case.turns:
+        options = {**case.options, "hoodie.datasource.write.operation": turn.operation.value}
+        if turn.operation is Operation.DELETE_PARTITION:
+            options["hoodie.datasource.write.partitions.to.delete"] = ",".join(turn.partition_paths)
+        oracle.write(table, turn.rows, options)
+    writes = completed_writes(table)
+    questions = _questions(writes, case.askable)
+    for question in questions:
+        rows = oracle.read(table, _read_options(question))
+        question["rows"] = rows.num_rows
+        pq.write_table(rows, folder / question["file"], compression="zstd")
+    archive = _pack(folder, GOLDEN / f"{name}.tar.xz")
+    print(f"{name}: {len(writes)} commits, {archive.stat().st_size / 1024:.0f} kB", flush=True)
+    return {
+        "name": name,
+        "archive": archive.name,
+        "release": oracle.release,
+        "table_version": table_version,
+        "operations": [turn.operation.value for turn in case.turns],
+        "writes": [{"requested": write.requested, "completed": write.completed} for write in writes],
+        "expected": questions,
+    }
+
+
+def _questions(writes: Sequence[CompletedWrite], askable: int) -> list[dict[str, Any]]:
+    """The head, two moments before it, and the changes between two commits and up to the head."""
+    asked = writes[-askable:]
+    moments = asked[len(asked) // 4], asked[len(asked) // 2]
+    as_of = [
+        {"query": "as_of", "instant": moment.requested, "file": f"expected/as-of-{number}.parquet"}
+        for number, moment in enumerate(dict.fromkeys(moments))
+    ]
+    begin, end = asked[0].position, asked[-1].position
+    middle = asked[len(asked) // 2].position
+    changes = [{"query": "changes", "begin": begin, "end": None, "file": "expected/changes-to-head.parquet"}]
+    if middle not in (begin, end):
+        changes.append(
+            {"query": "changes", "begin": begin, "end": middle, "file": "expected/changes-to-middle.parquet"}
+        )
+    return [{"query": "snapshot", "file": "expected/snapshot.parquet"}, *as_of, *changes]
+
+
+def _read_options(question: Mapping[str, Any]) -> dict[str, str]:
+    match question["query"]:
+        case "as_of":
+            return {"as.of.instant": question["instant"]}
+        case "changes":
+            options = {
+                "hoodie.datasource.query.type": "incremental",
+                "hoodie.datasource.read.begin.instanttime": question["begin"],
+            }
+            end = {"hoodie.datasource.read.end.instanttime": question["end"]} if question["end"] else {}
+            return {**options, **end}
+        case _:
+            return {}
+
+
+def _pack(folder: Path, archive: Path) -> Path:
+    """Everything below the folder, empty folders too, in the order of the names and owned by nobody."""
+    archive.unlink(missing_ok=True)
+    with tarfile.open(archive, "w:xz", format=tarfile.PAX_FORMAT, preset=9) as tar:
+        for path in sorted(folder.rglob("*")):
+            tar.add(path, arcname=str(path.relative_to(folder)), recursive=False, filter=_anonymous)
+    return archive
+
+
+def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    return entry
+
+
+def main() -> None:
+    GOLDEN.mkdir(exist_ok=True)
+    entries = {entry["name"]: entry for entry in json.loads(MANIFEST.read_text())} if MANIFEST.exists() else {}
+    for table_version, release in RELEASE_OF_TABLE_VERSION.items():
+        if sys.argv[1:] and release not in sys.argv[1:]:
+            continue
+        oracle = Oracle(release)
+        for case in cases(table_version):
+            entry = make(oracle, table_version, case)
+            entries[entry["name"]] = entry
+            MANIFEST.write_text(json.dumps([entries[name] for name in sorted(entries)], indent=1) + "\n")
+        oracle.stop()
+    shutil.rmtree(WORKSHOP, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
