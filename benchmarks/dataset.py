@@ -13,7 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from inputs import DATA_COLUMNS, KEY, ORDERING, PARTITION, SMALL_BATCH_ROWS, SMALL_BATCHES, SMALL_TABLE_ROWS, Inputs
+from inputs import (
+    DATA_COLUMNS,
+    KEY,
+    ORDERING,
+    PARTITION,
+    SMALL_BATCH_ROWS,
+    SMALL_BATCHES,
+    SMALL_TABLE_ROWS,
+    WARM_UP_BATCHES,
+    Inputs,
+)
 
 SEED = 20_240_131
 LOADED_AT_MS = 1_700_000_000_000
@@ -28,9 +38,10 @@ def prepare(folder: Path, scale_factor: float, generator: Path) -> tuple[Inputs,
     measured, warm_up = Inputs(folder / f"sf{scale_factor:g}"), Inputs(folder / "warm-up")
     if not (measured.folder.exists() and warm_up.folder.exists()):
         rows = _lineitem(folder, scale_factor, generator)
-        for inputs, chosen in ((measured, rows), (warm_up, rows.slice(0, WARM_UP_ROWS))):
-            if not inputs.folder.exists():
-                _write_inputs(inputs, chosen)
+        if not measured.folder.exists():
+            _write_inputs(measured, rows, small_batches=SMALL_BATCHES)
+        if not warm_up.folder.exists():
+            _write_inputs(warm_up, rows.slice(0, WARM_UP_ROWS), small_batches=WARM_UP_BATCHES)
     return measured, warm_up
 
 
@@ -54,7 +65,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return pa.string() if kind == pa.string_view() else kind
 
 
-def _write_inputs(inputs: Inputs, rows: pa.Table) -> None:
+def _write_inputs(inputs: Inputs, rows: pa.Table, *, small_batches: int) -> None:
     """Write all inputs into a folder that appears only when it is complete."""
     draft = Inputs(inputs.folder.with_name(inputs.folder.name + ".part"))
     shutil.rmtree(draft.folder, ignore_errors=True)
@@ -66,15 +77,15 @@ def _write_inputs(inputs: Inputs, rows: pa.Table) -> None:
     doomed = rows.take(_sample(random, count, count // 100))
     _write(_changed(doomed, days=3).select([KEY, PARTITION, ORDERING]), draft.delete)
     (draft.folder / "lookup_key.txt").write_text(rows[KEY][count // 2].as_py())
-    _write_small(draft, rows, random)
+    _write_small(draft, rows, random, small_batches)
     draft.folder.rename(inputs.folder)
 
 
-def _write_small(inputs: Inputs, rows: pa.Table, random: np.random.Generator) -> None:
+def _write_small(inputs: Inputs, rows: pa.Table, random: np.random.Generator, batches: int) -> None:
     half = SMALL_BATCH_ROWS // 2
-    loaded = min(SMALL_TABLE_ROWS, rows.num_rows - half * SMALL_BATCHES)
+    loaded = min(SMALL_TABLE_ROWS, rows.num_rows - half * batches)
     _write_folder(rows.slice(0, loaded), inputs.small_base, 2)
-    for number in range(SMALL_BATCHES):
+    for number in range(batches):
         old = _changed(rows.take(_sample(random, loaded, half)), days=number + 1)
         new = rows.slice(loaded + number * half, half)
         _write(pa.concat_tables([old, new]), inputs.small_batch(number))

@@ -40,6 +40,7 @@ AGGREGATED = ("l_quantity", "l_extendedprice")
 SMALL_TABLE_ROWS = 100_000
 SMALL_BATCH_ROWS = 100
 SMALL_BATCHES = 10
+WARM_UP_BATCHES = 3
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,11 @@ class Inputs:
     def small_batch(self, number: int) -> Path:
         """`SMALL_BATCH_ROWS` rows: half of them change rows of `small_base`, half are new."""
         return self.folder / f"small_batch_{number}.parquet"
+
+    @property
+    def small_batches(self) -> list[Path]:
+        """The batches that there are, in order."""
+        return sorted(self.folder.glob("small_batch_*.parquet"))
 
     @property
     def lookup_key(self) -> str:

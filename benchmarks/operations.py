@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from inputs import SMALL_BATCHES, Inputs
+from inputs import Inputs
 from peers.protocol import Peer
 
 OPERATIONS = {
@@ -80,10 +80,9 @@ class Round:
     def _small_table(self, table: Path) -> list[str]:
         peer, inputs = self._peer, self._inputs
         peer.bulk_insert(table, inputs.small_base)
-        batches = [inputs.small_batch(number) for number in range(SMALL_BATCHES)]
         settle()
         self._report.begin("small_upsert")
-        seconds = [_timed(lambda batch=batch: peer.upsert(table, batch))[0] for batch in batches]
+        seconds = [_timed(lambda batch=batch: peer.upsert(table, batch))[0] for batch in inputs.small_batches]
         self._report.end("small_upsert", seconds, None)
         return peer.fingerprint(table)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from inputs import Inputs
-from operations import OPERATIONS, Round
+from operations import Round
 from peers.protocol import Peer
 
 
@@ -54,14 +54,13 @@ def main() -> None:
     peer: Peer = getattr(importlib.import_module(module), name)(work, request["jars"])
     peer.start()
     try:
-        # A whole round on few rows: code is loaded and compiled, connections are open, caches have their size.
-        Round(peer, Inputs(Path(request["warm_up"])), work / "warm_up", frozenset(OPERATIONS), Silence()).run()
+        operations = frozenset(request["operations"])
+        # A round on few rows: code is loaded and compiled, worker processes are there, caches have their size.
+        Round(peer, Inputs(Path(request["warm_up"])), work / "warm_up", operations, Silence()).run()
         for number in range(request["rounds"]):
             report.send("round", number=number)
             folder = work / f"round_{number}"
-            tables = Round(
-                peer, Inputs(Path(request["inputs"])), folder, frozenset(request["operations"]), report
-            ).run()
+            tables = Round(peer, Inputs(Path(request["inputs"])), folder, operations, report).run()
             report.send("tables", fingerprints=tables)
     finally:
         peer.stop()

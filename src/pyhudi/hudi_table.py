@@ -18,7 +18,7 @@ from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.instant import Instant
 from pyhudi.format.keys import key_generator_from_table
 from pyhudi.format.schema import normalise
-from pyhudi.read.arrow import Where, read_batches, read_table
+from pyhudi.read.arrow import Where, prune_partitions, read_batches, read_table
 from pyhudi.read.scan import ScanPlan, plan_table_scan
 from pyhudi.services.rollback import RolledBack, roll_back_failed_writes
 from pyhudi.storage.opening import open_storage
@@ -202,10 +202,18 @@ class HudiTable:
         where: Any = None,
         as_of: str | None = None,
     ) -> DataFrame:
-        """The rows as a Spark DataFrame, read by Spark itself. `where`: a Spark Column or SQL text."""
-        from pyhudi.spark.reader import scan_frame  # noqa: PLC0415 - the only method that needs pyspark
+        """The rows as a Spark DataFrame, read by Spark itself.
 
-        frame = scan_frame(spark, self.scan(as_of=as_of))
+        `where`: a list as in `to_arrow`, which leaves out whole partitions before Spark sees them; or a Spark Column
+        or SQL text, which Spark applies by the statistics in the files.
+        """
+        # The only method that needs pyspark.
+        from pyhudi.spark.reader import scan_frame, spark_condition  # noqa: PLC0415
+
+        plan = self.scan(as_of=as_of)
+        if isinstance(where, list):
+            plan, where = prune_partitions(plan, where), spark_condition(where)
+        frame = scan_frame(spark, plan)
         frame = frame if where is None else frame.where(where)
         return frame if columns is None else frame.select(*columns)
 
@@ -242,6 +250,11 @@ class HudiTable:
     def delete_partition(self, partition_paths: str | Iterable[str], **options: Any) -> WriteResult:
         """Remove whole partitions, named by their paths; `*` stands for any characters."""
         paths = [partition_paths] if isinstance(partition_paths, str) else list(partition_paths)
+        if any("," in path for path in paths):
+            raise ConfigError(
+                "a comma separates partition paths, so none can be named with one in it; write * for the comma",
+                partition_paths=paths,
+            )
         chosen = {"hoodie.datasource.write.partitions.to.delete": ",".join(paths)}
         return self._write(None, WriteOperation.DELETE_PARTITION, {**options, **chosen})
 

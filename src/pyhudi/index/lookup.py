@@ -31,6 +31,7 @@ class Lookup:
     move: bool
     bloom: bool
     prune_by_ranges: bool
+    keys_repeat: bool = False
 
     def task(self, files: Sequence[FileToSearch]) -> TagTask:
         """The task that searches some files."""
@@ -42,6 +43,7 @@ class Lookup:
             table_wide=self.table_wide,
             move=self.move,
             ordering_fields=self.ordering_fields,
+            keys_repeat=self.keys_repeat,
         )
 
 

@@ -50,7 +50,8 @@ class TagTask:
     `table_wide`: a key may be in any partition (global indexes), else only in the one it is staged for.
     `move`: a record found in another partition than its incoming version goes to leaves it; else it is updated there.
     `ordering_fields` are compared where a record would move to another partition,
-    so that a late version does not move it.
+    so that a late version does not move it. `keys_repeat`: the batch was not combined, so several of its rows may be
+    versions of one record.
     """
 
     storage: StorageSpec
@@ -60,6 +61,7 @@ class TagTask:
     table_wide: bool
     move: bool
     ordering_fields: tuple[str, ...]
+    keys_repeat: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,35 @@ class StagedKeys:
         return self.rows.column(RECORD_KEY).combine_chunks()
 
 
+@dataclass(frozen=True, slots=True)
+class _KeyIndex:
+    """Finds staged rows by key. `rows` lists them grouped by key, `starts` where each group begins; None: one each."""
+
+    distinct: pa.Array
+    rows: npt.NDArray[np.int64] | None = None
+    starts: npt.NDArray[np.int64] | None = None
+
+    @classmethod
+    def of(cls, keys: pa.Array, *, keys_repeat: bool) -> _KeyIndex:
+        if not keys_repeat:
+            return cls(keys)
+        encoded = keys.dictionary_encode()
+        codes = encoded.indices.to_numpy()
+        rows = np.argsort(codes, kind="stable")
+        return cls(encoded.dictionary, rows, np.searchsorted(codes[rows], np.arange(len(encoded.dictionary) + 1)))
+
+    def find(self, stored_keys: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The pairs of (place among the stored keys, staged row) with equal keys."""
+        at = pc.index_in(stored_keys, value_set=self.distinct)
+        places = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
+        groups = at.drop_null().to_numpy().astype(np.int64)
+        if self.rows is None or self.starts is None:
+            return places, groups
+        sizes = self.starts[groups + 1] - self.starts[groups]
+        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return np.repeat(places, sizes), self.rows[np.repeat(self.starts[groups], sizes) + within]
+
+
 def tag_files(context: TaskContext, task: TagTask) -> TagResult:
     """Tag the staged rows that the task's files hold."""
     storage = open_spec(task.storage)
@@ -96,9 +127,9 @@ def tag_files(context: TaskContext, task: TagTask) -> TagResult:
     updates: Counter[int] = Counter()
     known: Counter[tuple[int, str]] = Counter()
     for keys, files in keys_with_files(storage, task):
-        value_set = keys.keys
+        index = _KeyIndex.of(keys.keys, keys_repeat=task.keys_repeat)
         for file in files:
-            for tags, incoming in _tags_in(storage, task, file, keys, value_set):
+            for tags, incoming in _tags_in(storage, task, file, keys, index):
                 updates[file.number] += tags.num_rows
                 splits = keys.split[incoming]
                 for split in np.unique(splits).tolist():
@@ -150,16 +181,14 @@ def _staged_keys(storage: Storage, task: TagTask, partition_path: str | None) ->
 
 
 def _tags_in(
-    storage: Storage, task: TagTask, file: FileToSearch, keys: StagedKeys, value_set: pa.Array
+    storage: Storage, task: TagTask, file: FileToSearch, keys: StagedKeys, index: _KeyIndex
 ) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
     """Tags of one file, batch by batch, each with the places of their rows among the staged keys."""
     columns = [RECORD_KEY, *(task.ordering_fields if task.table_wide else ())]
     start = 0
     for batch in read_batches(storage, file.path, columns=columns, batch_rows=KEY_BATCH_ROWS):
-        at = pc.index_in(batch.column(RECORD_KEY), value_set=value_set)
-        found = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
+        found, incoming = index.find(batch.column(RECORD_KEY))
         if len(found):
-            incoming = at.drop_null().to_numpy().astype(np.int64)
             yield _tags(task, file, keys, incoming, batch.take(pa.array(found)), start + found), incoming
         start += batch.num_rows
 

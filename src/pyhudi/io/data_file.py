@@ -50,6 +50,20 @@ COPIED_META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY)
 """The meta columns that a rewrite takes over row by row; the other two are the same for all rows of a file."""
 
 
+class SequenceNumbers:
+    """Gives the rows that one task writes their `_hoodie_commit_seqno`, `<instant>_<task>_<row>`: each number once."""
+
+    def __init__(self, instant_time: str, context: TaskContext) -> None:
+        self._prefix = f"{instant_time}_{context.partition}_"
+        self._given = 0
+
+    def take(self, count: int) -> pa.StringArray:
+        """The numbers of the next rows, whichever file of the task they are in."""
+        numbers = np.arange(self._given, self._given + count)
+        self._given += count
+        return pc.binary_join_element_wise(self._prefix, pa.array(numbers).cast(pa.string()), "")
+
+
 class DataFile:
     """A base file being written: announces itself by a marker, adds the meta columns and counts the rows.
 
@@ -66,12 +80,12 @@ class DataFile:
         file_id: str,
         former: FormerVersion | None,
         *,
+        numbers: SequenceNumbers,
         keeps_keys: bool = False,
     ) -> None:
         name = BaseFileName(file_id, context.write_token, target.instant_time, ".parquet")
         self._target, self._partition_path, self._name, self._former = target, partition_path, name, former
-        self._seqno_prefix = f"{target.instant_time}_{context.partition}_"
-        self._numbered = 0
+        self._numbers = numbers
         self._inserts = self._updates = self._deletes = 0
         self._schema = with_meta_columns(target.schema)
         self._path = f"{partition_path}/{name}" if partition_path else str(name)
@@ -148,10 +162,7 @@ class DataFile:
         count = rows.num_rows
         if count == 0:
             return
-        numbers = np.arange(self._numbered, self._numbered + count)
-        self._numbered += count
-        seqno = pc.binary_join_element_wise(self._seqno_prefix, pa.array(numbers).cast(pa.string()), "")
-        meta = [pa.repeat(self._target.instant_time, count), seqno, rows.column(RECORD_KEY)]
+        meta = [pa.repeat(self._target.instant_time, count), self._numbers.take(count), rows.column(RECORD_KEY)]
         self._write(meta, rows.select(self._target.schema.names), keys_are_known=keys_are_known)
 
     def _write(self, meta: list[pa.Array], rows: pa.RecordBatch, *, keys_are_known: bool) -> None:

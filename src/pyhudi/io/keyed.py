@@ -30,10 +30,11 @@ def keyed_rows(
 
     Raises `RecordKeyError`, `UnsafePathError` and `SchemaMismatchError` for rows that cannot be stored.
     """
-    if keys.record_key_fields:
-        record_keys = keys.record_keys(batch)
-    else:
-        record_keys = auto_record_keys(row_id, context.partition, first_row, batch.num_rows)
-    paths = keys.partition_paths(batch).dictionary_decode()
     rows = align(batch, schema)
+    # Of the rows as the table stores them: an integer for a column of floats has another text than the float.
+    if keys.record_key_fields:
+        record_keys = keys.record_keys(rows)
+    else:
+        record_keys = auto_record_keys(row_id, context.partition, first_row, rows.num_rows)
+    paths = keys.partition_paths(rows).dictionary_decode()
     return pa.RecordBatch.from_arrays([record_keys, paths, *rows.columns], schema=keyed_schema(schema))

@@ -20,7 +20,14 @@ from pyhudi.format.commit_metadata import WriteStat
 from pyhudi.format.evolution import align
 from pyhudi.format.merging import incoming_wins, newest_versions
 from pyhudi.io.base_file import read_batches
-from pyhudi.io.data_file import COPIED_META_COLUMNS, DataFile, FormerVersion, WriteTarget, ensure_partition
+from pyhudi.io.data_file import (
+    COPIED_META_COLUMNS,
+    DataFile,
+    FormerVersion,
+    SequenceNumbers,
+    WriteTarget,
+    ensure_partition,
+)
 from pyhudi.io.exchange import Segment, read_segment, read_segments
 from pyhudi.io.route import DELETE
 from pyhudi.io.tags import POSITION
@@ -52,7 +59,8 @@ def write_bucket(context: TaskContext, task: BucketTask) -> WriteStat:
 
 
 def _write_first(context: TaskContext, task: BucketTask, storage: Storage) -> WriteStat:
-    with DataFile(storage, task.target, context, task.partition_path, task.file_id, None) as file:
+    numbers = SequenceNumbers(task.target.instant_time, context)
+    with DataFile(storage, task.target, context, task.partition_path, task.file_id, None, numbers=numbers) as file:
         for segment in task.segments:
             for batch in read_segment(storage, segment):
                 file.append(_live(batch))
@@ -68,7 +76,14 @@ def _write_next(context: TaskContext, task: BucketTask, former: FormerVersion, s
     keeps_keys = not _deletes(changes).any()
     columns = [*COPIED_META_COLUMNS, *task.target.schema.names]
     with DataFile(
-        storage, task.target, context, task.partition_path, task.file_id, former, keeps_keys=keeps_keys
+        storage,
+        task.target,
+        context,
+        task.partition_path,
+        task.file_id,
+        former,
+        numbers=SequenceNumbers(task.target.instant_time, context),
+        keeps_keys=keeps_keys,
     ) as file:
         start = 0
         for stored in read_batches(storage, former.path, columns=columns):

@@ -18,7 +18,7 @@ from pyhudi.format.commit_metadata import WriteStat
 from pyhudi.format.file_names import file_id
 from pyhudi.format.keys import KeyGenerator
 from pyhudi.format.meta_columns import PARTITION_PATH
-from pyhudi.io.data_file import DataFile, WriteTarget, ensure_partition
+from pyhudi.io.data_file import DataFile, SequenceNumbers, WriteTarget, ensure_partition
 from pyhudi.io.keyed import keyed_rows
 from pyhudi.storage.opening import open_spec
 from pyhudi.storage.protocol import Storage
@@ -59,6 +59,7 @@ class _OpenFiles:
         self._open: dict[str, DataFile] = {}
         self._stats: list[WriteStat] = []
         self._opened = 0
+        self._numbers = SequenceNumbers(task.target.instant_time, context)
         self._uuid = uuid.uuid5(uuid.UUID(task.seed), str(context.partition))
 
     def write(self, rows: pa.RecordBatch) -> None:
@@ -93,6 +94,8 @@ class _OpenFiles:
         ensure_partition(self._storage, partition_path, self._task.target.instant_time)
         group = file_id(str(self._uuid), self._opened)
         self._opened += 1
-        file = DataFile(self._storage, self._task.target, self._context, partition_path, group, None)
+        file = DataFile(
+            self._storage, self._task.target, self._context, partition_path, group, None, numbers=self._numbers
+        )
         self._open[partition_path] = self._stack.enter_context(file)
         return file

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from pyhudi.errors import ConfigError, CorruptDataError
 from pyhudi.format.meta_columns import COMMIT_TIME
@@ -40,8 +42,9 @@ def read_batches(
     """
     names = _checked_columns(plan, columns)
     condition = _condition(plan, where)
-    for start in range(0, len(plan.files), FILES_AT_ONCE):
-        yield from _read_files(storage, plan, plan.files[start : start + FILES_AT_ONCE], names, condition)
+    files = prune_partitions(plan, condition).files
+    for start in range(0, len(files), FILES_AT_ONCE):
+        yield from _read_files(storage, plan, files[start : start + FILES_AT_ONCE], names, condition)
 
 
 def _read_files(
@@ -55,11 +58,8 @@ def _read_files(
     with ExitStack() as stack:
         fragments = []
         for file in files:
-            guarantee = _partition_guarantee(plan, file)
             source = stack.enter_context(storage.open_input(file.path))
-            fragments.append(parquet.make_fragment(source, partition_expression=guarantee))
-        if not fragments:
-            return
+            fragments.append(parquet.make_fragment(source, partition_expression=_left_out_columns(plan, file)))
         dataset = ds.FileSystemDataset(fragments, plan.schema, parquet)
         try:
             for batch in dataset.to_batches(columns=names, filter=condition):
@@ -89,18 +89,47 @@ def _checked_columns(plan: ScanPlan, columns: Sequence[str] | None) -> list[str]
 
 
 def _condition(plan: ScanPlan, where: Where) -> pc.Expression | None:
-    condition = where if where is None or isinstance(where, pc.Expression) else pq.filters_to_expression(list(where))
+    condition = _expression(where)
     if plan.commit_times is not None:
         in_range = pc.field(COMMIT_TIME).isin(sorted(plan.commit_times))
         condition = in_range if condition is None else condition & in_range
     return condition
 
 
-def _partition_guarantee(plan: ScanPlan, file: ScanFile) -> pc.Expression | None:
-    """What the partition path says of all rows in a file, where its text is a value of the column's type."""
+def _expression(where: Where) -> pc.Expression | None:
+    return where if where is None or isinstance(where, pc.Expression) else pq.filters_to_expression(list(where))
+
+
+def prune_partitions(plan: ScanPlan, where: Where) -> ScanPlan:
+    """The scan without the files whose partition path rules the condition out. Cost: no request.
+
+    Arrow would take the column's value from the expression, too; but the path is not always the value (a global index
+    that leaves records where they are), and a read returns what is in the file.
+    """
+    condition = _expression(where)
+    if condition is None or not any(file.partition_values for file in plan.files):
+        return plan
+    parquet, nowhere = ds.ParquetFileFormat(), fs.LocalFileSystem()
+    # Nothing is opened here: the fragments carry the number of a file in the place of its path.
+    numbered = [
+        parquet.make_fragment(str(number), nowhere, _guarantee(plan.schema, file.partition_values))
+        for number, file in enumerate(plan.files)
+    ]
+    dataset = ds.FileSystemDataset(numbered, plan.schema, parquet, nowhere)
+    kept = tuple(plan.files[int(fragment.path)] for fragment in dataset.get_fragments(condition))
+    return replace(plan, files=kept)
+
+
+def _left_out_columns(plan: ScanPlan, file: ScanFile) -> pc.Expression | None:
+    """The values of the columns that the table's files leave out."""
+    return _guarantee(plan.schema, [pair for pair in file.partition_values if pair[0] in plan.path_columns])
+
+
+def _guarantee(schema: pa.Schema, values: Sequence[tuple[str, str | None]]) -> pc.Expression | None:
+    """What a partition path says of all rows in a file, where its text is a value of the column's type."""
     guarantee: pc.Expression | None = None
-    for name, text in file.partition_values:
-        value = _typed(plan.schema, name, text)
+    for name, text in values:
+        value = _typed(schema, name, text)
         if value is not None:
             holds = pc.field(name) == value
             guarantee = holds if guarantee is None else guarantee & holds

@@ -5,12 +5,12 @@ Source: mission rows S1-45, S1-46, S3-13, S3-14; `format/timeline.md` section 2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pyhudi.config.choices import QueryType
+from pyhudi.config.choices import KeyGeneratorType, PartitionKind, QueryType
 from pyhudi.config.read_config import EARLIEST, ReadConfig
 from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import ConfigError
@@ -28,7 +28,11 @@ from pyhudi.table.timeline import position_of
 
 @dataclass(frozen=True, slots=True)
 class ScanFile:
-    """A base file to read: relative path, size in bytes, and its partition's values as (column, text or None)."""
+    """A base file to read: relative path, size in bytes, and its partition's values as (column, text or None).
+
+    Only of columns whose text in the path is their value, or which are in the path alone: the path of a timestamp is
+    another text than the timestamp.
+    """
 
     path: str
     size: int
@@ -86,12 +90,11 @@ def _plan_incremental(table: TableState, config: ReadConfig) -> ScanPlan:
     commit_times = frozenset(instant.requested_time for instant in written)
     if not written:
         return _plan(table, {}, commit_times)
-    newest = max(commit_times)
-    latest = load_view(table.storage, table.timeline).latest_until(newest)
-    touched = {
-        path: tuple(file for file in files if file.instant_time in commit_times) for path, files in latest.items()
-    }
-    return _plan(table.with_timeline(table.timeline.until(newest)), touched, commit_times)
+    view = load_view(table.storage, table.timeline)
+    # Not "the newest until the last of them": a write that began earlier than it may have ended after `end`.
+    ended = frozenset(i.requested_time for i in table.timeline.completed_writes if _in_range(position_of(i), "", end))
+    touched = view.latest_of(ended, written=commit_times)
+    return _plan(table.with_timeline(table.timeline.until(max(commit_times))), touched, commit_times)
 
 
 def _in_range(position: str, begin: str, end: str | None) -> bool:
@@ -107,10 +110,11 @@ def _plan(
     if table.config.drop_partition_columns:
         path_columns = tuple(name for name in fields if name not in schema.names)
         schema = pa.schema([*schema, *(pa.field(name, pa.string()) for name in path_columns)])
+    shown = {*path_columns, *_plain_fields(table.config, fields)}
     files = tuple(
         ScanFile(file.path, file.size, partition_path, values)
         for partition_path, group in latest.items()
-        for values in [_values(table.config, fields, partition_path)]
+        for values in [_values(table.config, fields, partition_path, shown)]
         for file in group
     )
     return ScanPlan(table.storage.uri, files, with_meta_columns(schema), commit_times, path_columns)
@@ -126,8 +130,18 @@ def _schema(table: TableState, latest: Mapping[str, tuple[BaseFile, ...]]) -> pa
     return pa.schema([])
 
 
-def _values(config: TableConfig, fields: tuple[str, ...], partition_path: str) -> tuple[tuple[str, str | None], ...]:
-    if not fields:
+def _plain_fields(config: TableConfig, fields: tuple[str, ...]) -> tuple[str, ...]:
+    """The partition columns whose own text is in the path. Nobody knows for a CUSTOM table that does not say."""
+    if config.key_generator_type is KeyGeneratorType.CUSTOM:
+        kinds = zip(fields, config.partition_kinds, strict=False)
+        return tuple(name for name, kind in kinds if kind is PartitionKind.SIMPLE)
+    return () if config.key_generator_type is KeyGeneratorType.TIMESTAMP else fields
+
+
+def _values(
+    config: TableConfig, fields: tuple[str, ...], partition_path: str, shown: Collection[str]
+) -> tuple[tuple[str, str | None], ...]:
+    if not shown:
         return ()
     values = partition_values(partition_path, fields, hive_style=config.hive_style, url_encoded=config.url_encode)
-    return tuple(values.items())
+    return tuple((name, text) for name, text in values.items() if name in shown)

@@ -6,15 +6,19 @@ explicit schema, so it opens no file to plan, and prunes columns and row groups 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import reduce
+from operator import and_, eq, ge, gt, le, lt, ne, or_
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
+from pyspark.sql.column import Column
 
 from pyhudi.config.read_config import ReadConfig
-from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.read.scan import ScanPlan, plan_scan
 from pyhudi.spark.types import spark_schema
 from pyhudi.storage.opening import open_storage
@@ -23,6 +27,15 @@ DISCOVERY_TASKS_MAX = 16
 """Spark looks explicit files up in this many tasks; its own default is one task per file, ten thousand at most."""
 
 _DISCOVERY_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": eq,
+    "==": eq,
+    "!=": ne,
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
+}
 _COMMIT_TIME = "_hoodie_commit_time"
 _FILE_NAME = "_pyhudi_file_name"
 
@@ -86,6 +99,29 @@ def _with_path_columns(spark: SparkSession, rows: DataFrame, plan: ScanPlan) -> 
     in_files = rows.select(*map(_quoted, kept), sql.col("_metadata.file_name").alias(_FILE_NAME))
     joined = in_files.join(sql.broadcast(lookup), _FILE_NAME, "left")
     return joined.select(*[_quoted(field.name) for field in plan.schema])
+
+
+def spark_condition(where: list[Any]) -> Column:
+    """`[(column, operator, value), …]` (all hold), or a list of such lists (one holds), as a Spark condition.
+
+    Raises:
+        ConfigError: an operator is none of `=`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not in`.
+    """
+    if where and isinstance(where[0], list):
+        return reduce(or_, map(spark_condition, where))
+    return reduce(and_, (_comparison(*part) for part in where))
+
+
+def _comparison(name: str, operator: str, value: Any) -> Column:
+    column = sql.col(_quoted(name))
+    match operator:
+        case "in":
+            return column.isin(*value)
+        case "not in":
+            return ~column.isin(*value)
+        case _ if operator in _COMPARISONS:
+            return cast("Column", _COMPARISONS[operator](column, value))
+    raise ConfigError("unknown operator in a condition", operator=operator, known=[*_COMPARISONS, "in", "not in"])
 
 
 @contextmanager

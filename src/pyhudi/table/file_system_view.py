@@ -9,7 +9,7 @@ Source: `format/timeline.md` sections 2.1 and 4.1; mission rows S1-20 to S1-22, 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -70,12 +70,21 @@ class FileSystemView:
 
     def latest_until(self, instant_time: str | None) -> Mapping[str, tuple[BaseFile, ...]]:
         """Like `latest`, as it was when the write of this instant had completed."""
+        return self._latest_where(lambda write: instant_time is None or write <= instant_time)
+
+    def latest_of(self, ended: Collection[str], *, written: Collection[str]) -> Mapping[str, tuple[BaseFile, ...]]:
+        """What the writes `written` left, as it was when just the writes `ended` had completed."""
+        latest = self._latest_where(ended.__contains__)
+        return {path: tuple(f for f in files if f.instant_time in written) for path, files in latest.items()}
+
+    def _latest_where(self, counts: Callable[[str], bool]) -> Mapping[str, tuple[BaseFile, ...]]:
+        """The newest version of each group and the replacements by the writes that count."""
         chosen: dict[str, list[BaseFile]] = defaultdict(list)
         for group, versions in self.versions.items():
             replaced_at = self.replaced.get(group)
-            if replaced_at is not None and (instant_time is None or replaced_at <= instant_time):
+            if replaced_at is not None and counts(replaced_at):
                 continue
-            visible = [v for v in versions if instant_time is None or v.instant_time <= instant_time]
+            visible = [version for version in versions if counts(version.instant_time)]
             if visible:
                 chosen[group.partition_path].append(visible[-1])
         return {

@@ -7,6 +7,7 @@ the few requests of taking an instant time and of committing, never while data i
 
 from __future__ import annotations
 
+import errno
 import json
 import threading
 from collections.abc import Iterator
@@ -23,7 +24,10 @@ from pyhudi.errors import (
     LockLostError,
     LockNotAcquiredError,
     NotFoundError,
+    OutOfSpaceError,
+    PermissionDeniedError,
     PreconditionFailedError,
+    StorageError,
 )
 from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import Storage
@@ -35,6 +39,13 @@ LEASE_MS = 60_000
 LEASE_MARGIN_MS = 10_000
 """A commit is not started on a lease with less than this left: the final put must end before the lease does."""
 POLL_SECONDS = 0.1
+_KIND_OF_ERRNO = {
+    errno.EACCES: PermissionDeniedError,
+    errno.EPERM: PermissionDeniedError,
+    errno.EROFS: PermissionDeniedError,
+    errno.ENOSPC: OutOfSpaceError,
+    errno.EDQUOT: OutOfSpaceError,
+}
 
 _mutexes: dict[str, threading.Lock] = {}
 _mutexes_guard = threading.Lock()
@@ -77,12 +88,15 @@ def table_lock(storage: Storage, environment: Environment, *, wait_ms: int) -> I
 @contextmanager
 def _local_lock(storage: Storage, root: Path, wait_ms: int) -> Iterator[HeldLock]:
     folder = root / LOCK_FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(folder / "pyhudi_table.lock", timeout=wait_ms / 1000, thread_local=False)
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(poll_interval=0.005)
     except filelock.Timeout as error:
         raise _not_acquired(storage, wait_ms) from error
+    except OSError as error:
+        kind = _KIND_OF_ERRNO.get(error.errno or 0, StorageError)
+        raise kind(f"the table lock cannot be taken: {error.strerror or error}", path=lock.lock_file) from error
     try:
         yield _UntilReleased()
     finally:
@@ -134,7 +148,8 @@ def _lease(storage: Storage, environment: Environment, wait_ms: int) -> Iterator
         yield lease
     finally:
         # Where somebody took the expired lease over, it is theirs to release.
-        with suppress(PreconditionFailedError):
+        # And where the store fails, the lease ends by itself: what was done under it stands.
+        with suppress(StorageError):
             storage.put_if_match(LEASE_PATH, _lease_record(owner, 0), etag=lease.etag)
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from pyhudi.config.choices import MergeMode
+from pyhudi.config.choices import MergeMode, WriteOperation
 from pyhudi.config.table_config import check_against_table
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
-from pyhudi.errors import ConfigError, SchemaMismatchError
+from pyhudi.errors import ConfigError, InvalidRequestError, SchemaMismatchError
 from pyhudi.format.bloom import BloomKind
 from pyhudi.format.evolution import write_schema
 from pyhudi.format.keys import (
@@ -31,6 +31,8 @@ from pyhudi.table.heartbeat import HeartbeatSettings
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.table.transaction import TransactionSettings
+
+OPERATION_KEY = "hoodie.datasource.write.operation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,13 @@ class WriteJob:
         """The columns that decide which version of a record is newer; none under commit-time ordering."""
         table = self.table.config
         return table.ordering_fields if table.merge_mode is MergeMode.EVENT_TIME_ORDERING else ()
+
+    @property
+    def key_columns(self) -> pa.Schema:
+        """The table's columns that record keys and partition paths come from."""
+        names = {name.partition(".")[0] for name in (*self.keys.record_key_fields, *self.keys.partition_field_names)}
+        used = {*names, *self.keys.record_key_fields, *self.keys.partition_field_names}
+        return pa.schema([field for field in self.schema.arrow if field.name in used])
 
     @property
     def combining_fields(self) -> tuple[str, ...]:
@@ -120,6 +129,7 @@ def prepare(
     table.config.check_writable()
     former = load_table_schema(table)
     keys = _key_generator(table, options)
+    config = _possible(config, keys, options)
     if incoming is not None:
         check_columns(incoming, keys, table.config.ordering_fields)
     return WriteJob(
@@ -128,10 +138,26 @@ def prepare(
         engine=engine,
         environment=environment,
         keys=keys,
-        schema=_schema_after(table, config, incoming, former),
+        schema=_schema_after(table, config, incoming, former, keys),
         former_schema=former,
         extra_metadata=dict(config.extra_metadata),
         started=environment.clock.monotonic(),
+    )
+
+
+def _possible(config: WriteConfig, keys: KeyGenerator, options: Mapping[str, str]) -> WriteConfig:
+    """The request, if the table's keys allow it: where they are generated no row can be found by one.
+
+    Without a named operation, which means upsert elsewhere, rows are inserted then, as in Hudi.
+    """
+    if not keys.has_auto_keys or config.operation not in (WriteOperation.UPSERT, WriteOperation.DELETE):
+        return config
+    if config.operation is WriteOperation.UPSERT and OPERATION_KEY not in options:
+        return replace(config, what=replace(config.what, operation=WriteOperation.INSERT))
+    raise InvalidRequestError(
+        f"this table generates its record keys, so {config.operation.value} cannot find its rows; use insert, "
+        "bulk_insert, insert_overwrite or delete_partition",
+        operation=config.operation.value,
     )
 
 
@@ -169,8 +195,31 @@ def check_columns(incoming: pa.Schema, keys: KeyGenerator, ordering_fields: tupl
             )
 
 
+def _check_key_types(former: pa.Schema, merged: pa.Schema, keys: KeyGenerator) -> None:
+    """Refuse to make a key or partition column one of floats: the text of `1` would become `1.0`, another record."""
+    for name in (*keys.record_key_fields, *keys.partition_field_names):
+        top = name if name in merged.names else name.partition(".")[0]
+        before, after = former.field(top).type, merged.field(top).type
+        if before != after and _holds_float(after):
+            raise SchemaMismatchError(
+                f"column {name!r} makes record keys or partition paths, whose text would change with its type from "
+                f"{before} to {after}; cast it to {before}",
+                column=name,
+                table_type=str(before),
+                rows_type=str(after),
+            )
+
+
+def _holds_float(kind: pa.DataType) -> bool:
+    return pa.types.is_floating(kind) or any(_holds_float(kind.field(n).type) for n in range(kind.num_fields))
+
+
 def _schema_after(
-    table: TableState, config: WriteConfig, incoming: pa.Schema | None, former: TableSchema | None
+    table: TableState,
+    config: WriteConfig,
+    incoming: pa.Schema | None,
+    former: TableSchema | None,
+    keys: KeyGenerator,
 ) -> TableSchema:
     if incoming is None:
         if former is None:
@@ -181,4 +230,6 @@ def _schema_after(
     )
     if former is not None and merged.equals(former.arrow):
         return former
+    if former is not None:
+        _check_key_types(former.arrow, merged, keys)
     return TableSchema.from_arrow(merged, table_name=table.config.name)

@@ -18,6 +18,7 @@ from pyhudi.engine.protocol import Arrangement, Distribution, Engine
 from pyhudi.errors import ConfigError, TableExistsError, TableNotFoundError, WriteConflictError
 from pyhudi.format import commit_metadata as wire
 from pyhudi.format.keys import key_generator_from_table
+from pyhudi.format.partition_metadata import PARTITION_METADATA_FILE
 from pyhudi.format.properties import table_checksum
 from pyhudi.format.schema import normalise
 from pyhudi.io.stage import partition_paths_in
@@ -25,7 +26,7 @@ from pyhudi.services.rollback import roll_back_failed_writes
 from pyhudi.storage.opening import open_storage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.environment import SYSTEM, Environment
-from pyhudi.table.file_system_view import METADATA_FOLDER
+from pyhudi.table.file_system_view import METADATA_FOLDER, list_data_files
 from pyhudi.table.locks import table_lock
 from pyhudi.table.state import TableState, create_table, load_table, table_exists
 from pyhudi.write.bulk_insert import bulk_insert
@@ -154,10 +155,13 @@ def _new_table(
 
 
 def _forget(storage: Storage, config: WriteConfig, environment: Environment) -> None:
-    """Remove the metadata of a table that nobody has written to or is writing to."""
+    """Remove the metadata of a table, and of its partitions, that nobody has written to or is writing to."""
     with table_lock(storage, environment, wait_ms=config.concurrency.lock_wait_ms):
         timeline = load_table(storage).timeline
         if not timeline.completed_writes and not timeline.pending_writes:
+            for info in list_data_files(storage):
+                if info.name == PARTITION_METADATA_FILE:
+                    storage.delete(info.path)
             storage.delete_folder(METADATA_FOLDER)
 
 
@@ -189,14 +193,19 @@ def _prepared(
 ) -> WriteJob:
     carries_rows = config.operation not in (WriteOperation.DELETE, WriteOperation.DELETE_PARTITION)
     incoming = engine.schema_of(rows) if carries_rows else None
-    return prepare(table, config, incoming, engine=engine, environment=environment, options=options)
+    job = prepare(table, config, incoming, engine=engine, environment=environment, options=options)
+    if config.operation is WriteOperation.DELETE:
+        check_columns(engine.schema_of(rows), job.keys, ())
+    return job
 
 
 def _run(job: WriteJob, rows: Any, *, overwrite: bool) -> WriteResult:
     config = job.config
     if config.operation is WriteOperation.DELETE_PARTITION:
         return delete_partitions(job, config.what.partitions_to_delete or _partitions_of(job, rows))
-    if overwrite and config.operation in (WriteOperation.UPSERT, WriteOperation.INSERT):
+    if config.operation is WriteOperation.BULK_INSERT and not config.combines_input:
+        return bulk_insert(job, rows, overwrite=overwrite)
+    if overwrite and config.operation in (WriteOperation.UPSERT, WriteOperation.INSERT, WriteOperation.BULK_INSERT):
         kind = replace(
             staged_write_of(config),
             operation=wire.WriteOperation.INSERT_OVERWRITE_TABLE,
@@ -206,8 +215,6 @@ def _run(job: WriteJob, rows: Any, *, overwrite: bool) -> WriteResult:
             whole_table=True,
         )
         return write_staged(job, rows, kind)
-    if config.operation is WriteOperation.BULK_INSERT and not config.combines_input:
-        return bulk_insert(job, rows, overwrite=overwrite)
     return write_staged(job, rows, staged_write_of(config))
 
 

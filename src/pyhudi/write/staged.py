@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from pyhudi.config.choices import DuplicatePolicy, WriteOperation
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Arrangement, Distribution
@@ -68,9 +66,9 @@ def staged_write_of(config: WriteConfig) -> StagedWrite:
     operation = wire.WriteOperation[config.operation.name]
     match config.operation:
         case WriteOperation.UPSERT:
-            return StagedWrite(operation, combine=True, looks_up=True)
+            return StagedWrite(operation, combine=config.combines_input, looks_up=True)
         case WriteOperation.DELETE:
-            return StagedWrite(operation, combine=True, looks_up=True, writes_new=False, deletes=True)
+            return StagedWrite(operation, combine=config.combines_input, looks_up=True, writes_new=False, deletes=True)
         case WriteOperation.INSERT:
             policy = config.duplicate_policy
             return StagedWrite(
@@ -122,7 +120,7 @@ def _stage(job: WriteJob, rows: Any, kind: StagedWrite, folder: str) -> tuple[St
         folder=folder,
         row_id=folder.rpartition("/")[2],
         keys=job.keys,
-        schema=pa.schema([]) if keys_only else job.schema.arrow,
+        schema=job.key_columns if keys_only else job.schema.arrow,
         ordering_fields=() if keys_only else job.combining_fields,
         combine=kind.combine and bool(job.keys.record_key_fields),
         table_wide_keys=job.config.index.index_type.is_global and kind.looks_up,
@@ -167,6 +165,7 @@ def _tag(
         move=job.config.moves_partition and not kind.deletes,
         bloom=index.index_type.uses_bloom_filters,
         prune_by_ranges=index.prune_by_ranges,
+        keys_repeat=not kind.combine,
     )
     tagged = look_up(job.engine, lookup, files)
     if kind.refuses_known and tagged.known_rows:

@@ -154,8 +154,11 @@ def test_workload_profile_without_a_path_survives(version: TableVersion) -> None
         operation=WriteOperation.UPSERT,
         stats_by_partition={"": (WriteStat(file_id="", num_inserts=3), WriteStat(file_id="f", prev_commit=FIRST))},
     )
-    decoded = decode_commit_metadata(encode_commit_metadata(profile, version), path=PATH)
+    encoded = encode_commit_metadata(profile, version)
+    decoded = decode_commit_metadata(encoded, path=PATH)
     assert decoded == profile
+    values = json.loads(encoded) if version is V6 else decode_container(encoded, path=PATH).values
+    assert [stat["path"] for stat in values["partitionToWriteStats"][""]] == [None, None]
     assert (decoded.paths(), decoded.file_groups()) == (frozenset(), {("", "f")})
 
 
