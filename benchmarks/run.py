@@ -46,11 +46,9 @@ def main() -> int:
             )
         except PeerFailedError as error:
             failures.append(str(error))
-            print(f"  {error}", flush=True)
-    if not measured:
-        return 1
-    results = summarise(measured, scale_factor=arguments.scale_factor, rounds=arguments.repeat)
-    RESULTS.write_text(json.dumps(results, indent=1))
+        # After each peer: a run that is stopped keeps what it has.
+        results = summarise(measured, scale_factor=arguments.scale_factor, rounds=arguments.repeat)
+        RESULTS.write_text(json.dumps(results, indent=1))
     print(f"\n{console_table(results)}\n\n{goals_text(results)}\n\nall figures: {RESULTS}")
     failures += [f"the peers disagree: {difference}" for difference in results["disagreements"]]
     if failures:

@@ -10,10 +10,11 @@ import pyarrow as pa
 _STRUCT = pa.struct([("a", pa.int32()), ("b", pa.string())])
 
 
-def zoo(*, small_decimals: bool = True) -> pa.Table:
+def zoo(*, shorts: bool = True) -> pa.Table:
     """Four rows: usual values, extremes, empty values, nulls. Keys `k0` to `k3`, ordering column `ts`.
 
-    List elements are never null: no real Hudi can rewrite a file that holds such a list.
+    List elements are never null: no real Hudi can rewrite a file that holds such a list. `shorts=False` leaves the
+    16-bit column out: no real Hudi can read a table to which it bulk-inserted one.
     """
     utc = dt.UTC
     columns = {
@@ -40,6 +41,7 @@ def zoo(*, small_decimals: bool = True) -> pa.Table:
         "wide_decimal": pa.array(
             [Decimal("1.00000"), Decimal("-" + "9" * 20 + ".99999"), Decimal("0.00000"), None], pa.decimal128(25, 5)
         ),
+        "money": pa.array([Decimal("1.10"), Decimal("-99999999.99"), Decimal("0.00"), None], pa.decimal128(10, 2)),
         "list": pa.array([[1, 2], list(range(50)), [], None], pa.list_(pa.int32())),
         "structs": pa.array(
             [[{"a": 1, "b": "x"}], [{"a": None, "b": None}, {"a": 2, "b": ""}], [], None], pa.list_(_STRUCT)
@@ -67,10 +69,8 @@ def zoo(*, small_decimals: bool = True) -> pa.Table:
             ),
         ),
     }
-    if small_decimals:
-        columns["money"] = pa.array(
-            [Decimal("1.10"), Decimal("-99999999.99"), Decimal("0.00"), None], pa.decimal128(10, 2)
-        )
+    if not shorts:
+        del columns["small"]
     return pa.table(columns)
 
 

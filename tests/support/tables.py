@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 import pyhudi
-from pyhudi.engine.local import LocalEngine
+from pyhudi.engine.local import LocalEngine, as_table
+from pyhudi.engine.protocol import Arrangement, Distribution, TaskContext
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.environment import Environment
@@ -18,6 +21,7 @@ from pyhudi.table.state import load_table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("ts", pa.int64()), ("note", pa.string())])
 Row = tuple[int, str, int, str]
+R = TypeVar("R")
 
 
 @dataclass
@@ -48,6 +52,33 @@ class CountedIds:
         return str(uuid.UUID(int=next(_numbers)))
 
 
+@dataclass(frozen=True)
+class SplitEngine(LocalEngine):
+    """Runs everything over several splits in batches of a few rows, as a cluster would; one thread."""
+
+    parallelism: int = 1
+    splits: int = 3
+
+    def map_splits(
+        self,
+        rows: Any,
+        function: Callable[[TaskContext, Iterator[pa.RecordBatch]], R],
+        *,
+        distribution: Distribution,
+        description: str,
+    ) -> list[R]:
+        count = distribution.splits or self.splits
+        if distribution.arrangement is not Arrangement.BY_KEY:
+            chosen = replace(distribution, splits=count)
+            return super().map_splits(rows, function, distribution=chosen, description=description)
+        table = as_table(rows)
+        keys = zip(*(table.column(name).to_pylist() for name in distribution.key_columns), strict=True)
+        split_of = [zlib.crc32(repr(key).encode()) % count for key in keys]
+        contexts = [TaskContext(partition=n, stage=0, attempt=0) for n in range(count)]
+        parts = [table.filter(pa.array([split == n for split in split_of], pa.bool_())) for n in range(count)]
+        return self._run(function, contexts, [iter(part.to_batches(max_chunksize=3)) for part in parts])
+
+
 def environment(clock: StepClock | None = None) -> Environment:
     return Environment(clock=clock or StepClock(), ids=CountedIds())
 
@@ -58,8 +89,10 @@ def rows(*values: Row) -> pa.Table:
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
 
 
-def new_table(storage: Storage | None = None, *, version: int = 9, **options: str) -> pyhudi.HudiTable:
-    """An empty table of `SCHEMA`: key id, partitioned by city, ordered by ts."""
+def new_table(
+    storage: Storage | None = None, *, version: int = 9, schema: pa.Schema = SCHEMA, **options: str
+) -> pyhudi.HudiTable:
+    """An empty table of `schema`: key id, partitioned by city, ordered by ts."""
     storage = storage or MemoryStorage()
     described = {"hoodie.datasource.write.hive_style_partitioning": "true", **options}
     from pyhudi.config.write_config import WriteConfig
@@ -77,7 +110,7 @@ def new_table(storage: Storage | None = None, *, version: int = 9, **options: st
             **described,
         }
     )
-    avro = arrow_to_avro(SCHEMA, table_name="t")
+    avro = arrow_to_avro(schema, table_name="t")
     create_table(storage, {**table_properties(config), "hoodie.table.create.schema": avro})
     return open_table(storage, **options)
 
@@ -85,7 +118,8 @@ def new_table(storage: Storage | None = None, *, version: int = 9, **options: st
 def open_table(storage: Storage, *, env: Environment | None = None, **options: str) -> pyhudi.HudiTable:
     """The table in a store, with one thread and a clock of its own."""
     kept = {key: value for key, value in options.items() if "hive_style" not in key}
-    return pyhudi.HudiTable(load_table(storage), kept, LocalEngine(parallelism=1), env or environment())
+    small_filters = {"hoodie.index.bloom.num_entries": "500", **kept}
+    return pyhudi.HudiTable(load_table(storage), small_filters, LocalEngine(parallelism=1), env or environment())
 
 
 def contents(storage: Storage) -> set[Row]:

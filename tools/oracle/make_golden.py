@@ -70,7 +70,11 @@ def cases(table_version: int) -> list[Case]:
         ),
     ]
     lives = [Case(shape.name, shape.options, life_of(shape)) for shape in shapes]
-    return [*lives, _by_time(), _types(), _archived(table_version)]
+    types = [
+        _types("types-of-rows", Operation.BULK_INSERT, zoo(shorts=False)),
+        _types("types-of-avro", Operation.INSERT, zoo()),
+    ]
+    return [*lives, *types, _by_time(), _archived(table_version)]
 
 
 def _by_time() -> Case:
@@ -105,12 +109,11 @@ def _timed(numbers: Sequence[int], *, ts: int) -> pa.Table:
     )
 
 
-def _types() -> Case:
-    """All types in the files of both writers of Hudi: rows (bulk_insert) and Avro (insert), no file rewritten."""
+def _types(name: str, operation: Operation, rows: pa.Table) -> Case:
+    """All types in the files of one of Hudi's two writers: of rows (bulk_insert) and of Avro (insert)."""
     options = {**Shape(name="t", table_version=0).options, "hoodie.parquet.small.file.limit": "0"}
-    rows = zoo()
     others = rows.set_column(0, "id", pa.array([f"m{i}" for i in range(rows.num_rows)]))
-    return Case("types", options, [Turn(Operation.BULK_INSERT, rows), Turn(Operation.INSERT, others)])
+    return Case(name, options, [Turn(operation, rows), Turn(operation, others)])
 
 
 def _archived(table_version: int) -> Case:

@@ -55,7 +55,9 @@ class HudiServer:
         builder = SparkSession.builder.master("local[2]").appName(f"oracle {jar.stem}")
         for key, value in SESSION_SETTINGS.items():
             builder = builder.config(key, value)
-        builder = builder.config("spark.jars", str(jar)).config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        # Not spark.jars: Avro looks Hudi's record classes up in its own class loader, which does not see those.
+        builder = builder.config("spark.driver.extraClassPath", str(jar))
+        builder = builder.config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         self.spark = builder.getOrCreate()
         self.spark.sparkContext.setLogLevel("ERROR")
         self.scratch = scratch

@@ -35,7 +35,12 @@ class LocalEngine:
     parallelism: int = field(default_factory=default_parallelism)
 
     def accepts(self, rows: Any) -> bool:
-        """Arrow tables, batches and readers, and anything with the Arrow PyCapsule stream (polars, pandas, duckdb)."""
+        """Arrow tables, batches and readers, and anything with the Arrow PyCapsule stream (polars, pandas, duckdb).
+
+        Not Spark's DataFrames: they have such a stream, too, but it would pull all rows into this process.
+        """
+        if type(rows).__module__.startswith("pyspark."):
+            return False
         return isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or hasattr(rows, "__arrow_c_stream__")
 
     def schema_of(self, rows: Any) -> pa.Schema:

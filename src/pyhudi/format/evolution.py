@@ -7,10 +7,11 @@ The rules are those of Hudi 1.2.0 for writes without schema-on-read evolution, o
 - a new nullable column goes to the end, at every level of nesting; a new column that is not nullable is
   refused;
 - a column that the rows lack is refused, unless the caller lets it be filled with nulls;
-- of two types that differ, one must promote to the other, and the wider one becomes the table's:
-  int -> long -> float -> double, int and long -> string, string <-> bytes (the table's stays), decimals of
-  one scale to the larger precision. Hudi also turns fractions into strings; their text is Java's, so we do
-  not;
+- rows of a narrower type become the table's: int -> long -> float -> double, int and long -> string,
+  string <-> bytes, decimals of one scale to the larger precision. Hudi also turns fractions into strings;
+  their text is Java's, so we do not;
+- rows of a wider type widen the table, where stored files can still be read: int -> long, int and
+  float -> double, decimals;
 - a column that is nullable in the rows becomes nullable in the table, and never the other way.
 """
 
@@ -52,6 +53,17 @@ _PROMOTIONS: Final = frozenset(
         (pa.binary(), pa.string()),
     }
 )
+
+"""(rows, table): rows that become the table's type."""
+_WIDENINGS: Final = frozenset(
+    {
+        (pa.int32(), pa.int64()),
+        (pa.int32(), pa.float64()),
+        (pa.float32(), pa.float64()),
+    }
+)
+"""(table, rows): the table's type becomes that of the rows. Only where each stored value keeps its value and Spark's
+own reader takes older files under the new type; Hudi allows more, and rewrites what it cannot read."""
 
 
 def write_schema(table: pa.Schema | None, incoming: pa.Schema, *, fill_missing: bool = False) -> pa.Schema:
@@ -184,7 +196,7 @@ def _wider(table: pa.DataType, rows: pa.DataType) -> pa.DataType | None:
         return table
     if (rows, table) in _PROMOTIONS:
         return table
-    return rows if (table, rows) in _PROMOTIONS else None
+    return rows if (table, rows) in _WIDENINGS else None
 
 
 def _check_typed(field: pa.Field, path: ColumnPath) -> None:

@@ -30,8 +30,8 @@ class StageTask:
     """How to stage the splits of one write.
 
     `row_id` starts the keys of a table that generates them. `schema` is the table's schema without meta columns; for a
-    delete, which needs keys only, that of the columns they come from. `combine` keeps one version per record; with `table_wide_keys` a record is its
-    key alone, else key and partition path.
+    delete, which needs keys only, that of the columns they come from. `combine` keeps one version per record; with
+    `table_wide_keys` a record is its key alone, else key and partition path.
     """
 
     storage: StorageSpec

@@ -20,7 +20,6 @@ from pyhudi.format.rollback_metadata import (
     RollbackPartition,
     RollbackPlan,
     RollbackRequest,
-    decode_rollback_plan,
     encode_rollback_metadata,
     encode_rollback_plan,
 )
@@ -33,7 +32,7 @@ from pyhudi.table.instant_times import completed_now, next_time
 from pyhudi.table.locks import table_lock
 from pyhudi.table.metadata_table import drop_metadata_table
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import instant_path
+from pyhudi.table.timeline import instant_path, load_rollback_plan
 from pyhudi.table.transaction import tidy_up
 
 
@@ -56,9 +55,11 @@ def roll_back_failed_writes(
     """Roll back the pending writes whose writers are dead, and finish rollbacks that were left half done.
 
     A writer that lives is never touched. One that keeps no heartbeat (a single-writer JVM Hudi) is rolled back only
-    when `eager` says that nobody else writes to the table. Cost: one listing where nothing is left over; else one
-    recursive listing per rolled-back write.
+    when `eager` says that nobody else writes to the table. Raises `UnsupportedFeatureError` for a table that this
+    release must not write. Cost: one listing where nothing is left over; else one recursive listing per rolled-back
+    write.
     """
+    table.config.check_writable()
     storage = table.storage
     heartbeats = [info.name for info in storage.list_folder(HEARTBEAT_FOLDER).files]
     dead = [
@@ -66,11 +67,11 @@ def roll_back_failed_writes(
         for instant in table.timeline.pending_writes
         if _may_roll_back(liveness_of(storage, heartbeat_path(instant.requested_time), settings, environment), eager)
     ]
-    if not heartbeats and not dead and not _pending_rollbacks(table):
+    if not heartbeats and not dead and not table.timeline.pending_rollbacks:
         return ()
     with table_lock(storage, environment, wait_ms=lock_wait_ms):
         table = table.reload()
-        done = [_resume(table, rollback, environment) for rollback in _pending_rollbacks(table)]
+        done = [_resume(table, rollback, environment) for rollback in table.timeline.pending_rollbacks]
         for instant in dead:
             table = table.reload()
             if instant in table.timeline.pending_writes:
@@ -82,12 +83,21 @@ def roll_back_failed_writes(
 def roll_back_own_write(
     table: TableState, instant_time: InstantTime, environment: Environment, *, lock_wait_ms: int
 ) -> None:
-    """Take away a write of this very process that failed before its commit."""
-    with table_lock(table.storage, environment, wait_ms=lock_wait_ms):
+    """Take away a write of this very process that failed before its commit, also what it wrote after others did so."""
+    storage = table.storage
+    with table_lock(storage, environment, wait_ms=lock_wait_ms):
         table = table.reload()
-        for instant in table.timeline.pending_writes:
-            if instant.requested_time == instant_time:
+        for rollback in table.timeline.pending_rollbacks:
+            _resume(table, rollback, environment)
+        table = table.reload()
+        mine = [instant for instant in table.timeline.instants if instant.requested_time == instant_time]
+        for instant in mine:
+            if instant in table.timeline.pending_writes:
                 _roll_back(table, instant, environment)
+        if not mine:
+            for path in _files_of(storage, instant_time):
+                storage.delete(path)
+            tidy_up(storage, instant_time)
 
 
 def plan_rollback(base_uri: str, instant: Instant, data_paths: tuple[str, ...]) -> RollbackPlan:
@@ -122,14 +132,6 @@ def _may_roll_back(liveness: Liveness, eager: bool) -> bool:
     return liveness is Liveness.DEAD or (eager and liveness is Liveness.UNKNOWN)
 
 
-def _pending_rollbacks(table: TableState) -> list[Instant]:
-    return [
-        instant
-        for instant in table.timeline.instants
-        if instant.action is Action.ROLLBACK and instant.state is not InstantState.COMPLETED
-    ]
-
-
 def _roll_back(table: TableState, instant: Instant, environment: Environment) -> RolledBack:
     storage = table.storage
     plan = plan_rollback(storage.uri, instant, _files_of(storage, instant.requested_time))
@@ -143,9 +145,7 @@ def _roll_back(table: TableState, instant: Instant, environment: Environment) ->
 
 
 def _resume(table: TableState, rollback: Instant, environment: Environment) -> RolledBack:
-    requested = replace(rollback, state=InstantState.REQUESTED)
-    path = instant_path(requested, table.version)
-    plan = decode_rollback_plan(table.storage.read(path), path=path)
+    plan = load_rollback_plan(table.storage, rollback, table.version)
     return _execute(table, rollback, plan, environment)
 
 
@@ -164,7 +164,7 @@ def _execute(table: TableState, rollback: Instant, plan: RollbackPlan, environme
             deleted[request.partition_path].append(_without_scheme(file))
     for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
         storage.delete(instant_path(Instant(InstantTime(plan.instant_time), Action(plan.action), state, None), version))
-    completed = completed_now(rollback, table.timeline, table.config, environment.clock)
+    completed = completed_now(rollback, table.reload().timeline, table.config, environment.clock)
     metadata = RollbackMetadata(
         start_time=rollback.requested_time,
         time_taken_ms=environment.clock.now_ms() - started_ms,

@@ -3,7 +3,8 @@
 When two writes overlap in time, the second to commit gives up
 
 - if both rewrote, made or replaced a common file group;
-- if it is an upsert that put new keys into a partition which the first gave new rows to;
+- if it looked its keys up and put new ones into a partition which the first gave new rows to; with a global index,
+  into any partition while the first gave new rows to any;
 - if it replaces a partition (overwrite, delete_partition) that the first gave new rows to or replaced;
 - if it puts rows into a partition that the first replaced.
 
@@ -15,12 +16,19 @@ different file groups, where no file-group check can see them. Mission rows S5-3
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 
-from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation
+from pyhudi.format.commit_metadata import CommitMetadata
 from pyhudi.table.file_system_view import FileGroupId
 
-_KEY_LOOKUP_OPERATIONS = frozenset({WriteOperation.UPSERT, WriteOperation.UPSERT_PREPPED})
+
+class UniqueKeys(enum.Enum):
+    """Where a write promises that no key is twice because of it."""
+
+    NOWHERE = "it did not look for its keys"
+    IN_PARTITION = "it looked for them in the partitions they belong to"
+    IN_TABLE = "it looked for them in all partitions (global indexes)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +39,7 @@ class Footprint:
     replaced: frozenset[FileGroupId]
     inserted_partitions: frozenset[str]
     replaced_partitions: frozenset[str]
-    promises_unique_keys: bool
+    unique_keys: UniqueKeys
     schema: str | None
 
     @property
@@ -40,8 +48,8 @@ class Footprint:
         return bool(self.replaced or self.replaced_partitions)
 
 
-def footprint_of(metadata: CommitMetadata) -> Footprint:
-    """The footprint of a completed write, or of an inflight one from its workload profile."""
+def footprint_of(metadata: CommitMetadata, unique_keys: UniqueKeys = UniqueKeys.NOWHERE) -> Footprint:
+    """The footprint of a write. What it promises of its keys matters only for the second of two."""
     rewritten: set[FileGroupId] = set()
     inserted: set[str] = set()
     for partition_path, stats in metadata.stats_by_partition.items():
@@ -56,7 +64,7 @@ def footprint_of(metadata: CommitMetadata) -> Footprint:
         replaced=frozenset(FileGroupId(path, file_id) for path, ids in replaced.items() for file_id in ids),
         inserted_partitions=frozenset(inserted),
         replaced_partitions=frozenset(replaced),
-        promises_unique_keys=metadata.operation in _KEY_LOOKUP_OPERATIONS,
+        unique_keys=unique_keys,
         schema=metadata.extra.get("schema"),
     )
 
@@ -65,8 +73,10 @@ def shared_ground(mine: Footprint, theirs: Footprint) -> frozenset[FileGroupId |
     """The file groups and partition paths over which two writes conflict; empty when both may commit."""
     groups = (mine.rewritten | mine.replaced) & (theirs.rewritten | theirs.replaced)
     partitions: frozenset[str] = frozenset()
-    if mine.promises_unique_keys:
+    if mine.unique_keys is UniqueKeys.IN_PARTITION:
         partitions |= mine.inserted_partitions & theirs.inserted_partitions
+    elif mine.unique_keys is UniqueKeys.IN_TABLE and mine.inserted_partitions:
+        partitions |= theirs.inserted_partitions
     if mine.is_replace:
         partitions |= mine.replaced_partitions & (theirs.inserted_partitions | theirs.replaced_partitions)
     if theirs.is_replace:

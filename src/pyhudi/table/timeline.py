@@ -6,7 +6,7 @@ Source: `format/timeline.md` sections 1.2 and 2.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pyhudi.errors import NotFoundError
@@ -20,6 +20,7 @@ from pyhudi.format.instant import (
     instant_file_name,
     parse_instant_file_name,
 )
+from pyhudi.format.rollback_metadata import RollbackPlan, decode_rollback_plan
 from pyhudi.format.table_version import TableVersion
 from pyhudi.storage.protocol import Storage
 
@@ -50,6 +51,15 @@ class Timeline:
             instant
             for instant in self.instants
             if instant.state is not InstantState.COMPLETED and instant.action in WRITE_ACTIONS
+        )
+
+    @cached_property
+    def pending_rollbacks(self) -> tuple[Instant, ...]:
+        """Rollbacks that were begun and not finished, by requested time."""
+        return tuple(
+            instant
+            for instant in self.instants
+            if instant.state is not InstantState.COMPLETED and instant.action is Action.ROLLBACK
         )
 
     @cached_property
@@ -108,6 +118,12 @@ def load_commit_metadata(storage: Storage, instant: Instant, version: TableVersi
     """What a completed write did. Cost: one read. Raises `CorruptDataError` naming the file when it does not parse."""
     path = instant_path(instant, version)
     return decode_commit_metadata(storage.read(path), path=path)
+
+
+def load_rollback_plan(storage: Storage, rollback: Instant, version: TableVersion) -> RollbackPlan:
+    """What a rollback is going to do. Cost: one read. Raises `CorruptDataError` naming the file."""
+    path = instant_path(replace(rollback, state=InstantState.REQUESTED, completion_time=None), version)
+    return decode_rollback_plan(storage.read(path), path=path)
 
 
 def load_inflight_metadata(storage: Storage, instant: Instant, version: TableVersion) -> CommitMetadata | None:

@@ -8,13 +8,16 @@ Source: `format/timeline.md` sections 1 and 8; mission rows S5-27 to S5-35 (flow
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from pyhudi.errors import (
+    AlreadyExistsError,
     CommitOutcomeUnknownError,
     LockLostError,
+    StorageError,
     UnavailableError,
     WriteConflictError,
 )
@@ -22,14 +25,16 @@ from pyhudi.format.commit_metadata import CommitMetadata, encode_commit_metadata
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.markers import marker_folder, parse_marker_path
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.conflicts import Footprint, footprint_of, shared_ground
+from pyhudi.table.conflicts import Footprint, UniqueKeys, footprint_of, shared_ground
 from pyhudi.table.environment import Environment
 from pyhudi.table.heartbeat import Heartbeat, HeartbeatSettings, heartbeat_path
 from pyhudi.table.instant_times import completed_now, next_time
 from pyhudi.table.locks import HeldLock, table_lock
 from pyhudi.table.metadata_table import drop_metadata_table
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import Timeline, instant_path, load_commit_metadata, position_of
+from pyhudi.table.timeline import Timeline, instant_path, load_commit_metadata, load_rollback_plan, position_of
+
+_log = logging.getLogger("pyhudi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +109,12 @@ def mark_inflight(transaction: Transaction, profile: CommitMetadata) -> None:
     transaction.storage.put_if_absent(instant_path(inflight, version), body)
 
 
-def commit(transaction: Transaction, metadata: CommitMetadata, *, base_schema: str | None) -> InstantTime:
+def commit(
+    transaction: Transaction, metadata: CommitMetadata, *, base_schema: str | None, unique_keys: UniqueKeys
+) -> InstantTime:
     """Make the write visible, or raise with nothing visible. Returns its position for incremental reads.
 
-    `base_schema` is the Avro schema of the table that the write began from.
+    `base_schema` is the Avro schema of the table that the write began from, `unique_keys` what the write promises.
 
     Raises `WriteConflictError` when a write that completed meanwhile changed the same file groups,
     `LockLostError` when this write was rolled back by another writer who took it for dead, and
@@ -118,11 +125,15 @@ def commit(transaction: Transaction, metadata: CommitMetadata, *, base_schema: s
     with table_lock(storage, environment, wait_ms=transaction.settings.lock_wait_ms) as lock:
         now = transaction.base.reload()
         _check_still_pending(transaction, now.timeline)
-        _check_conflicts(transaction, now.timeline, footprint_of(metadata), base_schema)
+        _check_conflicts(transaction, now.timeline, footprint_of(metadata, unique_keys), base_schema)
         drop_metadata_table(now)
         completed = completed_now(transaction.instant, now.timeline, now.config, environment.clock)
         _put_completed(transaction, completed, encode_commit_metadata(metadata, now.version), lock)
-    tidy_up(storage, transaction.instant_time)
+    try:
+        tidy_up(storage, transaction.instant_time)
+    except StorageError as error:
+        # The write stands; raising would make the caller run it again.
+        _log.warning("markers and heartbeat of a commit stay for a later write to remove: %s", error)
     return position_of(completed)
 
 
@@ -133,9 +144,12 @@ def tidy_up(storage: Storage, instant_time: str) -> None:
 
 
 def _check_still_pending(transaction: Transaction, timeline: Timeline) -> None:
-    for instant in timeline.instants:
-        if instant.requested_time == transaction.instant_time and instant.state is not InstantState.COMPLETED:
-            return
+    storage, version = transaction.storage, timeline.version
+    pending = any(instant.requested_time == transaction.instant_time for instant in timeline.pending_writes)
+    begun = (load_rollback_plan(storage, rollback, version) for rollback in timeline.pending_rollbacks)
+    # A rollback that was interrupted has removed files already, though the instant is still there.
+    if pending and all(plan.instant_time != transaction.instant_time for plan in begun):
+        return
     raise LockLostError(
         "this write was rolled back by another writer, who took it for dead; run it again",
         instant=transaction.instant_time,
@@ -171,6 +185,17 @@ def _put_completed(transaction: Transaction, completed: Instant, body: bytes, lo
     except UnavailableError as error:
         raise CommitOutcomeUnknownError(
             "the store did not say whether the commit was written; look at the table's history before writing again",
+            path=path,
+            instant=completed.requested_time,
+        ) from error
+    except AlreadyExistsError:
+        raise
+    except StorageError as error:
+        if transaction.storage.info(path) is None:
+            raise
+        raise CommitOutcomeUnknownError(
+            "the commit can be seen, but the store did not say that it will last; look at the table's history before "
+            "writing again",
             path=path,
             instant=completed.requested_time,
         ) from error

@@ -7,10 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from pyhudi.config.choices import DuplicatePolicy
+from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import CommitOutcomeUnknownError, HudiError, WriteConflictError
 from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteStat
 from pyhudi.format.instant import Action
 from pyhudi.services.rollback import roll_back_own_write
+from pyhudi.table.conflicts import UniqueKeys
 from pyhudi.table.schema import SCHEMA_KEY, load_table_schema
 from pyhudi.table.transaction import Transaction, begin, commit
 from pyhudi.write.job import WriteJob
@@ -63,9 +66,21 @@ def committed(
         replaced_file_ids=replaced,
     )
     base_schema = job.former_schema.avro if job.former_schema else None
-    completion_time = commit(transaction, metadata, base_schema=base_schema)
+    completion_time = commit(
+        transaction, metadata, base_schema=base_schema, unique_keys=_unique_keys(job.config, operation)
+    )
     seconds = job.environment.clock.monotonic() - job.started
     return result_of(metadata, transaction.instant_time, completion_time, seconds)
+
+
+def _unique_keys(config: WriteConfig, operation: WriteOperation) -> UniqueKeys:
+    policy = config.duplicate_policy
+    looks_up = operation is WriteOperation.UPSERT or (
+        operation is WriteOperation.INSERT and policy is not DuplicatePolicy.NONE
+    )
+    if not looks_up:
+        return UniqueKeys.NOWHERE
+    return UniqueKeys.IN_TABLE if config.index.index_type.is_global else UniqueKeys.IN_PARTITION
 
 
 def _check_schema_unchanged(job: WriteJob, transaction: Transaction) -> None:

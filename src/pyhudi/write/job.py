@@ -61,8 +61,8 @@ class WriteJob:
     @property
     def key_columns(self) -> pa.Schema:
         """The table's columns that record keys and partition paths come from."""
-        names = {name.partition(".")[0] for name in (*self.keys.record_key_fields, *self.keys.partition_field_names)}
-        used = {*names, *self.keys.record_key_fields, *self.keys.partition_field_names}
+        names = (*self.keys.record_key_fields, *self.keys.partition_field_names)
+        used = {*names, *(name.partition(".")[0] for name in names)}
         return pa.schema([field for field in self.schema.arrow if field.name in used])
 
     @property

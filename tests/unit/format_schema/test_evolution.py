@@ -106,15 +106,26 @@ PROMOTIONS = [
     (pa.decimal128(9, 2), pa.decimal128(12, 2)),
 ]
 
+LOSSLESS = [
+    (pa.int32(), pa.int64()),
+    (pa.int32(), pa.float64()),
+    (pa.float32(), pa.float64()),
+    (pa.decimal128(9, 2), pa.decimal128(12, 2)),
+]
+
 
 @pytest.mark.parametrize(("narrow", "wide"), PROMOTIONS, ids=str)
 @pytest.mark.parametrize("place", ["top", "struct", "list", "map"])
-def test_wider_type_of_the_two_is_the_tables(narrow: pa.DataType, wide: pa.DataType, place: str) -> None:
+def test_rows_of_a_narrower_type_take_the_tables(narrow: pa.DataType, wide: pa.DataType, place: str) -> None:
     narrow_schema, wide_schema = (
         one(kind if place == "top" else nested_in(place, [pa.field("x", kind)])) for kind in (narrow, wide)
     )
     assert write_schema(wide_schema, narrow_schema) == wide_schema
-    assert write_schema(narrow_schema, wide_schema) == wide_schema
+    if (narrow, wide) in LOSSLESS:
+        assert write_schema(narrow_schema, wide_schema) == wide_schema
+    else:
+        with pytest.raises(SchemaMismatchError):
+            write_schema(narrow_schema, wide_schema)
 
 
 @pytest.mark.parametrize(("table", "rows"), [(pa.string(), pa.binary()), (pa.binary(), pa.string())], ids=str)
