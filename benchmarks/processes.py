@@ -1,4 +1,4 @@
-"""Runs one peer in a process of its own, listens to its reports and watches its memory."""
+"""Runs one peer in a process of its own, listens to its reports, and watches its memory and its use of the cores."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,13 +27,25 @@ SAMPLES_PER_SEARCH = 10
 
 @dataclass
 class Measurements:
-    """What one peer did: times in seconds of all rounds, answers and fingerprints of each round, peaks in bytes."""
+    """What one peer did.
+
+    By operation: times and processor time of all rounds in seconds, answers of all rounds, peaks in bytes. Of all
+    operations together: for how many seconds they were timed, and processor time that other programs took meanwhile.
+    """
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
     answers: dict[str, list[Any]] = field(default_factory=dict)
     fingerprints: list[dict[str, list[str]]] = field(default_factory=list)
     process_peak: dict[str, int] = field(default_factory=dict)
     python_worker_peak: dict[str, int] = field(default_factory=dict)
+    cpu_seconds: dict[str, list[float]] = field(default_factory=dict)
+    watched_seconds: float = 0.0
+    foreign_cpu_seconds: float = 0.0
+
+    @property
+    def foreign_cores(self) -> float:
+        """How many cores other programs kept busy while this peer was timed; its times mean little if that is much."""
+        return self.foreign_cpu_seconds / self.watched_seconds if self.watched_seconds else 0.0
 
 
 class PeerFailedError(Exception):
@@ -70,25 +83,29 @@ def measure(
             env=environment,
         )
         assert process.stdout is not None
-        with process, _watched(process.pid) as memory:
-            events = [_record(measurements, memory, json.loads(line)) for line in process.stdout]
+        with process, _watched(process.pid) as watch:
+            events = [_record(measurements, watch, json.loads(line)) for line in process.stdout]
     shutil.rmtree(work, ignore_errors=True)
     if not events or events[-1] != "done" or process.returncode != 0:
         raise PeerFailedError(f"{contestant.title} failed; see {log}")
     return measurements
 
 
-def _record(measurements: Measurements, memory: _MemoryWatch, event: dict[str, Any]) -> str:
+def _record(measurements: Measurements, watch: _Watch, event: dict[str, Any]) -> str:
     kind: str = event["event"]
     if kind == "begin":
-        memory.begin()
+        watch.begin()
     elif kind == "end":
         operation = event["operation"]
+        usage = watch.end()
         measurements.seconds.setdefault(operation, []).extend(event["seconds"])
         measurements.answers.setdefault(operation, []).append(event["answer"])
+        measurements.cpu_seconds.setdefault(operation, []).append(usage.cpu_seconds)
+        measurements.watched_seconds += usage.seconds
+        measurements.foreign_cpu_seconds += usage.foreign_cpu_seconds
         for peaks, seen in (
-            (measurements.process_peak, memory.process_peak),
-            (measurements.python_worker_peak, memory.python_worker_peak),
+            (measurements.process_peak, watch.process_peak),
+            (measurements.python_worker_peak, watch.python_worker_peak),
         ):
             peaks[operation] = max(peaks.get(operation, 0), seen)
     elif kind == "tables":
@@ -96,8 +113,21 @@ def _record(measurements: Measurements, memory: _MemoryWatch, event: dict[str, A
     return kind
 
 
-class _MemoryWatch:
-    """Resident memory of a process and its children, sampled: all of them together, and the largest Python child."""
+@dataclass(frozen=True)
+class _Usage:
+    """Seconds on the clock, and of all processors together: of the watched processes, and of all others."""
+
+    seconds: float
+    cpu_seconds: float
+    foreign_cpu_seconds: float
+
+
+class _Watch:
+    """What a process and its children use.
+
+    Resident memory is sampled: of all of them together, and of the largest Python child. Processor time is counted by
+    the system.
+    """
 
     def __init__(self, pid: int) -> None:
         self._root = psutil.Process(pid)
@@ -106,8 +136,21 @@ class _MemoryWatch:
         self.begin()
 
     def begin(self) -> None:
-        """Forget the peaks."""
+        """Forget the peaks and start the clocks."""
         self.process_peak = self.python_worker_peak = 0
+        self.search()
+        self._began = self._clocks()
+
+    def end(self) -> _Usage:
+        """What was used since `begin`."""
+        self.search()
+        seconds, own, everybody = (now - then for now, then in zip(self._clocks(), self._began, strict=True))
+        return _Usage(seconds, own, max(0.0, everybody - own))
+
+    def _clocks(self) -> tuple[float, float, float]:
+        own = sum(_cpu_seconds(process) for process in [*self._python_children, *self._others])
+        system = psutil.cpu_times()
+        return time.perf_counter(), own, sum(system) - system.idle - getattr(system, "iowait", 0.0)
 
     def search(self) -> None:
         """Find the processes that exist now."""
@@ -134,9 +177,18 @@ def _resident(process: psutil.Process) -> int:
         return 0
 
 
+def _cpu_seconds(process: psutil.Process) -> float:
+    """Processor time of a process, and of those of its children that have ended."""
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system + times.children_user + times.children_system)
+
+
 @contextmanager
-def _watched(pid: int) -> Iterator[_MemoryWatch]:
-    watch, stopped = _MemoryWatch(pid), threading.Event()
+def _watched(pid: int) -> Iterator[_Watch]:
+    watch, stopped = _Watch(pid), threading.Event()
 
     def look() -> None:
         count = 0

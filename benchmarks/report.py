@@ -40,6 +40,8 @@ GOALS = (
     Goal("small_upsert", HUDI, 2.0),
 )
 NOT_MEASURED = "-"
+FOREIGN_CORES_MAX = 0.2
+"""Other programs may take this much before a run is not worth recording; watching the peer takes some of it."""
 WORKER_BYTES_MAX = 1 << 30
 """Goal: what one Python worker of pyhudi holds at most while it upserts."""
 
@@ -61,6 +63,8 @@ def summarise(measured: Mapping[str, Measurements], *, scale_factor: float, roun
                 "title": TITLES[name],
                 "median_seconds": {operation: median(times) for operation, times in peer.seconds.items()},
                 "seconds": peer.seconds,
+                "cpu_seconds": peer.cpu_seconds,
+                "foreign_cores": peer.foreign_cores,
                 "process_peak_bytes": peer.process_peak,
                 "python_worker_peak_bytes": peer.python_worker_peak,
             }
@@ -87,9 +91,22 @@ def disagreements(measured: Mapping[str, Measurements]) -> list[str]:
     ]
 
 
+def interference(results: Mapping[str, Any]) -> list[str]:
+    """Peers that were timed while other programs used the cores."""
+    return [
+        f"other programs kept {peer['foreign_cores']:.1f} cores busy while {peer['title']} was timed"
+        for peer in results["peers"].values()
+        if peer["foreign_cores"] > FOREIGN_CORES_MAX
+    ]
+
+
 def console_table(results: Mapping[str, Any]) -> str:
     """Seconds and ratios as aligned text."""
-    return f"seconds\n{_text(_seconds(results))}\n\ntimes as fast as the reference\n{_text(_ratios(results))}"
+    return (
+        f"seconds\n{_text(_seconds(results))}\n\n"
+        f"processor seconds of all processes\n{_text(_cpu_seconds(results))}\n\n"
+        f"times as fast as the reference\n{_text(_ratios(results))}"
+    )
 
 
 def markdown(results: Mapping[str, Any]) -> str:
@@ -138,6 +155,22 @@ def _seconds(results: Mapping[str, Any]) -> Rows:
         return _number(times.get(operation))
 
     return _per_peer(results, _operations(results), cell)
+
+
+def _cpu_seconds(results: Mapping[str, Any]) -> Rows:
+    peers = results["peers"].values()
+    operations = _operations(results)
+    body = [
+        [
+            peer["title"],
+            *[
+                _number(median(times)) if (times := peer["cpu_seconds"].get(name)) else NOT_MEASURED
+                for name in operations
+            ],
+        ]
+        for peer in peers
+    ]
+    return [["", *[operation.replace("_", " ") for operation in operations]], *body]
 
 
 def _ratios(results: Mapping[str, Any]) -> Rows:

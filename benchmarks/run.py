@@ -18,7 +18,7 @@ from contestants import BENCH_PYTHON, CONTESTANTS, GENERATOR, HOME, REPOSITORY, 
 from dataset import prepare
 from operations import OPERATIONS
 from processes import Measurements, PeerFailedError, measure
-from report import console_table, goals_text, markdown, summarise
+from report import console_table, goals_text, interference, markdown, summarise
 
 RESULTS = HOME / "results.json"
 PAGE = REPOSITORY / "docs" / "benchmarks.md"
@@ -53,6 +53,11 @@ def main() -> int:
     failures += [f"the peers disagree: {difference}" for difference in results["disagreements"]]
     if failures:
         print(*failures, sep="\n", file=sys.stderr)
+        return 1
+    for warning in (busy := interference(results)):
+        print(f"warning: {warning}", file=sys.stderr)
+    if arguments.write_docs and busy:
+        print("not recorded: run it again when the machine has nothing else to do", file=sys.stderr)
         return 1
     if arguments.write_docs:
         write_docs(results)

@@ -26,6 +26,14 @@ class Reader(Protocol):
     def read(self, path: Path) -> pa.Table: ...
 
 
+def operation_options(turn: Turn) -> dict[str, str]:
+    """What of a commit goes into the options of Spark's writer."""
+    options = {"hoodie.datasource.write.operation": turn.operation.value}
+    if turn.operation is Operation.DELETE_PARTITION:
+        options["hoodie.datasource.write.partitions.to.delete"] = ",".join(turn.partition_paths)
+    return options
+
+
 class JvmHudi:
     """Real Hudi, as writer and as reader."""
 
@@ -36,12 +44,10 @@ class JvmHudi:
         return f"Hudi {self._oracle.release}"
 
     def write(self, path: Path, shape: Shape, turn: Turn) -> None:
-        options = {**shape.options, "hoodie.datasource.write.operation": turn.operation.value}
+        options = {**shape.jvm_options, **operation_options(turn)}
         if RELEASE_OF_TABLE_VERSION[shape.table_version] != self._oracle.release:
             options["hoodie.write.table.version"] = str(shape.table_version)
             options["hoodie.write.auto.upgrade"] = "false"
-        if turn.operation is Operation.DELETE_PARTITION:
-            options["hoodie.datasource.write.partitions.to.delete"] = ",".join(turn.partition_paths)
         self._oracle.write(path, turn.rows, options)
 
     def read(self, path: Path) -> pa.Table:
@@ -80,6 +86,17 @@ class Pyhudi:
             table_version=shape.table_version,
             hudi_options=shape.style_options,
         )
+
+
+class PyhudiSave:
+    """Ourselves, through the door that takes Hudi's own options: what `df.write.format("hudi")` runs."""
+
+    def __str__(self) -> str:
+        return "pyhudi.save"
+
+    def write(self, path: Path, shape: Shape, turn: Turn) -> None:
+        options = {**shape.options, **operation_options(turn), "hoodie.write.table.version": str(shape.table_version)}
+        pyhudi.save(turn.rows, str(path), options=options, mode="append")
 
 
 class HudiRs:

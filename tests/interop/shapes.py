@@ -51,11 +51,10 @@ class Shape:
 
     @property
     def style_options(self) -> dict[str, str]:
-        """What a writer must know besides keys and partitions."""
+        """What any writer must know besides keys and partitions."""
         return {
             "hoodie.datasource.write.hive_style_partitioning": str(self.hive_style).lower(),
             "hoodie.datasource.write.partitionpath.urlencode": str(self.url_encode).lower(),
-            "hoodie.metadata.enable": str(self.metadata).lower(),
             # Filters for the few rows of a test, not for 60,000 a file.
             "hoodie.index.bloom.num_entries": "100",
             **self.more_options,
@@ -71,6 +70,11 @@ class Shape:
             "hoodie.datasource.write.precombine.field": "ts",
             **self.style_options,
         }
+
+    @property
+    def jvm_options(self) -> dict[str, str]:
+        """The same for real Hudi, which by default keeps a metadata table."""
+        return {**self.options, "hoodie.metadata.enable": str(self.metadata).lower()}
 
     def record_key_of(self, row: Mapping[str, object]) -> str:
         """`_hoodie_record_key`: the bare value of one field, `name:value` of several."""

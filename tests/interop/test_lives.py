@@ -9,7 +9,7 @@ import pytest
 from tests.interop.compare import WRITER_META, assert_same_rows
 from tests.interop.deviations import cannot_read, ignored_columns
 from tests.interop.life import ModelTable, life_of
-from tests.interop.parties import HudiRs, JvmHudi, Pyhudi, Reader, Writer
+from tests.interop.parties import HudiRs, JvmHudi, Pyhudi, PyhudiSave, Reader, Writer
 from tests.interop.shapes import ODD_CITIES, Shape
 from tests.interop.timeline_folder import completed_writes
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
@@ -119,14 +119,14 @@ def test_newest_release_and_we_alternate_on_an_old_table_without_upgrading_it(
 
 
 @pytest.mark.parametrize("shape", OWN_LIVES, ids=str)
-def test_table_written_by_us_alone_is_read_by_its_release_the_newest_and_hudi_rs(
+def test_table_written_through_both_our_doors_is_read_by_its_release_the_newest_and_hudi_rs(
     shape: Shape, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
     releases = {RELEASE_OF_TABLE_VERSION[shape.table_version], "1.2.0"}
     live(
         tmp_path / "t",
         shape,
-        (Pyhudi(),),
+        (PyhudiSave(), Pyhudi()),
         (*(JvmHudi(oracle_of(release)) for release in sorted(releases)), HudiRs(), Pyhudi()),
     )
 

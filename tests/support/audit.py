@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pyhudi.format.bloom import (
@@ -15,6 +16,7 @@ from pyhudi.format.bloom import (
     BloomKind,
     parse_bloom_filter,
 )
+from pyhudi.format.commit_metadata import WriteStat
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.partition_metadata import PARTITION_METADATA_FILE
 from pyhudi.storage.protocol import Storage
@@ -69,8 +71,18 @@ def _check_commits(storage: Storage, table: TableState) -> None:
                 assert stat.num_writes == len(rows), stat.path
                 assert stat.num_inserts + stat.num_update_writes == len(fresh), stat.path
                 if stat.prev_commit != "null":
-                    former = _rows(storage, f"{partition_path}/{stat.prev_base_file}".lstrip("/"))
+                    former = _rows(storage, _former_path(storage, partition_path, stat))
                     assert len(former) + stat.num_inserts - stat.num_deletes == len(rows), stat.path
+
+
+def _former_path(storage: Storage, partition_path: str, stat: WriteStat) -> str:
+    """The base file that a stat says it replaced; version 6 does not name it."""
+    for info in storage.list_folder(partition_path).files:
+        name = parse_data_file(info.name)
+        if name is not None and (name.file_id, name.instant_time) == (stat.file_id, stat.prev_commit):
+            assert stat.prev_base_file in (None, info.name)
+            return info.path
+    raise AssertionError(f"the former version of {stat.path} is gone")
 
 
 def _check_footer(storage: Storage, path: str, keys: list[str]) -> None:
@@ -80,8 +92,6 @@ def _check_footer(storage: Storage, path: str, keys: list[str]) -> None:
         assert values[MIN_RECORD_KEY_KEY] <= min(keys)
         assert values[MAX_RECORD_KEY_KEY] >= max(keys)
         kind = BloomKind.from_footer(values.get(BLOOM_FILTER_KIND_KEY), path=path)
-        import pyarrow as pa
-
         assert parse_bloom_filter(values[BLOOM_FILTER_KEY], kind, path=path).might_contain(pa.array(keys)).all()
 
 

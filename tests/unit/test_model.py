@@ -116,6 +116,7 @@ class TableLife(RuleBasedStateMachine):
         self.storage = MemoryStorage()
         options = {
             "hoodie.index.type": self.index,
+            "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
             "hoodie.combine.before.insert": "true",
             "hoodie.datasource.insert.dup.policy": "drop",
             # Small enough for several file groups per partition, some of them with room.
@@ -227,7 +228,7 @@ def _life(version: int, index: str) -> type:
     machine = type(f"Life{version}{index}", (TableLife,), {"version": version, "index": index})
     case = machine.TestCase  # type: ignore[attr-defined]
     case.settings = settings(
-        max_examples=12, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=9, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
     )
     return case  # type: ignore[no-any-return]
 

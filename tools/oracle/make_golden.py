@@ -28,6 +28,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY))
 
 from tests.interop.life import Operation, Turn, life_of  # noqa: E402
+from tests.interop.parties import operation_options  # noqa: E402
 from tests.interop.shapes import ODD_CITIES, Shape  # noqa: E402
 from tests.interop.timeline_folder import CompletedWrite, completed_writes  # noqa: E402
 from tests.interop.zoo import zoo  # noqa: E402
@@ -69,7 +70,7 @@ def cases(table_version: int) -> list[Case]:
             hive_style=True,
         ),
     ]
-    lives = [Case(shape.name, shape.options, life_of(shape)) for shape in shapes]
+    lives = [Case(shape.name, shape.jvm_options, life_of(shape)) for shape in shapes]
     types = [
         _types("types-of-rows", Operation.BULK_INSERT, zoo(shorts=False)),
         _types("types-of-avro", Operation.INSERT, zoo()),
@@ -80,7 +81,7 @@ def cases(table_version: int) -> list[Case]:
 def _by_time() -> Case:
     """Partitions `yyyy/MM/dd` made from milliseconds since the epoch."""
     options = {
-        **Shape(name="t", table_version=0, partition_by=("event_ms",), metadata=False).options,
+        **Shape(name="t", table_version=0, partition_by=("event_ms",), metadata=False).jvm_options,
         "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
         "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
         "hoodie.keygen.timebased.output.dateformat": "yyyy/MM/dd",
@@ -111,7 +112,7 @@ def _timed(numbers: Sequence[int], *, ts: int) -> pa.Table:
 
 def _types(name: str, operation: Operation, rows: pa.Table) -> Case:
     """All types in the files of one of Hudi's two writers: of rows (bulk_insert) and of Avro (insert)."""
-    options = {**Shape(name="t", table_version=0).options, "hoodie.parquet.small.file.limit": "0"}
+    options = {**Shape(name="t", table_version=0).jvm_options, "hoodie.parquet.small.file.limit": "0"}
     others = rows.set_column(0, "id", pa.array([f"m{i}" for i in range(rows.num_rows)]))
     return Case(name, options, [Turn(operation, rows), Turn(operation, others)])
 
@@ -136,7 +137,7 @@ def _archived(table_version: int) -> Case:
         chosen = first.rows.slice(number, 6)
         column = pa.array([5000 + number] * chosen.num_rows, pa.int64())
         turns.append(Turn(Operation.UPSERT, chosen.set_column(chosen.column_names.index("ts"), "ts", column)))
-    return Case("archived", shape.options, turns, askable=2)
+    return Case("archived", shape.jvm_options, turns, askable=2)
 
 
 def make(oracle: Oracle, table_version: int, case: Case) -> dict[str, Any]:
@@ -147,9 +148,7 @@ def make(oracle: Oracle, table_version: int, case: Case) -> dict[str, Any]:
     (folder / "expected").mkdir(parents=True)
     table = folder / "table"
     for turn in case.turns:
-        options = {**case.options, "hoodie.datasource.write.operation": turn.operation.value}
-        if turn.operation is Operation.DELETE_PARTITION:
-            options["hoodie.datasource.write.partitions.to.delete"] = ",".join(turn.partition_paths)
+        options = {**case.options, **operation_options(turn)}
         oracle.write(table, turn.rows, options)
     writes = completed_writes(table)
     questions = _questions(writes, case.askable)

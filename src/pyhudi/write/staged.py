@@ -162,7 +162,7 @@ def _tag(
         splits=splits,
         ordering_fields=() if kind.deletes else job.ordering_fields,
         table_wide=index.index_type.is_global,
-        move=job.config.moves_partition and not kind.deletes,
+        move=job.config.moves_partition and kind.writes_known and not kind.deletes,
         bloom=index.index_type.uses_bloom_filters,
         prune_by_ranges=index.prune_by_ranges,
         keys_repeat=not kind.combine,

@@ -29,9 +29,7 @@ def test_newest_versions_agree_with_a_loop_over_the_rows(rows: list[tuple[str, i
             expected[key] = number
     keys, first, second = ([row[n] for row in rows] for n in range(3))
 
-    found = newest_versions(
-        [pa.array(keys, pa.string())], [pa.array(first, pa.int64()), pa.array(second, pa.int64())]
-    )
+    found = newest_versions([pa.array(keys, pa.string())], [pa.array(first, pa.int64()), pa.array(second, pa.int64())])
 
     assert found.tolist() == sorted(expected.values())
 

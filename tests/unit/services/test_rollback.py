@@ -1,0 +1,266 @@
+"""Whose pending writes are taken away, whose are not, and that an interrupted rollback gets finished."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.audit import audit
+from tests.support.tables import Row, StepClock, contents, environment, new_table, open_table, rows
+
+from pyhudi.errors import LockLostError, UnsafePathError
+from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.rollback_metadata import RollbackPlan, RollbackRequest, encode_rollback_plan
+from pyhudi.services.rollback import plan_rollback
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.heartbeat import HEARTBEAT_FOLDER, HeartbeatSettings, Liveness, liveness_of
+from pyhudi.table.state import load_table
+from pyhudi.table.timeline import instant_path
+from pyhudi.testing.storage import FaultStorage, SimulatedCrash
+from pyhudi.write.exchange_folder import EXCHANGE_FOLDER
+
+START: set[Row] = {(1, "oslo", 1, "a"), (2, "rome", 1, "a")}
+NOW_MS = 1_790_000_000_000
+NO_PROCESS = 2**22 + 12345
+"""Above the largest pid of Linux."""
+
+
+def prepared(version: int = 9) -> MemoryStorage:
+    storage = MemoryStorage(clock=lambda: NOW_MS)
+    new_table(storage, version=version).insert(rows(*START))
+    return storage
+
+
+def at(path_ends: str, name: str) -> Callable[[str, str], None]:
+    def hook(operation: str, path: str) -> None:
+        if operation == name and path.endswith(path_ends):
+            raise SimulatedCrash
+
+    return hook
+
+
+def crashed_upsert(version: int = 9) -> tuple[MemoryStorage, InstantTime]:
+    """A table with an upsert that died when its files were written; and its instant."""
+    storage = prepared(version)
+    dying = FaultStorage(storage, before=at("commit", "put_if_absent"))
+    with suppress(SimulatedCrash):
+        open_table(dying).upsert(rows((1, "oslo", 2, "b"), (9, "bern", 2, "b")))
+    (instant,) = load_table(storage).timeline.pending_writes
+    return storage, instant.requested_time
+
+
+def heartbeat_of(storage: Storage, instant_time: str, **changes: Any) -> None:
+    """Change what the heartbeat says of its writer; None removes it."""
+    path = f"{HEARTBEAT_FOLDER}/{instant_time}"
+    storage.put(path, json.dumps({**json.loads(storage.read(path)), **changes}).encode())
+
+
+def end_the_process_of(storage: Storage, instant_time: str) -> None:
+    """Let everything that the writer keeps fresh name a process that is no more."""
+    heartbeat_of(storage, instant_time, pid=NO_PROCESS)
+    for info in storage.list_recursive(EXCHANGE_FOLDER):
+        if info.name == "owner":
+            storage.put(info.path, json.dumps({**json.loads(storage.read(info.path)), "pid": NO_PROCESS}).encode())
+
+
+def next_upsert(storage: Storage, now_ms: int = NOW_MS) -> None:
+    open_table(storage, env=environment(StepClock(now_ms))).upsert(rows((50, "wien", 9, "z")))
+
+
+ADDED: Row = (50, "wien", 9, "z")
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_writer_whose_process_has_ended_is_rolled_back_at_once(version: int) -> None:
+    storage, instant_time = crashed_upsert(version)
+    end_the_process_of(storage, instant_time)
+
+    next_upsert(storage)
+
+    assert contents(storage) == START | {ADDED}
+    audit(storage)
+    (rollback,) = [i for i in load_table(storage).timeline.instants if i.action is Action.ROLLBACK]
+    assert rollback.requested_time > instant_time
+    if version > 6:
+        assert rollback.completion_time is not None
+        assert rollback.completion_time > rollback.requested_time
+
+
+def test_a_pid_that_another_process_got_meanwhile_does_not_keep_a_dead_writer_alive() -> None:
+    storage, instant_time = crashed_upsert()
+    heartbeat_of(storage, instant_time, started=1.5)
+
+    next_upsert(storage)
+
+    assert not load_table(storage).timeline.pending_writes
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, id="this very process"),
+        pytest.param({"pid": NO_PROCESS, "machine": "elsewhere"}, id="another machine"),
+    ],
+)
+def test_a_live_writer_is_never_rolled_back(changes: dict[str, Any]) -> None:
+    storage, instant_time = crashed_upsert()
+    heartbeat_of(storage, instant_time, **changes)
+
+    next_upsert(storage)
+
+    assert [i.requested_time for i in load_table(storage).timeline.pending_writes] == [instant_time]
+    assert contents(storage) == START | {ADDED}
+    assert open_table(storage).roll_back_failed_writes(eager=True) == ()
+
+
+def test_a_writer_elsewhere_counts_as_dead_when_its_heartbeat_has_expired() -> None:
+    storage, instant_time = crashed_upsert()
+    heartbeat_of(storage, instant_time, machine="elsewhere")
+    expiry = HeartbeatSettings().expiry_ms
+
+    next_upsert(storage, NOW_MS + expiry - 10_000)
+    assert load_table(storage).timeline.pending_writes
+    next_upsert(storage, NOW_MS + expiry + 10_000)
+
+    assert not load_table(storage).timeline.pending_writes
+    audit(storage)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00\xff", b"[1]", b'{"pid": "x"}'])
+def test_a_heartbeat_that_says_nothing_is_judged_by_its_age(data: bytes) -> None:
+    storage = MemoryStorage(clock=lambda: NOW_MS)
+    storage.put("beat", data)
+
+    def liveness(now_ms: int) -> Liveness:
+        return liveness_of(storage, "beat", HeartbeatSettings(), environment(StepClock(now_ms)))
+
+    assert liveness(NOW_MS) is Liveness.ALIVE
+    assert liveness(NOW_MS + HeartbeatSettings().expiry_ms + 1000) is Liveness.DEAD
+
+
+@pytest.mark.parametrize("policy", ["LAZY", "NEVER"])
+def test_other_policies_leave_dead_writers_to_others(policy: str) -> None:
+    storage, instant_time = crashed_upsert()
+    end_the_process_of(storage, instant_time)
+
+    open_table(storage).upsert(rows(ADDED), **{"hoodie.clean.failed.writes.policy": policy})
+
+    assert load_table(storage).timeline.pending_writes
+    assert contents(storage) == START | {ADDED}
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_pending_writes_without_heartbeat_are_left_alone_unless_eager(version: int) -> None:
+    storage = prepared(version)
+    table = load_table(storage)
+    foreign = Instant(InstantTime("20240101000000000"), Action.COMMIT, InstantState.REQUESTED, None)
+    storage.put(instant_path(foreign, table.version), b"")
+
+    next_upsert(storage)
+    assert [i.requested_time for i in load_table(storage).timeline.pending_writes] == ["20240101000000000"]
+
+    (done,) = open_table(storage).roll_back_failed_writes(eager=True)
+    assert done.instant_time == "20240101000000000"
+    audit(storage)
+
+
+def test_a_rollback_that_was_interrupted_anywhere_is_finished_by_the_next_write() -> None:
+    effect = 0
+    while True:
+        effect += 1
+        storage, instant_time = crashed_upsert()
+        end_the_process_of(storage, instant_time)
+        dying = FaultStorage(storage, before=_at_number(effect))
+        with suppress(SimulatedCrash):
+            open_table(dying).roll_back_failed_writes()
+        assert contents(storage) == START
+        next_upsert(storage)
+        assert contents(storage) == START | {ADDED}
+        audit(storage)
+        if not dying.is_dead:
+            break
+    assert effect > 6
+
+
+def _at_number(number: int) -> Callable[[str, str], None]:
+    count = 0
+
+    def hook(operation: str, path: str) -> None:
+        nonlocal count
+        count += 1
+        if count == number:
+            raise SimulatedCrash
+
+    return hook
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_writer_that_was_taken_for_dead_cannot_commit_and_leaves_nothing(version: int, interrupted: bool) -> None:
+    """Also where the rollback died half-way: files are gone then, though the instant is still on the timeline."""
+    storage = prepared(version)
+
+    def take_for_dead(operation: str, path: str) -> None:
+        if operation != "close_output" or not path.endswith(".parquet") or ".hoodie" in path:
+            return
+        timeline = load_table(storage).timeline
+        if not timeline.pending_writes or timeline.pending_rollbacks:
+            return
+        heartbeat_of(storage, timeline.pending_writes[0].requested_time, pid=NO_PROCESS)
+        rolling = FaultStorage(storage, before=at("inflight", "delete") if interrupted else None)
+        with suppress(SimulatedCrash):
+            open_table(rolling).roll_back_failed_writes()
+
+    with pytest.raises(LockLostError):
+        open_table(FaultStorage(storage, before=take_for_dead)).upsert(rows((1, "oslo", 2, "b"), (9, "bern", 2, "b")))
+
+    assert contents(storage) == START
+    audit(storage)
+
+
+def test_a_plan_that_names_foreign_files_deletes_none_of_them(tmp_path: Path) -> None:
+    for path in ("file:/etc/passwd", "memory://other/city=oslo/x.parquet"):
+        storage = prepared()
+        table = load_table(storage)
+        victims = {info.path for info in storage.list_recursive("city=oslo")}
+        own = [p for p in victims if p.endswith(".parquet")]
+        for named in (path, f"{storage.uri}/{own[0]}"):
+            plan = RollbackPlan(
+                instant_time="20240101000000000",
+                action="commit",
+                requests=(RollbackRequest(partition_path="city=oslo", files_to_be_deleted=(named,)),),
+            )
+            pending = Instant(InstantTime("20240102000000000"), Action.ROLLBACK, InstantState.REQUESTED, None)
+            storage.put(instant_path(pending, table.version), encode_rollback_plan(plan))
+            with pytest.raises(UnsafePathError):
+                next_upsert(storage)
+            assert {info.path for info in storage.list_recursive("city=oslo")} == victims
+
+
+def test_the_plan_names_each_file_with_its_group_and_partition() -> None:
+    instant = Instant(InstantTime("20260101000000000"), Action.COMMIT, InstantState.INFLIGHT, None)
+
+    plan = plan_rollback("file:/t", instant, ("city=oslo/f1-0_0-1-0_20260101000000000.parquet",))
+
+    (request,) = plan.requests
+    assert (request.partition_path, request.file_id) == ("city=oslo", "f1-0")
+    assert request.files_to_be_deleted == ("file:/t/city=oslo/f1-0_0-1-0_20260101000000000.parquet",)
+
+
+def test_a_failed_write_takes_its_files_away_at_once() -> None:
+    storage = prepared()
+
+    def fail(operation: str, path: str) -> None:
+        if operation == "put_if_absent" and path.endswith(".commit"):
+            raise OSError("anything may happen here")
+
+    with pytest.raises(OSError, match="anything"):
+        open_table(FaultStorage(storage, before=fail)).upsert(rows((1, "oslo", 2, "b")))
+
+    assert contents(storage) == START
+    audit(storage)

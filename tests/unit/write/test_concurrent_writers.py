@@ -1,0 +1,265 @@
+"""Two writers at once: the second one's whole write runs while the first is between its begin and its commit."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.support.audit import audit
+from tests.support.tables import StepClock, contents, environment, new_table, open_table, rows
+
+import pyhudi
+from pyhudi.errors import WriteConflictError
+from pyhudi.format.schema import arrow_to_avro
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.environment import SYSTEM
+from pyhudi.table.state import load_table
+from pyhudi.testing.storage import FaultStorage
+
+Write = Callable[[pyhudi.HudiTable], object]
+CLOCK = StepClock()
+"""Both writers look at one clock, as they would on one machine."""
+
+
+def upsert(*values: tuple[int, str, int, str], **options: str) -> Write:
+    return lambda table: table.upsert(rows(*values), **options)
+
+
+WRITES: dict[str, Write] = {
+    "update oslo": upsert((1, "oslo", 9, "u")),
+    "update rome": upsert((3, "rome", 9, "u")),
+    "new key in oslo": upsert((5, "oslo", 1, "n")),
+    "new key in rome": upsert((5, "rome", 1, "n")),
+    "new key in bern": upsert((5, "bern", 1, "n")),
+    "same key, new, in bern": upsert((5, "bern", 2, "m")),
+    "global new key in bern": upsert((5, "bern", 1, "n"), **{"hoodie.index.type": "GLOBAL_SIMPLE"}),
+    "insert into bern": lambda t: t.insert(rows((5, "bern", 1, "n"))),
+    "insert into bern, no duplicates": lambda t: t.insert(
+        rows((5, "bern", 1, "n")), **{"hoodie.datasource.insert.dup.policy": "drop"}
+    ),
+    "bulk insert into bern": lambda t: t.bulk_insert(rows((6, "bern", 1, "n"))),
+    "bulk insert into rome": lambda t: t.bulk_insert(rows((6, "rome", 1, "n"))),
+    "delete in oslo": lambda t: t.delete(rows((1, "oslo", 0, ""))),
+    "delete in rome": lambda t: t.delete(rows((3, "rome", 0, ""))),
+    "drop oslo": lambda t: t.delete_partition("city=oslo"),
+    "drop rome": lambda t: t.delete_partition("city=rome"),
+    "overwrite oslo": lambda t: t.insert_overwrite(rows((7, "oslo", 1, "o"))),
+    "overwrite bern": lambda t: t.insert_overwrite(rows((7, "bern", 1, "o"))),
+    "overwrite all": lambda t: t.insert_overwrite_table(rows((7, "oslo", 1, "o"))),
+}
+CONFLICTS = [
+    ("update oslo", "update oslo"),
+    ("update oslo", "delete in oslo"),
+    ("delete in oslo", "update oslo"),
+    ("update oslo", "drop oslo"),
+    ("drop oslo", "update oslo"),
+    ("drop oslo", "drop oslo"),
+    ("overwrite oslo", "new key in oslo"),
+    ("new key in oslo", "overwrite oslo"),
+    ("new key in bern", "same key, new, in bern"),
+    ("new key in bern", "insert into bern"),
+    ("insert into bern, no duplicates", "new key in bern"),
+    ("global new key in bern", "new key in rome"),
+    ("global new key in bern", "bulk insert into rome"),
+    ("overwrite bern", "bulk insert into bern"),
+    ("bulk insert into bern", "overwrite bern"),
+    ("overwrite bern", "overwrite bern"),
+    ("overwrite all", "update oslo"),
+    ("update rome", "overwrite all"),
+]
+HARMONIES = [
+    ("update oslo", "update rome"),
+    ("update oslo", "delete in rome"),
+    ("drop oslo", "update rome"),
+    ("drop oslo", "drop rome"),
+    ("overwrite oslo", "update rome"),
+    ("new key in bern", "update oslo"),
+    ("insert into bern", "new key in bern"),
+    ("insert into bern", "insert into bern"),
+    ("bulk insert into bern", "bulk insert into bern"),
+    ("delete in oslo", "new key in bern"),
+    ("overwrite bern", "new key in oslo"),
+]
+
+
+def prepared(version: int = 9) -> MemoryStorage:
+    storage = MemoryStorage()
+    new_table(storage, version=version).insert(rows((1, "oslo", 1, "a"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")))
+    return storage
+
+
+def opened(storage: MemoryStorage | FaultStorage) -> pyhudi.HudiTable:
+    return open_table(storage, env=environment(CLOCK))
+
+
+def with_other_in_between(inner: MemoryStorage, other: Write) -> FaultStorage:
+    """A store on which `other` runs, once, when the first write is about to say what it will change."""
+    done = False
+
+    def run_other(operation: str, path: str) -> None:
+        nonlocal done
+        if not done and operation == "put_if_absent" and path.endswith("inflight"):
+            done = True
+            other(opened(inner))
+
+    return FaultStorage(inner, before=run_other)
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [pytest.param(*pair, id=" | ".join(pair)) for pair in CONFLICTS])
+def test_of_two_conflicting_writes_the_second_to_commit_gives_up_and_leaves_nothing(mine: str, theirs: str) -> None:
+    storage, alone = prepared(), prepared()
+    WRITES[theirs](opened(alone))
+
+    with pytest.raises(WriteConflictError) as caught:
+        WRITES[mine](opened(with_other_in_between(storage, WRITES[theirs])))
+
+    assert caught.value.retry is WriteConflictError.retry
+    assert contents(storage) == contents(alone)
+    audit(storage)
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [pytest.param(*pair, id=" | ".join(pair)) for pair in HARMONIES])
+def test_two_writes_on_different_ground_both_commit(mine: str, theirs: str) -> None:
+    storage, in_turn = prepared(), prepared()
+    WRITES[theirs](opened(in_turn))
+    WRITES[mine](opened(in_turn))
+
+    WRITES[mine](opened(with_other_in_between(storage, WRITES[theirs])))
+
+    assert contents(storage) == contents(in_turn)
+    audit(storage)
+
+
+@pytest.mark.parametrize("version", [6, 8])
+def test_conflicts_are_found_in_every_table_version(version: int) -> None:
+    storage = prepared(version)
+
+    with pytest.raises(WriteConflictError):
+        WRITES["update oslo"](opened(with_other_in_between(storage, upsert((2, "oslo", 9, "x")))))
+
+    assert (2, "oslo", 9, "x") in contents(storage)
+
+
+def test_a_conflict_is_retried_as_often_as_the_option_says_and_then_sees_the_winner() -> None:
+    storage = prepared()
+    retry = {"hoodie.write.num.retries.on.conflict.failures": "1"}
+
+    upsert((5, "bern", 9, "mine"), **retry)(opened(with_other_in_between(storage, upsert((5, "bern", 1, "theirs")))))
+
+    assert (5, "bern", 9, "mine") in contents(storage)
+    assert len(open_table(storage).to_arrow()) == 4
+
+
+def test_a_stream_of_rows_is_not_lost_by_a_retry() -> None:
+    storage = prepared()
+    batch = rows((1, "oslo", 9, "mine"))
+    reader = pa.RecordBatchReader.from_batches(batch.schema, batch.to_batches())
+    store = with_other_in_between(storage, upsert((2, "oslo", 5, "theirs")))
+
+    opened(store).upsert(reader, **{"hoodie.write.num.retries.on.conflict.failures": "1"})
+
+    assert {(1, "oslo", 9, "mine"), (2, "oslo", 5, "theirs")} <= contents(storage)
+
+
+def test_a_schema_changed_meanwhile_by_another_writer_is_a_conflict() -> None:
+    storage = prepared()
+    wider = rows((8, "bern", 1, "x")).append_column("extra", pa.array([1]))
+
+    with pytest.raises(WriteConflictError, match="schema"):
+        WRITES["update oslo"](opened(with_other_in_between(storage, lambda t: t.insert(wider))))
+
+    assert "extra" in open_table(storage).to_arrow().column_names
+
+
+def test_two_writers_that_add_the_same_column_do_not_conflict() -> None:
+    storage = prepared()
+
+    def wider(city: str) -> pa.Table:
+        return rows((8, city, 1, "x")).append_column("extra", pa.array([1]))
+
+    opened(with_other_in_between(storage, lambda t: t.insert(wider("bern")))).insert(wider("wien"))
+
+    assert len(open_table(storage).to_arrow(where=[("extra", "==", 1)])) == 2
+
+
+# -- many at once, on local disk --------------------------------------------------------------------------------------
+
+
+def local_table(folder: Path) -> str:
+    pyhudi.HudiTable.create(
+        str(folder),
+        schema=rows().schema,
+        record_key="id",
+        partition_by="city",
+        ordering_fields="ts",
+        hudi_options={"hoodie.datasource.write.hive_style_partitioning": "true"},
+    )
+    return str(folder)
+
+
+@pytest.mark.parametrize("shared", [pytest.param(False, id="own partitions"), pytest.param(True, id="same keys")])
+def test_threads_lose_no_acknowledged_write_and_make_no_key_twice(tmp_path: Path, shared: bool) -> None:
+    path = local_table(tmp_path / "t")
+    acknowledged: list[tuple[int, str, int, str]] = []
+    failures: list[BaseException] = []
+
+    def write_a_few(writer: int) -> None:
+        options = {"hoodie.write.num.retries.on.conflict.failures": 3, "hoodie.index.bloom.num_entries": 100}
+        try:
+            for turn in range(4):
+                batch = [
+                    (k, "all" if shared else f"w{writer}", turn * 10 + writer, f"{writer}.{turn}") for k in range(3)
+                ]
+                with suppress(WriteConflictError):
+                    pyhudi.HudiTable.for_path(path).upsert(rows(*batch), **options)
+                    acknowledged.extend(batch)
+        except Exception as error:  # noqa: BLE001 - shown by the main thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=write_a_few, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert not failures
+    table = pyhudi.HudiTable.for_path(path)
+    found = [
+        (row["id"], row["city"], row["ts"], row["note"]) for row in table.to_arrow(rows().schema.names).to_pylist()
+    ]
+    newest: dict[tuple[int, str], tuple[int, str, int, str]] = {}
+    for row in acknowledged:
+        newest[row[:2]] = max(row, newest.get(row[:2], row), key=lambda r: r[2])
+    assert Counter(row[:2] for row in found) == Counter(newest.keys())
+    assert set(found) == set(newest.values())
+    audit(table.state.storage)
+
+
+def test_two_tables_of_one_schema_text_are_independent() -> None:
+    """The lock of one table does not keep writers of another waiting."""
+    first, second = prepared(), prepared()
+
+    opened(with_other_in_between(first, lambda _: upsert((1, "oslo", 9, "x"))(opened(second)))).upsert(
+        rows((1, "oslo", 9, "y"))
+    )
+
+    assert (1, "oslo", 9, "y") in contents(first)
+    assert (1, "oslo", 9, "x") in contents(second)
+
+
+def test_first_writers_of_one_new_table_agree_on_its_schema() -> None:
+    assert arrow_to_avro(rows().schema, table_name="t") == arrow_to_avro(rows().schema, table_name="t")
+    storage = MemoryStorage()
+    new_table(storage)
+    store = with_other_in_between(storage, upsert((1, "oslo", 1, "theirs")))
+
+    replace(opened(store), environment=SYSTEM).upsert(rows((1, "rome", 1, "mine")))
+
+    assert contents(storage) == {(1, "oslo", 1, "theirs"), (1, "rome", 1, "mine")}
+    assert len(load_table(storage).timeline.completed_writes) == 2
