@@ -8,6 +8,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[1]
 HOME = REPOSITORY / ".bench"
 ORACLE = REPOSITORY / ".oracle"
+JARS = HOME / "jars"
 
 OWN_PYTHON = REPOSITORY / ".venv" / "bin" / "python"
 SPARK_35_PYTHON = ORACLE / "venv" / "bin" / "python"
@@ -35,9 +36,10 @@ class Contestant:
     jars: tuple[Path, ...] = ()
 
 
-def _jar(name: str) -> Path:
+def jar(name: str) -> Path:
+    """Where the jar of `MAVEN_JARS` lies."""
     _, artifact, version = MAVEN_JARS[name].split(":")
-    return HOME / "jars" / f"{artifact}-{version}.jar"
+    return JARS / f"{artifact}-{version}.jar"
 
 
 _HUDI_JAR = ORACLE / "jars" / "hudi-spark3.5-bundle_2.12-1.2.0.jar"
@@ -96,14 +98,14 @@ CONTESTANTS = (
         title=f"Delta {DELTA}",
         peer="peers.delta:Delta",
         python=SPARK_35_PYTHON,
-        jars=(_jar("delta-spark"), _jar("delta-storage")),
+        jars=(jar("delta-spark"), jar("delta-storage")),
     ),
     Contestant(
         name="iceberg",
         title=f"Iceberg {ICEBERG}",
         peer="peers.iceberg:Iceberg",
         python=SPARK_35_PYTHON,
-        jars=(_jar("iceberg"),),
+        jars=(jar("iceberg"),),
     ),
     Contestant(
         name="delta-rs",

@@ -49,7 +49,16 @@ def _lineitem(folder: Path, scale_factor: float, generator: Path) -> pa.Table:
     """lineitem with record key and ordering column, in the order of the keys."""
     scratch = folder / "generated"
     scratch.mkdir(parents=True, exist_ok=True)
-    command = [generator, "parquet", "-s", f"{scale_factor:g}", "--tables", "lineitem", "--output-dir", scratch]
+    command = [
+        str(generator),
+        "parquet",
+        "-s",
+        f"{scale_factor:g}",
+        "--tables",
+        "lineitem",
+        "--output-dir",
+        str(scratch),
+    ]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     rows = pq.read_table(scratch / "lineitem.parquet")
     shutil.rmtree(scratch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import shutil
@@ -82,7 +83,7 @@ class Round:
         peer.bulk_insert(table, inputs.small_base)
         settle()
         self._report.begin("small_upsert")
-        seconds = [_timed(lambda batch=batch: peer.upsert(table, batch))[0] for batch in inputs.small_batches]
+        seconds = [_timed(functools.partial(peer.upsert, table, batch))[0] for batch in inputs.small_batches]
         self._report.end("small_upsert", seconds, None)
         return peer.fingerprint(table)
 

@@ -49,13 +49,16 @@ class Measurements:
 
 
 class PeerFailedError(Exception):
-    """A peer's process ended before it was done; its log says why."""
+    """A peer is not installed, or its process ended before it was done: the message says why, or where the log is."""
 
 
 def measure(
     contestant: Contestant, *, inputs: Inputs, warm_up: Inputs, operations: list[str], rounds: int, home: Path
 ) -> Measurements:
     """Run all rounds of one peer. Raises `PeerFailedError`."""
+    missing = [str(path) for path in (contestant.python, *contestant.jars) if not path.exists()]
+    if missing:
+        raise PeerFailedError(f"{contestant.title} was left out: there is no {', '.join(missing)}")
     work, log = home / "tables" / contestant.name, home / "logs" / f"{contestant.name}.log"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)

@@ -62,6 +62,7 @@ def summarise(measured: Mapping[str, Measurements], *, scale_factor: float, roun
             name: {
                 "title": TITLES[name],
                 "median_seconds": {operation: median(times) for operation, times in peer.seconds.items()},
+                "median_cpu_seconds": {operation: median(times) for operation, times in peer.cpu_seconds.items()},
                 "seconds": peer.seconds,
                 "cpu_seconds": peer.cpu_seconds,
                 "foreign_cores": peer.foreign_cores,
@@ -104,7 +105,7 @@ def console_table(results: Mapping[str, Any]) -> str:
     """Seconds and ratios as aligned text."""
     return (
         f"seconds\n{_text(_seconds(results))}\n\n"
-        f"processor seconds of all processes\n{_text(_cpu_seconds(results))}\n\n"
+        f"processor seconds of all processes (small upsert: all ten)\n{_text(_cpu_seconds(results))}\n\n"
         f"times as fast as the reference\n{_text(_ratios(results))}"
     )
 
@@ -118,6 +119,8 @@ def markdown(results: Mapping[str, Any]) -> str:
         [
             f"Scale factor {results['scale_factor']:g}, {rounds}, {results['date']}: {processor}.",
             "",
+            "![Seconds that four of the operations take](benchmarks.png)",
+            "",
             "Seconds, less is better:",
             "",
             _pipes(_seconds(results)),
@@ -125,6 +128,10 @@ def markdown(results: Mapping[str, Any]) -> str:
             "Times as fast as the reference, more is better:",
             "",
             _pipes(_ratios(results)),
+            "",
+            "Processor seconds of all processes of a peer (`small upsert`: of all ten together):",
+            "",
+            _pipes(_cpu_seconds(results)),
             "",
             "Goals:",
             "",
@@ -151,38 +158,20 @@ def _operations(results: Mapping[str, Any]) -> list[str]:
 
 
 def _seconds(results: Mapping[str, Any]) -> Rows:
-    def cell(times: Mapping[str, float], operation: str) -> str:
-        return _number(times.get(operation))
-
-    return _per_peer(results, _operations(results), cell)
+    return _per_peer(results, lambda peer, operation: peer["median_seconds"].get(operation))
 
 
 def _cpu_seconds(results: Mapping[str, Any]) -> Rows:
-    peers = results["peers"].values()
-    operations = _operations(results)
-    body = [
-        [
-            peer["title"],
-            *[
-                _number(median(times)) if (times := peer["cpu_seconds"].get(name)) else NOT_MEASURED
-                for name in operations
-            ],
-        ]
-        for peer in peers
-    ]
-    return [["", *[operation.replace("_", " ") for operation in operations]], *body]
+    return _per_peer(results, lambda peer, operation: peer["median_cpu_seconds"].get(operation))
 
 
 def _ratios(results: Mapping[str, Any]) -> Rows:
-    peers = results["peers"]
+    def ratio(peer: Mapping[str, Any], operation: str) -> float | None:
+        reference = results["peers"].get(_reference(operation), {}).get("median_seconds", {})
+        times = peer["median_seconds"]
+        return reference[operation] / times[operation] if operation in times and operation in reference else None
 
-    def cell(times: Mapping[str, float], operation: str) -> str:
-        reference = peers.get(_reference(operation), {}).get("median_seconds", {})
-        if operation not in times or operation not in reference:
-            return NOT_MEASURED
-        return _number(reference[operation] / times[operation])
-
-    rows = _per_peer(results, _operations(results), cell)
+    rows = _per_peer(results, ratio)
     references = ["*reference*", *[TITLES[_reference(operation)] for operation in _operations(results)]]
     return [rows[0], references, *rows[1:]]
 
@@ -191,12 +180,11 @@ def _reference(operation: str) -> str:
     return PARQUET if operation in READS else HUDI
 
 
-def _per_peer(
-    results: Mapping[str, Any], operations: list[str], cell: Callable[[Mapping[str, float], str], str]
-) -> Rows:
+def _per_peer(results: Mapping[str, Any], value: Callable[[Mapping[str, Any], str], float | None]) -> Rows:
+    operations = _operations(results)
     head = ["", *[operation.replace("_", " ") for operation in operations]]
     body = [
-        [peer["title"], *[cell(peer["median_seconds"], operation) for operation in operations]]
+        [peer["title"], *[_number(value(peer, operation)) for operation in operations]]
         for peer in results["peers"].values()
     ]
     return [head, *body]
@@ -210,17 +198,19 @@ def _goals(results: Mapping[str, Any]) -> Rows:
         other = peers.get(goal.reference, {}).get("median_seconds", {}).get(goal.operation)
         subject = f"{goal.operation.replace('_', ' ')}, times as fast as {TITLES[goal.reference]}"
         ratio = None if own is None or other is None else other / own
-        rows.append([subject, f"≥ {goal.factor:.2g}", _number(ratio), _verdict(ratio, lambda r, g=goal: r >= g.factor)])
+        rows.append(
+            [subject, f"≥ {goal.factor:.2g}", _number(ratio), _verdict(None if ratio is None else ratio >= goal.factor)]
+        )
     peak = peers.get(PYHUDI, {}).get("python_worker_peak_bytes", {}).get("upsert_random")
     measured = NOT_MEASURED if peak is None else f"{peak / 2**20:.0f} MiB"
-    verdict = _verdict(peak, lambda value: value < WORKER_BYTES_MAX)
+    verdict = _verdict(None if peak is None else peak < WORKER_BYTES_MAX)
     return [*rows, ["largest Python worker, upsert random", "< 1024 MiB", measured, verdict]]
 
 
-def _verdict(value: float | None, is_met: Callable[[float], bool]) -> str:
-    if value is None:
+def _verdict(is_met: bool | None) -> str:
+    if is_met is None:
         return NOT_MEASURED
-    return "yes" if is_met(value) else "**no**"
+    return "yes" if is_met else "**no**"
 
 
 def _memory(results: Mapping[str, Any]) -> Rows:

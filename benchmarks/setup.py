@@ -1,6 +1,7 @@
-"""Fetches what the benchmark needs beyond `make interop`: Delta's and Iceberg's jars, and the extra `bench`.
+"""Fetches what the benchmark needs: the oracle's Spark 3.5 and Hudi, Delta's and Iceberg's jars, and the extra `bench`.
 
-Both go into `.bench/`, apart from the environment that pyhudi is developed in.
+All of it goes into `.oracle/` and `.bench/`, apart from the environment that pyhudi is developed in. Where a jar cannot
+be had, the script says so and the run leaves that peer out.
 """
 
 from __future__ import annotations
@@ -9,27 +10,27 @@ import subprocess
 import sys
 import venv
 
-from contestants import BENCH_PYTHON, GENERATOR, HOME, MAVEN_JARS, REPOSITORY
+from contestants import BENCH_PYTHON, GENERATOR, HOME, JARS, MAVEN_JARS, REPOSITORY, jar
 
 
 def main() -> None:
+    subprocess.run([sys.executable, REPOSITORY / "tools" / "oracle" / "setup.py"], check=True)
     if not GENERATOR.exists():
-        print("making .bench/venv ...")
+        print("bench: installing the extra `bench` into .bench/venv", flush=True)
         venv.create(HOME / "venv", with_pip=True)
         subprocess.run([BENCH_PYTHON, "-m", "pip", "install", "--quiet", f"{REPOSITORY}[bench]"], check=True)
-    for coordinates in MAVEN_JARS.values():
-        _, artifact, version = coordinates.split(":")
-        if not (HOME / "jars" / f"{artifact}-{version}.jar").exists():
-            print(f"fetching {coordinates} ...")
+    for name, coordinates in MAVEN_JARS.items():
+        if not jar(name).exists():
+            print(f"bench: fetching {coordinates}", flush=True)
             _fetch(coordinates)
 
 
 def _fetch(coordinates: str) -> None:
-    command = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={coordinates}", f"-DoutputDirectory={HOME / 'jars'}"]
+    command = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={coordinates}", f"-DoutputDirectory={JARS}"]
     try:
         subprocess.run(command, check=True)
-    except FileNotFoundError:
-        sys.exit(f"need Maven (`mvn`) to fetch {coordinates} into {HOME / 'jars'}; install it, or put the jar there")
+    except (FileNotFoundError, subprocess.CalledProcessError) as error:
+        print(f"bench: could not fetch {coordinates}: {error}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -17,10 +17,12 @@ from peers.spark_peer import SparkPeer
 
 class Delta(SparkPeer):
     lacks: ClassVar[frozenset[str]] = frozenset({"incremental"})
-    settings: ClassVar[Mapping[str, str]] = {
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    }
+
+    def settings(self) -> Mapping[str, str]:
+        return {
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        }
 
     def bulk_insert(self, table: Path, rows: Path) -> None:
         self.input(rows).write.format("delta").partitionBy(PARTITION).save(str(table))

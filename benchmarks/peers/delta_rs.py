@@ -43,7 +43,8 @@ class DeltaRs:
         return [str(pc.sum(rows[name])) for name in AGGREGATED]
 
     def lookup(self, table: Path, key: str) -> list[str]:
-        return self._rows(table).to_table(columns=["l_comment"], filter=ds.field(KEY) == key)["l_comment"].to_pylist()
+        rows = self._rows(table).to_table(columns=["l_comment"], filter=ds.field(KEY) == key)
+        return [str(comment) for comment in rows["l_comment"]]
 
     def fingerprint(self, table: Path) -> list[str]:
         rows = self._rows(table).to_table(columns=[*AGGREGATED, ORDERING])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,12 @@ CATALOG = "bench"
 
 
 class Iceberg(SparkPeer):
-    def __init__(self, work: Path, jars: list[str]) -> None:
-        super().__init__(work, jars)
-        self.settings = {  # type: ignore[misc] - the warehouse is known only here
+    def settings(self) -> Mapping[str, str]:
+        return {
             "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
             f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
             f"spark.sql.catalog.{CATALOG}.type": "hadoop",
-            f"spark.sql.catalog.{CATALOG}.warehouse": str(work),
+            f"spark.sql.catalog.{CATALOG}.warehouse": str(self.work),
         }
 
     def bulk_insert(self, table: Path, rows: Path) -> None:

@@ -9,13 +9,15 @@ from peers.hudi_on_spark import HudiOnSpark
 
 
 class JvmHudi(HudiOnSpark):
-    settings: ClassVar[Mapping[str, str]] = {
-        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
-        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
-        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
-    }
     metadata_table: ClassVar[str]
+
+    def settings(self) -> Mapping[str, str]:
+        return {
+            "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+            "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+            "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+        }
 
     def write_options(self) -> dict[str, str]:
         return {**super().write_options(), **self.read_options()}

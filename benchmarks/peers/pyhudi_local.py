@@ -48,7 +48,7 @@ class PyhudiLocal:
 
     def lookup(self, table: Path, key: str) -> list[str]:
         rows = HudiTable.for_path(str(table)).to_arrow(["l_comment"], [(KEY, "==", key)])
-        return rows["l_comment"].to_pylist()
+        return [str(comment) for comment in rows["l_comment"]]
 
     def position(self, table: Path) -> str:
         return newest_completion_time(table)
@@ -57,7 +57,7 @@ class PyhudiLocal:
         HudiTable.for_path(str(table)).changes(since, columns=DATA_COLUMNS)
 
     def count_changes(self, table: Path, since: Any) -> int:
-        return HudiTable.for_path(str(table)).changes(since, columns=[KEY]).num_rows
+        return int(HudiTable.for_path(str(table)).changes(since, columns=[KEY]).num_rows)
 
     def fingerprint(self, table: Path) -> list[str]:
         rows = HudiTable.for_path(str(table)).to_arrow([*AGGREGATED, ORDERING])

@@ -26,8 +26,6 @@ class SparkPeer:
     """Reads a table as a DataFrame. A subclass says how to open one (`frame`) and does the writing."""
 
     lacks: ClassVar[frozenset[str]] = frozenset()
-    settings: ClassVar[Mapping[str, str]] = {}
-    """What the peer's own documentation tells its users to set."""
 
     def __init__(self, work: Path, jars: list[str]) -> None:
         self.work, self.jars = work, jars
@@ -35,13 +33,17 @@ class SparkPeer:
 
     def start(self) -> None:
         builder = SparkSession.builder.master(MASTER).appName("benchmark")
-        settings = {**SETTINGS, **self.settings, "spark.sql.warehouse.dir": str(self.work / "warehouse")}
+        settings = {**SETTINGS, **self.settings(), "spark.sql.warehouse.dir": str(self.work / "warehouse")}
         if self.jars:
             settings["spark.jars"] = ",".join(self.jars)
         for name, value in settings.items():
             builder = builder.config(name, value)
         self.spark = builder.getOrCreate()
         self.spark.sparkContext.setLogLevel("ERROR")
+
+    def settings(self) -> Mapping[str, str]:
+        """What the peer's own documentation tells its users to set."""
+        return {}
 
     def stop(self) -> None:
         self.spark.stop()

@@ -88,8 +88,7 @@ class ModelTable:
                 self._rows[self._key(row)] = (row, self._commits)
 
     def _wins(self, incoming: Row, stored: Row) -> bool:
-        """Version 6 tables take what came last by default, later ones what has the higher ordering value."""
-        return self._shape.table_version == 6 or incoming["ts"] >= stored["ts"]
+        return incoming["ts"] >= stored["ts"] or not self._shape.late_rows_lose
 
     def _drop(self, partition_paths: set[str]) -> None:
         self._rows = {key: row for key, row in self._rows.items() if key[0] not in partition_paths}

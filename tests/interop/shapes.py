@@ -44,10 +44,19 @@ class Shape:
     url_encode: bool = False
     metadata: bool = True
     cities: tuple[str, ...] = PLAIN_CITIES
+    created_by_newest: bool = False
     more_options: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"v{self.table_version}-{self.name}"
+
+    @property
+    def late_rows_lose(self) -> bool:
+        """Whether a row with a smaller ordering value than the stored one is dropped.
+
+        The default of who creates the table: 0.15.0 and we for version 6 take what came last, 1.2.0 never does.
+        """
+        return self.table_version > 6 or self.created_by_newest
 
     @property
     def style_options(self) -> dict[str, str]:

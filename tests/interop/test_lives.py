@@ -67,7 +67,7 @@ MIXED_LIVES = [
     ),
 ]
 OLD_TABLES = [
-    Shape(name="hive", table_version=6, partition_by=("city",), hive_style=True),
+    Shape(name="hive", table_version=6, partition_by=("city",), hive_style=True, created_by_newest=True),
     Shape(name="levels-complex", table_version=8, record_key=COMPLEX, partition_by=("city", "year")),
 ]
 OWN_LIVES = [

@@ -178,7 +178,9 @@ def _opened(storage: Storage, path: str) -> Iterator[Any]:
     source = storage.open_input(path)
     try:
         try:
-            parquet = pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False)
+            parquet = pq.ParquetFile(
+                source, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True
+            )
         except (pa.ArrowException, OSError) as error:
             raise _damaged(path, error) from error
         yield parquet

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -188,11 +189,9 @@ def check_columns(incoming: pa.Schema, keys: KeyGenerator, ordering_fields: tupl
     keys.partition_paths(no_rows)
     for name in ordering_fields:
         if name not in incoming.names:
-            raise ConfigError(
-                "the ordering column is not among the columns of the rows",
-                column=name,
-                columns=incoming.names,
-            )
+            close = difflib.get_close_matches(name, incoming.names, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"they have {', '.join(incoming.names)}"
+            raise ConfigError(f"the rows have no ordering column {name!r}; {hint}", column=name)
 
 
 def _check_key_types(former: pa.Schema, merged: pa.Schema, keys: KeyGenerator) -> None:

@@ -1,0 +1,205 @@
+"""Which files are searched, by how many tasks, and which stored rows incoming keys meet: against brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.tables import contents, new_table, open_table, rows
+
+from pyhudi.engine.protocol import TaskContext
+from pyhudi.format.bloom import MAX_RECORD_KEY_KEY, MIN_RECORD_KEY_KEY
+from pyhudi.index.bloom import ProbeTask, candidates_in, key_range, probe_files
+from pyhudi.index.lookup import spread
+from pyhudi.index.tagging import FileToSearch, TagTask, tag_files
+from pyhudi.io.exchange import read_segment
+from pyhudi.io.stage import StageTask, stage_split
+from pyhudi.io.tags import FILE, POSITION
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.testing.storage import FaultStorage
+
+keys = st.text(
+    st.characters(min_codepoint=33, max_codepoint=0x1F600, exclude_categories=["Cs"]), min_size=1, max_size=4
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(keys, unique=True), keys, keys)
+def test_the_key_range_holds_just_the_keys_between_its_bounds(found: list[str], one: str, other: str) -> None:
+    low, high = sorted([one, other], key=str.encode)
+    ordered = sorted(found, key=str.encode)
+
+    start, end = key_range(pa.array(ordered, pa.string()), low, high)
+
+    assert ordered[start:end] == [key for key in ordered if low.encode() <= key.encode() <= high.encode()]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(st.integers(0, 50), st.integers(0, 1000), max_size=30), st.integers(1, 8))
+def test_spread_gives_each_item_once_and_no_share_much_more_than_its_part(weights: dict[int, int], parts: int) -> None:
+    shares = spread(weights, parts)
+
+    assert sorted(item for share in shares for item in share) == sorted(weights)
+    assert len(shares) == min(parts, len(weights))
+    loads = [sum(weights[item] + 1 for item in share) for share in shares]
+    if loads:
+        # Longest first: nobody has more than its part and the largest item.
+        assert max(loads) <= sum(loads) / len(loads) + max(weights.values()) + 1
+
+
+def test_spread_balances_equal_items_exactly() -> None:
+    assert sorted(map(len, spread(dict.fromkeys(range(12), 7), 4))) == [3, 3, 3, 3]
+
+
+FOOTER = {MIN_RECORD_KEY_KEY: "b", MAX_RECORD_KEY_KEY: "d"}
+
+
+@pytest.mark.parametrize(
+    ("footer", "prune", "candidates"),
+    [
+        pytest.param({}, True, 5, id="a footer that says nothing rules nothing out"),
+        pytest.param(FOOTER, True, 3, id="the range rules out"),
+        pytest.param(FOOTER, False, 5, id="unless it is not asked"),
+    ],
+)
+def test_candidates_by_what_a_footer_says(footer: dict[str, str], prune: bool, candidates: int) -> None:
+    ordered = pa.array(["a", "b", "c", "d", "e"])
+
+    assert candidates_in(ordered, FileToSearch(0, "f", ""), footer, prune) == candidates
+
+
+def table_of_many_files(**options: str) -> MemoryStorage:
+    """Sixteen file groups in two partitions; keys of one file lie together, so that ranges can rule files out."""
+    storage = MemoryStorage()
+    table = new_table(storage, **{"hoodie.parquet.small.file.limit": "0", **options})
+    for city in ("oslo", "rome"):
+        for n in range(8):
+            table.insert(rows(*((100 + n * 10 + k, city, 1, "a") for k in range(10))))
+    return storage
+
+
+@pytest.mark.parametrize("table_wide", [False, True])
+@pytest.mark.parametrize("prune_by_ranges", [False, True])
+def test_bloom_candidates_are_those_of_brute_force(table_wide: bool, prune_by_ranges: bool) -> None:
+    storage = table_of_many_files()
+    table = open_table(storage)
+    dice = np.random.default_rng(7)
+    wanted = [(int(dice.integers(90, 200)), ["oslo", "rome", "bern"][int(dice.integers(3))]) for _ in range(40)]
+    task, files = _staged(storage, [(k, c) for k, c in dict.fromkeys(wanted)], table_wide=table_wide)
+
+    found = probe_files(TaskContext(0, 0, 0), ProbeTask(task, prune_by_ranges))
+
+    held: dict[int, int] = {}
+    for number, path in enumerate(files):
+        (city,) = {row["city"] for row in _stored(table, path)}
+        ids = {row["id"] for row in _stored(table, path)}
+        incoming = {k for k, c in dict.fromkeys(wanted) if table_wide or c == city}
+        pairs = [(k, c) for k, c in dict.fromkeys(wanted) if k in ids and (table_wide or c == city)]
+        held[number] = len(pairs) if incoming else 0
+    # At 1e-9 a filter claims no key that is not there.
+    assert {c.number: c.keys for c in found} == held
+
+
+@pytest.mark.parametrize("table_wide", [False, True])
+@pytest.mark.parametrize("repeat", [False, True])
+def test_tags_are_all_pairs_of_incoming_and_stored_rows_of_one_key(table_wide: bool, repeat: bool) -> None:
+    storage = table_of_many_files()
+    table = open_table(storage)
+    wanted = [(105, "oslo"), (105, "rome"), (131, "rome"), (199, "oslo"), (7, "bern")]
+    wanted = wanted if not table_wide else wanted[1:]
+    wanted = wanted + wanted[:2] * repeat
+    task, files = _staged(storage, wanted, table_wide=table_wide, repeat=repeat)
+
+    result = tag_files(TaskContext(1, 0, 0), task)
+
+    tags = sorted(
+        (row["__row"], row[FILE], row[POSITION])
+        for _, segment in result.segments
+        for batch in read_segment(storage, segment)
+        for row in batch.to_pylist()
+    )
+    expected = sorted(
+        (number, file, position)
+        for number, (key, city) in enumerate(wanted)
+        for file, path in enumerate(files)
+        for position, row in enumerate(_stored(table, path))
+        if row["id"] == key and (table_wide or row["city"] == city)
+    )
+    assert tags == expected
+    assert sum(count for _, count in result.updates_of_file) == len(expected)
+
+
+def _staged(
+    storage: MemoryStorage, wanted: list[tuple[int, str]], *, table_wide: bool, repeat: bool = False
+) -> tuple[TagTask, list[str]]:
+    from pyhudi.format.keys import key_generator_from_table
+
+    table = open_table(storage)
+    folder = ".hoodie/.aux/.exchange/test"
+    task = StageTask(
+        storage=storage.spec,
+        folder=folder,
+        row_id="x",
+        keys=key_generator_from_table(table.state.config.values, 9, {}),
+        schema=rows().schema,
+        ordering_fields=("ts",),
+        combine=False,
+        table_wide_keys=table_wide,
+    )
+    batch = rows(*((key, city, 2, "b") for key, city in wanted))
+    split = stage_split(task, TaskContext(0, 0, 0), iter(batch.to_batches()))
+    files = table.files().column("path").to_pylist()
+    searched = tuple(FileToSearch(n, path, path.rpartition("/")[0]) for n, path in enumerate(files))
+    tagging = TagTask(
+        storage=storage.spec,
+        folder=folder,
+        files=searched,
+        splits=(split,),
+        table_wide=table_wide,
+        move=False,
+        ordering_fields=("ts",) if table_wide else (),
+        keys_repeat=repeat,
+    )
+    return tagging, files
+
+
+def _stored(table: object, path: str) -> list[dict[str, object]]:
+    import pyarrow.parquet as pq
+
+    with table.state.storage.open_input(path) as source:  # type: ignore[attr-defined]
+        return list(pq.ParquetFile(source).read().to_pylist())
+
+
+def test_bloom_opens_only_the_key_columns_of_files_that_may_hold_a_key() -> None:
+    storage = table_of_many_files()
+    watched = FaultStorage(storage)
+
+    open_table(watched, **{"hoodie.index.type": "BLOOM"}).upsert(rows((105, "oslo", 2, "b")))
+
+    opened = [o.path for o in watched.operations if o.name == "open_input" and o.path.endswith(".parquet")]
+    once = [path for path in set(opened) if opened.count(path) == 1]
+    assert len(set(opened)) == 8
+    assert len(once) == 7
+    assert (105, "oslo", 2, "b") in contents(storage)
+
+
+@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM"])
+def test_all_indexes_find_the_same_records(index: str) -> None:
+    storage = table_of_many_files(**{"hoodie.index.type": "SIMPLE"})
+    batch = [(100 + 7 * n, "oslo" if n % 2 else "rome", 2, "b") for n in range(14)]
+    moving = index.startswith("GLOBAL")
+    if moving:
+        open_table(storage).delete_partition("city=rome")
+    before = {row[:2]: row for row in contents(storage)}
+
+    result = open_table(storage, **{"hoodie.index.type": index}).upsert(rows(*batch))
+
+    for row in batch:
+        if moving:
+            before.pop((row[0], "oslo"), None)
+        before[row[:2]] = row
+    assert contents(storage) == set(before.values())
+    assert len(open_table(storage).to_arrow()) == len(before)
+    assert result.updated + result.inserted == len(batch)
