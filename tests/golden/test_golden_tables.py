@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.interop.compare import assert_same_rows
+from tests.interop.deviations import BEGIN_IS_INCLUDED, PARTITION_COLUMN_FROM_PATH
 from tests.interop.shapes import Shape
 
 import pyhudi
@@ -23,17 +24,6 @@ QUESTIONS = [
     for entry in ENTRIES
     for question in entry["expected"]
 ]
-
-
-#: Real Hudi takes these partition columns from the folder names, not from the files, and so gives something else than
-#: was written: the encoded text, or the formatted date. Ours are checked against the partition path instead.
-PARTITION_COLUMN_FROM_PATH = {
-    "v6-by-time": "event_ms",
-    "v8-by-time": "event_ms",
-    "v8-encoded-complex": "city",
-    "v9-by-time": "event_ms",
-    "v9-encoded-complex": "city",
-}
 
 
 @pytest.fixture(scope="session")
@@ -51,8 +41,7 @@ def ask(table: pyhudi.HudiTable, question: dict[str, Any], release: str) -> pa.T
         case "as_of":
             return table.to_arrow(as_of=question["instant"])
         case "changes":
-            # 1.0.2 alone counts the commit at `begin` in.
-            begin = str(int(question["begin"]) - 1) if release == "1.0.2" else question["begin"]
+            begin = str(int(question["begin"]) - 1) if release in BEGIN_IS_INCLUDED else question["begin"]
             return table.changes(begin, question["end"])
         case _:
             return table.to_arrow()

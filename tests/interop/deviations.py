@@ -1,30 +1,16 @@
-"""Where a party is known to answer differently, and why. Everything else that differs is a failure."""
+"""Where a judge is known to answer differently from what was written, and why. Any other difference is a failure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+#: Golden tables whose partition column real Hudi takes from the folder names and not from the files, so that it gives
+#: the encoded text or the formatted date instead of the value. We give the value, which must fit the partition path.
+PARTITION_COLUMN_FROM_PATH = {
+    "v6-by-time": "event_ms",
+    "v8-by-time": "event_ms",
+    "v8-encoded-complex": "city",
+    "v9-by-time": "event_ms",
+    "v9-encoded-complex": "city",
+}
 
-from tests.interop.shapes import Shape
-
-
-@dataclass(frozen=True, slots=True)
-class Deviation:
-    """`party` does not give `columns` (empty: cannot read the table) of a table for which `applies` holds."""
-
-    party: str
-    columns: frozenset[str]
-    reason: str
-
-
-def ignored_columns(party: str, shape: Shape) -> frozenset[str]:
-    """The columns that this party is known to give differently for this shape of table."""
-    return frozenset().union(*(d.columns for d in _deviations(shape) if party.startswith(d.party)))
-
-
-def cannot_read(party: str, shape: Shape) -> str | None:
-    """Why this party is not asked about this shape of table."""
-    return next((d.reason for d in _deviations(shape) if party.startswith(d.party) and not d.columns), None)
-
-
-def _deviations(shape: Shape) -> list[Deviation]:
-    return []
+#: Releases whose incremental read counts the commit at `begin` in. 0.15.0 and 1.2.0 do not, and neither do we.
+BEGIN_IS_INCLUDED = frozenset({"1.0.2"})

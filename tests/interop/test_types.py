@@ -16,7 +16,11 @@ import pyhudi
 
 OracleOf = Callable[[str], Oracle]
 
-VERSIONS = [pytest.param(version, id=f"v{version}") for version in (6, 8, 9)]
+VERSIONS = [
+    pytest.param(6, id="v6"),
+    pytest.param(8, id="v8"),
+    pytest.param(9, id="v9", marks=pytest.mark.quick),
+]
 WRITES = ("bulk_insert", "insert")
 
 #: Avro has no 16-bit integers: what Hudi stores of them, and hands out, are 32-bit ones.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -42,6 +43,8 @@ def jar_of(release: str) -> Path:
 
 def missing_oracle(release: str) -> str | None:
     """Why this release cannot be asked on this machine, or None if it can."""
+    if shutil.which("java") is None:
+        return f"no Java for Hudi {release}"
     if not (ORACLE_HOME / "venv" / "bin" / "python").exists():
         return f"no Spark for Hudi {release}: run `make interop`, which says what it could not fetch"
     if not jar_of(release).exists():

@@ -308,7 +308,17 @@ def test_a_misspelt_option_warns_with_the_nearest_name() -> None:
         save(rows(*START), fresh_path(), options=OPTIONS)
 
 
-@pytest.mark.parametrize("read", [lambda t: t.to_arrow(["nope"]), lambda t: t.to_arrow(as_of="yesterday")])
+@pytest.mark.parametrize(
+    "read",
+    [
+        pytest.param(lambda t: t.to_arrow(["nope"]), id="unknown column"),
+        pytest.param(lambda t: t.to_arrow(as_of="yesterday"), id="no time"),
+        pytest.param(lambda t: t.to_arrow(where=[("nope", "==", 1)]), id="condition on an unknown column"),
+        pytest.param(lambda t: t.to_arrow(where=[("city", "==", 1)]), id="text compared with a number"),
+        pytest.param(lambda t: t.to_arrow(where=[("id", "~", 1)]), id="unknown operator"),
+        pytest.param(lambda t: t.to_arrow(where=pa.compute.field("id")), id="no condition"),
+    ],
+)
 def test_a_read_that_asks_for_nonsense_is_refused(read: Callable[[pyhudi.HudiTable], object]) -> None:
     with pytest.raises(ConfigError):
         read(open_table(prepared()))
@@ -346,6 +356,22 @@ def test_a_damaged_file_is_named_and_nothing_is_guessed(victim: str, version: in
 
     storage.put(path, content)
     assert contents(storage) == START
+
+
+def test_a_flipped_byte_in_a_base_file_is_found_by_its_checksum() -> None:
+    storage = prepared()
+    path = next(p for p in paths_in(storage) if p.startswith("city=oslo") and p.endswith(".parquet"))
+    content = bytearray(storage.read(path))
+    content[60] ^= 0xFF
+    storage.put(path, bytes(content))
+
+    for attempt in (
+        lambda: open_table(storage).to_arrow(),
+        lambda: open_table(storage).upsert(rows((1, "oslo", 9, "x"))),
+    ):
+        with pytest.raises(CorruptDataError) as caught:
+            attempt()
+        assert path.rpartition("/")[2] in str(caught.value)
 
 
 @pytest.mark.parametrize("damage", [b"", b"hoodie.table.name=t\n", b"\xff\xfe"])

@@ -13,7 +13,7 @@ def test_the_first_example_of_the_readme_does_what_it_says(tmp_path: Path) -> No
     (example,) = re.findall(r"<!-- tested by .*? -->\n```python\n(.*?)```", text, re.DOTALL)
     names: dict[str, object] = {}
 
-    exec(example.replace("/tmp/trips", str(tmp_path / "trips")), names)  # noqa: S102
+    exec(example.replace("/tmp/trips", str(tmp_path / "trips")), names)
 
     trips, first = names["trips"], names["first"]
     rome = trips.to_arrow(columns=["id", "fare"], where=[("city", "==", "rome")])  # type: ignore[attr-defined]

@@ -77,6 +77,9 @@ class BaseFileWriter:
         """Let the store forget the file when the block failed before `close`."""
         if kind is not None:
             self._sink.__exit__(kind, error, trace)
+            if self._parquet is not None:
+                # Else its finaliser would write a footer into the stream that is no more.
+                self._parquet.is_open = False
 
     @property
     def size_estimate(self) -> int:
@@ -178,9 +181,7 @@ def _opened(storage: Storage, path: str) -> Iterator[Any]:
     source = storage.open_input(path)
     try:
         try:
-            parquet = pq.ParquetFile(
-                source, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True
-            )
+            parquet = pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True)
         except (pa.ArrowException, OSError) as error:
             raise _damaged(path, error) from error
         yield parquet

@@ -38,7 +38,8 @@ def read_batches(
     """The rows of a scan, batch by batch.
 
     Cost: one footer per file whose partition can match, then the wanted columns of the row groups whose statistics can.
-    Raises `ConfigError` for an unknown column and `CorruptDataError` naming a damaged file.
+    Raises `ConfigError` for an unknown column or a condition that does not fit the columns' types, and
+    `CorruptDataError` naming a damaged file.
     """
     names = _checked_columns(plan, columns)
     condition = _condition(plan, where)
@@ -54,7 +55,9 @@ def _read_files(
     names: list[str],
     condition: pc.Expression | None,
 ) -> Iterator[pa.RecordBatch]:
-    parquet = ds.ParquetFileFormat()
+    parquet = ds.ParquetFileFormat(
+        default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+    )
     with ExitStack() as stack:
         fragments = []
         for file in files:
@@ -74,7 +77,7 @@ def _located(storage: Storage, files: Sequence[ScanFile], error: Exception) -> C
     for file in files:
         try:
             with storage.open_input(file.path) as source:
-                pq.ParquetFile(source).read()
+                pq.ParquetFile(source, page_checksum_verification=True).read()
         except (pa.ArrowException, OSError) as cause:
             return CorruptDataError("this base file is damaged", path=file.path, cause=str(cause))
     return CorruptDataError("a base file could not be read under the table's schema", cause=str(error))
@@ -89,15 +92,25 @@ def _checked_columns(plan: ScanPlan, columns: Sequence[str] | None) -> list[str]
 
 
 def _condition(plan: ScanPlan, where: Where) -> pc.Expression | None:
-    condition = _expression(where)
+    condition = _expression(plan, where)
     if plan.commit_times is not None:
-        in_range = pc.field(COMMIT_TIME).isin(sorted(plan.commit_times))
+        in_range = pc.field(COMMIT_TIME).isin(pa.array(sorted(plan.commit_times), pa.string()))
         condition = in_range if condition is None else condition & in_range
     return condition
 
 
-def _expression(where: Where) -> pc.Expression | None:
-    return where if where is None or isinstance(where, pc.Expression) else pq.filters_to_expression(list(where))
+def _expression(plan: ScanPlan, where: Where) -> pc.Expression | None:
+    """The condition, tried on no rows: what is wrong with it must not look like damage of a file."""
+    if where is None:
+        return None
+    try:
+        condition = where if isinstance(where, pc.Expression) else pq.filters_to_expression(list(where))
+        ds.dataset(plan.schema.empty_table()).to_table(filter=condition)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise ConfigError(
+            f"the table cannot be filtered by this condition: {error}", columns=plan.schema.names
+        ) from error
+    return condition
 
 
 def prune_partitions(plan: ScanPlan, where: Where) -> ScanPlan:
@@ -106,7 +119,7 @@ def prune_partitions(plan: ScanPlan, where: Where) -> ScanPlan:
     Arrow would take the column's value from the expression, too; but the path is not always the value (a global index
     that leaves records where they are), and a read returns what is in the file.
     """
-    condition = _expression(where)
+    condition = _expression(plan, where)
     if condition is None or not any(file.partition_values for file in plan.files):
         return plan
     parquet, nowhere = ds.ParquetFileFormat(), fs.LocalFileSystem()
