@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.support.audit import audit
@@ -227,8 +227,13 @@ class TableLife(RuleBasedStateMachine):
 def _life(version: int, index: str) -> type:
     machine = type(f"Life{version}{index}", (TableLife,), {"version": version, "index": index})
     case = machine.TestCase  # type: ignore[attr-defined]
+    # No shrinking: a life of twelve steps can be read as it is, and shrinking one takes minutes.
     case.settings = settings(
-        max_examples=9, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
+        phases=[Phase.reuse, Phase.generate],
+        max_examples=9,
+        stateful_step_count=12,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
     )
     return case  # type: ignore[no-any-return]
 

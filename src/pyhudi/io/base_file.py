@@ -62,6 +62,7 @@ class BaseFileWriter:
     ) -> None:
         self._storage, self._path, self._schema, self._settings, self._keys = storage, path, schema, settings, keys
         self._pending: list[pa.RecordBatch] = []
+        self._pending_keys: list[pa.Array] = []
         self._pending_bytes = 0
         self._flushed_bytes = 0
         self._rows = 0
@@ -100,8 +101,8 @@ class BaseFileWriter:
         """
         if batch.num_rows == 0:
             return
-        if self._keys is not None and not keys_are_known:
-            self._keys.add(batch.column(RECORD_KEY))
+        if not keys_are_known:
+            self._pending_keys.append(batch.column(RECORD_KEY))
         self._rows += batch.num_rows
         self._pending.append(batch)
         self._pending_bytes += batch.nbytes
@@ -124,9 +125,12 @@ class BaseFileWriter:
         """Write the rows in memory as a row group."""
         if self._pending:
             table = pa.Table.from_batches(self._pending)
+            if self._keys is not None and self._pending_keys:
+                # All at once: the filter's cost per call is that of some thousand keys.
+                self._keys.add(pa.concat_arrays(self._pending_keys))
             self._opened(table).write_table(table, row_group_size=table.num_rows)
             self._flushed_bytes += self._pending_bytes
-            self._pending, self._pending_bytes = [], 0
+            self._pending, self._pending_keys, self._pending_bytes = [], [], 0
 
     def _opened(self, first: pa.Table) -> pq.ParquetWriter:
         if self._parquet is None:
@@ -212,7 +216,7 @@ def _dictionary_columns(first: pa.Table) -> list[str]:
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:
-    if pa.types.is_nested(column.type):
+    if pa.types.is_nested(column.type) or pa.types.is_dictionary(column.type):
         return True
     return bool(pc.count_distinct(column).as_py() <= max(16, len(column) * DICTIONARY_DISTINCT_MAX))
 

@@ -18,7 +18,14 @@ from pyhudi.format.commit_metadata import WriteStat
 from pyhudi.format.evolution import align
 from pyhudi.format.file_names import BaseFileName
 from pyhudi.format.markers import MarkerKind, marker_path
-from pyhudi.format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY, with_meta_columns
+from pyhudi.format.meta_columns import (
+    COMMIT_SEQNO,
+    COMMIT_TIME,
+    FILE_NAME,
+    PARTITION_PATH,
+    RECORD_KEY,
+    with_meta_columns,
+)
 from pyhudi.format.partition_metadata import PARTITION_METADATA_FILE, encode_partition_metadata
 from pyhudi.format.partition_paths import partition_depth
 from pyhudi.io.base_file import BaseFileSettings, BaseFileWriter, read_footer
@@ -87,7 +94,7 @@ class DataFile:
         self._target, self._partition_path, self._name, self._former = target, partition_path, name, former
         self._numbers = numbers
         self._inserts = self._updates = self._deletes = 0
-        self._schema = with_meta_columns(target.schema)
+        self._schema = _as_written(with_meta_columns(target.schema))
         self._path = f"{partition_path}/{name}" if partition_path else str(name)
         kind = MarkerKind.CREATE if former is None else MarkerKind.MERGE
         storage.put(marker_path(target.instant_time, partition_path, str(name), kind), b"", durable=False)
@@ -166,9 +173,20 @@ class DataFile:
         self._write(meta, rows.select(self._target.schema.names), keys_are_known=keys_are_known)
 
     def _write(self, meta: list[pa.Array], rows: pa.RecordBatch, *, keys_are_known: bool) -> None:
-        place = [pa.repeat(text, rows.num_rows) for text in (self._partition_path, str(self._name))]
+        place = [_constant(text, rows.num_rows) for text in (self._partition_path, str(self._name))]
         batch = pa.RecordBatch.from_arrays([*meta, *place, *rows.columns], schema=self._schema)
         self._writer.write(batch, keys_are_known=keys_are_known)
+
+
+def _as_written(schema: pa.Schema) -> pa.Schema:
+    """The schema with the two columns that are the same in all rows of a file as dictionaries: strings in Parquet."""
+    for name in (PARTITION_PATH, FILE_NAME):
+        schema = schema.set(schema.get_field_index(name), pa.field(name, pa.dictionary(pa.int32(), pa.string())))
+    return schema
+
+
+def _constant(text: str, count: int) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), pa.array([text]))
 
 
 def _former_keys(storage: Storage, target: WriteTarget, former: FormerVersion) -> KeyFooter | None:
