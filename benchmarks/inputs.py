@@ -40,7 +40,8 @@ AGGREGATED = ("l_quantity", "l_extendedprice")
 SMALL_TABLE_ROWS = 100_000
 SMALL_BATCH_ROWS = 100
 SMALL_BATCHES = 10
-WARM_UP_BATCHES = 3
+WARM_UP_BATCHES = 20
+"""A JVM compiles for many commits: in its first ones real Hudi spends more time in the compiler than in its tasks."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Inputs:
 
     def small_batch(self, number: int) -> Path:
         """`SMALL_BATCH_ROWS` rows: half of them change rows of `small_base`, half are new."""
-        return self.folder / f"small_batch_{number}.parquet"
+        return self.folder / f"small_batch_{number:02d}.parquet"
 
     @property
     def small_batches(self) -> list[Path]:

@@ -12,7 +12,7 @@ from pyhudi.config.choices import QueryType, WriteOperation
 from pyhudi.config.option import text_of
 from pyhudi.config.read_config import EARLIEST, ReadConfig
 from pyhudi.config.write_config import WriteConfig
-from pyhudi.engine.local import LocalEngine
+from pyhudi.engine.local import LocalEngine, opened
 from pyhudi.engine.protocol import Engine
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.instant import Instant
@@ -290,6 +290,7 @@ class HudiTable:
             "hoodie.datasource.write.operation": operation.value,
         }
         engine = self.engine if rows is None or self.engine.accepts(rows) else _engine_for(rows)
+        rows = opened(rows) if isinstance(engine, LocalEngine) else rows
         return write(
             rows,
             self.state.storage,
@@ -328,7 +329,9 @@ def save(rows: Any, path: str, *, options: Mapping[str, Any], mode: str = "appen
     Takes Arrow as well as Spark rows. None when the mode is `ignore` and there is a table already.
     """
     texts = {key: text_of(value) for key, value in options.items() if value is not None}
-    return save_rows(rows, path, options=texts, mode=SaveMode.parse(mode), engine=_engine_for(rows))
+    engine = _engine_for(rows)
+    rows = opened(rows) if isinstance(engine, LocalEngine) else rows
+    return save_rows(rows, path, options=texts, mode=SaveMode.parse(mode), engine=engine)
 
 
 _HISTORY_SCHEMA = pa.schema(

@@ -100,6 +100,13 @@ class LocalEngine:
             return list(pool.map(function, contexts, inputs))
 
 
+def opened(rows: Any) -> Any:
+    """Any accepted input as one of Arrow's own kinds: a stream that can be taken only once is taken here."""
+    if rows is None or isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
+        return rows
+    return pa.RecordBatchReader.from_stream(rows)
+
+
 def as_table(rows: Any) -> pa.Table:
     """Any accepted input as an Arrow table."""
     if isinstance(rows, pa.Table):

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.file_names import BaseFileName, parse_data_file
 from pyhudi.format.instant import Action
 from pyhudi.storage.protocol import FileInfo, Storage
-from pyhudi.table.timeline import Timeline, load_commit_metadata
+from pyhudi.table.timeline import Timeline, has_archive, load_commit_metadata
 
 METADATA_FOLDER = ".hoodie"
 
@@ -109,10 +109,11 @@ def load_view(storage: Storage, timeline: Timeline, partition_paths: Iterable[st
 def view_of(storage: Storage, timeline: Timeline, files: Iterable[FileInfo]) -> FileSystemView:
     """The view that these data files make under a timeline."""
     groups: dict[FileGroupId, list[BaseFile]] = defaultdict(list)
+    archive = cache(lambda: has_archive(storage, timeline.version))
     for info in files:
         partition_path, _, file_name = info.path.rpartition("/")
         name = parse_data_file(file_name)
-        if not isinstance(name, BaseFileName) or not timeline.is_committed(name.instant_time):
+        if not isinstance(name, BaseFileName) or not _is_visible(name.instant_time, timeline, archive):
             continue
         if name.extension != ".parquet":
             raise UnsupportedFeatureError("only Parquet base files can be read", path=info.path)
@@ -120,6 +121,15 @@ def view_of(storage: Storage, timeline: Timeline, files: Iterable[FileInfo]) -> 
         groups[base_file.group].append(base_file)
     versions = {group: _one_per_instant(storage, timeline, found) for group, found in groups.items()}
     return FileSystemView(timeline, versions, _replaced_groups(storage, timeline))
+
+
+def _is_visible(instant_time: str, timeline: Timeline, has_archive: Callable[[], bool]) -> bool:
+    """Whether the write that made a file is completed.
+
+    A file from before the active timeline belongs to an archived write. Where nothing was ever archived it can only be
+    what a task wrote after its write had been rolled back.
+    """
+    return timeline.is_committed(instant_time) or (timeline.starts_after(instant_time) and has_archive())
 
 
 def list_data_files(storage: Storage) -> list[FileInfo]:

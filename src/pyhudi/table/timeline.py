@@ -69,7 +69,7 @@ class Timeline:
 
     @cached_property
     def first_time(self) -> InstantTime | None:
-        """Where the active timeline starts; everything older has been archived, so it was completed."""
+        """The oldest write of the active timeline."""
         times = [i.requested_time for i in self.instants if i.action in WRITE_ACTIONS]
         return min(times, default=None)
 
@@ -81,9 +81,11 @@ class Timeline:
         return max(times, default="")
 
     def is_committed(self, instant_time: str) -> bool:
-        """Whether a file that carries this instant time belongs to a completed write."""
-        if instant_time in self.completed_times:
-            return True
+        """Whether a write of the active timeline with this instant time is completed."""
+        return instant_time in self.completed_times
+
+    def starts_after(self, instant_time: str) -> bool:
+        """Whether an instant is older than the active timeline: then it was archived, or never completed."""
         return self.first_time is not None and instant_time < self.first_time
 
     def until(self, instant_time: str) -> Timeline:
@@ -96,6 +98,11 @@ def load_timeline(storage: Storage, version: TableVersion) -> Timeline:
     """The active timeline. Cost: one folder listing."""
     listing = storage.list_folder(version.timeline_folder)
     return timeline_of(version, (info.name for info in listing.files))
+
+
+def has_archive(storage: Storage, version: TableVersion) -> bool:
+    """Whether instants of the table were ever archived. Cost: one listing."""
+    return bool(storage.list_folder(version.history_folder).files)
 
 
 def timeline_of(version: TableVersion, names: Iterable[str]) -> Timeline:

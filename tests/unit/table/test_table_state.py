@@ -157,8 +157,8 @@ def data_file(group: str, instant: str, token: str = "0-0-0") -> FileInfo:
 T1, T2, T3 = "20260101000000001", "20260101000000002", "20260101000000003"
 
 
-def latest(timeline: Timeline, *files: FileInfo) -> set[str]:
-    view = view_of(MemoryStorage(), timeline, files)
+def latest(timeline: Timeline, *files: FileInfo, storage: MemoryStorage | None = None) -> set[str]:
+    view = view_of(storage or MemoryStorage(), timeline, files)
     return {file.path for group in view.latest.values() for file in group}
 
 
@@ -166,8 +166,15 @@ def test_a_file_of_a_write_that_is_not_completed_is_invisible() -> None:
     assert latest(committed(T1, T3), data_file("f", T1), data_file("f", T2)) == {data_file("f", T1).path}
 
 
-def test_a_file_older_than_the_active_timeline_is_visible() -> None:
-    assert latest(committed(T2), data_file("f", T1)) == {data_file("f", T1).path}
+def test_a_file_older_than_the_active_timeline_is_visible_where_instants_were_archived() -> None:
+    storage = MemoryStorage()
+    storage.put(f"{table_version(6).history_folder}/.commits_.archive.1_1-0-1", b"x")
+
+    assert latest(committed(T2), data_file("f", T1), storage=storage) == {data_file("f", T1).path}
+
+
+def test_a_file_older_than_a_timeline_that_was_never_archived_is_a_leftover() -> None:
+    assert latest(committed(T2), data_file("f", T1)) == set()
 
 
 def test_a_file_older_than_a_pending_first_write_alone_is_not_its_own() -> None:
