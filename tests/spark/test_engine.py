@@ -13,7 +13,14 @@ from pyspark.errors import PythonException
 
 from pyhudi.engine.protocol import Arrangement, Distribution, TaskContext
 from pyhudi.errors import RecordKeyError, SchemaMismatchError, WorkerEnvironmentError
-from pyhudi.spark.engine import IN_PROCESS_BYTES_MAX, SparkEngine, conformed, session_parallelism
+from pyhudi.spark.engine import (
+    IN_PROCESS_BYTES_MAX,
+    SPLIT_BATCH_ROWS,
+    SparkEngine,
+    conformed,
+    session_parallelism,
+)
+from pyhudi.spark.settings import temporarily
 
 BIG = IN_PROCESS_BYTES_MAX
 AS_IS = Distribution(Arrangement.NONE)
@@ -148,6 +155,25 @@ def test_batch_of_the_right_schema_is_not_copied() -> None:
     batch = pa.record_batch({"id": [1, 2]})
 
     assert next(conformed(iter([batch]), batch.schema)) is batch
+
+
+def test_small_batches_are_joined_and_large_ones_are_passed_on() -> None:
+    small, large = pa.record_batch({"id": range(10_000)}), pa.record_batch({"id": range(SPLIT_BATCH_ROWS)})
+
+    joined = list(conformed(iter([small, small, large, small]), small.schema))
+
+    assert [batch.num_rows for batch in joined] == [20_000 + SPLIT_BATCH_ROWS, 10_000]
+    assert joined[0].column(0).to_pylist() == [*range(10_000), *range(10_000), *range(SPLIT_BATCH_ROWS)]
+
+
+@pytest.mark.parametrize("before", [None, "123"])
+def test_settings_of_one_call_leave_the_session_as_it_was(spark: Any, before: str | None) -> None:
+    key = "spark.sql.execution.arrow.maxBytesPerBatch"
+    with temporarily(spark, {} if before is None else {key: before}):
+        found = spark.conf.get(key, None)
+        with temporarily(spark, {key: "456"}):
+            assert spark.conf.get(key) == "456"
+        assert spark.conf.get(key, None) == found
 
 
 def test_rows_as_they_are_keep_their_splits(engine: SparkEngine, cities: Any) -> None:

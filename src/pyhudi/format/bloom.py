@@ -308,6 +308,9 @@ def parse_bloom_filter(text: str, kind: BloomKind, *, path: str | None = None) -
     )
 
 
+_FIRST_BYTE_OF_E000: Final = 0xEE
+
+
 def min_max_keys(keys: pa.Array | pa.ChunkedArray) -> tuple[str, str]:
     """The smallest and the largest of at least one utf8 key, in the order that real Hudi compares them by.
 
@@ -315,11 +318,18 @@ def min_max_keys(keys: pa.Array | pa.ChunkedArray) -> tuple[str, str]:
     U+E000 on, whose first byte is 0xEE or more; only those are compared one by one.
     """
     assert len(keys) > keys.null_count, "the range of no keys"
-    if pc.any(pc.match_substring_regex(keys, "[\\x{E000}-\\x{10FFFF}]")).as_py():
+    if _may_have_characters_from_e000(keys):
         texts = [key for key in keys.to_pylist() if key is not None]
         return min(texts, key=_utf16), max(texts, key=_utf16)
     extremes = pc.min_max(keys)
     return extremes["min"].as_py(), extremes["max"].as_py()
+
+
+def _may_have_characters_from_e000(keys: pa.Array | pa.ChunkedArray) -> bool:
+    """Looks at whole buffers, so a slice may be taken for its neighbours; that costs time, not correctness."""
+    chunks = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
+    buffers = [chunk.buffers()[2] for chunk in chunks if len(chunk)]
+    return any(b is not None and b.size and np.frombuffer(b, np.uint8).max() >= _FIRST_BYTE_OF_E000 for b in buffers)
 
 
 def widest_range(ranges: Iterable[tuple[str, str]]) -> tuple[str, str]:

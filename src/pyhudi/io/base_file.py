@@ -24,7 +24,7 @@ ROW_GROUP_BYTES = 64 * 1024 * 1024
 """Arrow bytes gathered before a row group is written: what a task holds in memory, and what a reader skips by."""
 READ_BATCH_ROWS = 65_536
 DICTIONARY_SAMPLE_ROWS = 2_000
-DICTIONARY_DISTINCT_MAX = 0.5
+DICTIONARY_DISTINCT_MAX = 0.9
 """Share of distinct values in the sample up to which a column is encoded by a dictionary."""
 _FIRST_COMPRESSION_GUESS = 0.35
 """Stored bytes per Arrow byte, before a row group has shown it."""

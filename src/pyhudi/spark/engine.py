@@ -23,6 +23,7 @@ from pyspark.sql.column import Column
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Arrangement, Distribution, TaskContext
 from pyhudi.errors import HudiError, InternalError, WorkerEnvironmentError
+from pyhudi.spark.settings import temporarily
 from pyhudi.spark.types import arrow_schema
 
 T = TypeVar("T")
@@ -33,6 +34,16 @@ IN_PROCESS_BYTES_MAX = 32 << 20
 
 PARALLELISM_FALLBACK = 8
 """Assumed where a session does not tell how many cores it has (Spark Connect to an unknown cluster)."""
+
+ARROW_BATCHES = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+}
+"""How Spark hands rows to Python. With a limit in bytes it sums up the sizes of all columns after each row, which takes
+as long as the hand-over itself; the limit in rows, Spark's own default, keeps batches small enough."""
+SPLIT_BATCH_ROWS = 65_536
+SPLIT_BATCH_BYTES = 32 << 20
+"""Batches from Spark are joined up to this size: the work per batch and column is then negligible."""
 
 _OUTCOME_SCHEMA = pa.schema(
     [pa.field("task", pa.int64(), nullable=False), pa.field("outcome", pa.binary(), nullable=False)]
@@ -121,7 +132,8 @@ class SparkEngine:
             yield _outcome(context.partition, function, context, conformed(batches, schema))
 
         arranged = arrange(rows, distribution, parallelism=self.parallelism)
-        results: list[R] = _collect(arranged.mapInArrow(run, _OUTCOME_DDL), description)
+        with temporarily(self.spark, ARROW_BATCHES):
+            results: list[R] = _collect(arranged.mapInArrow(run, _OUTCOME_DDL), description)
         return results or [function(TaskContext(partition=0, stage=stage, attempt=0), iter(()))]
 
 
@@ -178,16 +190,31 @@ def arrange(rows: DataFrame, distribution: Distribution, *, parallelism: int) ->
 
 
 def conformed(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The batches under `schema`: instants leave the session's time zone for UTC. Equal columns are not copied."""
+    """The batches under `schema`, joined to larger ones: instants leave the session's time zone for UTC."""
+    pending: list[pa.RecordBatch] = []
     for batch in batches:
-        if batch.schema.equals(schema):
-            yield batch
-            continue
-        columns = [
-            column if column.type == kept.type else column.cast(kept.type)
-            for column, kept in zip(batch.columns, schema, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        pending.append(_under(batch, schema))
+        rows = sum(part.num_rows for part in pending)
+        if rows >= SPLIT_BATCH_ROWS or sum(part.nbytes for part in pending) >= SPLIT_BATCH_BYTES:
+            yield _joined(pending)
+            pending = []
+    if pending:
+        yield _joined(pending)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _under(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch under `schema`; equal columns are not copied."""
+    if batch.schema.equals(schema):
+        return batch
+    columns = [
+        column if column.type == kept.type else column.cast(kept.type)
+        for column, kept in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _task_context(index: int | None, stage: int) -> TaskContext:

@@ -19,7 +19,6 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _DEFAULTS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
     # Lists of files are looked up in this many Spark tasks, instead of one task per file (DESIGN D7).
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
 }
