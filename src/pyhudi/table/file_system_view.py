@@ -142,11 +142,6 @@ def list_data_files(storage: Storage) -> list[FileInfo]:
     return files
 
 
-def list_partition_paths(storage: Storage) -> tuple[str, ...]:
-    """Partition paths that hold data files or partition metadata; `("",)` for a table without partitions."""
-    return tuple(sorted({info.path.rpartition("/")[0] for info in list_data_files(storage)}))
-
-
 def _one_per_instant(storage: Storage, timeline: Timeline, found: list[BaseFile]) -> tuple[BaseFile, ...]:
     by_instant: dict[str, list[BaseFile]] = defaultdict(list)
     for base_file in found:

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from pyhudi.errors import NotFoundError
 from pyhudi.format.commit_metadata import CommitMetadata, decode_commit_metadata
 from pyhudi.format.instant import (
     Action,
@@ -131,13 +130,3 @@ def load_rollback_plan(storage: Storage, rollback: Instant, version: TableVersio
     """What a rollback is going to do. Cost: one read. Raises `CorruptDataError` naming the file."""
     path = instant_path(replace(rollback, state=InstantState.REQUESTED, completion_time=None), version)
     return decode_rollback_plan(storage.read(path), path=path)
-
-
-def load_inflight_metadata(storage: Storage, instant: Instant, version: TableVersion) -> CommitMetadata | None:
-    """The workload profile of a write that is under way, or None where it wrote none. Cost: one read."""
-    path = instant_path(instant, version)
-    try:
-        data = storage.read(path)
-    except NotFoundError:
-        return None
-    return decode_commit_metadata(data, path=path) if data else None
