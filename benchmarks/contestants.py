@@ -44,11 +44,13 @@ def jar(name: str) -> Path:
 
 _HUDI_JAR = ORACLE / "jars" / "hudi-spark3.5-bundle_2.12-1.2.0.jar"
 
-PYHUDI, PYHUDI_LOCAL, PARQUET, HUDI, HUDI_METADATA, DELTA_SPARK = (
+PYHUDI, PYHUDI_MOR, PYHUDI_LOCAL, PARQUET, HUDI, HUDI_MOR, HUDI_METADATA, DELTA_SPARK = (
     "pyhudi",
+    "pyhudi-mor",
     "pyhudi-local",
     "parquet",
     "hudi",
+    "hudi-mor",
     "hudi-metadata",
     "delta",
 )
@@ -59,6 +61,12 @@ CONTESTANTS = (
         name=PYHUDI,
         title="pyhudi, Spark 4",
         peer="peers.pyhudi_spark:PyhudiOnSpark",
+        python=OWN_PYTHON,
+    ),
+    Contestant(
+        name=PYHUDI_MOR,
+        title="pyhudi, Spark 4, merge-on-read",
+        peer="peers.pyhudi_spark:MergeOnRead",
         python=OWN_PYTHON,
     ),
     Contestant(
@@ -83,6 +91,13 @@ CONTESTANTS = (
         name=HUDI,
         title="Hudi 1.2.0",
         peer="peers.jvm_hudi:WithoutMetadataTable",
+        python=SPARK_35_PYTHON,
+        jars=(_HUDI_JAR,),
+    ),
+    Contestant(
+        name=HUDI_MOR,
+        title="Hudi 1.2.0, merge-on-read",
+        peer="peers.jvm_hudi:MergeOnRead",
         python=SPARK_35_PYTHON,
         jars=(_HUDI_JAR,),
     ),

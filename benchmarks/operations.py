@@ -20,9 +20,13 @@ OPERATIONS = {
     "aggregate": "sum two columns over all rows",
     "lookup": "find one record by its key",
     "upsert_random": "upsert a random 10 %",
+    "scan_after": "read all columns of all rows after that upsert",
+    "aggregate_after": "sum two columns over all rows after it",
+    "scan_base": "read all columns without the logs",
     "incremental": "pull the rows of that upsert",
     "upsert_newest": "upsert the newest 1 %",
     "delete": "delete a random 1 %",
+    "compact": "make one base file of each base file and its logs",
     "small_upsert": "upsert 100 rows into 100,000 (median of 10)",
 }
 """Name and description of every operation."""
@@ -69,6 +73,9 @@ class Round:
         pulls = "incremental" in self._wanted
         position = peer.position(table) if pulls else None
         self._measure("upsert_random", lambda: peer.upsert(table, inputs.upsert_random), needed=pulls)
+        self._measure("scan_after", lambda: peer.scan(table))
+        self._measure("aggregate_after", lambda: peer.aggregate(table))
+        self._measure("scan_base", lambda: peer.scan_base(table))
         self._measure(
             "incremental",
             lambda: peer.changes(table, position),
@@ -76,6 +83,7 @@ class Round:
         )
         self._measure("upsert_newest", lambda: peer.upsert(table, inputs.upsert_newest))
         self._measure("delete", lambda: peer.delete(table, inputs.delete))
+        self._measure("compact", lambda: peer.compact(table))
         return peer.fingerprint(table)
 
     def _small_table(self, table: Path) -> list[str]:

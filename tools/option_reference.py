@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 import inspect
 import sys
 from pathlib import Path
 from typing import Any
 
 from pyhudi.config.jvm_keys import UNSUPPORTED
-from pyhudi.config.option import Option
+from pyhudi.config.option import Option, text_of
 from pyhudi.config.registry import SECTIONS
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "options.md"
@@ -57,11 +56,9 @@ def _row(declared: Option[Any]) -> str:
 
 
 def _shown(default: Any) -> str:
-    if isinstance(default, enum.Enum):
-        default = default.value
-    if default is None or default == "":
+    if default is None or default in {"", ()}:
         return "not set"
-    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+    return f"`{text_of(default)}`"
 
 
 def main(arguments: list[str]) -> int:

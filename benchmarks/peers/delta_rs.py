@@ -12,9 +12,11 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.table import TableMerger
 from inputs import AGGREGATED, DATA_COLUMNS, KEY, ORDERING, PARTITION
 
+from peers.protocol import LOG_OPERATIONS
+
 
 class DeltaRs:
-    lacks: ClassVar[frozenset[str]] = frozenset({"incremental"})
+    lacks: ClassVar[frozenset[str]] = LOG_OPERATIONS | {"incremental"}
 
     def __init__(self, work: Path, jars: list[str]) -> None:
         del work, jars
@@ -37,6 +39,14 @@ class DeltaRs:
     def scan(self, table: Path) -> None:
         for batch in self._rows(table).to_batches(columns=list(DATA_COLUMNS)):
             del batch
+
+    def scan_base(self, table: Path) -> None:
+        """Merge-on-read tables only."""
+        raise NotImplementedError
+
+    def compact(self, table: Path) -> None:
+        """Merge-on-read tables only."""
+        raise NotImplementedError
 
     def aggregate(self, table: Path) -> list[str]:
         rows = self._rows(table).to_table(columns=list(AGGREGATED))

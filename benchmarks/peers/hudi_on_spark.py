@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from peers.hudi_options import TABLE_OPTIONS, newest_completion_time
-from peers.spark_peer import SparkPeer
+from peers.spark_peer import SparkPeer, drain
 
 
 class HudiOnSpark(SparkPeer):
@@ -25,6 +25,10 @@ class HudiOnSpark(SparkPeer):
 
     def frame(self, table: Path) -> DataFrame:
         return self.spark.read.format("hudi").options(**self.read_options()).load(str(table))
+
+    def scan_base(self, table: Path) -> None:
+        options = {**self.read_options(), "hoodie.datasource.query.type": "read_optimized"}
+        drain(self.spark.read.format("hudi").options(**options).load(str(table)))
 
     def position(self, table: Path) -> str:
         return newest_completion_time(table)

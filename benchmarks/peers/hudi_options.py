@@ -13,6 +13,12 @@ TABLE_OPTIONS = {
     "hoodie.datasource.write.precombine.field": ORDERING,
 }
 
+MERGE_ON_READ = {
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.compact.inline": "false",
+}
+"""Compaction is an operation of its own here, and no part of another."""
+
 
 def newest_completion_time(table: Path) -> str:
     """When the newest commit completed: the second time in the names `<instant>_<completion time>.<action>`."""

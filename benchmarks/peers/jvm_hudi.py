@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar
 
 from peers.hudi_on_spark import HudiOnSpark
+from peers.hudi_options import MERGE_ON_READ
 
 
 class JvmHudi(HudiOnSpark):
@@ -32,3 +34,15 @@ class WithMetadataTable(JvmHudi):
 
 class WithoutMetadataTable(JvmHudi):
     metadata_table: ClassVar[str] = "false"
+
+
+class MergeOnRead(WithoutMetadataTable):
+    lacks: ClassVar[frozenset[str]] = frozenset({"small_upsert"})
+
+    def write_options(self) -> dict[str, str]:
+        return {**super().write_options(), **MERGE_ON_READ}
+
+    def compact(self, table: Path) -> None:
+        call = f"CALL run_compaction(op => '{{}}', path => '{table}', options => 'hoodie.metadata.enable=false')"
+        for step in ("schedule", "run"):
+            self.spark.sql(call.format(step)).collect()

@@ -9,6 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+LOG_OPERATIONS = frozenset({"scan_base", "compact"})
+"""What only merge-on-read tables have."""
+
 
 class Peer(Protocol):
     """One system in one process. Made with the folder of its tables and its jars; then started, used and stopped."""
@@ -42,6 +45,14 @@ class Peer(Protocol):
 
     def aggregate(self, table: Path) -> list[str]:
         """The sums of the two columns `AGGREGATED` over all rows, as text."""
+        ...
+
+    def scan_base(self, table: Path) -> None:
+        """Like `scan`, of the base files alone."""
+        ...
+
+    def compact(self, table: Path) -> None:
+        """Merge all logs into base files."""
         ...
 
     def lookup(self, table: Path, key: str) -> list[str]:

@@ -10,11 +10,12 @@ import pyarrow.parquet as pq
 from inputs import AGGREGATED, DATA_COLUMNS, KEY, ORDERING, PARTITION
 
 from peers.hudi_options import newest_completion_time
+from peers.protocol import LOG_OPERATIONS
 from pyhudi import HudiTable
 
 
 class PyhudiLocal:
-    lacks: ClassVar[frozenset[str]] = frozenset()
+    lacks: ClassVar[frozenset[str]] = LOG_OPERATIONS
 
     def __init__(self, work: Path, jars: list[str]) -> None:
         del work, jars
@@ -41,6 +42,14 @@ class PyhudiLocal:
     def scan(self, table: Path) -> None:
         for batch in HudiTable.for_path(str(table)).to_batches(DATA_COLUMNS):
             del batch
+
+    def scan_base(self, table: Path) -> None:
+        """Merge-on-read tables only."""
+        raise NotImplementedError
+
+    def compact(self, table: Path) -> None:
+        """Merge-on-read tables only."""
+        raise NotImplementedError
 
     def aggregate(self, table: Path) -> list[str]:
         rows = HudiTable.for_path(str(table)).to_arrow(AGGREGATED)

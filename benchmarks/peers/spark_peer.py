@@ -10,6 +10,8 @@ from inputs import AGGREGATED, DATA_COLUMNS, KEY, ORDERING
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from peers.protocol import LOG_OPERATIONS
+
 MASTER = "local[2]"
 SETTINGS: Mapping[str, str] = {
     "spark.driver.memory": "4g",
@@ -25,7 +27,7 @@ SETTINGS: Mapping[str, str] = {
 class SparkPeer:
     """Reads a table as a DataFrame. A subclass says how to open one (`frame`) and does the writing."""
 
-    lacks: ClassVar[frozenset[str]] = frozenset()
+    lacks: ClassVar[frozenset[str]] = LOG_OPERATIONS
 
     def __init__(self, work: Path, jars: list[str]) -> None:
         self.work, self.jars = work, jars
@@ -58,6 +60,14 @@ class SparkPeer:
 
     def scan(self, table: Path) -> None:
         drain(self.frame(table))
+
+    def scan_base(self, table: Path) -> None:
+        """Merge-on-read tables only."""
+        raise NotImplementedError
+
+    def compact(self, table: Path) -> None:
+        """Merge-on-read tables only."""
+        raise NotImplementedError
 
     def aggregate(self, table: Path) -> list[str]:
         row = self.frame(table).agg(*[sql.sum(name) for name in AGGREGATED]).first()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,17 +17,28 @@ from pyhudi.engine.protocol import Engine
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.instant import Instant
 from pyhudi.format.keys import key_generator_from_table
+from pyhudi.format.merge_rules import Merger
 from pyhudi.format.schema import normalise
 from pyhudi.read.arrow import Where, prune_partitions, read_batches, read_table
 from pyhudi.read.scan import ScanPlan, plan_table_scan
-from pyhudi.services.rollback import RolledBack, roll_back_failed_writes
+from pyhudi.services.compaction import (
+    ServiceCall,
+    planned_compaction,
+    run_compaction,
+    run_pending_compactions,
+    schedule_compaction,
+)
+from pyhudi.services.compaction_plan import PlannedCompaction
+from pyhudi.services.outcome import Outcome, outcome_of
+from pyhudi.services.rollback import RolledBack, roll_back, roll_back_failed_writes
 from pyhudi.storage.opening import open_storage
 from pyhudi.table.environment import SYSTEM, Environment
 from pyhudi.table.file_system_view import load_view
+from pyhudi.table.merge_rules import merger_of_new_table
 from pyhudi.table.schema import CREATE_SCHEMA_KEY, TableSchema, load_table_schema
 from pyhudi.table.state import TableState, create_table, load_table
 from pyhudi.table.timeline import load_commit_metadata, position_of
-from pyhudi.write.job import check_columns, transaction_settings
+from pyhudi.write.job import check_columns, check_merger, transaction_settings
 from pyhudi.write.result import WriteResult, result_of
 from pyhudi.write.save import SaveMode, table_properties, write
 from pyhudi.write.save import save as save_rows
@@ -49,15 +60,27 @@ class HudiTable:
     options: Mapping[str, str]
     engine: Engine
     environment: Environment = SYSTEM
+    mergers: tuple[Merger, ...] = ()
 
     @classmethod
-    def for_path(cls, path: str, *, hudi_options: Mapping[str, str] | None = None) -> HudiTable:
+    def for_path(
+        cls,
+        path: str,
+        *,
+        hudi_options: Mapping[str, str] | None = None,
+        merger: Merger | None = None,
+        spark: SparkSession | None = None,
+    ) -> HudiTable:
         """Open the table at a path or URI. `hudi_options` hold for all its reads and writes (also store credentials).
 
-        Raises `TableNotFoundError` when there is none. Cost: one read and one listing.
+        `merger`: for a table that names one of your own. `spark`: where its table services run, instead of in this
+        process. Raises `TableNotFoundError` when there is no table. Cost: one
+        read and one listing.
         """
         options = dict(hudi_options or {})
-        return cls(load_table(open_storage(path, options)), options, LocalEngine())
+        mergers = () if merger is None else (merger,)
+        engine = LocalEngine() if spark is None else _spark_engine(spark)
+        return cls(load_table(open_storage(path, options)), options, engine, mergers=mergers)
 
     @classmethod
     def create(
@@ -71,12 +94,14 @@ class HudiTable:
         name: str | None = None,
         table_type: str = "cow",
         table_version: int = 9,
+        merger: Merger | None = None,
         hudi_options: Mapping[str, str] | None = None,
     ) -> HudiTable:
         """Make the folder a table with these columns.
 
         Without `record_key` the table generates keys and takes inserts only. `name` is the folder's own name if not
-        given. Raises `TableExistsError` when there is a table already.
+        given. `table_type` is "cow" or "mor". `merger`: how versions of a record become one (`pyhudi.mergers`, or a
+        class of your own); the table remembers its name. Raises `TableExistsError` when there is a table already.
         """
         options = dict(hudi_options or {})
         described = {
@@ -88,14 +113,15 @@ class HudiTable:
             "hoodie.table.ordering.fields": _joined(ordering_fields),
         }
         config = WriteConfig.from_options({**{k: v for k, v in described.items() if v is not None}, **options})
-        properties = table_properties(config)
+        properties = table_properties(config, merger)
         canonical = normalise(schema)
         keys = key_generator_from_table(properties, table_version, options)
         check_columns(canonical, keys, config.table.ordering_fields or ())
+        check_merger(merger or merger_of_new_table(config.merging), canonical)
         table_schema = TableSchema.from_arrow(canonical, table_name=properties["hoodie.table.name"])
         storage = open_storage(path, options)
         state = create_table(storage, {**properties, CREATE_SCHEMA_KEY: table_schema.avro})
-        return cls(state, options, LocalEngine())
+        return cls(state, options, LocalEngine(), mergers=() if merger is None else (merger,))
 
     # -- what is in it ------------------------------------------------------------------------------------------------
 
@@ -107,7 +133,7 @@ class HudiTable:
 
     def refresh(self) -> HudiTable:
         """The table as it is now."""
-        return HudiTable(self.state.reload(), self.options, self.engine, self.environment)
+        return replace(self, state=self.state.reload())
 
     def history(self, limit: int | None = None) -> pa.Table:
         """The writes of the active timeline, newest first.
@@ -128,7 +154,7 @@ class HudiTable:
         """What kind of table this is: name, type, version, keys, merge mode, partitions, files and bytes."""
         config = self.state.config
         latest = load_view(self.state.storage, self.state.timeline).latest
-        files = [file for group in latest.values() for file in group]
+        slices = [one for group in latest.values() for one in group]
         return {
             "name": config.name,
             "uri": self.state.storage.uri,
@@ -139,45 +165,63 @@ class HudiTable:
             "ordering_fields": config.ordering_fields,
             "merge_mode": config.merge_mode.value,
             "partitions": len(latest),
-            "files": len(files),
-            "bytes": sum(file.size for file in files),
+            "files": sum(one.base is not None for one in slices),
+            "logs": sum(len(one.logs) for one in slices),
+            "bytes": sum(one.size for one in slices),
             "writes": len(self.state.timeline.completed_writes),
             "pending": [instant.requested_time for instant in self.state.timeline.pending_writes],
         }
 
     def files(self) -> pa.Table:
-        """The newest base file of each file group: partition_path, file_id, path, size, instant."""
+        """The newest slice of each file group.
+
+        Columns: partition_path, file_id, path and size of the base file (null where there is none), logs (their paths),
+        log_size, instant (where the slice begins). Sizes are in bytes.
+        """
         latest = load_view(self.state.storage, self.state.timeline).latest
         rows = [
             {
-                "partition_path": file.partition_path,
-                "file_id": file.file_id,
-                "path": file.path,
-                "size": file.size,
-                "instant": file.instant_time,
+                "partition_path": one.partition_path,
+                "file_id": one.file_id,
+                "path": one.base.path if one.base else None,
+                "size": one.base.size if one.base else None,
+                "logs": [log.path for log in one.logs],
+                "log_size": sum(log.size for log in one.logs),
+                "instant": one.instant_time,
             }
             for group in latest.values()
-            for file in group
+            for one in group
         ]
         return pa.Table.from_pylist(rows, schema=_FILES_SCHEMA)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def to_arrow(
-        self, columns: Sequence[str] | None = None, where: Where = None, *, as_of: str | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        where: Where = None,
+        *,
+        as_of: str | None = None,
+        query_type: str = "snapshot",
     ) -> pa.Table:
         """The rows, as an Arrow table. All columns if none are named, the `_hoodie_*` ones among them.
 
         `where`: `[("city", "==", "oslo"), ("fare", ">", 10)]` or an Arrow expression. `as_of`: the rows as they were
-        at an instant time, `2024-01-31`, or `2024-01-31 10:00:00`.
+        at an instant time, `2024-01-31`, or `2024-01-31 10:00:00`. `query_type="read_optimized"` leaves the logs of a
+        merge-on-read table out: the rows as of its last compaction, at the cost of a copy-on-write table.
         """
-        return read_table(self.state.storage, self.scan(as_of=as_of), columns, where)
+        return read_table(self.state.storage, self.scan(as_of=as_of, query_type=query_type), columns, where)
 
     def to_batches(
-        self, columns: Sequence[str] | None = None, where: Where = None, *, as_of: str | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        where: Where = None,
+        *,
+        as_of: str | None = None,
+        query_type: str = "snapshot",
     ) -> Iterator[pa.RecordBatch]:
         """Like `to_arrow`, a batch at a time."""
-        return read_batches(self.state.storage, self.scan(as_of=as_of), columns, where)
+        return read_batches(self.state.storage, self.scan(as_of=as_of, query_type=query_type), columns, where)
 
     def changes(
         self,
@@ -201,8 +245,9 @@ class HudiTable:
         columns: Sequence[str] | None = None,
         where: Any = None,
         as_of: str | None = None,
+        query_type: str = "snapshot",
     ) -> DataFrame:
-        """The rows as a Spark DataFrame, read by Spark itself.
+        """The rows as a Spark DataFrame, read by Spark itself where slices have no logs.
 
         `where`: a list as in `to_arrow`, which leaves out whole partitions before Spark sees them; or a Spark Column
         or SQL text, which Spark applies by the statistics in the files.
@@ -210,21 +255,33 @@ class HudiTable:
         # The only method that needs pyspark.
         from pyhudi.spark.reader import scan_frame, spark_condition  # noqa: PLC0415
 
-        plan = self.scan(as_of=as_of)
+        plan = self.scan(as_of=as_of, query_type=query_type)
         if isinstance(where, list):
             plan, where = prune_partitions(plan, where), spark_condition(where)
-        frame = scan_frame(spark, plan)
-        frame = frame if where is None else frame.where(where)
+        if where is None:
+            return scan_frame(spark, plan, columns)
+        frame = scan_frame(spark, plan).where(where)
         return frame if columns is None else frame.select(*columns)
 
-    def scan(self, *, as_of: str | None = None) -> ScanPlan:
-        """Which files a snapshot read would take, and under which schema."""
-        return plan_table_scan(self.state, ReadConfig(as_of=as_of))
+    def scan(self, *, as_of: str | None = None, query_type: str = "snapshot") -> ScanPlan:
+        """Which files a read would take, and under which schema."""
+        kind = {"snapshot": QueryType.SNAPSHOT, "read_optimized": QueryType.READ_OPTIMIZED}.get(query_type.lower())
+        if kind is None:
+            raise ConfigError('query_type must be "snapshot" or "read_optimized"', query_type=query_type)
+        return self._scan(replace(self._read_config, query_type=kind, as_of=as_of))
 
     def scan_changes(self, begin: str | None = None, end: str | None = None) -> ScanPlan:
         """Which files an incremental read would take."""
-        config = ReadConfig(query_type=QueryType.INCREMENTAL, begin=begin or EARLIEST, end=end)
-        return plan_table_scan(self.state, config)
+        kind = QueryType.INCREMENTAL
+        return self._scan(replace(self._read_config, query_type=kind, begin=begin or EARLIEST, end=end))
+
+    def _scan(self, config: ReadConfig) -> ScanPlan:
+        return plan_table_scan(self.state, config, self.mergers)
+
+    @property
+    def _read_config(self) -> ReadConfig:
+        """What the table's own options say of reads."""
+        return ReadConfig.from_options(self.options)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -281,6 +338,62 @@ class HudiTable:
             eager=eager,
         )
 
+    def rollback(self, instant: str) -> RolledBack:
+        """Take back the newest completed write, any pending write, or a compaction that is only planned.
+
+        Readers see all of a write or nothing of it. Raises `InvalidRequestError`, with nothing changed, where the
+        write or plan has been built on: by a later write, a pending plan, a savepoint, or a cleaner.
+        """
+        settings = transaction_settings(WriteConfig.from_options(self.options))
+        return roll_back(self.state, instant, settings, self.environment)
+
+    def outcome_of(self, instant: str) -> Outcome:
+        """What became of a write, as of now: committed, pending, rolled back, or unknown; never a guess.
+
+        Ask after `CommitOutcomeUnknownError`. Cost: one listing; for old instants also the archived timeline.
+        """
+        return outcome_of(self.state.reload(), instant)
+
+    def compact(self, instant: str | None = None, *, dry_run: bool = False, **options: Any) -> pa.Table:
+        """Give the slices of a merge-on-read table that have logs new base files, and finish what is pending.
+
+        First runs the compactions that are planned and not running, then plans one of what is there now and runs it;
+        with `instant`, runs only the one that was planned at this time. Triggers (`hoodie.compact.inline.*`) play no
+        part; strategies do. Returns what was compacted, one row per compaction: instant, slices, rows, updated,
+        inserted, deleted, bytes.
+
+        `dry_run` changes nothing and returns the slices that a plan made now would take and leave: partition_path,
+        file_id, compacts, reason, base_size, logs, log_size.
+        """
+        call = self._service_call(options)
+        if dry_run:
+            return _plan_table(planned_compaction(call.reloaded()))
+        if instant is not None:
+            done = [run_compaction(call, instant)]
+        else:
+            done = [*run_pending_compactions(call)]
+            planned = schedule_compaction(call)
+            done += [run_compaction(call, planned)] if planned is not None else []
+        return pa.Table.from_pylist([asdict(one) for one in done if one is not None], schema=_COMPACTED_SCHEMA)
+
+    def compact_logs(self, **options: Any) -> pa.Table:
+        """Join the logs of slices that have many (`hoodie.log.compaction.blocks.threshold`) to one, per slice.
+
+        Cheaper than `compact`, as no base file is rewritten; makes reading cheaper where logs have many versions of
+        records. Returns one row as `compact` does, or none.
+        """
+        call = self._service_call(options)
+        planned = schedule_compaction(call, of_logs=True)
+        done = [run_compaction(call, planned)] if planned is not None else []
+        return pa.Table.from_pylist([asdict(one) for one in done if one is not None], schema=_COMPACTED_SCHEMA)
+
+    def schedule_compaction(self, **options: Any) -> str | None:
+        """Plan a compaction of what is there now, for `compact(instant)` to run, here or elsewhere.
+
+        Returns its instant time; None where there is nothing to compact.
+        """
+        return schedule_compaction(self._service_call(options))
+
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _write(self, rows: Any, operation: WriteOperation, options: Mapping[str, Any]) -> WriteResult:
@@ -298,7 +411,14 @@ class HudiTable:
             options=merged,
             engine=engine,
             environment=self.environment,
+            mergers=self.mergers,
         )
+
+    def _service_call(self, options: Mapping[str, Any]) -> ServiceCall:
+        merged = {**self.options, **{key: text_of(value) for key, value in options.items()}}
+        config = WriteConfig.from_options(merged)
+        settings = transaction_settings(config)
+        return ServiceCall(self.state, config, settings, self.engine, self.environment, self.mergers)
 
     def _key_rows(self, keys: Any) -> Any:
         fields = self.state.config.record_key_fields
@@ -353,9 +473,52 @@ _FILES_SCHEMA = pa.schema(
         ("file_id", pa.string()),
         ("path", pa.string()),
         ("size", pa.int64()),
+        ("logs", pa.list_(pa.string())),
+        ("log_size", pa.int64()),
         ("instant", pa.string()),
     ]
 )
+
+
+_COMPACTED_SCHEMA = pa.schema(
+    [
+        ("instant", pa.string()),
+        ("slices", pa.int64()),
+        ("rows", pa.int64()),
+        ("updated", pa.int64()),
+        ("inserted", pa.int64()),
+        ("deleted", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
+_PLAN_SCHEMA = pa.schema(
+    [
+        ("partition_path", pa.string()),
+        ("file_id", pa.string()),
+        ("compacts", pa.bool_()),
+        ("reason", pa.string()),
+        ("base_size", pa.int64()),
+        ("logs", pa.int64()),
+        ("log_size", pa.int64()),
+    ]
+)
+
+
+def _plan_table(planned: PlannedCompaction) -> pa.Table:
+    rows = [
+        {
+            "partition_path": verdict.file_slice.partition_path,
+            "file_id": verdict.file_slice.file_id,
+            "compacts": compacts,
+            "reason": verdict.reason,
+            "base_size": verdict.file_slice.base.size if verdict.file_slice.base else None,
+            "logs": len(verdict.file_slice.logs),
+            "log_size": sum(log.size for log in verdict.file_slice.logs),
+        }
+        for verdicts, compacts in ((planned.chosen, True), (planned.skipped, False))
+        for verdict in verdicts
+    ]
+    return pa.Table.from_pylist(rows, schema=_PLAN_SCHEMA)
 
 
 def _table_type(text: str) -> str:
@@ -378,6 +541,10 @@ def _engine_for(rows: Any) -> Engine:
             "rows must be a Spark DataFrame, or speak Arrow (pyarrow, polars, pandas >= 2.2, duckdb)",
             given=type(rows).__name__,
         )
-    from pyhudi.spark.engine import SparkEngine  # noqa: PLC0415 - only rows from Spark need pyspark
+    return _spark_engine(rows.sparkSession)
 
-    return SparkEngine(rows.sparkSession)
+
+def _spark_engine(spark: SparkSession) -> Engine:
+    from pyhudi.spark.engine import SparkEngine  # noqa: PLC0415 - only what runs on Spark needs pyspark
+
+    return SparkEngine(spark)

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-from tests.interop.shapes import SCHEMA, Shape
+from tests.interop.shapes import Shape
 
 Row = Mapping[str, Any]
 
@@ -50,7 +50,7 @@ class ModelTable:
 
     def apply(self, turn: Turn) -> None:
         """Take in one commit."""
-        rows = turn.rows.to_pylist()
+        rows = [{"_hoodie_is_deleted": False, **row} for row in turn.rows.to_pylist()]
         touched = {self._shape.partition_path_of(row) for row in rows}
         match turn.operation:
             case Operation.DELETE:
@@ -75,7 +75,9 @@ class ModelTable:
             {"_hoodie_commit_time": instants[commit], "_hoodie_record_key": key, "_hoodie_partition_path": path, **row}
             for (path, key), (row, commit) in self._rows.items()
         ]
-        return pa.Table.from_pylist(answer, schema=pa.schema([*((name, pa.string()) for name in MODEL_META), *SCHEMA]))
+        return pa.Table.from_pylist(
+            answer, schema=pa.schema([*((name, pa.string()) for name in MODEL_META), *self._shape.schema])
+        )
 
     def rows(self) -> list[Row]:
         """The rows there are, in the order of their keys."""
@@ -83,9 +85,13 @@ class ModelTable:
 
     def _put(self, rows: Sequence[Row]) -> None:
         for row in rows:
-            stored = self._rows.get(self._key(row))
-            if stored is None or self._wins(row, stored[0]):
-                self._rows[self._key(row)] = (row, self._commits)
+            key = self._key(row)
+            stored = self._rows.get(key)
+            if stored is not None and not self._wins(row, stored[0]):
+                continue
+            self._rows.pop(key, None)
+            if not row["_hoodie_is_deleted"]:
+                self._rows[key] = (row, self._commits)
 
     def _wins(self, incoming: Row, stored: Row) -> bool:
         return incoming["ts"] >= stored["ts"] or not self._shape.late_rows_lose
@@ -99,7 +105,7 @@ class ModelTable:
 
 def life_of(shape: Shape, *, seed: int = 7) -> list[Turn]:
     """Eight commits that use every operation, with updates that come too late, nulls and new partitions."""
-    makers = _Maker(shape, random.Random(seed))
+    makers = Maker(shape, random.Random(seed))
     first, second, third = shape.cities
     by_partition = bool(shape.partition_by)
     return [
@@ -114,7 +120,7 @@ def life_of(shape: Shape, *, seed: int = 7) -> list[Turn]:
     ]
 
 
-class _Maker:
+class Maker:
     """Makes turns; keeps a model of its own to know which keys there are."""
 
     def __init__(self, shape: Shape, chance: random.Random) -> None:
@@ -122,29 +128,58 @@ class _Maker:
         self._chance = chance
         self._model = ModelTable(shape)
         self._made = 0
+        self._gone: list[Row] = []
 
     def new(self, operation: Operation, count: int, cities: Sequence[str]) -> Turn:
-        return self._done(Turn(operation, _table([self._row(cities) for _ in range(count)])))
+        """Rows with keys that were never there."""
+        return self._done(operation, [self._row(cities) for _ in range(count)])
 
-    def change(self, *, updates: int, late: int, inserts: int) -> Turn:
-        chosen = self._chance.sample(self._model.rows(), updates + late)
-        changed = [
-            {**row, "ts": row["ts"] + (1 if i < updates else -1), "fare": row["fare"] + 1, "note": f"changed {i}"}
-            for i, row in enumerate(chosen)
+    def change(
+        self,
+        *,
+        updates: int,
+        late: int = 0,
+        inserts: int = 0,
+        deletes: int = 0,
+        late_deletes: int = 0,
+        returns: int = 0,
+    ) -> Turn:
+        """An upsert. `late` ones have lower ordering values than what is there; `returns` are of keys deleted before."""
+        counts = {"update": updates, "late": late, "delete": deletes, "late delete": late_deletes}
+        kinds = [kind for kind, count in counts.items() for _ in range(count)]
+        chosen = self._chance.sample(self._model.rows(), len(kinds))
+        rows = [
+            {
+                **row,
+                "ts": row["ts"] + (-1 if kind.startswith("late") else 1),
+                "fare": row["fare"] + 1,
+                "note": f"{kind} {number}",
+                "_hoodie_is_deleted": kind.endswith("delete"),
+            }
+            for number, (kind, row) in enumerate(zip(kinds, chosen, strict=True))
         ]
-        return self._done(
-            Turn(Operation.UPSERT, _table([*changed, *(self._row(self._shape.cities) for _ in range(inserts))]))
-        )
+        back = self._chance.sample(self._gone, returns)
+        self._gone = [row for row in self._gone if row not in back]
+        rows += [{**row, "ts": row["ts"] + 3, "note": "back", "_hoodie_is_deleted": False} for row in back]
+        rows += [self._row(self._shape.cities) for _ in range(inserts)]
+        self._gone += [row for kind, row in zip(kinds, chosen, strict=True) if kind == "delete"]
+        return self._done(Operation.UPSERT, rows)
 
     def remove(self, count: int) -> Turn:
-        return self._done(Turn(Operation.DELETE, _table(self._chance.sample(self._model.rows(), count))))
+        """Deletion by key."""
+        chosen = self._chance.sample(self._model.rows(), count)
+        self._gone += chosen
+        return self._done(Operation.DELETE, chosen)
 
     def remove_partition(self, city: str) -> Turn:
+        """Removal of the partitions with this city."""
         rows = [row for row in self._model.rows() if row["city"] == city]
         paths = sorted({self._shape.partition_path_of(row) for row in rows})
-        return self._done(Turn(Operation.DELETE_PARTITION, _table(rows[:1]), tuple(paths)))
+        return self._done(Operation.DELETE_PARTITION, rows[:1], tuple(paths))
 
-    def _done(self, turn: Turn) -> Turn:
+    def _done(self, operation: Operation, rows: Sequence[Row], partition_paths: tuple[str, ...] = ()) -> Turn:
+        table = pa.Table.from_pylist([dict(row) for row in rows], schema=self._shape.schema)
+        turn = Turn(operation, table, partition_paths)
         self._model.apply(turn)
         return turn
 
@@ -163,8 +198,5 @@ class _Maker:
             "tags": None if number % 7 == 0 else [f"t{i}" for i in range(number % 3)],
             "at": dt.datetime(2024, 2, 29, 23, 59, 59, tzinfo=dt.UTC) + second,
             "price": Decimal(number * 101) / 100,
+            "_hoodie_is_deleted": False,
         }
-
-
-def _table(rows: Sequence[Row]) -> pa.Table:
-    return pa.Table.from_pylist([dict(row) for row in rows], schema=SCHEMA)

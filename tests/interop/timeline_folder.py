@@ -25,8 +25,25 @@ class CompletedWrite:
 
 def completed_writes(table: Path) -> list[CompletedWrite]:
     """All completed writes of the active timeline, oldest first."""
-    folder = table / ".hoodie" / "timeline"
-    if not folder.is_dir():
-        folder = table / ".hoodie"
-    found = (_COMPLETED_WRITE.fullmatch(file.name) for file in folder.iterdir())
+    found = (_COMPLETED_WRITE.fullmatch(file.name) for file in _folder(table).iterdir())
     return sorted((CompletedWrite(*match.groups()) for match in found if match), key=lambda write: write.requested)
+
+
+def planned_compactions(table: Path) -> list[str]:
+    """Instants of the compactions that were planned and are not completed, oldest first."""
+    suffix = ".compaction.requested"
+    planned = {file.name.removesuffix(suffix) for file in _folder(table).iterdir() if file.name.endswith(suffix)}
+    return sorted(planned - {write.requested for write in completed_writes(table)})
+
+
+def undo_last_completion(table: Path) -> None:
+    """Take the completed instant of the last write away: what a writer leaves that dies just before it."""
+    last = completed_writes(table)[-1]
+    time = last.requested if last.completed is None else f"{last.requested}_{last.completed}"
+    (_folder(table) / f"{time}.{last.action}").unlink()
+    (_folder(table) / f".{time}.{last.action}.crc").unlink(missing_ok=True)
+
+
+def _folder(table: Path) -> Path:
+    folder = table / ".hoodie" / "timeline"
+    return folder if folder.is_dir() else table / ".hoodie"

@@ -10,23 +10,35 @@ import pyarrow.parquet as pq
 import pytest
 
 from pyhudi.errors import UnsupportedFeatureError
-from pyhudi.read.scan import ScanFile, ScanPlan
+from pyhudi.io.merged_slice import MergeSettings, SliceFiles
+from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.spark.reader import scan_frame
+from pyhudi.storage.protocol import StorageSpec
+from pyhudi.table.merge_rules import TableRules
 
 DISCOVERY = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 
 
-def put(folder: Path, path: str, rows: pa.Table) -> ScanFile:
+def put(folder: Path, path: str, rows: pa.Table) -> ScanSlice:
     """Write a file; its partition value is what follows `=` in its folder."""
     target = folder / path
     target.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(rows, target)
     partition = path.rpartition("/")[0]
-    return ScanFile(path, target.stat().st_size, partition, (("city", partition.partition("=")[2] or None),))
+    values = (("city", partition.partition("=")[2] or None),)
+    return ScanSlice(SliceFiles(path, ()), target.stat().st_size, partition, values)
 
 
-def plan(folder: Path, files: list[ScanFile], schema: pa.Schema, **more: Any) -> ScanPlan:
-    return ScanPlan(f"file:{folder}", tuple(files), schema, more.get("commit_times"), more.get("path_columns", ()))
+def plan(folder: Path | str, slices: list[ScanSlice], schema: pa.Schema, **more: Any) -> ScanPlan:
+    return ScanPlan(
+        storage=StorageSpec(str(folder)),
+        uri=f"file:{folder}" if isinstance(folder, Path) else folder,
+        slices=tuple(slices),
+        schema=schema,
+        commit_times=more.get("commit_times"),
+        path_columns=more.get("path_columns", ()),
+        merging=MergeSettings(schema=schema, rules=TableRules()),
+    )
 
 
 def rows_of(frame: Any) -> list[dict[str, Any]]:
@@ -138,7 +150,7 @@ def test_options_of_the_session_are_as_before(spark: Any, tmp_path: Path) -> Non
 
 def test_store_that_spark_cannot_reach_is_refused_by_name(spark: Any) -> None:
     schema = pa.schema([("id", pa.int64())])
-    scan = ScanPlan("memory://here", (ScanFile("a.parquet", 1, "", ()),), schema, None, ())
+    scan = plan("memory://here", [ScanSlice(SliceFiles("a.parquet", ()), 1, "")], schema)
 
     with pytest.raises(UnsupportedFeatureError, match="memory"):
         scan_frame(spark, scan)

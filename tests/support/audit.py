@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pyhudi.format.avro_records import decode_avro_records
 from pyhudi.format.bloom import (
     BLOOM_FILTER_KEY,
     BLOOM_FILTER_KIND_KEY,
@@ -16,13 +18,58 @@ from pyhudi.format.bloom import (
     BloomKind,
     parse_bloom_filter,
 )
-from pyhudi.format.commit_metadata import WriteStat
-from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.commit_metadata import WriteOperation, WriteStat
+from pyhudi.format.delete_blocks import decode_delete_block
+from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
+from pyhudi.format.instant import Instant
+from pyhudi.format.log_blocks import BlockType, LogBlock
 from pyhudi.format.partition_metadata import PARTITION_METADATA_FILE
+from pyhudi.io.log_scan import LogReader, open_log
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import list_data_files, load_view
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import load_commit_metadata
+
+
+@dataclass
+class LogContents:
+    """What a log file holds: blocks by the instant of their write, rows of data blocks, keys of delete blocks."""
+
+    instants: set[str] = field(default_factory=set)
+    rolled_back: set[str] = field(default_factory=set)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    deletes: list[str] = field(default_factory=list)
+
+
+def log_contents(storage: Storage, path: str) -> LogContents:
+    """Read a log of our own making; AssertionError where a block is damaged."""
+    found = LogContents()
+    with open_log(storage, path) as reader:
+        for block in reader.blocks():
+            assert block.kind is not BlockType.CORRUPT, f"{path} at {block.offset}"
+            found.instants.add(block.instant_time)
+            if block.kind is BlockType.COMMAND:
+                found.rolled_back.add(block.target_instant_time or "")
+            elif block.kind is BlockType.DELETE:
+                found.deletes += _deleted_keys(reader, block, path)
+            else:
+                found.rows += _block_rows(reader, block, path)
+    return found
+
+
+def _deleted_keys(reader: LogReader, block: LogBlock, path: str) -> list[str]:
+    deletes = decode_delete_block(reader.content(block), ordering_types=[], path=path, offset=block.content_offset)
+    return list(deletes.record_keys.to_pylist())
+
+
+def _block_rows(reader: LogReader, block: LogBlock, path: str) -> list[dict[str, Any]]:
+    content = reader.content(block)
+    if block.kind is BlockType.PARQUET_DATA:
+        return list(pq.ParquetFile(pa.BufferReader(content)).read().to_pylist())
+    assert block.kind is BlockType.AVRO_DATA
+    assert block.schema is not None
+    return list(decode_avro_records(content, block.schema, path=path, offset=block.offset).to_pylist())
 
 
 def audit(storage: Storage) -> None:
@@ -32,17 +79,36 @@ def audit(storage: Storage) -> None:
     _check_commits(storage, table)
     view = load_view(storage, table.timeline)
     seqnos: Counter[str] = Counter()
-    for partition_path, files in view.latest.items():
+    for partition_path, slices in view.latest.items():
         folder = f"{partition_path}/" if partition_path else ""
         assert storage.info(f"{folder}{PARTITION_METADATA_FILE}") is not None, partition_path
-        for file in files:
-            rows = _rows(storage, file.path)
-            assert {row["_hoodie_file_name"] for row in rows} <= {str(file.name)}
-            assert {row["_hoodie_partition_path"] for row in rows} <= {partition_path}
-            assert {row["_hoodie_commit_time"] for row in rows} <= table.timeline.completed_times
-            seqnos.update(row["_hoodie_commit_seqno"] for row in rows)
-            _check_footer(storage, file.path, [row["_hoodie_record_key"] for row in rows])
+        for one in slices:
+            for rows in _rows_of_slice(storage, table, one):
+                assert {row["_hoodie_partition_path"] for row in rows} <= {partition_path}
+                assert {row["_hoodie_commit_time"] for row in rows} <= table.timeline.completed_times
+                seqnos.update(row["_hoodie_commit_seqno"] for row in rows)
     assert not [seqno for seqno, count in seqnos.items() if count > 1]
+
+
+def _rows_of_slice(storage: Storage, table: TableState, one: FileSlice) -> list[list[dict[str, Any]]]:
+    """The rows of each file of a slice, after what each kind of file must look like was checked."""
+    found = []
+    if one.base is not None:
+        rows = _rows(storage, one.base.path)
+        assert {row["_hoodie_file_name"] for row in rows} <= {str(one.base.name)}
+        _check_footer(storage, one.base.path, [row["_hoodie_record_key"] for row in rows])
+        found.append(rows)
+    for log in one.logs:
+        contents = log_contents(storage, log.path)
+        assert contents.instants - contents.rolled_back <= table.timeline.completed_times | _rollbacks(table), log.path
+        # Hudi, too, writes the id of the group in the place of the file's name.
+        assert {row["_hoodie_file_name"] for row in contents.rows} <= {one.file_id}
+        found.append([row for row in contents.rows if row["_hoodie_commit_time"] not in contents.rolled_back])
+    return found
+
+
+def _rollbacks(table: TableState) -> set[str]:
+    return {str(instant.requested_time) for instant in table.timeline.instants if instant.action.value == "rollback"}
 
 
 def _check_nothing_left_over(storage: Storage, table: TableState) -> None:
@@ -50,36 +116,64 @@ def _check_nothing_left_over(storage: Storage, table: TableState) -> None:
     assert not table.timeline.pending_rollbacks
     for folder in (".hoodie/.temp", ".hoodie/.aux/.exchange", ".hoodie/.heartbeat"):
         assert storage.list_recursive(folder) == (), folder
+    pending = {instant.requested_time for instant in table.timeline.pending_compactions}
     for info in list_data_files(storage):
         name = parse_data_file(info.name)
-        assert name is None or table.timeline.is_committed(name.instant_time), info.path
+        # In version 6 the logs of a slice that a planned compaction begins carry the compaction's instant.
+        begun = (
+            isinstance(name, LogFileName) and not table.version.has_completion_times and name.instant_time in pending
+        )
+        assert name is None or begun or table.timeline.is_committed(name.instant_time), info.path
 
 
 def _check_commits(storage: Storage, table: TableState) -> None:
     """Each commit's counts are those of the files that it wrote."""
     for instant in table.timeline.completed_writes:
         metadata = load_commit_metadata(storage, instant, table.version)
+        is_compaction = metadata.operation is WriteOperation.COMPACT
+        assert metadata.compacted is is_compaction
         for partition_path, stats in metadata.stats_by_partition.items():
             for stat in stats:
                 assert stat.path is not None
                 info = storage.info(stat.path)
                 assert info is not None, stat.path
-                rows = _rows(storage, stat.path)
-                fresh = [row for row in rows if row["_hoodie_commit_time"] == instant.requested_time]
                 assert stat.partition_path == partition_path
                 assert stat.file_size_in_bytes == stat.total_write_bytes == info.size
-                assert stat.num_writes == len(rows), stat.path
-                assert stat.num_inserts + stat.num_update_writes == len(fresh), stat.path
-                if stat.prev_commit != "null":
-                    former = _rows(storage, _former_path(storage, partition_path, stat))
-                    assert len(former) + stat.num_inserts - stat.num_deletes == len(rows), stat.path
+                if isinstance(parse_data_file(info.name), LogFileName):
+                    _check_log_stat(storage, instant, stat)
+                else:
+                    _check_base_stat(storage, instant, stat, is_compaction=is_compaction)
+
+
+def _check_log_stat(storage: Storage, instant: Instant, stat: WriteStat) -> None:
+    contents = log_contents(storage, stat.path)
+    assert instant.requested_time in contents.instants, stat.path
+    assert {row["_hoodie_commit_time"] for row in contents.rows} <= {instant.requested_time}, stat.path
+    assert (stat.num_inserts, stat.num_update_writes) == (0, len(contents.rows)), stat.path
+    # A row that starts its record afresh is written after a deletion that is not counted.
+    deleted = Counter(contents.deletes) - Counter(row["_hoodie_record_key"] for row in contents.rows)
+    assert stat.num_deletes == deleted.total(), stat.path
+    assert stat.num_writes == stat.num_update_writes + stat.num_deletes
+    assert stat.log_files is not None
+    assert stat.log_files[-1] == stat.path.rpartition("/")[2]
+
+
+def _check_base_stat(storage: Storage, instant: Instant, stat: WriteStat, *, is_compaction: bool) -> None:
+    rows = _rows(storage, stat.path)
+    fresh = [row for row in rows if row["_hoodie_commit_time"] == instant.requested_time]
+    assert stat.num_writes == len(rows), stat.path
+    # A compaction keeps the times of the writes that its rows are from.
+    assert len(fresh) == (0 if is_compaction else stat.num_inserts + stat.num_update_writes), stat.path
+    if stat.prev_commit != "null":
+        former = _rows(storage, _former_path(storage, stat.partition_path or "", stat))
+        assert len(former) + stat.num_inserts - stat.num_deletes == len(rows), stat.path
 
 
 def _former_path(storage: Storage, partition_path: str, stat: WriteStat) -> str:
     """The base file that a stat says it replaced; version 6 does not name it."""
     for info in storage.list_folder(partition_path).files:
         name = parse_data_file(info.name)
-        if name is not None and (name.file_id, name.instant_time) == (stat.file_id, stat.prev_commit):
+        if isinstance(name, BaseFileName) and (name.file_id, name.instant_time) == (stat.file_id, stat.prev_commit):
             assert stat.prev_base_file in (None, info.name)
             return info.path
     raise AssertionError(f"the former version of {stat.path} is gone")

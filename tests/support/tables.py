@@ -14,13 +14,17 @@ import pyarrow as pa
 import pyhudi
 from pyhudi.engine.local import LocalEngine, as_table
 from pyhudi.engine.protocol import Arrangement, Distribution, TaskContext
+from pyhudi.format.commit_metadata import WriteStat
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.environment import Environment
 from pyhudi.table.state import load_table
+from pyhudi.table.timeline import load_commit_metadata
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("ts", pa.int64()), ("note", pa.string())])
 Row = tuple[int, str, int, str]
+MOR = {"hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.compact.inline": "false"}
+"""Options of a merge-on-read table that compacts only when it is told to."""
 R = TypeVar("R")
 
 
@@ -126,6 +130,18 @@ def contents(storage: Storage) -> set[Row]:
     """All rows that a reader who opens the table now sees."""
     table = open_table(storage).to_arrow(SCHEMA.names)
     return {tuple(row.values()) for row in table.to_pylist()}  # type: ignore[misc]
+
+
+def log_files(storage: Storage) -> list[str]:
+    """The paths of the logs in the newest slices, in merge order within each."""
+    return [path for logs in open_table(storage).files().column("logs").to_pylist() for path in logs]
+
+
+def newest_stats(storage: Storage) -> list[WriteStat]:
+    """What the newest completed write says of the files that it wrote."""
+    table = load_table(storage)
+    metadata = load_commit_metadata(storage, table.timeline.completed_writes[-1], table.version)
+    return [stat for stats in metadata.stats_by_partition.values() for stat in stats]
 
 
 def values_of(table: pa.Table, names: Iterable[str]) -> list[tuple[object, ...]]:

@@ -23,6 +23,7 @@ ROOMS = (
     "errors",
     "config",
     "format",
+    "mergers",
     "storage",
     "table",
     "engine",
@@ -47,6 +48,7 @@ EFFECTS_ALLOWED = {
     "table/environment.py": "the clock and the source of ids",
     "table/heartbeat.py": "which process lives is asked of the operating system",
     "table/locks.py": "the table lock on local disk is a lock of the operating system",
+    "io/log_records.py": "log records that outgrow memory go to a temporary file of the task, not of the table",
     "spark": "sessions, Java and worker processes are outside of any table",
     "demo.py": "downloads, prints and measures",
 }
@@ -76,7 +78,7 @@ LINES_PER_FUNCTION = 70
 
 FILE_NAMES = {"hoodie.properties", "hoodie.properties.backup"}
 """Texts that look like a key and are none."""
-ONLY_CHECKED = {"incremental_format", "lock_provider", "mode"}
+ONLY_CHECKED = {"incremental_format", "lock_provider", "merge_type", "mode"}
 """Options whose legal values all mean the same: that the value is legal is all there is to honour."""
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from tests.support.tables import Row, contents, new_table, open_table, rows, values_of
 
@@ -242,11 +243,50 @@ def test_options_that_describe_another_table_are_refused(changed: dict[str, Any]
     assert paths_in(open_storage(path, {})) == before
 
 
-def test_merge_on_read_is_refused_as_not_built_yet() -> None:
+class Longest:
+    """A merger of the user's own: the longer note stays."""
+
+    name = "longest-note"
+
+    def merge(self, older: pa.Table, newer: pa.Table) -> pa.Table:
+        stays = pc.greater(pc.utf8_length(older["note"]), pc.utf8_length(newer["note"]))
+        columns = [pc.if_else(stays, old, new) for old, new in zip(older.columns, newer.columns, strict=True)]
+        return pa.Table.from_arrays(columns, schema=newer.schema)
+
+
+def merged_by_the_user(table_type: str) -> str:
     path = fresh_path()
-    with pytest.raises(UnsupportedFeatureError, match="not built yet"):
-        save(rows(*START), path, options={**OPTIONS, "hoodie.datasource.write.table.type": "MERGE_ON_READ"})
-    assert paths_in(open_storage(path, {})) == []
+    table = pyhudi.HudiTable.create(
+        path, schema=rows().schema, record_key="id", partition_by="city", table_type=table_type, merger=Longest()
+    )
+    table.upsert(rows(*START))
+    return path
+
+
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_a_table_whose_merger_nobody_gave_is_read_where_it_has_no_logs_and_is_not_written(table_type: str) -> None:
+    path = merged_by_the_user(table_type)
+    before = paths_in(open_storage(path, {}))
+
+    table = pyhudi.HudiTable.for_path(path)
+    assert values_of(table.to_arrow(), rows().column_names) == sorted(START)
+    with pytest.raises(UnsupportedFeatureError, match="longest-note"):
+        table.upsert(rows((1, "oslo", 9, "z")))
+
+    assert paths_in(open_storage(path, {})) == before
+
+
+def test_logs_whose_merger_nobody_gave_are_not_read() -> None:
+    path = merged_by_the_user("mor")
+    pyhudi.HudiTable.for_path(path, merger=Longest()).upsert(rows((1, "oslo", 9, "longer")))
+    pyhudi.HudiTable.for_path(path, merger=Longest()).upsert(rows((1, "oslo", 9, "z")))
+
+    table = pyhudi.HudiTable.for_path(path)
+    with pytest.raises(UnsupportedFeatureError, match="longest-note"):
+        table.to_arrow()
+    assert len(table.to_arrow(query_type="read_optimized")) == len(START)
+    mine = pyhudi.HudiTable.for_path(path, merger=Longest())
+    assert values_of(mine.to_arrow(), ["id", "note"]) == [(1, "longer"), (2, "a")]
 
 
 def test_a_table_that_must_not_be_written_is_not_rolled_back_either() -> None:

@@ -68,11 +68,21 @@ class TimeUnit(enum.Enum):
 
 
 class MergeMode(enum.Enum):
-    """Which of two versions of a record wins: the later commit, or the greater ordering value."""
+    """Which of two versions of a record wins: the later commit, the greater ordering value, or what a merger says."""
 
     COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
     EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
     CUSTOM = "CUSTOM"
+
+
+class PartialUpdateMode(enum.Enum):
+    """Which columns of the winning version leave the older value as it is."""
+
+    NONE = "NONE"
+    IGNORE_DEFAULTS = "IGNORE_DEFAULTS"
+    """Those with the default of the schema, which is null nearly always."""
+    FILL_UNAVAILABLE = "FILL_UNAVAILABLE"
+    """Those with a marker that says that the source did not send the value."""
 
 
 class IndexType(enum.Enum):
@@ -124,6 +134,44 @@ class ParquetCodec(enum.Enum):
     def arrow_name(self) -> str:
         """What pyarrow calls this codec."""
         return {ParquetCodec.LZ4: "lz4", ParquetCodec.UNCOMPRESSED: "none"}.get(self, self.value)
+
+
+class LogBlockFormat(enum.Enum):
+    """How the records of a log block are encoded."""
+
+    AVRO = "avro"
+    PARQUET = "parquet"
+
+
+class CompactionTrigger(enum.Enum):
+    """When a compaction is due: after delta commits, after a time, or by both."""
+
+    NUM_COMMITS = "NUM_COMMITS"
+    NUM_COMMITS_AFTER_LAST_REQUEST = "NUM_COMMITS_AFTER_LAST_REQUEST"
+    TIME_ELAPSED = "TIME_ELAPSED"
+    NUM_AND_TIME = "NUM_AND_TIME"
+    NUM_OR_TIME = "NUM_OR_TIME"
+
+
+class CompactionStrategy(enum.Enum):
+    """Which file slices a compaction takes, and in which order. The values are the JVM's class names, unqualified."""
+
+    LOG_FILE_SIZE = "LogFileSizeBasedCompactionStrategy"
+    """Those with the most bytes of logs first, up to the I/O budget."""
+    LOG_FILE_NUM = "LogFileNumBasedCompactionStrategy"
+    """Those with the most log files first, up to the I/O budget."""
+    BOUNDED_IO = "BoundedIOCompactionStrategy"
+    """In the order found, up to the I/O budget."""
+    UNBOUNDED = "UnBoundedCompactionStrategy"
+    """All."""
+    DAY_BASED = "DayBasedCompactionStrategy"
+    """Of the newest days, where partition paths are dates."""
+    BOUNDED_PARTITION_AWARE = "BoundedPartitionAwareCompactionStrategy"
+    """Of the newest days back from today, where partition paths are dates."""
+    UNBOUNDED_PARTITION_AWARE = "UnBoundedPartitionAwareCompactionStrategy"
+    """All that the former leaves."""
+    PARTITION_REGEX = "PartitionRegexBasedCompactionStrategy"
+    """Of the partitions whose path contains a match of a regular expression."""
 
 
 class DuplicatePolicy(enum.Enum):

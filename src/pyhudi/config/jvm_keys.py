@@ -48,12 +48,14 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         keep.min.commits timeline.compaction. timeline.manifest.""",
     ),
     _area(
-        "compaction",
-        "belongs to merge-on-read tables, which are not built yet",
-        """compact. compaction. datasource.compaction. log.compaction. logfile. memory.compaction.
-        merge.small.file.group.candidates.limit table.log.file.format table.ro.file.format
-        table.rt.file.format write.record.positions merge.use.record.positions is.update.record.for.mor
-        datasource.merge.type realtime.merge.skip query.as.ro.table""",
+        "details of merge-on-read",
+        "pyhudi decides this by itself",
+        """compaction.plan.generator compaction.lazy.block.read compaction.reverse.log.read
+        compaction.preserve.commit.metadata datasource.compaction. logfile.to.parquet.compression.ratio
+        optimized.log.blocks.scan.enable table.log.file.format table.ro.file.format table.rt.file.format
+        write.record.positions merge.use.record.positions is.update.record.for.mor realtime.merge.skip
+        query.as.ro.table""",
+        quiet=frozenset({"true", "false"}),
     ),
     _area(
         "clustering",
@@ -120,7 +122,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     _area(
         "change data capture",
         "not built yet",
-        "table.cdc.supplemental.logging.mode cdc. allow.operation.metadata.field",
+        "table.cdc.supplemental.logging.mode cdc.",
     ),
     _area(
         "bootstrap",
@@ -135,10 +137,9 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         write.schema avro.schema internal.write.schema.canonicalize""",
     ),
     _area(
-        "payloads and mergers of your own",
-        "not built yet: records merge by commit time or by ordering fields",
-        """write.record.merge.custom.implementation.classes datasource.write.record.merger.impls
-        payload.delete.field payload.delete.marker payload.record.schema payload.update.on.same.ordering.field
+        "details of payloads and partial updates",
+        "a new table gets them by its payload class, and pyhudi has no merge handles",
+        """payload.record.schema payload.update.on.same.ordering.field
         record.merge.property. table.partial.update.mode write.partial.update. write.concat.handle.class
         write.merge.handle. compact.merge.handle.class support.payload""",
     ),
@@ -174,8 +175,9 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     _area(
         "memory, executors and buffers of the JVM",
         "pyhudi writes row group by row group and has no such buffers",
-        """memory. common. write.buffer. write.executor. write.status. write.tagged. writestatus.class
-        release.resource.on.completion.enable block.writes.on.speculative.execution hfile. orc. lance.
+        """memory.merge.fraction memory.compaction.fraction memory.compaction.max.size memory.dfs.buffer.max.size
+        memory.writestatus.failure.fraction common. write.buffer. write.executor. write.status. write.tagged.
+        writestatus.class release.resource.on.completion.enable block.writes.on.speculative.execution hfile. orc. lance.
         parquet.write. parquet.flink. parquet.spark. parquet.field_id.write.enabled
         parquet.writelegacyformat.enabled parquet.compression.ratio avro.write.support.class
         bulkinsert.are.partitioner.records.sorted bulkinsert.schema.ddl bulkinsert.sort.suffix.record_key

@@ -1,6 +1,6 @@
-"""Names that the JVM gives to key generators, payloads, mergers and locks, and what they mean here.
+"""Names that the JVM gives to key generators, merge strategies and locks, and what they mean here.
 
-Source: `format/timeline.md` 3.4, `format/logs-and-indexes.md` 1.5 and 1.7. Only known names mean something:
+Source: `format/timeline.md` 3.4, `format/logs-and-indexes.md` 1.5. Only known names mean something:
 pyhudi never loads a class that a table or an option names.
 """
 
@@ -17,7 +17,6 @@ NEWEST_TABLE_VERSION = 9
 BUILT_IN_LOCK = "pyhudi"
 
 _KEYGEN_PACKAGE = "org.apache.hudi.keygen."
-_PAYLOAD_PACKAGE = "org.apache.hudi.common.model."
 
 KEY_GENERATOR_CLASS_NAMES: Mapping[KeyGeneratorType, str] = {
     KeyGeneratorType.SIMPLE: f"{_KEYGEN_PACKAGE}SimpleKeyGenerator",
@@ -39,18 +38,13 @@ _TYPE_OF_CLASS: Mapping[str, KeyGeneratorType] = {
     f"{_KEYGEN_PACKAGE}GlobalAvroDeleteKeyGenerator": KeyGeneratorType.GLOBAL_DELETE,
 }
 
-COMMIT_TIME_PAYLOAD = f"{_PAYLOAD_PACKAGE}OverwriteWithLatestAvroPayload"
-EVENT_TIME_PAYLOAD = f"{_PAYLOAD_PACKAGE}DefaultHoodieRecordPayload"
-_MODE_OF_PAYLOAD: Mapping[str, MergeMode] = {
-    COMMIT_TIME_PAYLOAD: MergeMode.COMMIT_TIME_ORDERING,
-    EVENT_TIME_PAYLOAD: MergeMode.EVENT_TIME_ORDERING,
-    f"{_PAYLOAD_PACKAGE}EventTimeAvroPayload": MergeMode.EVENT_TIME_ORDERING,
-}
-
 MERGE_STRATEGY_IDS: Mapping[MergeMode, str] = {
     MergeMode.COMMIT_TIME_ORDERING: "ce9acb64-bde0-424c-9b91-f6ebba25356d",
     MergeMode.EVENT_TIME_ORDERING: "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
+    MergeMode.CUSTOM: "1897ef5f-18bc-4557-939c-9d6a8afd1519",
 }
+PAYLOAD_STRATEGY_ID = "00000000-0000-0000-0000-000000000000"
+"""The payload class says how records merge."""
 
 
 def key_generator_of_class(name: str) -> KeyGeneratorType:
@@ -66,11 +60,6 @@ def key_generator_of_type(name: str) -> KeyGeneratorType:
         return KeyGeneratorType.USER_PROVIDED
 
 
-def merge_mode_of_payload(name: str) -> MergeMode:
-    """The mode that a payload class stands for; CUSTOM for one that merges in a way of its own."""
-    return _MODE_OF_PAYLOAD.get(name, MergeMode.CUSTOM)
-
-
 def merge_mode_of_strategy(strategy_id: str) -> MergeMode:
     """The mode that a merge strategy's UUID stands for; CUSTOM for all that we do not know."""
     return next((mode for mode, known in MERGE_STRATEGY_IDS.items() if known == strategy_id), MergeMode.CUSTOM)
@@ -83,16 +72,9 @@ def _read_key_generator_class(name: str) -> KeyGeneratorType:
     return kind
 
 
-def _read_payload(name: str) -> str:
-    full_name = name if "." in name else _PAYLOAD_PACKAGE + name
-    if full_name not in _MODE_OF_PAYLOAD:
-        raise UnsupportedFeatureError(f"the record payload {name} is not supported by this release")
-    return full_name
-
-
 def _read_merge_strategy(strategy_id: str) -> MergeMode:
     mode = merge_mode_of_strategy(strategy_id)
-    if mode is MergeMode.CUSTOM:
+    if mode is MergeMode.CUSTOM and strategy_id not in {MERGE_STRATEGY_IDS[mode], PAYLOAD_STRATEGY_ID}:
         raise UnsupportedFeatureError(f"the merge strategy {strategy_id} is not supported by this release")
     return mode
 
@@ -123,8 +105,9 @@ KEY_GENERATOR_CLASS = Parser(
     _read_key_generator_class,
     "one of " + ", ".join(name.rpartition(".")[2] for name in KEY_GENERATOR_CLASS_NAMES.values()),
 )
-ORDERING_PAYLOAD = Parser(_read_payload, "one of " + ", ".join(name.rpartition(".")[2] for name in _MODE_OF_PAYLOAD))
-MERGE_STRATEGY = Parser(_read_merge_strategy, "one of " + ", ".join(MERGE_STRATEGY_IDS.values()))
+MERGE_STRATEGY = Parser(
+    _read_merge_strategy, "one of " + ", ".join([*MERGE_STRATEGY_IDS.values(), PAYLOAD_STRATEGY_ID])
+)
 TABLE_VERSION = Parser(_read_table_version, "6, 8 or 9")
 BASE_FILE_FORMAT = Parser(_read_base_file_format, "PARQUET")
 LOCK_PROVIDER = Parser(_read_lock_provider, BUILT_IN_LOCK)

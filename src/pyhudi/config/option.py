@@ -8,6 +8,7 @@ string key.
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -90,7 +91,9 @@ def read_group(group: type[T], given: Mapping[str, str]) -> T:
 
 
 def text_of(value: Any) -> str:
-    """The text of a Python value: `True` is `true`, the parts of a list are joined with commas."""
+    """The text of a Python value: `True` is `true`, a choice is its value, parts of a list are joined with commas."""
+    if isinstance(value, enum.Enum):
+        value = value.value
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):

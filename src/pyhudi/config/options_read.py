@@ -20,8 +20,9 @@ class ReadOptions:
         aliases=("hoodie.datasource.view.type",),
         parse=one_of(QueryType),
         default=QueryType.SNAPSHOT,
-        doc="`snapshot` is the newest state; `read_optimized` is the same on copy-on-write tables; "
-        "`incremental` is the rows that changed after `begin.instanttime`.",
+        doc="`snapshot` is the newest state; `read_optimized` is that without what is still in log files, so of "
+        "merge-on-read tables the state as far as it is compacted; `incremental` is the rows that changed after "
+        "`begin.instanttime`.",
     )
     as_of: str | None = option(
         "as.of.instant",
@@ -40,6 +41,15 @@ class ReadOptions:
         parse=text("an instant time"),
         default=None,
         doc="incremental: changes up to this time, itself included; without it, up to the newest.",
+    )
+    merge_type: str = option(
+        "hoodie.datasource.merge.type",
+        parse=fixed(
+            "payload_combine",
+            refused={"SKIP_MERGE": "rows of base and log files side by side are not supported: use payload_combine"},
+        ),
+        default="payload_combine",
+        doc="snapshot of a merge-on-read table: the records of its log files are merged.",
     )
     incremental_format: str = option(
         "hoodie.datasource.query.incremental.format",

@@ -28,7 +28,6 @@ from pyhudi.config.names import (
     KEY_GENERATOR_CLASS,
     LOCK_PROVIDER,
     MERGE_STRATEGY,
-    ORDERING_PAYLOAD,
     TABLE_VERSION,
 )
 from pyhudi.config.option import option
@@ -42,6 +41,7 @@ from pyhudi.config.parsers import (
     partition_paths,
     text,
 )
+from pyhudi.config.payloads import PAYLOAD
 
 NOT_BUILT = "is not built yet in this release"
 _INDEX_NOT_BUILT = {
@@ -80,12 +80,9 @@ class TableOptions:
     table_type: TableType | None = option(
         "hoodie.datasource.write.table.type",
         aliases=("hoodie.table.type", "hoodie.datasource.write.storage.type"),
-        parse=one_of(
-            TableType,
-            refused={"MERGE_ON_READ": f"writing merge-on-read tables {NOT_BUILT}: use COPY_ON_WRITE"},
-        ),
+        parse=one_of(TableType),
         default=None,
-        doc="A new table is COPY_ON_WRITE.",
+        doc="Whether updates rewrite data files, or go to log files that reads merge; a new table is COPY_ON_WRITE.",
     )
     version: int | None = option(
         "hoodie.write.table.version",
@@ -156,17 +153,32 @@ class TableOptions:
     merge_mode: MergeMode | None = option(
         "hoodie.record.merge.mode",
         aliases=("hoodie.write.record.merge.mode",),
-        parse=one_of(MergeMode, refused={"CUSTOM": f"the CUSTOM merge mode {NOT_BUILT}"}),
+        parse=one_of(MergeMode),
         default=None,
         doc="Which version of a record wins. A new table's is EVENT_TIME_ORDERING if it has ordering "
-        "fields (version 6: if a payload class says so), else COMMIT_TIME_ORDERING.",
+        "fields (version 6: if a payload class says so), else COMMIT_TIME_ORDERING; CUSTOM if it has a merger.",
     )
     payload: str | None = option(
         "hoodie.datasource.write.payload.class",
         aliases=("hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class"),
-        parse=ORDERING_PAYLOAD,
+        parse=PAYLOAD,
         default=None,
-        doc="The older way to say the merge mode.",
+        doc="The older way to say the merge mode, and with it partial updates, delete markers and, for Debezium's "
+        "classes, the ordering fields. Each class does what version 9 of Hudi's format takes it for.",
+    )
+    delete_field: str | None = option(
+        "hoodie.payload.delete.field",
+        aliases=("hoodie.record.merge.property.hoodie.payload.delete.field",),
+        parse=text("a column"),
+        default=None,
+        doc="Rows with the delete marker in this column delete their record. A new table of version 9 keeps it.",
+    )
+    delete_marker: str | None = option(
+        "hoodie.payload.delete.marker",
+        aliases=("hoodie.record.merge.property.hoodie.payload.delete.marker",),
+        parse=text(),
+        default=None,
+        doc="The value that makes a row a delete.",
     )
     merge_strategy: MergeMode | None = option(
         "hoodie.write.record.merge.strategy.id",
@@ -333,6 +345,12 @@ class InputOptions:
         parse=boolean(),
         default=False,
         doc="The same, by its other name.",
+    )
+    operation_column: bool = option(
+        "hoodie.allow.operation.metadata.field",
+        parse=boolean(),
+        default=False,
+        doc="Whether files get a sixth column `_hoodie_operation`: whether a row was inserted, updated or deleted.",
     )
     commit_metadata_prefix: str = option(
         "hoodie.datasource.write.commitmeta.key.prefix",
@@ -572,4 +590,11 @@ class RequestOptions:
         parse=one_of(OverwriteMode),
         default=None,
         doc="insert_overwrite: STATIC replaces the whole table, DYNAMIC (as without it) the partitions of the rows.",
+    )
+    batch_id: str | None = option(
+        "hoodie.write.batch.id",
+        parse=text(),
+        default=None,
+        doc="A name of the batch, such as the offsets that it was read from: a write whose name a completed write of "
+        "the active timeline has writes nothing and returns that write's result. Costs one read per completed write.",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -72,6 +73,19 @@ def column_names(*, may_be_empty: bool = False) -> Parser[tuple[str, ...]]:
 def partition_paths() -> Parser[tuple[str, ...]]:
     """Partition paths separated by commas; `*` in them stands for any characters."""
     return Parser(column_names().read, "partition paths separated by commas, each once")
+
+
+def regular_expression() -> Parser[str]:
+    """A pattern that Python's `re` understands, kept as text."""
+
+    def read(value: str) -> str:
+        try:
+            re.compile(_not_empty(value))
+        except re.error as error:
+            raise ValueError(value) from error
+        return value
+
+    return Parser(read, "a regular expression")
 
 
 def one_of(choices: type[E], *, refused: Mapping[str, str] | None = None) -> Parser[E]:

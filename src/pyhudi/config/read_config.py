@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyhudi.config.choices import QueryType
 from pyhudi.config.option import read_group
+from pyhudi.config.options_merging import MemoryOptions, MergingOptions
 from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.registry import given_options
 from pyhudi.errors import ConfigError
@@ -20,7 +21,8 @@ EARLIEST = "000"
 class ReadConfig:
     """A checked read request. Times are as the user wrote them, in any of Hudi's three formats.
 
-    A snapshot has `as_of` or nothing; an incremental read has `begin` (excluded) and maybe `end` (included).
+    A snapshot, read-optimized or not, has `as_of` or nothing; an incremental read has `begin` (excluded) and maybe
+    `end` (included). `merging` has the mergers among which that of the table is found, `memory` what merging may take.
     """
 
     query_type: QueryType = QueryType.SNAPSHOT
@@ -28,18 +30,21 @@ class ReadConfig:
     begin: str = EARLIEST
     end: str | None = None
     fall_back_to_full_scan: bool = True
+    merging: MergingOptions = field(default_factory=MergingOptions)
+    memory: MemoryOptions = field(default_factory=MemoryOptions)
 
     @staticmethod
     def from_options(options: Mapping[str, Any]) -> ReadConfig:
         """The typed form of Hudi's options; values may be texts or Python values, None counts as not given.
 
-        `read_optimized` becomes `snapshot`: on the tables that this release reads they are the same. Warns
-        (`OptionWarning`) of keys without effect. Raises `ConfigError` for a value that is not legal or
+        Warns (`OptionWarning`) of keys without effect. Raises `ConfigError` for a value that is not legal or
         options that contradict each other, and `UnsupportedFeatureError` for what this release cannot do.
         """
-        given = read_group(ReadOptions, given_options(options))
+        texts = given_options(options)
+        given = read_group(ReadOptions, texts)
+        merging, memory = read_group(MergingOptions, texts), read_group(MemoryOptions, texts)
         if given.query_type is QueryType.INCREMENTAL:
-            return _incremental(given)
+            return replace(_incremental(given), merging=merging, memory=memory)
         if given.begin is not None or given.end is not None:
             raise ConfigError(
                 "hoodie.datasource.read.begin.instanttime and hoodie.datasource.read.end.instanttime need "
@@ -47,7 +52,7 @@ class ReadConfig:
                 begin=given.begin,
                 end=given.end,
             )
-        return ReadConfig(as_of=given.as_of)
+        return ReadConfig(query_type=given.query_type, as_of=given.as_of, merging=merging, memory=memory)
 
 
 def _incremental(given: ReadOptions) -> ReadConfig:

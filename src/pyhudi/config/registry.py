@@ -11,6 +11,8 @@ from typing import Any
 
 from pyhudi.config.jvm_keys import UNSUPPORTED, unsupported_area
 from pyhudi.config.option import Option, OptionWarning, options_of, text_of
+from pyhudi.config.options_logs import CompactionOptions, LogOptions
+from pyhudi.config.options_merging import MemoryOptions, MergingOptions
 from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.options_write import (
     BloomOptions,
@@ -46,6 +48,10 @@ SECTIONS = (
     Section("Index", IndexOptions),
     Section("Bloom filters", BloomOptions),
     Section("Files", FileOptions),
+    Section("Mergers", MergingOptions),
+    Section("Log files", LogOptions),
+    Section("Compaction", CompactionOptions),
+    Section("Memory", MemoryOptions),
     Section("Concurrency", ConcurrencyOptions),
     Section("Reads", ReadOptions),
 )

@@ -11,27 +11,37 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyhudi.config.choices import KeyGeneratorType, MergeMode, PartitionKind, TableType, TimelineTimezone
+from pyhudi.config.choices import (
+    KeyGeneratorType,
+    MergeMode,
+    PartialUpdateMode,
+    PartitionKind,
+    TableType,
+    TimelineTimezone,
+)
+from pyhudi.config.merging import (
+    new_merge_properties,
+    read_merging,
+    stored_ordering_fields,
+    strategy_id,
+    unknown_merge_properties,
+)
 from pyhudi.config.names import (
-    COMMIT_TIME_PAYLOAD,
-    EVENT_TIME_PAYLOAD,
     KEY_GENERATOR_CLASS_NAMES,
-    MERGE_STRATEGY_IDS,
     TABLE_VERSIONS,
     key_generator_of_class,
     key_generator_of_type,
-    merge_mode_of_payload,
-    merge_mode_of_strategy,
 )
 from pyhudi.config.option import OptionWarning, options_of, text_of
+from pyhudi.config.options_merging import BUILT_IN_MERGERS, MERGERS_KEY
 from pyhudi.config.options_write import KeyOptions
+from pyhudi.config.payloads import COMMIT_TIME_PAYLOAD, rule_of_payload
 from pyhudi.config.property_reader import Properties
 from pyhudi.config.write_config import WriteConfig, split_partition_field
 from pyhudi.errors import ConfigError, CorruptDataError, UnsupportedFeatureError
 
 TIMELINE_LAYOUT_OF_VERSION: Mapping[int, int] = {6: 1, 8: 2, 9: 2}
 _EXTRACTOR_PACKAGE = "org.apache.hudi.hive."
-_MERGE_PROPERTY_PREFIX = "hoodie.record.merge.property."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +52,12 @@ class TableConfig:
     without partitions, and None where the property is missing, which makes the JVM read no rows.
     `partition_kinds` has one entry per partition field for a CUSTOM key generator whose table says them, and
     is empty otherwise.
+
+    How it merges is in the terms of version 9, whatever the table's own: a payload class that version 9 translates
+    appears as its `merge_mode`, `ordering_fields`, `partial_update_mode`, `unavailable_value` (text that stands for
+    a value that was not sent; only with FILL_UNAVAILABLE) and `delete_marker` (a column, and the value of it that
+    makes a row a delete). Where the mode is CUSTOM, `merger_name` and `merger_options` name a merger of pyhudi; both
+    are None where something else merges, which only the JVM can do.
     """
 
     path: str
@@ -57,6 +73,11 @@ class TableConfig:
     key_generator_type: KeyGeneratorType
     payload_class: str | None
     merge_mode: MergeMode
+    partial_update_mode: PartialUpdateMode
+    unavailable_value: str | None
+    delete_marker: tuple[str, str] | None
+    merger_name: str | None
+    merger_options: str | None
     hive_style: bool
     url_encode: bool
     populate_meta_fields: bool
@@ -90,10 +111,15 @@ class TableConfig:
         return bool(self.partition_fields)
 
     def check_readable(self) -> None:
-        """Raise `UnsupportedFeatureError`, naming the feature, for a table that this release cannot read."""
+        """Raise `UnsupportedFeatureError`, naming the feature, for a table that this release cannot read.
+
+        Reading a merge-on-read table merges, so it needs more than reading a copy-on-write one.
+        """
+        merges = self.table_type is TableType.MERGE_ON_READ
         self._refuse(
             {
-                "merge-on-read tables": self.table_type is TableType.MERGE_ON_READ,
+                **{feature: merges and is_there for feature, is_there in self._unknown_merging().items()},
+                "merge-on-read tables without the _hoodie_* columns": merges and not self.populate_meta_fields,
                 f"data files in the format {self.base_file_format}": self.base_file_format != "PARQUET",
                 "data files of several formats": self._is_set("hoodie.table.multiple.base.file.formats.enable"),
                 "bootstrapped tables": "hoodie.bootstrap.base.path" in self.values,
@@ -128,16 +154,22 @@ class TableConfig:
                 f"the key generator {self._key_generator_name}": (
                     self.key_generator_type not in KEY_GENERATOR_CLASS_NAMES
                 ),
-                f"the record payload {self.payload_class}" if self.payload_class else "the CUSTOM merge mode": (
-                    self.merge_mode is MergeMode.CUSTOM
-                ),
-                "partial updates": bool(self.values.get("hoodie.table.partial.update.mode")),
-                "delete markers of a record payload": any(
-                    key.startswith(_MERGE_PROPERTY_PREFIX) for key in self.values
-                ),
+                **self._unknown_merging(),
             },
             "write",
         )
+
+    def _unknown_merging(self) -> dict[str, bool]:
+        """What of the table's merging this release does not know."""
+        # A payload class that we know stands beside the strategy of a merger in Java, and then means nothing.
+        has_own_payload = rule_of_payload(self.payload_class or COMMIT_TIME_PAYLOAD).merge_mode is MergeMode.CUSTOM
+        strategy = strategy_id(Properties(self.values, self.path))
+        by_strategy = f"the merge strategy {strategy}" if strategy else "the CUSTOM merge mode"
+        custom = f"the record payload {self.payload_class}" if has_own_payload else by_strategy
+        return {
+            custom: self.merge_mode is MergeMode.CUSTOM and self.merger_name is None,
+            **{f"the merge property {key}": True for key in unknown_merge_properties(self.values)},
+        }
 
     @property
     def _key_generator_name(self) -> str:
@@ -168,8 +200,7 @@ def _read(properties: Properties) -> TableConfig:
     version = _read_version(properties)
     partition_fields, partition_kinds = _read_partition_fields(properties)
     record_key_fields = properties.names("hoodie.table.recordkey.fields")
-    ordering_fields = properties.names("hoodie.table.ordering.fields", "hoodie.table.precombine.field")
-    payload_class = properties.text("hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class")
+    merging = read_merging(properties, version)
     return TableConfig(
         path=properties.path,
         values=dict(properties.values),
@@ -180,10 +211,15 @@ def _read(properties: Properties) -> TableConfig:
         record_key_fields=record_key_fields,
         partition_fields=partition_fields,
         partition_kinds=partition_kinds,
-        ordering_fields=ordering_fields,
+        ordering_fields=merging.ordering_fields,
         key_generator_type=_read_key_generator(properties, len(record_key_fields)),
-        payload_class=payload_class,
-        merge_mode=_read_merge_mode(properties, version, payload_class, has_ordering=bool(ordering_fields)),
+        payload_class=merging.payload_class,
+        merge_mode=merging.mode,
+        partial_update_mode=merging.partial_update_mode,
+        unavailable_value=merging.unavailable_value,
+        delete_marker=merging.delete_marker,
+        merger_name=merging.merger_name,
+        merger_options=merging.merger_options,
         hive_style=properties.flag("hoodie.datasource.write.hive_style_partitioning"),
         url_encode=properties.flag("hoodie.datasource.write.partitionpath.urlencode"),
         populate_meta_fields=properties.flag("hoodie.populate.meta.fields", default=True),
@@ -248,30 +284,18 @@ def _read_key_generator(properties: Properties, record_keys: int) -> KeyGenerato
     return infer_key_generator(record_keys, properties.names("hoodie.table.partition.fields"))
 
 
-def _read_merge_mode(
-    properties: Properties, version: int, payload_class: str | None, *, has_ordering: bool
-) -> MergeMode:
-    """The table's own mode, or what its version takes when it names none.
-
-    Version 6 goes by the payload class, whose default overwrites with the latest commit; the strategy id that
-    it writes is the same for all tables and means nothing. Version 8 goes by the strategy id, and by whether
-    there are ordering fields; so does version 9.
-    """
-    if properties.text("hoodie.record.merge.mode"):
-        return properties.parsed("hoodie.record.merge.mode", MergeMode.CUSTOM, lambda text: MergeMode(text.upper()))
-    strategy = properties.text("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
-    if strategy and version > 6:
-        return merge_mode_of_strategy(strategy)
-    if payload_class:
-        return merge_mode_of_payload(payload_class)
-    return MergeMode.EVENT_TIME_ORDERING if has_ordering and version > 6 else MergeMode.COMMIT_TIME_ORDERING
-
-
-def new_table_properties(config: WriteConfig, *, checksum: str, create_schema: str | None = None) -> dict[str, str]:
+def new_table_properties(
+    config: WriteConfig,
+    *,
+    checksum: str,
+    create_schema: str | None = None,
+    merger: Mapping[str, str] | None = None,
+) -> dict[str, str]:
     """The properties of the table that a write asks for.
 
     `checksum` is that of the database and table name (`format/timeline.md` 3.2); `create_schema` the table's
-    Avro schema as JSON. Raises `ConfigError` when the options do not say enough, or too much for the version.
+    Avro schema as JSON; `merger` the properties by which the table names its merger, where they are not just what the
+    options say. Raises `ConfigError` when the options do not say enough, or too much for the version.
     """
     table, version = config.table, config.new_table_version
     if table.name is None:
@@ -279,7 +303,7 @@ def new_table_properties(config: WriteConfig, *, checksum: str, create_schema: s
     key_generator = _key_generator(config)
     properties = {
         "hoodie.table.name": table.name,
-        "hoodie.table.type": TableType.COPY_ON_WRITE.value,
+        "hoodie.table.type": (table.table_type or TableType.COPY_ON_WRITE).value,
         "hoodie.table.version": str(version),
         "hoodie.timeline.layout.version": str(TIMELINE_LAYOUT_OF_VERSION[version]),
         "hoodie.table.checksum": checksum,
@@ -289,6 +313,7 @@ def new_table_properties(config: WriteConfig, *, checksum: str, create_schema: s
         "hoodie.datasource.write.hive_style_partitioning": text_of(bool(table.hive_style)),
         "hoodie.datasource.write.partitionpath.urlencode": text_of(bool(table.url_encode)),
         "hoodie.datasource.write.drop.partition.columns": "false",
+        "hoodie.table.cdc.enabled": "false",
         "hoodie.partition.metafile.use.base.format": "false",
         "hoodie.table.timeline.timezone": (table.timezone or TimelineTimezone.LOCAL).value,
     }
@@ -299,7 +324,7 @@ def new_table_properties(config: WriteConfig, *, checksum: str, create_schema: s
     if create_schema is not None:
         properties["hoodie.table.create.schema"] = create_schema
     properties |= _version_properties(version, key_generator)
-    properties |= _merge_properties(config)
+    properties |= new_merge_properties(config, merger)
     if key_generator is KeyGeneratorType.TIMESTAMP:
         properties |= _timestamp_properties(config.keys)
     if version == 9:
@@ -355,38 +380,6 @@ def _version_properties(version: int, key_generator: KeyGeneratorType) -> dict[s
     return properties
 
 
-def _merge_properties(config: WriteConfig) -> dict[str, str]:
-    table, version = config.table, config.new_table_version
-    ordering = table.ordering_fields or ()
-    if len(ordering) > 1 and version < 9:
-        raise ConfigError(f"a table of version {version} takes one ordering field", ordering_fields=ordering)
-    # Version 6 merges by its payload class, whose default overwrites with the latest commit.
-    by_default = MergeMode.EVENT_TIME_ORDERING if ordering and version > 6 else MergeMode.COMMIT_TIME_ORDERING
-    mode = config.merge_mode or by_default
-    if mode is MergeMode.EVENT_TIME_ORDERING and not ordering:
-        raise ConfigError("EVENT_TIME_ORDERING needs hoodie.table.ordering.fields")
-    is_event_time = mode is MergeMode.EVENT_TIME_ORDERING
-    payload = table.payload or (EVENT_TIME_PAYLOAD if is_event_time else COMMIT_TIME_PAYLOAD)
-    properties: dict[str, str] = {}
-    if ordering:
-        key = "hoodie.table.ordering.fields" if version == 9 else "hoodie.table.precombine.field"
-        properties[key] = ",".join(ordering)
-    if version == 6:
-        # The JVM writes this id into every table of version 6, whatever its payload.
-        strategy = MERGE_STRATEGY_IDS[MergeMode.EVENT_TIME_ORDERING]
-        return properties | {
-            "hoodie.compaction.payload.class": payload,
-            "hoodie.compaction.record.merger.strategy": strategy,
-        }
-    properties["hoodie.record.merge.mode"] = mode.value
-    if version == 8:
-        properties["hoodie.compaction.payload.class"] = payload
-        properties["hoodie.record.merge.strategy.id"] = MERGE_STRATEGY_IDS[mode]
-    elif table.payload is not None:
-        properties["hoodie.table.legacy.payload.class"] = table.payload
-    return properties
-
-
 def _timestamp_properties(keys: KeyOptions) -> dict[str, str]:
     """The options of a TIMESTAMP key generator that are not what readers take when they are missing."""
     properties = {}
@@ -436,13 +429,25 @@ def check_against_table(config: WriteConfig, table: TableConfig) -> None:
             path=table.path,
             keys=tuple(conflict.key for conflict in conflicts),
         )
-    if config.table.payload is not None and config.merge_mode is not table.merge_mode:
+    if config.table.payload is not None and not _goes_by(table, config.table.payload):
+        partial = table.partial_update_mode
+        updates = "" if partial is PartialUpdateMode.NONE else f" and {partial.value}"
         warnings.warn(
             f"hoodie.datasource.write.payload.class={config.table.payload} has no effect: the table merges "
-            f"by {table.merge_mode.value}",
+            f"by {table.merge_mode.value}{updates}",
             OptionWarning,
             stacklevel=2,
         )
+
+
+def _goes_by(table: TableConfig, payload: str) -> bool:
+    """Whether a payload class stands for what the table does."""
+    rule = rule_of_payload(payload)
+    return (
+        rule.merge_mode is table.merge_mode
+        and rule.partial_update_mode is table.partial_update_mode
+        and rule.delete_marker in {None, table.delete_marker}
+    )
 
 
 def _conflicts(config: WriteConfig, table: TableConfig) -> Iterator[Conflict]:
@@ -460,7 +465,7 @@ def _conflicts(config: WriteConfig, table: TableConfig) -> Iterator[Conflict]:
         ("hoodie.datasource.write.recordkey.field", given.record_key_fields, table.record_key_fields),
         ("hoodie.datasource.write.partitionpath.field", names, table.partition_fields),
         ("hoodie.datasource.write.partitionpath.field", kinds, table.partition_kinds or kinds),
-        ("hoodie.table.ordering.fields", given.ordering_fields, table.ordering_fields),
+        ("hoodie.table.ordering.fields", _ordering_that_counts(config, table), table.ordering_fields),
         ("hoodie.datasource.write.keygenerator.type", config.key_generator_type, table.key_generator_type),
         ("hoodie.datasource.write.hive_style_partitioning", given.hive_style, table.hive_style),
         ("hoodie.datasource.write.partitionpath.urlencode", given.url_encode, table.url_encode),
@@ -471,11 +476,30 @@ def _conflicts(config: WriteConfig, table: TableConfig) -> Iterator[Conflict]:
             table.drop_partition_columns,
         ),
         ("hoodie.table.cdc.enabled", given.cdc_enabled, table.cdc_enabled),
-        ("hoodie.record.merge.mode", given.merge_mode or given.merge_strategy, table.merge_mode),
+        ("hoodie.record.merge.mode", config.named_merge_mode, table.merge_mode),
+        ("hoodie.payload.delete.field", config.delete_marker, table.delete_marker),
     )
     for key, asked, of_table in compared:
         if asked is not None and asked != of_table:
             yield Conflict(key, asked, of_table)
+    yield from _merger_conflicts(config, table)
+
+
+def _ordering_that_counts(config: WriteConfig, table: TableConfig) -> tuple[str, ...] | None:
+    """The ordering fields that a call asks for, but for those that its payload class, or the table's, overrides."""
+    given = config.table.ordering_fields
+    is_forced = config.table.payload is not None and rule_of_payload(config.table.payload).ordering_fields
+    if is_forced or given == stored_ordering_fields(Properties(table.values, table.path)):
+        return None
+    return given
+
+
+def _merger_conflicts(config: WriteConfig, table: TableConfig) -> Iterator[Conflict]:
+    """What a class calls itself, and whether two texts of options mean the same, is seen when the merger is loaded."""
+    mergers = config.merging.mergers
+    is_known = table.merger_name is None or set(mergers) <= set(BUILT_IN_MERGERS)
+    if mergers and is_known and table.merger_name not in mergers:
+        yield Conflict(MERGERS_KEY, mergers, table.merger_name)
 
 
 def _shown(value: Any) -> str:

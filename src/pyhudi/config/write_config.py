@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyhudi.config.choices import (
+    CompactionStrategy,
     DuplicatePolicy,
     IndexType,
     KeyGeneratorType,
@@ -15,8 +16,10 @@ from pyhudi.config.choices import (
     PartitionKind,
     WriteOperation,
 )
-from pyhudi.config.names import NEWEST_TABLE_VERSION, merge_mode_of_payload
+from pyhudi.config.names import NEWEST_TABLE_VERSION
 from pyhudi.config.option import read_group, text_of
+from pyhudi.config.options_logs import CompactionOptions, LogOptions
+from pyhudi.config.options_merging import MERGER_OPTIONS_KEY, MERGERS_KEY, MemoryOptions, MergingOptions
 from pyhudi.config.options_write import (
     BloomOptions,
     ConcurrencyOptions,
@@ -27,6 +30,7 @@ from pyhudi.config.options_write import (
     RequestOptions,
     TableOptions,
 )
+from pyhudi.config.payloads import rule_of_payload
 from pyhudi.config.registry import given_options
 from pyhudi.errors import ConfigError
 
@@ -46,6 +50,10 @@ class WriteConfig:
     index: IndexOptions = field(default_factory=IndexOptions)
     bloom: BloomOptions = field(default_factory=BloomOptions)
     files: FileOptions = field(default_factory=FileOptions)
+    merging: MergingOptions = field(default_factory=MergingOptions)
+    logs: LogOptions = field(default_factory=LogOptions)
+    compaction: CompactionOptions = field(default_factory=CompactionOptions)
+    memory: MemoryOptions = field(default_factory=MemoryOptions)
     concurrency: ConcurrencyOptions = field(default_factory=ConcurrencyOptions)
     extra_metadata: tuple[tuple[str, str], ...] = ()
 
@@ -66,6 +74,10 @@ class WriteConfig:
             index=read_group(IndexOptions, given),
             bloom=read_group(BloomOptions, given),
             files=read_group(FileOptions, given),
+            merging=read_group(MergingOptions, given),
+            logs=read_group(LogOptions, given),
+            compaction=read_group(CompactionOptions, given),
+            memory=read_group(MemoryOptions, given),
             concurrency=read_group(ConcurrencyOptions, given),
             extra_metadata=_extra_metadata(options, input_options.commit_metadata_prefix),
         )
@@ -95,10 +107,27 @@ class WriteConfig:
         return self.table.key_generator_type or self.table.key_generator_class
 
     @property
+    def named_merge_mode(self) -> MergeMode | None:
+        """The merge mode that the call names itself or by its strategy id. CUSTOM by a payload class is the class's."""
+        named = self.table.merge_mode or self.table.merge_strategy
+        if named is MergeMode.CUSTOM and self.table.payload is not None:
+            return rule_of_payload(self.table.payload).merge_mode
+        return named
+
+    @property
     def merge_mode(self) -> MergeMode | None:
-        """The merge mode that the call names: itself, by its strategy id, or by a payload class."""
-        by_payload = merge_mode_of_payload(self.table.payload) if self.table.payload else None
-        return self.table.merge_mode or self.table.merge_strategy or by_payload
+        """The merge mode that the call asks for: by name, by a merger, or by a payload class."""
+        if self.named_merge_mode is not None:
+            return self.named_merge_mode
+        if self.merging.mergers:
+            return MergeMode.CUSTOM
+        return rule_of_payload(self.table.payload).merge_mode if self.table.payload is not None else None
+
+    @property
+    def delete_marker(self) -> tuple[str, str] | None:
+        """The column, and the value of it, that the call says make a row a delete."""
+        column, value = self.table.delete_field, self.table.delete_marker
+        return (column, value) if column is not None and value is not None else None
 
     @property
     def duplicate_policy(self) -> DuplicatePolicy:
@@ -162,6 +191,7 @@ def check_combination(config: WriteConfig) -> None:
         *_key_generator_problems(config),
         *_merge_problems(config),
         *_version_problems(config),
+        *_compaction_problems(config.compaction),
     ]
     if config.index.index_type.uses_bloom_filters and not config.bloom.enabled:
         problems.append(
@@ -222,17 +252,37 @@ def _key_generator_problems(config: WriteConfig) -> list[str]:
 
 
 def _merge_problems(config: WriteConfig) -> list[str]:
-    table = config.table
+    table, mergers = config.table, config.merging.mergers
     named = {
         "hoodie.record.merge.mode": table.merge_mode,
         "hoodie.write.record.merge.strategy.id": table.merge_strategy,
-        "hoodie.datasource.write.payload.class": merge_mode_of_payload(table.payload) if table.payload else None,
+        "hoodie.datasource.write.payload.class": rule_of_payload(table.payload).merge_mode if table.payload else None,
+        MERGERS_KEY: MergeMode.CUSTOM if mergers else None,
     }
     given = {key: mode for key, mode in named.items() if mode is not None}
+    if table.payload is not None and not mergers:
+        # Hudi 1.0 calls the mode of most payload classes CUSTOM: it is the class's.
+        given = {key: mode for key, mode in given.items() if mode is not MergeMode.CUSTOM}
+    problems = []
     if len(set(given.values())) > 1:
         listed = ", ".join(f"{key} means {mode.value}" for key, mode in given.items())
-        return [f"they name different merge modes: {listed}"]
-    return []
+        problems.append(f"they name different merge modes: {listed}")
+    if (table.delete_field is None) is not (table.delete_marker is None):
+        problems.append("hoodie.payload.delete.field and hoodie.payload.delete.marker go together")
+    if config.merging.merger_options is not None and not mergers:
+        problems.append(f"{MERGER_OPTIONS_KEY} needs a merger: set {MERGERS_KEY}")
+    return problems
+
+
+def _compaction_problems(compaction: CompactionOptions) -> list[str]:
+    problems = []
+    if compaction.inline and compaction.schedule_inline:
+        problems.append(
+            "hoodie.compact.inline=true runs the compaction that hoodie.compact.schedule.inline=true leaves to others"
+        )
+    if CompactionStrategy.PARTITION_REGEX in compaction.strategies and compaction.partition_regex is None:
+        problems.append(f"{CompactionStrategy.PARTITION_REGEX.value} needs hoodie.compaction.partition.path.regex")
+    return problems
 
 
 def _version_problems(config: WriteConfig) -> list[str]:

@@ -46,7 +46,7 @@ def _list_of(name: str, items: _Schema) -> dict[str, Any]:
 
 
 def _count(name: str) -> dict[str, Any]:
-    """A number whose default is one: the only unions on the timeline in which null comes second."""
+    """A number whose default is one, so that null comes second in its union (trap 7)."""
     return {"name": name, "type": ["int", "null"], "default": 1}
 
 
@@ -188,4 +188,33 @@ ROLLBACK_METADATA: Final = _root(
     _required("partitionMetadata", _map(_ROLLBACK_PARTITION)),
     _count("version"),
     _list_of("instantsRollback", _INSTANT_INFO),
+)
+
+_COMPACTION_OPERATION: Final = _record(
+    "HoodieCompactionOperation",
+    _required("baseInstantTime", ["null", _TEXT]),
+    _optional("deltaFilePaths", _array(_TEXT)),
+    _optional("dataFilePath", _TEXT),
+    _required("fileId", ["null", _TEXT]),
+    _optional("partitionPath", _TEXT),
+    _optional("metrics", _map("double")),
+    _optional("bootstrapFilePath", _TEXT),
+)
+
+_COMPACTION_STRATEGY: Final = _record(
+    "HoodieCompactionStrategy",
+    _optional("compactorClassName", _TEXT),
+    _optional("strategyParams", _map(_TEXT)),
+    _count("version"),
+)
+
+COMPACTION_PLAN: Final = _root(
+    "HoodieCompactionPlan",
+    _optional("operations", _array(_COMPACTION_OPERATION)),
+    _optional("extraMetadata", _map(_TEXT)),
+    _count("version"),
+    _optional("strategy", _COMPACTION_STRATEGY),
+    # Null comes second here, too (trap 7).
+    {"name": "preserveHoodieMetadata", "type": ["boolean", "null"], "default": False},
+    _optional("missingSchedulePartitions", _array(_TEXT)),
 )

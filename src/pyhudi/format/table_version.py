@@ -27,6 +27,7 @@ class TableVersion:
 
     `has_completion_times`: completed instants carry their completion time in the file name.
     `has_clustering_action`: a pending clustering is called so, instead of `replacecommit`.
+    `has_array_wrappers`: a delete in a log can carry the values of several ordering fields.
     """
 
     number: int
@@ -35,6 +36,7 @@ class TableVersion:
     history_folder: str
     has_completion_times: bool
     has_clustering_action: bool
+    has_array_wrappers: bool
     metadata_encoding: MetadataEncoding
 
 
@@ -45,6 +47,7 @@ V6: Final = TableVersion(
     history_folder=".hoodie/archived",
     has_completion_times=False,
     has_clustering_action=False,
+    has_array_wrappers=False,
     metadata_encoding=MetadataEncoding.JSON,
 )
 """Written by Hudi 0.14 and 0.15."""
@@ -56,6 +59,7 @@ V8: Final = TableVersion(
     history_folder=".hoodie/timeline/history",
     has_completion_times=True,
     has_clustering_action=True,
+    has_array_wrappers=False,
     metadata_encoding=MetadataEncoding.AVRO,
 )
 """Written by Hudi 1.0."""
@@ -67,6 +71,7 @@ V9: Final = TableVersion(
     history_folder=".hoodie/timeline/history",
     has_completion_times=True,
     has_clustering_action=True,
+    has_array_wrappers=True,
     metadata_encoding=MetadataEncoding.AVRO,
 )
 """Written by Hudi 1.1 and 1.2."""

@@ -26,14 +26,14 @@ from pyhudi.format.bloom import (
     orders_like_bytes,
     parse_bloom_filter,
 )
-from pyhudi.index.tagging import FileToSearch, TagTask, keys_with_files
+from pyhudi.index.tagging import TagTask, keys_with_slices
 from pyhudi.io.base_file import read_footer
 from pyhudi.storage.opening import open_spec
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeTask:
-    """Ask the footers of the files of a tagging task. `prune_by_ranges`: compare key ranges before the filters."""
+    """Ask the footers of the base files of a tagging task. `prune_by_ranges`: compare key ranges before the filters."""
 
     tagging: TagTask
     prune_by_ranges: bool
@@ -41,29 +41,34 @@ class ProbeTask:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """How many incoming keys one base file may hold. The measure by which the second pass is spread over tasks."""
+    """How many incoming keys one slice may hold. The measure by which the second pass is spread over tasks."""
 
     number: int
     keys: int
 
 
 def probe_files(context: TaskContext, task: ProbeTask) -> tuple[Candidates, ...]:
-    """Candidate counts of the task's files. Cost: one footer per file; no rows are read."""
+    """Candidate counts of the task's slices. Cost: one footer per base file; no rows are read."""
     del context
     storage = open_spec(task.tagging.storage)
     counts: Counter[int] = Counter()
     footers: dict[int, dict[str, str]] = {}
-    for staged, files in keys_with_files(storage, task.tagging):
+    for staged, slices in keys_with_slices(storage, task.tagging):
         keys = staged.keys
         ordered = keys.take(pc.sort_indices(keys))
-        for file in files:
-            if file.number not in footers:
-                footers[file.number] = read_footer(storage, file.path).values
-            counts[file.number] += candidates_in(ordered, file, footers[file.number], task.prune_by_ranges)
-    return tuple(Candidates(file.number, counts[file.number]) for file in task.tagging.files)
+        for one in slices:
+            base = one.files.base
+            if base is None or one.files.logs:
+                # A base file says nothing of what logs add to it.
+                counts[one.number] += len(keys)
+                continue
+            if one.number not in footers:
+                footers[one.number] = read_footer(storage, base).values
+            counts[one.number] += candidates_in(ordered, base, footers[one.number], task.prune_by_ranges)
+    return tuple(Candidates(one.number, counts[one.number]) for one in task.tagging.slices)
 
 
-def candidates_in(ordered_keys: pa.Array, file: FileToSearch, footer: dict[str, str], prune_by_ranges: bool) -> int:
+def candidates_in(ordered_keys: pa.Array, path: str, footer: dict[str, str], prune_by_ranges: bool) -> int:
     """How many of the keys (sorted by bytes) a file may hold by what its footer says; all where it says nothing.
 
     A range is compared by bytes only where that is the order it was made in (`orders_like_bytes`).
@@ -76,8 +81,8 @@ def candidates_in(ordered_keys: pa.Array, file: FileToSearch, footer: dict[str, 
     text = footer.get(BLOOM_FILTER_KEY)
     if text is None or len(keys) == 0:
         return len(keys)
-    kind = BloomKind.from_footer(footer.get(BLOOM_FILTER_KIND_KEY), path=file.path)
-    return int(np.count_nonzero(parse_bloom_filter(text, kind, path=file.path).might_contain(keys)))
+    kind = BloomKind.from_footer(footer.get(BLOOM_FILTER_KIND_KEY), path=path)
+    return int(np.count_nonzero(parse_bloom_filter(text, kind, path=path).might_contain(keys)))
 
 
 def key_range(ordered_keys: pa.Array, low: str, high: str) -> tuple[int, int]:

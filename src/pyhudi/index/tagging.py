@@ -1,7 +1,8 @@
 """Tagging: which file group, and which row in its base file, holds an incoming record.
 
-One task looks a share of the base files through: it loads the staged keys of their partitions once, and compares each
-file's key column with them. The files of the newest slices are read, not rewritten, so tagging can run at any time.
+One task looks a share of the newest slices through: it loads the staged keys of their partitions once, and compares
+each base file's key column with them; of a slice whose logs may hold records of their own, the keys of the merged
+slice. Files are read, not rewritten, so tagging can run at any time.
 
 Cost per file: its key column; the bloom indexes leave out files whose footers rule the keys out (`index/bloom.py`).
 Memory: the staged keys of one partition path, at most `KEYS_AT_ONCE` of them, and a batch of the file.
@@ -25,6 +26,7 @@ from pyhudi.format.merging import incoming_wins
 from pyhudi.format.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.io.base_file import read_batches
 from pyhudi.io.exchange import ExchangeWriter, Segment, read_segment
+from pyhudi.io.merged_slice import MergeSettings, SliceFiles, read_merged
 from pyhudi.io.stage import ROW, StagedSplit
 from pyhudi.io.tags import MOVED, TAGS_SCHEMA
 from pyhudi.storage.opening import open_spec
@@ -35,17 +37,20 @@ KEY_BATCH_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class FileToSearch:
-    """A base file that may hold incoming records. `number` names it in tags."""
+class SliceToSearch:
+    """A file slice that may hold incoming records. `number` names it in tags.
+
+    `files` has logs only where they decide what the slice holds: else its base file has all of its keys.
+    """
 
     number: int
-    path: str
+    files: SliceFiles
     partition_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagTask:
-    """Look some base files through for the staged keys.
+    """Look some file slices through for the staged keys.
 
     `table_wide`: a key may be in any partition (global indexes), else only in the one it is staged for.
     `move`: a record found in another partition than its incoming version goes to leaves it; else it is updated there.
@@ -56,8 +61,9 @@ class TagTask:
 
     storage: StorageSpec
     folder: str
-    files: tuple[FileToSearch, ...]
+    slices: tuple[SliceToSearch, ...]
     splits: tuple[StagedSplit, ...]
+    merging: MergeSettings
     table_wide: bool
     move: bool
     ordering_fields: tuple[str, ...]
@@ -66,15 +72,15 @@ class TagTask:
 
 @dataclass(frozen=True, slots=True)
 class TagResult:
-    """The tags of some files as one exchange file, and counts of them.
+    """The tags of some slices as one exchange file, and counts of them.
 
-    `segments`: by the split's place among the splits. `updates_of_file`: stored rows that meet an incoming one, by file
+    `segments`: by the split's place among the splits. `updates_of_slice`: stored rows that meet an incoming one, by its
     number. `known_rows`: by (place of the split, partition path that the row is staged for), how many staged rows
     are no new records of that partition.
     """
 
     segments: tuple[tuple[int, Segment], ...]
-    updates_of_file: tuple[tuple[int, int], ...]
+    updates_of_slice: tuple[tuple[int, int], ...]
     known_rows: tuple[tuple[tuple[int, str], int], ...]
 
 
@@ -121,16 +127,16 @@ class _KeyIndex:
 
 
 def tag_files(context: TaskContext, task: TagTask) -> TagResult:
-    """Tag the staged rows that the task's files hold."""
+    """Tag the staged rows that the task's slices hold."""
     storage = open_spec(task.storage)
     found: dict[int, list[pa.RecordBatch]] = defaultdict(list)
     updates: Counter[int] = Counter()
     known: Counter[tuple[int, str]] = Counter()
-    for keys, files in keys_with_files(storage, task):
+    for keys, slices in keys_with_slices(storage, task):
         index = _KeyIndex.of(keys.keys, keys_repeat=task.keys_repeat)
-        for file in files:
-            for tags, incoming in _tags_in(storage, task, file, keys, index):
-                updates[file.number] += tags.num_rows
+        for one in slices:
+            for tags, incoming in _tags_in(storage, task, one, keys, index):
+                updates[one.number] += tags.num_rows
                 splits = keys.split[incoming]
                 for split in np.unique(splits).tolist():
                     of_split = pa.array(splits == split)
@@ -148,18 +154,18 @@ def tag_files(context: TaskContext, task: TagTask) -> TagResult:
     return TagResult(tuple(segments), tuple(updates.items()), tuple(known.items()))
 
 
-def keys_with_files(storage: Storage, task: TagTask) -> Iterator[tuple[StagedKeys, tuple[FileToSearch, ...]]]:
-    """The staged keys, a bounded number at a time, each time with the files of the task that may hold them."""
+def keys_with_slices(storage: Storage, task: TagTask) -> Iterator[tuple[StagedKeys, tuple[SliceToSearch, ...]]]:
+    """The staged keys, a bounded number at a time, each time with the slices of the task that may hold them."""
     if task.table_wide:
         for keys in _staged_keys(storage, task, None):
-            yield keys, task.files
+            yield keys, task.slices
         return
-    by_partition: dict[str, list[FileToSearch]] = defaultdict(list)
-    for file in task.files:
-        by_partition[file.partition_path].append(file)
-    for partition_path, files in by_partition.items():
+    by_partition: dict[str, list[SliceToSearch]] = defaultdict(list)
+    for one in task.slices:
+        by_partition[one.partition_path].append(one)
+    for partition_path, slices in by_partition.items():
         for keys in _staged_keys(storage, task, partition_path):
-            yield keys, tuple(files)
+            yield keys, tuple(slices)
 
 
 def _staged_keys(storage: Storage, task: TagTask, partition_path: str | None) -> Iterator[StagedKeys]:
@@ -181,21 +187,28 @@ def _staged_keys(storage: Storage, task: TagTask, partition_path: str | None) ->
 
 
 def _tags_in(
-    storage: Storage, task: TagTask, file: FileToSearch, keys: StagedKeys, index: _KeyIndex
+    storage: Storage, task: TagTask, searched: SliceToSearch, keys: StagedKeys, index: _KeyIndex
 ) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
-    """Tags of one file, batch by batch, each with the places of their rows among the staged keys."""
+    """Tags of one slice, batch by batch, each with the places of their rows among the staged keys."""
     columns = [RECORD_KEY, *(task.ordering_fields if task.table_wide else ())]
     start = 0
-    for batch in read_batches(storage, file.path, columns=columns, batch_rows=KEY_BATCH_ROWS):
+    for batch in _stored_keys(storage, task, searched.files, columns):
         found, incoming = index.find(batch.column(RECORD_KEY))
         if len(found):
-            yield _tags(task, file, keys, incoming, batch.take(pa.array(found)), start + found), incoming
+            yield _tags(task, searched, keys, incoming, batch.take(pa.array(found)), start + found), incoming
         start += batch.num_rows
+
+
+def _stored_keys(storage: Storage, task: TagTask, files: SliceFiles, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """The keys of a slice. Of a base file alone in the order of its rows, which tags name by their positions."""
+    if files.base is not None and not files.logs:
+        return read_batches(storage, files.base, columns=columns, batch_rows=KEY_BATCH_ROWS)
+    return read_merged(storage, files, task.merging, columns)
 
 
 def _tags(
     task: TagTask,
-    file: FileToSearch,
+    searched: SliceToSearch,
     keys: StagedKeys,
     incoming: npt.NDArray[np.int64],
     stored: pa.RecordBatch,
@@ -204,7 +217,7 @@ def _tags(
     matched = keys.rows.take(pa.array(incoming))
     moved = np.zeros(len(incoming), dtype=bool)
     if task.move:
-        moved = pc.not_equal(matched.column(PARTITION_PATH), file.partition_path).to_numpy()
+        moved = pc.not_equal(matched.column(PARTITION_PATH), searched.partition_path).to_numpy()
     if task.ordering_fields and moved.any():
         wins = incoming_wins(
             [matched.column(name) for name in task.ordering_fields],
@@ -216,7 +229,7 @@ def _tags(
     return pa.RecordBatch.from_arrays(
         [
             matched.column(ROW).combine_chunks(),
-            pa.array(np.full(len(incoming), file.number, dtype=np.int32)),
+            pa.array(np.full(len(incoming), searched.number, dtype=np.int32)),
             pa.array(positions, pa.int64()),
             pa.array(moved),
         ],

@@ -139,7 +139,7 @@ class BaseFileWriter:
                 self._schema,
                 compression=self._settings.codec,
                 data_page_size=self._settings.page_size,
-                use_dictionary=_dictionary_columns(first),
+                use_dictionary=dictionary_columns(first),
                 store_schema=False,
                 write_page_checksum=True,
             )
@@ -201,7 +201,7 @@ def _damaged(path: str, error: Exception) -> CorruptDataError:
     )
 
 
-def _dictionary_columns(first: pa.Table) -> list[str]:
+def dictionary_columns(first: pa.Table) -> list[str]:
     """Parquet paths of the columns to encode by a dictionary: those whose values repeat in the first rows.
 
     Building a dictionary of values that do not repeat costs a third of the encoding and saves nothing.

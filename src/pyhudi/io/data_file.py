@@ -18,6 +18,7 @@ from pyhudi.format.commit_metadata import WriteStat
 from pyhudi.format.evolution import align
 from pyhudi.format.file_names import BaseFileName
 from pyhudi.format.markers import MarkerKind, marker_path
+from pyhudi.format.merge_rules import MergeRules
 from pyhudi.format.meta_columns import (
     COMMIT_SEQNO,
     COMMIT_TIME,
@@ -40,7 +41,7 @@ class WriteTarget:
     storage: StorageSpec
     instant_time: str
     schema: pa.Schema
-    ordering_fields: tuple[str, ...]
+    rules: MergeRules
     files: BaseFileSettings
 
 
@@ -58,10 +59,13 @@ COPIED_META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY)
 
 
 class SequenceNumbers:
-    """Gives the rows that one task writes their `_hoodie_commit_seqno`, `<instant>_<task>_<row>`: each number once."""
+    """Gives the rows that one task writes their `_hoodie_commit_seqno`, `<instant>_<task>_<row>`: each number once.
 
-    def __init__(self, instant_time: str, context: TaskContext) -> None:
-        self._prefix = f"{instant_time}_{context.partition}_"
+    `tasks_before`: how many other tasks of the same write number rows, counted apart from this one's.
+    """
+
+    def __init__(self, instant_time: str, context: TaskContext, *, tasks_before: int = 0) -> None:
+        self._prefix = f"{instant_time}_{tasks_before + context.partition}_"
         self._given = 0
 
     def take(self, count: int) -> pa.StringArray:
@@ -110,6 +114,14 @@ class DataFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._writer.__exit__(kind, error, trace)
+
+    def carry(self, updated: pa.RecordBatch, inserted: pa.RecordBatch) -> None:
+        """Take over rows from logs, of records that the former version has and has not; otherwise like `copy`."""
+        self._updates += updated.num_rows
+        self._inserts += inserted.num_rows
+        for rows in (updated, inserted):
+            if rows.num_rows:
+                self.copy(rows)
 
     def copy(self, stored: pa.RecordBatch) -> None:
         """Take over rows of the former version: everything stays but the name of the file they are in.

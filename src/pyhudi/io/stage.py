@@ -1,7 +1,7 @@
 """Staging: the first task of a write over one split of its input.
 
-It computes record keys and partition paths, refuses rows that have none, keeps one version of each record, and leaves
-two exchange files: the rows as the table will store them, and their keys grouped by partition path for the index.
+It computes record keys and partition paths, refuses rows that have none, combines the versions of each record, and
+leaves two exchange files: the rows as the table will store them, and their keys by partition path for the index.
 """
 
 from __future__ import annotations
@@ -11,15 +11,19 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.keys import KeyGenerator
-from pyhudi.format.merging import newest_versions
+from pyhudi.format.merge_rules import MergeRules, first_versions
+from pyhudi.format.merge_versions import DELETED, FRESH, merge_versions
+from pyhudi.format.merging import newest_versions, record_numbers
 from pyhudi.format.meta_columns import PARTITION_PATH, RECORD_KEY
-from pyhudi.io.exchange import ExchangeWriter
+from pyhudi.io.exchange import ExchangeWriter, open_exchange
 from pyhudi.io.keyed import keyed_rows, keyed_schema
+from pyhudi.io.log_records import delete_mask
 from pyhudi.storage.opening import open_spec
-from pyhudi.storage.protocol import StorageSpec
+from pyhudi.storage.protocol import Storage, StorageSpec
 
 ROW = "__row"
 """The number of a row in its split's rows file, from 0."""
@@ -30,8 +34,8 @@ class StageTask:
     """How to stage the splits of one write.
 
     `row_id` starts the keys of a table that generates them. `schema` is the table's schema without meta columns; for a
-    delete, which needs keys only, that of the columns they come from. `combine` keeps one version per record; with
-    `table_wide_keys` a record is its key alone, else key and partition path.
+    delete, which needs keys only, that of the columns they come from. `combine` makes one row of the versions of a
+    record by the `rules`; with `table_wide_keys` a record is its key alone, else key and partition path.
     """
 
     storage: StorageSpec
@@ -39,7 +43,7 @@ class StageTask:
     row_id: str
     keys: KeyGenerator
     schema: pa.Schema
-    ordering_fields: tuple[str, ...]
+    rules: MergeRules
     combine: bool
     table_wide_keys: bool
 
@@ -69,14 +73,15 @@ def stage_split(task: StageTask, context: TaskContext, batches: Iterator[pa.Reco
     storage = open_spec(task.storage)
     rows_path = f"{task.folder}/rows-{context.write_token}.arrow"
     keys_path = f"{task.folder}/keys-{context.write_token}.arrow"
-    names = [RECORD_KEY, PARTITION_PATH, *task.ordering_fields]
+    names = [RECORD_KEY, PARTITION_PATH, *task.rules.ordering_fields]
     kept: list[pa.RecordBatch] = []
-    with ExchangeWriter(storage, rows_path, keyed_schema(task.schema)) as rows:
-        for batch in batches:
-            if batch.num_rows:
-                staged = keyed_rows(task.keys, task.schema, task.row_id, context, batch, rows.rows)
-                rows.write(staged)
-                kept.append(staged.select(names))
+    staged = _keyed_batches(task, context, batches)
+    if task.combine and not task.rules.selects:
+        staged = merged_versions(storage, f"{task.folder}/raw-{context.write_token}.arrow", task, staged)
+    with ExchangeWriter(storage, rows_path, staged_schema(task)) as rows:
+        for batch in staged:
+            rows.write(batch)
+            kept.append(batch.select(names))
     if not kept:
         return StagedSplit(rows_path, keys_path, 0, 0, ())
     table = _one_version_per_record(task, pa.Table.from_batches(kept))
@@ -85,15 +90,71 @@ def stage_split(task: StageTask, context: TaskContext, batches: Iterator[pa.Reco
     return StagedSplit(rows_path, keys_path, table.num_rows, rows.bytes, partitions)
 
 
+def staged_schema(task: StageTask) -> pa.Schema:
+    """The columns of a split's rows file. Combining by a rule that mixes versions adds what it has to remember."""
+    schema = keyed_schema(task.schema)
+    return schema if not task.combine or task.rules.selects else schema.append(pa.field(FRESH, pa.bool_()))
+
+
+def _keyed_batches(
+    task: StageTask, context: TaskContext, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    first_row = 0
+    for batch in batches:
+        if batch.num_rows:
+            rows = keyed_rows(task.keys, task.schema, task.row_id, context, batch, first_row)
+            yield first_versions(task.rules.merger, rows)
+            first_row += batch.num_rows
+
+
+def merged_versions(
+    storage: Storage, path: str, task: StageTask, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a split with one row per record, by a rule that mixes versions; in `staged_schema`.
+
+    The rows pass through a file at `path`. Memory: the keys of the split, and the rows of records that it has several
+    versions of.
+    """
+    with ExchangeWriter(storage, path, keyed_schema(task.schema)) as raw:
+        keys = [batch.select([RECORD_KEY, PARTITION_PATH]) for batch in batches if raw.write(batch) >= 0]
+    if not keys:
+        return
+    identity = [RECORD_KEY] if task.table_wide_keys else [RECORD_KEY, PARTITION_PATH]
+    records, count = record_numbers([pa.Table.from_batches(keys).column(name) for name in identity])
+    repeated = np.bincount(records, minlength=count)[records] > 1
+    several: list[pa.RecordBatch] = []
+    start = 0
+    with open_exchange(storage, path) as reader:
+        for number in range(reader.num_record_batches):
+            batch = reader.get_batch(number)
+            again = pa.array(repeated[start : start + batch.num_rows])
+            start += batch.num_rows
+            several.append(batch.filter(again))
+            single = batch.filter(pc.invert(again))
+            yield single.append_column(FRESH, pa.repeat(False, single.num_rows))
+    storage.delete(path)
+    versions = pa.Table.from_batches(several)
+    if versions.num_rows:
+        yield from _merged(task, versions, identity).to_batches()
+
+
+def _merged(task: StageTask, versions: pa.Table, identity: list[str]) -> pa.Table:
+    deleted = [delete_mask(batch, task.rules) for batch in versions.to_batches()]
+    marked = versions.append_column(DELETED, pa.chunked_array(deleted, pa.bool_()))
+    merged = merge_versions(task.rules, marked, identity)
+    schema = staged_schema(task)
+    return merged.select(schema.names).cast(schema).combine_chunks()
+
+
 def _one_version_per_record(task: StageTask, table: pa.Table) -> pa.Table:
     """Record key, partition path and ordering values of the rows that stay, with their numbers in the rows file."""
     table = table.append_column(ROW, pa.array(np.arange(table.num_rows, dtype=np.int64)))
-    if not task.combine:
+    if not task.combine or not task.rules.selects:
         return table
     identity = [table.column(RECORD_KEY)]
     if not task.table_wide_keys:
         identity.append(table.column(PARTITION_PATH))
-    newest = newest_versions(identity, [table.column(name) for name in task.ordering_fields])
+    newest = newest_versions(identity, [table.column(name) for name in task.rules.ordering_fields])
     return table if len(newest) == table.num_rows else table.take(pa.array(newest))
 
 

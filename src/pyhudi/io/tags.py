@@ -8,5 +8,5 @@ from pyhudi.io.stage import ROW
 
 FILE, POSITION, MOVED = "__file", "__position", "__moved"
 TAGS_SCHEMA = pa.schema([(ROW, pa.int64()), (FILE, pa.int32()), (POSITION, pa.int64()), (MOVED, pa.bool_())])
-"""One tag: row number in its split, number of the base file, row number in that file, and whether the record leaves
-that file's partition for another (global indexes)."""
+"""One tag: row number in its split, number of the file slice, row number in its base file, and whether the record
+leaves that file's partition for another (global indexes)."""

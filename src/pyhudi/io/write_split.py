@@ -17,6 +17,7 @@ from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.commit_metadata import WriteStat
 from pyhudi.format.file_names import file_id
 from pyhudi.format.keys import KeyGenerator
+from pyhudi.format.merge_rules import first_versions
 from pyhudi.format.meta_columns import PARTITION_PATH
 from pyhudi.io.data_file import DataFile, SequenceNumbers, WriteTarget, ensure_partition
 from pyhudi.io.keyed import keyed_rows
@@ -42,11 +43,13 @@ def write_split(task: SplitTask, context: TaskContext, batches: Iterator[pa.Reco
     Memory: `BUFFERED_BYTES` and one batch.
     """
     with ExitStack() as stack:
-        files = _OpenFiles(open_spec(task.target.storage), task, context, stack)
+        target = task.target
+        files = _OpenFiles(open_spec(target.storage), task, context, stack)
         row = 0
         for batch in batches:
             if batch.num_rows:
-                files.write(keyed_rows(task.keys, task.target.schema, task.target.instant_time, context, batch, row))
+                rows = keyed_rows(task.keys, target.schema, target.instant_time, context, batch, row)
+                files.write(first_versions(target.rules.merger, rows))
                 row += batch.num_rows
         return files.close()
 

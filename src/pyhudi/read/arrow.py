@@ -15,7 +15,8 @@ from pyarrow import fs
 
 from pyhudi.errors import ConfigError, CorruptDataError
 from pyhudi.format.meta_columns import COMMIT_TIME
-from pyhudi.read.scan import ScanFile, ScanPlan
+from pyhudi.io.merged_slice import read_merged
+from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.storage.protocol import Storage
 
 Where: TypeAlias = "pc.Expression | Sequence[Any] | None"
@@ -43,43 +44,87 @@ def read_batches(
     """
     names = _checked_columns(plan, columns)
     condition = _condition(plan, where)
-    files = prune_partitions(plan, condition).files
-    for start in range(0, len(files), FILES_AT_ONCE):
-        yield from _read_files(storage, plan, files[start : start + FILES_AT_ONCE], names, condition)
+    plan = prune_partitions(plan, condition)
+    for start in range(0, len(plan.plain), FILES_AT_ONCE):
+        yield from _read_files(storage, plan, plan.plain[start : start + FILES_AT_ONCE], names, condition)
+    if plan.merged:
+        yield from _read_merged(storage, plan, names, condition)
 
 
 def _read_files(
     storage: Storage,
     plan: ScanPlan,
-    files: Sequence[ScanFile],
+    slices: Sequence[ScanSlice],
     names: list[str],
     condition: pc.Expression | None,
 ) -> Iterator[pa.RecordBatch]:
     parquet = ds.ParquetFileFormat(
         default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     )
+    paths = [one.files.base for one in slices if one.files.base is not None]
     with ExitStack() as stack:
         fragments = []
-        for file in files:
-            source = stack.enter_context(storage.open_input(file.path))
-            fragments.append(parquet.make_fragment(source, partition_expression=_left_out_columns(plan, file)))
+        for one, path in zip(slices, paths, strict=True):
+            source = stack.enter_context(storage.open_input(path))
+            fragments.append(parquet.make_fragment(source, partition_expression=_left_out_columns(plan, one)))
         dataset = ds.FileSystemDataset(fragments, plan.schema, parquet)
         try:
             for batch in dataset.to_batches(columns=names, filter=condition):
                 if batch.num_rows:
                     yield batch
         except (pa.ArrowException, OSError) as error:
-            raise _located(storage, files, error) from error
+            raise _located(storage, paths, error) from error
 
 
-def _located(storage: Storage, files: Sequence[ScanFile], error: Exception) -> CorruptDataError:
-    """The error again, naming the file that does not open."""
-    for file in files:
+def _read_merged(
+    storage: Storage, plan: ScanPlan, names: list[str], condition: pc.Expression | None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of slices with logs. A condition is applied to merged rows: of older versions it says nothing."""
+    needed = names if condition is None else list(dict.fromkeys([*names, *_columns_of(condition, plan.schema)]))
+    schema = pa.schema([plan.schema.field(name) for name in names])
+    for one in plan.merged:
+        for batch in read_slice(storage, plan, one, needed):
+            rows = pa.Table.from_batches([batch])
+            if condition is not None:
+                rows = rows.filter(condition)
+            for kept in rows.select(names).cast(schema).to_batches():
+                if kept.num_rows:
+                    yield kept
+
+
+def read_slice(storage: Storage, plan: ScanPlan, one: ScanSlice, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The merged rows of one slice of a scan, with these columns; conditions of the scan are not applied."""
+    in_files = [name for name in columns if name not in plan.path_columns]
+    values = dict(one.partition_values)
+    for batch in read_merged(storage, one.files, plan.merging, in_files):
+        arrays = [
+            pa.repeat(pa.scalar(values.get(name), pa.string()), batch.num_rows)
+            if name in plan.path_columns
+            else batch.column(name)
+            for name in columns
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def _columns_of(condition: pc.Expression, schema: pa.Schema) -> list[str]:
+    """The columns that a condition looks at. Arrow does not say; without one of them it cannot be bound."""
+    found = []
+    for number, field in enumerate(schema):
         try:
-            with storage.open_input(file.path) as source:
+            ds.dataset(schema.remove(number).empty_table()).to_table(filter=condition)
+        except pa.ArrowInvalid:
+            found.append(field.name)
+    return found
+
+
+def _located(storage: Storage, paths: Sequence[str], error: Exception) -> CorruptDataError:
+    """The error again, naming the file that does not open."""
+    for path in paths:
+        try:
+            with storage.open_input(path) as source:
                 pq.ParquetFile(source, page_checksum_verification=True).read()
         except (pa.ArrowException, OSError) as cause:
-            return CorruptDataError("this base file is damaged", path=file.path, cause=str(cause))
+            return CorruptDataError("this base file is damaged", path=path, cause=str(cause))
     return CorruptDataError("a base file could not be read under the table's schema", cause=str(error))
 
 
@@ -120,22 +165,22 @@ def prune_partitions(plan: ScanPlan, where: Where) -> ScanPlan:
     that leaves records where they are), and a read returns what is in the file.
     """
     condition = _expression(plan, where)
-    if condition is None or not any(file.partition_values for file in plan.files):
+    if condition is None or not any(one.partition_values for one in plan.slices):
         return plan
     parquet, nowhere = ds.ParquetFileFormat(), fs.LocalFileSystem()
     # Nothing is opened here: the fragments carry the number of a file in the place of its path.
     numbered = [
-        parquet.make_fragment(str(number), nowhere, _guarantee(plan.schema, file.partition_values))
-        for number, file in enumerate(plan.files)
+        parquet.make_fragment(str(number), nowhere, _guarantee(plan.schema, one.partition_values))
+        for number, one in enumerate(plan.slices)
     ]
     dataset = ds.FileSystemDataset(numbered, plan.schema, parquet, nowhere)
-    kept = tuple(plan.files[int(fragment.path)] for fragment in dataset.get_fragments(condition))
-    return replace(plan, files=kept)
+    kept = tuple(plan.slices[int(fragment.path)] for fragment in dataset.get_fragments(condition))
+    return replace(plan, slices=kept)
 
 
-def _left_out_columns(plan: ScanPlan, file: ScanFile) -> pc.Expression | None:
+def _left_out_columns(plan: ScanPlan, one: ScanSlice) -> pc.Expression | None:
     """The values of the columns that the table's files leave out."""
-    return _guarantee(plan.schema, [pair for pair in file.partition_values if pair[0] in plan.path_columns])
+    return _guarantee(plan.schema, [pair for pair in one.partition_values if pair[0] in plan.path_columns])
 
 
 def _guarantee(schema: pa.Schema, values: Sequence[tuple[str, str | None]]) -> pc.Expression | None:

@@ -5,8 +5,8 @@ Source: mission rows S1-45, S1-46, S3-13, S3-14; `format/timeline.md` section 2.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -16,28 +16,33 @@ from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import ConfigError
 from pyhudi.format.instant import instant_time_from_user
 from pyhudi.format.keys import partition_field_names
+from pyhudi.format.merge_rules import Merger
 from pyhudi.format.meta_columns import with_meta_columns, without_meta_columns
 from pyhudi.format.partition_paths import partition_values
 from pyhudi.io.base_file import read_footer
-from pyhudi.storage.protocol import Storage
-from pyhudi.table.file_system_view import BaseFile, load_view
+from pyhudi.io.log_records import BlockFilter, SpillSettings, block_filter
+from pyhudi.io.merged_slice import MergeSettings, SliceFiles
+from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.table.file_slice import FileSlice
+from pyhudi.table.file_system_view import SlicesByPartition, load_view
+from pyhudi.table.merge_rules import TableRules, mergers_of, table_rules_of
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import position_of
 
 
 @dataclass(frozen=True, slots=True)
-class ScanFile:
-    """A base file to read: relative path, size in bytes, and its partition's values as (column, text or None).
+class ScanSlice:
+    """A file slice to read: its base file and logs, their size in bytes, and its partition's values as (column, text).
 
-    Only of columns whose text in the path is their value, or which are in the path alone: the path of a timestamp is
-    another text than the timestamp.
+    Only the values of columns whose text in the path is their value, or which are in the path alone: the path of a
+    timestamp is another text than the timestamp.
     """
 
-    path: str
+    files: SliceFiles
     size: int
     partition_path: str
-    partition_values: tuple[tuple[str, str | None], ...]
+    partition_values: tuple[tuple[str, str | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +50,27 @@ class ScanPlan:
     """A resolved read.
 
     `schema` has the meta columns first. `commit_times`: keep only rows whose `_hoodie_commit_time` is among them (None:
-    all). `path_columns`: columns that the files lack and whose values are those of the partition path.
+    all). `path_columns`: columns that the files lack and whose values are those of the partition path. `merging`: how
+    slices with logs are read.
     """
 
+    storage: StorageSpec
     uri: str
-    files: tuple[ScanFile, ...]
+    slices: tuple[ScanSlice, ...]
     schema: pa.Schema
     commit_times: frozenset[str] | None
     path_columns: tuple[str, ...]
+    merging: MergeSettings
+
+    @property
+    def plain(self) -> tuple[ScanSlice, ...]:
+        """The slices that are a base file and nothing else."""
+        return tuple(one for one in self.slices if not one.files.logs)
+
+    @property
+    def merged(self) -> tuple[ScanSlice, ...]:
+        """The slices with logs."""
+        return tuple(one for one in self.slices if one.files.logs)
 
 
 def plan_scan(storage: Storage, config: ReadConfig) -> ScanPlan:
@@ -60,41 +78,47 @@ def plan_scan(storage: Storage, config: ReadConfig) -> ScanPlan:
     return plan_table_scan(load_table(storage), config)
 
 
-def plan_table_scan(table: TableState, config: ReadConfig) -> ScanPlan:
-    """Resolve a read against a loaded table.
+def plan_table_scan(table: TableState, config: ReadConfig, mergers: Sequence[Merger] = ()) -> ScanPlan:
+    """Resolve a read against a loaded table. `mergers`: those among which that of a CUSTOM table is found.
 
-    Raises `ConfigError` for a time that cannot be parsed or an incremental range that ends before it begins.
+    Raises `ConfigError` for a time that cannot be parsed or an incremental range that ends before it begins, and
+    `UnsupportedFeatureError` for a table whose record merger the call does not give.
     """
     if config.query_type is QueryType.INCREMENTAL:
-        return _plan_incremental(table, config)
+        return _plan_incremental(table, config, mergers)
+    view = load_view(table.storage, table.timeline)
     if config.as_of is None:
-        return _plan(table, load_view(table.storage, table.timeline).latest, None)
+        return _plan(table, config, mergers, view.latest, block_filter(table.timeline, table.timeline.completed_times))
     as_of = instant_time_from_user(config.as_of)
     past = table.with_timeline(table.timeline.until(as_of))
     # Files are judged by the whole timeline: where it starts must not move with the time asked for.
-    view = load_view(table.storage, table.timeline)
-    return _plan(past, view.latest_until(as_of), None)
+    blocks = replace(block_filter(table.timeline, table.timeline.completed_times), until=as_of)
+    return _plan(past, config, mergers, view.latest_until(as_of), blocks)
 
 
-def _plan_incremental(table: TableState, config: ReadConfig) -> ScanPlan:
+def _plan_incremental(table: TableState, config: ReadConfig, mergers: Sequence[Merger]) -> ScanPlan:
     """Rows last written in (begin, end], in their newest version as of end.
 
     Versions 8 and 9 go by completion time, version 6 by instant time. A row that was written in the range and again
-    after it is not in the result, as in Hudi's latest-state incremental query.
+    after it is not in the result, as in Hudi's latest-state incremental query. Of slices with logs what the range wrote
+    is merged, and nothing else: a change that lost against an older row is in the result, too, as in Hudi.
     """
     begin = EARLIEST if config.begin == EARLIEST else instant_time_from_user(config.begin)
     end = instant_time_from_user(config.end) if config.end is not None else None
     if end is not None and end < begin:
         raise ConfigError("the incremental range ends before it begins", begin=begin, end=end)
-    written = [i for i in table.timeline.completed_writes if _in_range(position_of(i), begin, end)]
+    timeline = table.timeline
+    written = [i for i in timeline.completed_writes if _in_range(position_of(i), begin, end)]
     commit_times = frozenset(instant.requested_time for instant in written)
-    if not written:
-        return _plan(table, {}, commit_times)
-    view = load_view(table.storage, table.timeline)
     # Not "the newest until the last of them": a write that began earlier than it may have ended after `end`.
-    ended = frozenset(i.requested_time for i in table.timeline.completed_writes if _in_range(position_of(i), "", end))
-    touched = view.latest_of(ended, written=commit_times)
-    return _plan(table.with_timeline(table.timeline.until(max(commit_times))), touched, commit_times)
+    ended = frozenset(i.requested_time for i in timeline.completed_writes if _in_range(position_of(i), "", end))
+    blocks = BlockFilter(committed=commit_times)
+    if not written:
+        return _plan(table, config, mergers, {}, blocks, commit_times)
+    view = load_view(table.storage, timeline)
+    touched = view.latest_of(lambda write: write in ended or timeline.starts_after(write), written=commit_times)
+    # Under the newest schema, not that of `end`, as in Hudi.
+    return _plan(table, config, mergers, touched, blocks, commit_times)
 
 
 def _in_range(position: str, begin: str, end: str | None) -> bool:
@@ -102,7 +126,12 @@ def _in_range(position: str, begin: str, end: str | None) -> bool:
 
 
 def _plan(
-    table: TableState, latest: Mapping[str, tuple[BaseFile, ...]], commit_times: frozenset[str] | None
+    table: TableState,
+    config: ReadConfig,
+    mergers: Sequence[Merger],
+    latest: SlicesByPartition,
+    blocks: BlockFilter,
+    commit_times: frozenset[str] | None = None,
 ) -> ScanPlan:
     schema = _schema(table, latest)
     fields = partition_field_names(table.config.values)
@@ -111,22 +140,41 @@ def _plan(
         path_columns = tuple(name for name in fields if name not in schema.names)
         schema = pa.schema([*schema, *(pa.field(name, pa.string()) for name in path_columns)])
     shown = {*path_columns, *_plain_fields(table.config, fields)}
-    files = tuple(
-        ScanFile(file.path, file.size, partition_path, values)
+    base_files_only = config.query_type is QueryType.READ_OPTIMIZED
+    slices = tuple(
+        ScanSlice(_files(one, base_files_only), one.size, partition_path, values)
         for partition_path, group in latest.items()
         for values in [_values(table.config, fields, partition_path, shown)]
-        for file in group
+        for one in group
+        if one.base is not None or not base_files_only
     )
-    return ScanPlan(table.storage.uri, files, with_meta_columns(schema), commit_times, path_columns)
+    schema = with_meta_columns(schema)
+    # A table without logs can be read whatever its records are merged by.
+    has_logs = any(one.files.logs for one in slices)
+    rules = table_rules_of(table.config, (*mergers, *mergers_of(config.merging))) if has_logs else TableRules()
+    merging = MergeSettings(
+        schema=schema,
+        rules=rules,
+        blocks=blocks,
+        commit_times=commit_times,
+        spill=SpillSettings(config.memory.merge_max_bytes, config.memory.spill_folder),
+    )
+    return ScanPlan(table.storage.spec, table.storage.uri, slices, schema, commit_times, path_columns, merging)
 
 
-def _schema(table: TableState, latest: Mapping[str, tuple[BaseFile, ...]]) -> pa.Schema:
+def _files(file_slice: FileSlice, base_files_only: bool) -> SliceFiles:
+    logs = () if base_files_only else tuple(log.path for log in file_slice.logs)
+    return SliceFiles(file_slice.base.path if file_slice.base else None, logs)
+
+
+def _schema(table: TableState, latest: SlicesByPartition) -> pa.Schema:
     """The newest commit's schema; of a table whose commits carry none, that of a data file."""
     if (schema := load_table_schema(table)) is not None:
         return schema.arrow
-    for files in latest.values():
-        for file in files:
-            return without_meta_columns(read_footer(table.storage, file.path).schema)
+    for slices in latest.values():
+        for one in slices:
+            if one.base is not None:
+                return without_meta_columns(read_footer(table.storage, one.base.path).schema)
     return pa.schema([])
 
 

@@ -1,47 +1,29 @@
-"""Rollback: take away what a failed write left behind.
+"""Rollback: take away what a failed write left behind, or a write that should not have been.
 
-The plan goes into the requested instant, so that whoever finds a rollback half done can finish it: every step can be
-repeated. The rolled-back write's timeline files go before the rollback completes; its data files before them.
+The plan goes into the requested instant, so that whoever finds a rollback half done can finish it (`rollback_run`). It
+says what is the write's own, to be deleted, and in table version 6 where its blocks are that must not count
+(`rollback_plan`). Planned compactions, log compactions and clusterings are no failed writes: they are run again.
 
 Source: `format/timeline.md` section 6.2; mission rows S1-08, S5-05.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, replace
-
-from pyhudi.errors import UnsafePathError
-from pyhudi.format.file_names import BaseFileName, parse_data_file
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
-from pyhudi.format.markers import marker_folder, parse_marker_path
-from pyhudi.format.rollback_metadata import (
-    RollbackMetadata,
-    RollbackPartition,
-    RollbackPlan,
-    RollbackRequest,
-    encode_rollback_metadata,
-    encode_rollback_plan,
-)
-from pyhudi.storage.paths import local_path
-from pyhudi.storage.protocol import Storage
+from pyhudi.format.rollback_metadata import encode_rollback_plan
+from pyhudi.services.outcome import rollback_of
+from pyhudi.services.rollback_checks import check_rollback, instant_to_roll_back
+from pyhudi.services.rollback_plan import find_leftovers, find_orphans, plan_rollback
+from pyhudi.services.rollback_run import RolledBack, is_clustering_plan, run_rollback, take_blocks_back
 from pyhudi.table.environment import Environment
-from pyhudi.table.file_system_view import list_data_files
 from pyhudi.table.heartbeat import HEARTBEAT_FOLDER, HeartbeatSettings, Liveness, heartbeat_path, liveness_of
-from pyhudi.table.instant_times import completed_now, next_time
+from pyhudi.table.instant_times import next_time
 from pyhudi.table.locks import table_lock
-from pyhudi.table.metadata_table import drop_metadata_table
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_rollback_plan
-from pyhudi.table.transaction import tidy_up
+from pyhudi.table.transaction import TransactionSettings, tidy_up
 
-
-@dataclass(frozen=True, slots=True)
-class RolledBack:
-    """One write that was taken away: its instant time, and how many files it had left."""
-
-    instant_time: InstantTime
-    files_deleted: int
+__all__ = ["RolledBack", "roll_back", "roll_back_failed_writes", "roll_back_own_write"]
 
 
 def roll_back_failed_writes(
@@ -56,8 +38,7 @@ def roll_back_failed_writes(
 
     A writer that lives is never touched. One that keeps no heartbeat (a single-writer JVM Hudi) is rolled back only
     when `eager` says that nobody else writes to the table. Raises `UnsupportedFeatureError` for a table that this
-    release must not write. Cost: one listing where nothing is left over; else one recursive listing per rolled-back
-    write.
+    release must not write. Cost: one listing where nothing is left over; else see `find_leftovers`.
     """
     table.config.check_writable()
     storage = table.storage
@@ -66,6 +47,7 @@ def roll_back_failed_writes(
         instant
         for instant in table.timeline.pending_writes
         if _may_roll_back(liveness_of(storage, heartbeat_path(instant.requested_time), settings, environment), eager)
+        and not is_clustering_plan(table, instant)
     ]
     if not heartbeats and not dead and not table.timeline.pending_rollbacks:
         return ()
@@ -74,10 +56,37 @@ def roll_back_failed_writes(
         done = [_resume(table, rollback, environment) for rollback in table.timeline.pending_rollbacks]
         for instant in dead:
             table = table.reload()
+            # Only if it is as it was: the writer may have gone on, or another process been faster.
             if instant in table.timeline.pending_writes:
                 done.append(_roll_back(table, instant, environment))
         _tidy_up_after_the_dead(table.reload(), heartbeats, settings, environment)
     return tuple(done)
+
+
+def roll_back(
+    table: TableState, instant_time: str, settings: TransactionSettings, environment: Environment
+) -> RolledBack:
+    """Take back the newest completed write, any pending write, or a planned compaction with what was made of it.
+
+    Of completed writes only the newest can go, by completion time. Readers see all of it or nothing at any time. A
+    pending write may be alive: then it fails at its commit. Raises `InvalidRequestError`, with nothing changed, for an
+    instant that is not on the active timeline or that others build on: a later write or plan, a savepoint, or a
+    cleaner that has removed what was there before. An interrupted rollback is finished by the next write or rollback;
+    of a planned compaction it may then leave the plan. Cost: see `find_leftovers`.
+    """
+    table.config.check_writable()
+    with table_lock(table.storage, environment, wait_ms=settings.lock_wait_ms):
+        table = table.reload()
+        resumed = [_resume(table, rollback, environment) for rollback in table.timeline.pending_rollbacks]
+        table = table.reload()
+        for done in resumed:
+            if done.instant_time == instant_time and all(
+                i.requested_time != instant_time for i in table.timeline.instants
+            ):
+                return done
+        instant = instant_to_roll_back(table, instant_time)
+        check_rollback(table, instant, settings.heartbeat, environment)
+        return _roll_back(table, instant, environment)
 
 
 def roll_back_own_write(
@@ -95,26 +104,21 @@ def roll_back_own_write(
             if instant in table.timeline.pending_writes:
                 _roll_back(table, instant, environment)
         if not mine:
-            for path in _files_of(storage, instant_time):
-                storage.delete(path)
-            tidy_up(storage, instant_time)
+            _remove_orphans(table, instant_time)
 
 
-def plan_rollback(base_uri: str, instant: Instant, data_paths: tuple[str, ...]) -> RollbackPlan:
-    """Which files go. Pure; `data_paths` are relative to the table."""
-    requests = []
-    for path in data_paths:
-        partition_path, _, file_name = path.rpartition("/")
-        name = parse_data_file(file_name)
-        requests.append(
-            RollbackRequest(
-                partition_path=partition_path,
-                file_id=name.file_id if name is not None else "",
-                latest_base_instant=instant.requested_time,
-                files_to_be_deleted=(f"{base_uri}/{path}",),
-            )
-        )
-    return RollbackPlan(instant_time=instant.requested_time, action=instant.action.value, requests=tuple(requests))
+def _remove_orphans(table: TableState, instant_time: InstantTime) -> None:
+    """Take away what a write wrote after its rollback, which speaks for the command blocks that are still missing."""
+    storage = table.storage
+    orphans = find_orphans(table, instant_time)
+    for path in orphans.files:
+        storage.delete(path)
+    if orphans.logs:
+        rollback = rollback_of(table, instant_time)
+        rollback_time = rollback.requested_time if rollback is not None else instant_time
+        for one in orphans.logs:
+            take_blocks_back(storage, rollback_time, instant_time, one)
+    tidy_up(storage, instant_time)
 
 
 def _tidy_up_after_the_dead(
@@ -134,85 +138,17 @@ def _may_roll_back(liveness: Liveness, eager: bool) -> bool:
 
 def _roll_back(table: TableState, instant: Instant, environment: Environment) -> RolledBack:
     storage = table.storage
-    plan = plan_rollback(storage.uri, instant, _files_of(storage, instant.requested_time))
+    plan = plan_rollback(storage.uri, instant, find_leftovers(table, instant))
     rollback = Instant(
         requested_time=next_time(table.timeline, table.config, environment.clock),
         action=Action.ROLLBACK,
         state=InstantState.REQUESTED,
     )
     storage.put_if_absent(instant_path(rollback, table.version), encode_rollback_plan(plan))
-    return _execute(table, rollback, plan, environment)
+    return run_rollback(table, rollback, plan, environment, keeps_service_plan=False)
 
 
 def _resume(table: TableState, rollback: Instant, environment: Environment) -> RolledBack:
+    """Finish a rollback that somebody began. Real Hudi takes back only the run of a planned service, never its plan."""
     plan = load_rollback_plan(table.storage, rollback, table.version)
-    return _execute(table, rollback, plan, environment)
-
-
-def _execute(table: TableState, rollback: Instant, plan: RollbackPlan, environment: Environment) -> RolledBack:
-    storage, version = table.storage, table.version
-    started_ms = environment.clock.now_ms()
-    if rollback.state is InstantState.REQUESTED:
-        storage.put_if_absent(instant_path(replace(rollback, state=InstantState.INFLIGHT), version), b"")
-    drop_metadata_table(table)
-    deleted: dict[str, list[str]] = defaultdict(list)
-    for request in plan.requests:
-        for file in request.files_to_be_deleted:
-            relative = _relative_to_table(storage.uri, file)
-            _check_belongs_to(relative, plan.instant_time)
-            storage.delete(relative)
-            deleted[request.partition_path].append(_without_scheme(file))
-    for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
-        storage.delete(instant_path(Instant(InstantTime(plan.instant_time), Action(plan.action), state, None), version))
-    completed = completed_now(rollback, table.reload().timeline, table.config, environment.clock)
-    metadata = RollbackMetadata(
-        start_time=rollback.requested_time,
-        time_taken_ms=environment.clock.now_ms() - started_ms,
-        instant_time=plan.instant_time,
-        action=plan.action,
-        partitions={
-            path: RollbackPartition(partition_path=path, deleted=tuple(files)) for path, files in deleted.items()
-        },
-    )
-    storage.put_if_absent(instant_path(completed, version), encode_rollback_metadata(metadata))
-    tidy_up(storage, plan.instant_time)
-    return RolledBack(InstantTime(plan.instant_time), sum(map(len, deleted.values())))
-
-
-def _files_of(storage: Storage, instant_time: InstantTime) -> tuple[str, ...]:
-    """Data files of an instant: those that carry it in their name, and those that its markers announce."""
-    paths = set()
-    for info in list_data_files(storage):
-        name = parse_data_file(info.name)
-        if isinstance(name, BaseFileName) and name.instant_time == instant_time:
-            paths.add(info.path)
-    for marker in storage.list_recursive(marker_folder(instant_time)):
-        path = parse_marker_path(marker.path, instant_time)
-        if path is not None:
-            paths.add(path)
-    return tuple(sorted(paths))
-
-
-def _relative_to_table(base_uri: str, file: str) -> str:
-    base, path = _without_scheme(base_uri).rstrip("/"), _without_scheme(file)
-    if not path.startswith(f"{base}/"):
-        raise UnsafePathError("a rollback plan names a file outside the table; it was left alone", path=file)
-    return path[len(base) + 1 :]
-
-
-def _check_belongs_to(path: str, instant_time: str) -> None:
-    name = parse_data_file(path.rpartition("/")[2])
-    if name is None or name.instant_time != instant_time:
-        raise UnsafePathError(
-            "a rollback plan names a file of another write; it was left alone",
-            path=path,
-            instant=instant_time,
-        )
-
-
-def _without_scheme(uri: str) -> str:
-    """The path of a file as rollback metadata name it: absolute, without a scheme."""
-    local = local_path(uri)
-    if local is not None:
-        return str(local)
-    return "/" + uri.partition("://")[2] if "://" in uri else uri
+    return run_rollback(table, rollback, plan, environment, keeps_service_plan=True)

@@ -63,7 +63,7 @@ class HudiDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types 
 
 
 class _Reader(DataSourceReader):  # type: ignore[misc]
-    """One Spark partition for each base file."""
+    """One Spark partition for each file slice."""
 
     def __init__(self, storage: StorageSpec, plan: ScanPlan, schema: StructType) -> None:
         self._storage = storage
@@ -71,10 +71,10 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         self._schema = arrow_schema(schema)
 
     def partitions(self) -> list[InputPartition]:
-        return [InputPartition(file) for file in self._plan.files]
+        return [InputPartition(one) for one in self._plan.slices]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        plan = dataclasses.replace(self._plan, files=(partition.value,))
+        plan = dataclasses.replace(self._plan, slices=(partition.value,))
         names = list(self._schema.names)
         return conformed(read_batches(open_spec(self._storage), plan, names, None), self._schema)
 

@@ -1,30 +1,40 @@
-"""A read of a Hudi table as a Spark DataFrame over Spark's own vectorised Parquet reader.
+"""A read of a Hudi table as a Spark DataFrame.
 
-Which files a read needs is resolved on the driver (`pyhudi.read.scan`); Spark gets them as an explicit list with an
-explicit schema, so it opens no file to plan, and prunes columns and row groups by itself.
+Which files a read needs is resolved on the driver (`pyhudi.read.scan`). Base files without logs go to Spark's own
+vectorised Parquet reader as an explicit list with an explicit schema, so it opens no file to plan, and prunes columns
+and row groups by itself. Slices with logs are merged in Arrow tasks (`pyhudi.io.merged_slice`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import Any, cast
 
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.column import Column
 
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.index.lookup import TASKS_PER_CORE, spread
+from pyhudi.read.arrow import read_slice
 from pyhudi.read.scan import ScanPlan, plan_scan
+from pyhudi.spark.engine import conformed, session_parallelism
 from pyhudi.spark.settings import temporarily
-from pyhudi.spark.types import spark_schema
-from pyhudi.storage.opening import open_storage
+from pyhudi.spark.types import arrow_schema, spark_schema
+from pyhudi.storage.opening import open_spec, open_storage
 
 DISCOVERY_TASKS_MAX = 16
 """Spark looks explicit files up in this many tasks; its own default is one task per file, ten thousand at most."""
+
+SLICES_PER_TASK_MAX = 64
+"""Slices with logs that one task merges, one after the other."""
 
 _DISCOVERY_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -53,20 +63,31 @@ def load_table(spark: SparkSession, path: str, options: Mapping[str, str]) -> Da
     return scan_frame(spark, plan_scan(open_storage(path, options), config))
 
 
-def scan_frame(spark: SparkSession, plan: ScanPlan) -> DataFrame:
-    """The rows of a planned scan, with all columns of `plan.schema` in its order.
+def scan_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | None = None) -> DataFrame:
+    """The rows of a planned scan, with these columns, or all of `plan.schema` in its order.
 
     Raises:
         UnsupportedFeatureError: Spark has no type for a column, or cannot reach the table's store.
     """
-    schema = spark_schema(plan.schema)
-    if not plan.files:
-        return spark.createDataFrame([], schema)
-    if plan.uri.startswith("memory:"):
+    names = list(plan.schema.names) if columns is None else list(columns)
+    if plan.slices and plan.uri.startswith("memory:"):
         raise UnsupportedFeatureError(
             "Spark cannot read the memory of this process: use HudiTable.to_arrow, or another store", uri=plan.uri
         )
-    paths = [f"{plan.uri.rstrip('/')}/{file.path}" for file in plan.files]
+    parts = []
+    if plan.plain:
+        parts.append(_plain_rows(spark, plan).select(*map(_quoted, names)))
+    if plan.merged:
+        parts.append(_merged_rows(spark, plan, names))
+    if not parts:
+        return spark.createDataFrame([], spark_schema(plan.schema)).select(*map(_quoted, names))
+    return reduce(lambda rows, more: rows.unionAll(more), parts)
+
+
+def _plain_rows(spark: SparkSession, plan: ScanPlan) -> DataFrame:
+    """The rows of the slices without logs."""
+    schema = spark_schema(plan.schema)
+    paths = [f"{plan.uri.rstrip('/')}/{one.files.base}" for one in plan.plain]
     # A folder named `city=x` must neither add a column nor override one of the file: no discovery of partitions.
     # `__globPaths__` keeps Spark from taking brackets and stars in a folder's name for a pattern.
     reader = spark.read.schema(schema).option("recursiveFileLookup", "true").option("__globPaths__", "false")
@@ -75,9 +96,36 @@ def scan_frame(spark: SparkSession, plan: ScanPlan) -> DataFrame:
         rows = reader.parquet(*paths)
         if _is_connect(spark):
             rows.schema  # noqa: B018 - Connect looks files up when it first analyses the plan, and keeps the outcome
-    if plan.commit_times is not None:
-        rows = rows.where(sql.col(_COMMIT_TIME).isin(sorted(plan.commit_times)))
+    rows = _in_range(rows, plan)
     return _with_path_columns(spark, rows, plan) if plan.path_columns else rows
+
+
+def _merged_rows(spark: SparkSession, plan: ScanPlan, names: list[str]) -> DataFrame:
+    """The rows of the slices with logs, a few slices to a task."""
+    weights = {number: one.size for number, one in enumerate(plan.merged)}
+    shares = spread(weights, max(session_parallelism(spark) * TASKS_PER_CORE, len(weights) // SLICES_PER_TASK_MAX))
+    needed = names if plan.commit_times is None else list(dict.fromkeys([*names, _COMMIT_TIME]))
+    result = pa.schema([plan.schema.field(name) for name in needed])
+    tasks = [cloudpickle.dumps(replace(plan, slices=tuple(plan.merged[n] for n in share))) for share in shares]
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                # Spark's own cloudpickle wrote these bytes in this program's driver.
+                share = pickle.loads(tasks[index])  # noqa: S301
+                storage = open_spec(share.storage)
+                for one in share.slices:
+                    yield from conformed(read_slice(storage, share, one, result.names), arrow_schema(ddl))
+
+    ddl = spark_schema(result)
+    rows = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, ddl)
+    return _in_range(rows, plan).select(*map(_quoted, names))
+
+
+def _in_range(rows: DataFrame, plan: ScanPlan) -> DataFrame:
+    if plan.commit_times is None:
+        return rows
+    return rows.where(sql.col(_COMMIT_TIME).isin(sorted(plan.commit_times)))
 
 
 def _with_path_columns(spark: SparkSession, rows: DataFrame, plan: ScanPlan) -> DataFrame:
@@ -86,11 +134,12 @@ def _with_path_columns(spark: SparkSession, rows: DataFrame, plan: ScanPlan) -> 
     A broadcast join by file name, which is unique in a table: one small row per file.
     """
     values: dict[str, list[str | None]] = {name: [] for name in plan.path_columns}
-    for file in plan.files:
-        of_file = dict(file.partition_values)
+    names = []
+    for one in plan.plain:
+        of_file = dict(one.partition_values)
+        names.append((one.files.base or "").rpartition("/")[2])
         for name, texts in values.items():
             texts.append(of_file[name])
-    names = [file.path.rpartition("/")[2] for file in plan.files]
     lookup = spark.createDataFrame(
         pa.table({_FILE_NAME: names, **{name: pa.array(texts, pa.string()) for name, texts in values.items()}})
     )

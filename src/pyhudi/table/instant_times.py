@@ -6,7 +6,14 @@ from dataclasses import replace
 from datetime import timezone, tzinfo
 
 from pyhudi.config.table_config import TableConfig
-from pyhudi.format.instant import Instant, InstantState, InstantTime, format_instant_time, next_instant_time
+from pyhudi.format.instant import (
+    Instant,
+    InstantState,
+    InstantTime,
+    completed_action,
+    format_instant_time,
+    next_instant_time,
+)
 from pyhudi.table.environment import Clock
 from pyhudi.table.timeline import Timeline
 
@@ -30,4 +37,9 @@ def completed_now(instant: Instant, timeline: Timeline, config: TableConfig, clo
     """The instant in its completed state, with a completion time where the table version has them."""
     has_time = timeline.version.has_completion_times
     completion_time = next_time(timeline, config, clock) if has_time else None
-    return replace(instant, state=InstantState.COMPLETED, completion_time=completion_time)
+    return replace(
+        instant,
+        action=completed_action(instant.action),
+        state=InstantState.COMPLETED,
+        completion_time=completion_time,
+    )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pyhudi.format.commit_metadata import CommitMetadata, decode_commit_metadata
+from pyhudi.format.compaction_plan import CompactionPlan, decode_compaction_plan
 from pyhudi.format.instant import (
     Action,
     Instant,
@@ -62,6 +63,21 @@ class Timeline:
         )
 
     @cached_property
+    def pending_compactions(self) -> tuple[Instant, ...]:
+        """Compactions and log compactions that are planned or under way, by requested time."""
+        return tuple(
+            instant
+            for instant in self.instants
+            if instant.state is not InstantState.COMPLETED
+            and instant.action in (Action.COMPACTION, Action.LOG_COMPACTION)
+        )
+
+    @cached_property
+    def completion_times(self) -> dict[str, str]:
+        """When the completed writes became visible, by requested time; the requested time again in version 6."""
+        return {instant.requested_time: position_of(instant) for instant in self.completed_writes}
+
+    @cached_property
     def completed_times(self) -> frozenset[InstantTime]:
         """Requested times of the completed writes."""
         return frozenset(instant.requested_time for instant in self.completed_writes)
@@ -99,11 +115,6 @@ def load_timeline(storage: Storage, version: TableVersion) -> Timeline:
     return timeline_of(version, (info.name for info in listing.files))
 
 
-def has_archive(storage: Storage, version: TableVersion) -> bool:
-    """Whether instants of the table were ever archived. Cost: one listing."""
-    return bool(storage.list_folder(version.history_folder).files)
-
-
 def timeline_of(version: TableVersion, names: Iterable[str]) -> Timeline:
     """The timeline that these file names spell; names of other files are passed over."""
     parsed = (parse_instant_file_name(name, version) for name in names)
@@ -124,6 +135,12 @@ def load_commit_metadata(storage: Storage, instant: Instant, version: TableVersi
     """What a completed write did. Cost: one read. Raises `CorruptDataError` naming the file when it does not parse."""
     path = instant_path(instant, version)
     return decode_commit_metadata(storage.read(path), path=path)
+
+
+def load_compaction_plan(storage: Storage, compaction: Instant, version: TableVersion) -> CompactionPlan:
+    """What a compaction is going to do. Cost: one read. Raises `CorruptDataError` naming the file."""
+    path = instant_path(replace(compaction, state=InstantState.REQUESTED, completion_time=None), version)
+    return decode_compaction_plan(storage.read(path), path=path)
 
 
 def load_rollback_plan(storage: Storage, rollback: Instant, version: TableVersion) -> RollbackPlan:

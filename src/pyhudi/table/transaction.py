@@ -25,14 +25,22 @@ from pyhudi.format.commit_metadata import CommitMetadata, encode_commit_metadata
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.markers import marker_folder, parse_marker_path
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.conflicts import Footprint, UniqueKeys, footprint_of, shared_ground
+from pyhudi.table.batches import check_batch_is_new
+from pyhudi.table.conflicts import Footprint, UniqueKeys, footprint_of, ground_of_plan, shared_ground
 from pyhudi.table.environment import Environment
 from pyhudi.table.heartbeat import Heartbeat, HeartbeatSettings, heartbeat_path
 from pyhudi.table.instant_times import completed_now, next_time
 from pyhudi.table.locks import HeldLock, table_lock
 from pyhudi.table.metadata_table import drop_metadata_table
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import Timeline, instant_path, load_commit_metadata, load_rollback_plan, position_of
+from pyhudi.table.timeline import (
+    Timeline,
+    instant_path,
+    load_commit_metadata,
+    load_compaction_plan,
+    load_rollback_plan,
+    position_of,
+)
 
 _log = logging.getLogger("pyhudi")
 
@@ -116,7 +124,8 @@ def commit(
 
     `base_schema` is the Avro schema of the table that the write began from, `unique_keys` what the write promises.
 
-    Raises `WriteConflictError` when a write that completed meanwhile changed the same file groups,
+    Raises `WriteConflictError` when a write that completed meanwhile changed the same file groups or was of the same
+    batch (`table/batches.py`),
     `LockLostError` when this write was rolled back by another writer who took it for dead, and
     `CommitOutcomeUnknownError` when the store does not say whether the last put succeeded.
     """
@@ -125,7 +134,9 @@ def commit(
     with table_lock(storage, environment, wait_ms=transaction.settings.lock_wait_ms) as lock:
         now = transaction.base.reload()
         _check_still_pending(transaction, now.timeline)
+        check_batch_is_new(now, metadata.extra, known=transaction.base.timeline.completed_times)
         _check_conflicts(transaction, now.timeline, footprint_of(metadata, unique_keys), base_schema)
+        _check_plans(transaction, now.timeline, footprint_of(metadata))
         drop_metadata_table(now)
         completed = completed_now(transaction.instant, now.timeline, now.config, environment.clock)
         _put_completed(transaction, completed, encode_commit_metadata(metadata, now.version), lock)
@@ -134,6 +145,36 @@ def commit(
     except StorageError as error:
         # The write stands; raising would make the caller run it again.
         _log.warning("markers and heartbeat of a commit stay for a later write to remove: %s", error)
+    return position_of(completed)
+
+
+def commit_compaction(transaction: Transaction, metadata: CommitMetadata) -> InstantTime:
+    """Make the base files of a compaction take the place of the slices that it was planned for.
+
+    It conflicts with nothing: writes that overlap with it have to respect its plan, which came before it.
+
+    Raises `LockLostError`, with nothing visible, when another process has finished the compaction, or began it anew
+    and removed files of this run; and `CommitOutcomeUnknownError` like `commit`. Cost: one listing per partition path
+    beside what a commit costs.
+    """
+    storage, environment = transaction.storage, transaction.environment
+    with table_lock(storage, environment, wait_ms=transaction.settings.lock_wait_ms) as lock:
+        now = transaction.base.reload()
+        pending = {instant.requested_time for instant in now.timeline.pending_compactions}
+        found = {info.path for path in metadata.stats_by_partition for info in storage.list_folder(path).files}
+        if transaction.instant_time not in pending or not metadata.paths() <= found:
+            raise LockLostError(
+                "this compaction was taken over by another process, who took it for dead; there is nothing to do",
+                instant=transaction.instant_time,
+            )
+        drop_metadata_table(now)
+        completed = completed_now(transaction.instant, now.timeline, now.config, environment.clock)
+        _put_completed(transaction, completed, encode_commit_metadata(metadata, now.version), lock)
+    _delete_lost_attempts(storage, transaction.instant_time, metadata)
+    try:
+        tidy_up(storage, transaction.instant_time)
+    except StorageError as error:
+        _log.warning("markers and heartbeat of a compaction stay for a later write to remove: %s", error)
     return position_of(completed)
 
 
@@ -157,7 +198,9 @@ def _check_still_pending(transaction: Transaction, timeline: Timeline) -> None:
 
 
 def _check_conflicts(transaction: Transaction, timeline: Timeline, mine: Footprint, base_schema: str | None) -> None:
-    known = transaction.base.timeline.completed_times
+    base = transaction.base.timeline
+    # A compaction whose plan was there when the write began was respected by it.
+    known = base.completed_times | {instant.requested_time for instant in base.pending_compactions}
     for instant in timeline.completed_writes:
         if instant.requested_time in known:
             continue
@@ -168,9 +211,26 @@ def _check_conflicts(transaction: Transaction, timeline: Timeline, mine: Footpri
                 instant=transaction.instant_time,
                 winner=instant.requested_time,
             )
-        if shared := shared_ground(mine, footprint_of(their_metadata)):
+        if shared := shared_ground(mine, footprint_of(their_metadata), timeline.version):
             raise WriteConflictError(
                 "another writer changed the same file groups first; nothing of this write is visible, run it again",
+                instant=transaction.instant_time,
+                winner=instant.requested_time,
+                shared=sorted(str(item) for item in shared)[:10],
+            )
+
+
+def _check_plans(transaction: Transaction, timeline: Timeline, mine: Footprint) -> None:
+    """A compaction that was planned while the write ran will not see what the write did to its groups."""
+    known = {instant.requested_time for instant in transaction.base.timeline.pending_compactions}
+    for instant in timeline.pending_compactions:
+        if instant.requested_time in known:
+            continue
+        plan = load_compaction_plan(transaction.storage, instant, timeline.version)
+        if shared := ground_of_plan(plan, timeline.version, mine):
+            raise WriteConflictError(
+                "a compaction was planned meanwhile for file groups that this write changed; nothing of the write is "
+                "visible, run it again",
                 instant=transaction.instant_time,
                 winner=instant.requested_time,
                 shared=sorted(str(item) for item in shared)[:10],

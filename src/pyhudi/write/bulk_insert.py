@@ -23,7 +23,7 @@ def bulk_insert(job: WriteJob, rows: Any, *, overwrite: bool = False) -> WriteRe
     Cost: one pass over the input, after the sort that `hoodie.bulkinsert.sort.mode` asks for. Files reach the maximum
     size only as far as the splits of the input do.
     """
-    action = Action.REPLACE_COMMIT if overwrite else Action.COMMIT
+    action = Action.REPLACE_COMMIT if overwrite else job.action
     operation = WriteOperation.INSERT_OVERWRITE_TABLE if overwrite else WriteOperation.BULK_INSERT
     requested = encode_requested_replace_metadata(requested_replace(operation)) if overwrite else b""
     with write_transaction(job, action, requested) as transaction:

@@ -6,6 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 
 from pyhudi.config.choices import DuplicatePolicy
 from pyhudi.config.write_config import WriteConfig
@@ -13,9 +14,11 @@ from pyhudi.errors import CommitOutcomeUnknownError, HudiError, WriteConflictErr
 from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteStat
 from pyhudi.format.instant import Action
 from pyhudi.services.rollback import roll_back_own_write
+from pyhudi.table.batches import check_batch_is_new
 from pyhudi.table.conflicts import UniqueKeys
 from pyhudi.table.schema import SCHEMA_KEY, load_table_schema
 from pyhudi.table.transaction import Transaction, begin, commit
+from pyhudi.write.inserts_in_logs import WRITER_KEY
 from pyhudi.write.job import WriteJob
 from pyhudi.write.result import WriteResult, result_of
 
@@ -32,6 +35,7 @@ def write_transaction(job: WriteJob, action: Action, requested: bytes) -> Iterat
     with begin(job.table, action, requested=requested, settings=settings, environment=job.environment) as transaction:
         try:
             _check_schema_unchanged(job, transaction)
+            check_batch_is_new(transaction.base, job.extra_metadata, known=job.table.timeline.completed_times)
             yield transaction
         except CommitOutcomeUnknownError:
             raise
@@ -62,7 +66,7 @@ def committed(
     metadata = CommitMetadata(
         operation=operation,
         stats_by_partition={path: tuple(group) for path, group in sorted(by_partition.items())},
-        extra={**job.extra_metadata, SCHEMA_KEY: job.schema.avro},
+        extra={**job.extra_metadata, SCHEMA_KEY: job.schema.avro, WRITER_KEY: version("pyhudi")},
         replaced_file_ids=replaced,
     )
     base_schema = job.former_schema.avro if job.former_schema else None

@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from pyhudi.config.choices import MergeMode, WriteOperation
-from pyhudi.config.table_config import check_against_table
+from pyhudi.config.choices import MergeMode, PartialUpdateMode, TableType, WriteOperation
+from pyhudi.config.table_config import TableConfig, check_against_table
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
-from pyhudi.errors import ConfigError, InvalidRequestError, SchemaMismatchError
-from pyhudi.format.bloom import BloomKind
+from pyhudi.errors import ConfigError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
 from pyhudi.format.evolution import write_schema
+from pyhudi.format.instant import Action
 from pyhudi.format.keys import (
     KeyGenerator,
     KeyGeneratorKind,
     key_generator_from_table,
     sniff_single_field_prefix,
 )
-from pyhudi.format.meta_columns import RECORD_KEY
-from pyhudi.format.schema import avro_with_meta_columns, normalise
-from pyhudi.io.base_file import BaseFileSettings, read_batches
+from pyhudi.format.merge_rules import Merger, MergeRules, first_versions
+from pyhudi.format.meta_columns import RECORD_KEY, with_meta_columns
+from pyhudi.format.schema import normalise
+from pyhudi.io.base_file import read_batches
 from pyhudi.io.data_file import WriteTarget
-from pyhudi.io.key_footer import BloomSettings
+from pyhudi.io.keyed import keyed_schema
+from pyhudi.io.log_records import SpillSettings, block_filter
+from pyhudi.io.merged_slice import MergeSettings
+from pyhudi.io.write_target import write_target
+from pyhudi.table.batches import BATCH_ID_METADATA
 from pyhudi.table.environment import Environment
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.heartbeat import HeartbeatSettings
+from pyhudi.table.merge_rules import TableRules, mergers_of, table_rules_of
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.table.transaction import TransactionSettings
@@ -48,16 +54,26 @@ class WriteJob:
     engine: Engine
     environment: Environment
     keys: KeyGenerator
+    table_rules: TableRules
     schema: TableSchema
     former_schema: TableSchema | None
     started: float
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def ordering_fields(self) -> tuple[str, ...]:
-        """The columns that decide which version of a record is newer; none under commit-time ordering."""
-        table = self.table.config
-        return table.ordering_fields if table.merge_mode is MergeMode.EVENT_TIME_ORDERING else ()
+    def rules(self) -> MergeRules:
+        """How an incoming row and a stored one become one."""
+        return self.table_rules.with_base
+
+    @property
+    def is_merge_on_read(self) -> bool:
+        """Whether updates go to logs."""
+        return self.table.config.table_type is TableType.MERGE_ON_READ
+
+    @property
+    def action(self) -> Action:
+        """What the write is called on the timeline, unless it replaces file groups."""
+        return Action.DELTA_COMMIT if self.is_merge_on_read else Action.COMMIT
 
     @property
     def key_columns(self) -> pa.Schema:
@@ -67,13 +83,28 @@ class WriteJob:
         return pa.schema([field for field in self.schema.arrow if field.name in used])
 
     @property
-    def combining_fields(self) -> tuple[str, ...]:
-        """The columns that decide which of the rows of one key in the batch stays; none: the last row.
+    def combining_rules(self) -> MergeRules:
+        """How the rows of one key in the batch become one.
 
-        Below version 9 they count even where the table goes by commit time: its payload classes compare them in a
-        batch, and not with what is stored.
+        Below version 9 ordering fields count even where the table goes by commit time: its payload classes compare
+        them in a batch, and not with what is stored.
         """
-        return self.table.config.ordering_fields if self.table.config.version < 9 else self.ordering_fields
+        table = self.table.config
+        if table.version < 9 and self.rules.merger is None:
+            return replace(self.rules, ordering_fields=table.ordering_fields)
+        return self.rules
+
+    @property
+    def merging(self) -> MergeSettings:
+        """How the table's slices are read while the write looks at them."""
+        timeline, memory = self.table.timeline, self.config.memory
+        schema = (self.former_schema or self.schema).arrow
+        return MergeSettings(
+            schema=with_meta_columns(schema),
+            rules=self.table_rules,
+            blocks=block_filter(timeline, timeline.completed_times),
+            spill=SpillSettings(memory.merge_max_bytes, memory.spill_folder),
+        )
 
     @property
     def transaction_settings(self) -> TransactionSettings:
@@ -82,28 +113,7 @@ class WriteJob:
 
     def target(self, instant_time: str) -> WriteTarget:
         """What the writing tasks need to know."""
-        files, bloom = self.config.files, self.config.bloom
-        return WriteTarget(
-            storage=self.table.storage.spec,
-            instant_time=instant_time,
-            schema=self.schema.arrow,
-            ordering_fields=self.ordering_fields,
-            files=BaseFileSettings(
-                codec=files.codec.arrow_name,
-                max_file_size=files.max_file_size,
-                row_group_size=files.block_size,
-                page_size=files.page_size,
-                avro_schema=avro_with_meta_columns(self.schema.avro),
-                bloom=BloomSettings(
-                    BloomKind(bloom.filter_type.value),
-                    bloom.num_entries,
-                    bloom.false_positive_rate,
-                    bloom.dynamic_max_entries,
-                )
-                if bloom.enabled
-                else None,
-            ),
-        )
+        return write_target(self.table, self.config, instant_time, self.schema, self.rules)
 
 
 def transaction_settings(config: WriteConfig) -> TransactionSettings:
@@ -121,8 +131,12 @@ def prepare(
     engine: Engine,
     environment: Environment,
     options: Mapping[str, str],
+    mergers: Sequence[Merger] = (),
 ) -> WriteJob:
-    """Check a request against the table. `incoming`: the schema of its rows; None where they carry no table columns.
+    """Check a request against the table.
+
+    `incoming`: the schema of its rows; None where they carry no table columns. `mergers`: those among which a table's
+    own is found, besides those that the options name.
 
     Raises `ConfigError`, `SchemaMismatchError` or `UnsupportedFeatureError`; nothing is written.
     """
@@ -133,15 +147,22 @@ def prepare(
     config = _possible(config, keys, options)
     if incoming is not None:
         check_columns(incoming, keys, table.config.ordering_fields)
+    rules = table_rules_of(table.config, (*mergers, *mergers_of(config.merging)))
+    _check_moves(table.config, config, rules.with_base)
+    schema = _schema_after(table, config, incoming, former, keys)
+    if incoming is not None:
+        check_merger(rules.with_base.merger, schema.arrow)
+    batch_id = config.what.batch_id
     return WriteJob(
         table=table,
         config=config,
         engine=engine,
         environment=environment,
         keys=keys,
-        schema=_schema_after(table, config, incoming, former, keys),
+        table_rules=rules,
+        schema=schema,
         former_schema=former,
-        extra_metadata=dict(config.extra_metadata),
+        extra_metadata={**dict(config.extra_metadata), **({BATCH_ID_METADATA: batch_id} if batch_id else {})},
         started=environment.clock.monotonic(),
     )
 
@@ -172,9 +193,11 @@ def _key_generator(table: TableState, options: Mapping[str, str]) -> KeyGenerato
     keys = key_generator_from_table(table.config.values, table.config.version, options)
     if keys.kind is not KeyGeneratorKind.COMPLEX or len(keys.record_key_fields) != 1:
         return keys
-    for files in load_view(table.storage, table.timeline).latest.values():
-        for file in files:
-            for batch in read_batches(table.storage, file.path, columns=[RECORD_KEY], batch_rows=1):
+    for slices in load_view(table.storage, table.timeline).latest.values():
+        for one in slices:
+            for batch in (
+                read_batches(table.storage, one.base.path, columns=[RECORD_KEY], batch_rows=1) if one.base else ()
+            ):
                 sample = batch.column(RECORD_KEY)[0].as_py()
                 prefixed = sniff_single_field_prefix(sample, keys.record_key_fields[0])
                 return replace(keys, single_field_prefix=prefixed)
@@ -192,6 +215,29 @@ def check_columns(incoming: pa.Schema, keys: KeyGenerator, ordering_fields: tupl
             close = difflib.get_close_matches(name, incoming.names, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"they have {', '.join(incoming.names)}"
             raise ConfigError(f"the rows have no ordering column {name!r}; {hint}", column=name)
+
+
+def check_merger(merger: Merger | None, schema: pa.Schema) -> None:
+    """Raise what the merger raises of rows with these columns, as `SchemaMismatchError`, before there are any."""
+    first_versions(merger, pa.RecordBatch.from_pylist([], schema=keyed_schema(schema)))
+
+
+def _check_moves(table: TableConfig, config: WriteConfig, rules: MergeRules) -> None:
+    """Refuse an upsert that might have to merge a row with one of another partition, which it cannot.
+
+    A record that moves is written to its new partition as it comes, and deleted from the former one.
+    """
+    if rules.selects or not table.partition_fields:
+        return
+    if config.operation is WriteOperation.UPSERT and config.moves_partition:
+        raise UnsupportedFeatureError(
+            "a global index moves records whose partition path has changed, and what such a table stores is a merge of"
+            " their versions, which is not built across partitions: set hoodie.simple.index.update.partition.path"
+            " (or hoodie.bloom.index.update.partition.path) to false, or use an index that is not global",
+            index=config.index.index_type.value,
+            merger=rules.merger.name if rules.merger is not None else None,
+            partial_updates=rules.partial_updates.value,
+        )
 
 
 def _check_key_types(former: pa.Schema, merged: pa.Schema, keys: KeyGenerator) -> None:
@@ -213,6 +259,12 @@ def _holds_float(kind: pa.DataType) -> bool:
     return pa.types.is_floating(kind) or any(_holds_float(kind.field(n).type) for n in range(kind.num_fields))
 
 
+def _takes_some_columns(table: TableConfig) -> bool:
+    """Whether a batch may leave columns out because null leaves it to the table's rules what they become."""
+    ignores_nulls = table.partial_update_mode is PartialUpdateMode.IGNORE_DEFAULTS
+    return ignores_nulls or table.merge_mode is MergeMode.CUSTOM
+
+
 def _schema_after(
     table: TableState,
     config: WriteConfig,
@@ -225,7 +277,9 @@ def _schema_after(
             raise SchemaMismatchError("the table has no rows and no schema yet: write rows into it first")
         return former
     merged = write_schema(
-        former.arrow if former else None, normalise(incoming), fill_missing=config.allows_missing_columns
+        former.arrow if former else None,
+        normalise(incoming),
+        fill_missing=config.allows_missing_columns or _takes_some_columns(table.config),
     )
     if former is not None and merged.equals(former.arrow):
         return former

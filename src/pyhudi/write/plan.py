@@ -1,9 +1,10 @@
-"""The workload profile of a write and what follows from it: which base files are written, and what goes where. Pure.
+"""The workload profile of a write and what follows from it: which files are written, and what goes where. Pure.
 
-Updates rewrite the file group that holds the record. New records first fill the partition's small files, smallest
-first, up to the maximum file size, then new file groups of that size.
+New records first fill the partition's small files, smallest first, up to the maximum file size, then new file groups of
+that size. Updates rewrite the file group that holds the record; in a merge-on-read table they are appended to its
+logs, unless the group is rewritten anyway because new records join it.
 
-Source: mission rows S1-27, S1-28, S1-44, S2-39 (flow F1); sizes in bytes.
+Source: mission rows S1-27 to S1-31, S1-44, S2-39, S2-40 (flows F1, F2); sizes in bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 
 from pyhudi.format.commit_metadata import CommitMetadata
 from pyhudi.io.route import Quota
-from pyhudi.table.file_system_view import BaseFile
+from pyhudi.table.file_slice import FileGroupId, FileSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,44 +23,47 @@ class Sizing:
     """How large base files become: `record_size` is the average bytes of a stored record.
 
     `small_file_limit` 0 switches packing off. `rows_per_new_file` overrides what follows from the sizes.
+    `small_files_max`: how many small files of a partition take new records at most; None: any number.
     """
 
     max_file_size: int
     small_file_limit: int
     record_size: int
     rows_per_new_file: int | None = None
+    small_files_max: int | None = None
 
     @property
     def new_file_rows(self) -> int:
         """Rows that a new file group takes."""
         return self.rows_per_new_file or max(1, self.max_file_size // self.record_size)
 
-    def room_in(self, file: BaseFile) -> int:
+    def room_in(self, stored: FileSlice) -> int:
         """New records that fit into a stored file."""
-        return max(0, (self.max_file_size - file.size) // self.record_size)
+        return max(0, (self.max_file_size - stored.size) // self.record_size)
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Counts of a staged and tagged batch.
 
-    `new_rows`: by (split, partition path). `updates`: stored rows that change, by base file.
+    `new_rows`: by (split, partition path). `updates`: stored rows that change, by file slice.
     """
 
     new_rows: Mapping[tuple[int, str], int]
-    updates: Mapping[BaseFile, int]
+    updates: Mapping[FileSlice, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """One base file to write: a new version of `former`, or the first of a new file group."""
+    """One file to write: a base file that follows `former`, the first of a new file group, or (`appends`) a log."""
 
     number: int
     partition_path: str
     file_id: str
-    former: BaseFile | None
+    former: FileSlice | None
     updates: int
     inserts: int
+    appends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ class BucketPlan:
 class _Draft:
     partition_path: str
     file_id: str
-    former: BaseFile | None
+    former: FileSlice | None
     updates: int = 0
     inserts: int = 0
 
@@ -89,13 +93,12 @@ class _Drafts:
 
     new_file_id: Callable[[], str]
     drafts: list[_Draft] = field(default_factory=list)
-    number_of: dict[tuple[str, str], int] = field(default_factory=dict)
+    number_of: dict[FileGroupId, int] = field(default_factory=dict)
 
-    def of_file(self, file: BaseFile) -> int:
-        key = (file.partition_path, file.file_id)
-        if key not in self.number_of:
-            self.number_of[key] = self._add(_Draft(file.partition_path, file.file_id, file))
-        return self.number_of[key]
+    def of_slice(self, stored: FileSlice) -> int:
+        if stored.group not in self.number_of:
+            self.number_of[stored.group] = self._add(_Draft(stored.partition_path, stored.file_id, stored))
+        return self.number_of[stored.group]
 
     def of_new_group(self, partition_path: str) -> int:
         return self._add(_Draft(partition_path, self.new_file_id(), None))
@@ -107,25 +110,38 @@ class _Drafts:
 
 def plan_buckets(
     profile: Profile,
-    latest: Mapping[str, Sequence[BaseFile]],
+    packable: Mapping[str, Sequence[FileSlice]],
     sizing: Sizing,
     new_file_id: Callable[[], str],
+    *,
+    appends: bool = False,
 ) -> BucketPlan:
-    """Decide the base files of a write. `latest` are the newest base files of the touched partitions."""
+    """Decide the files of a write. `packable`: by partition path the slices whose base files may take new records.
+
+    `appends`: updates go to logs where they can (merge-on-read).
+    """
     drafts = _Drafts(new_file_id)
-    for file, updates in profile.updates.items():
-        drafts.drafts[drafts.of_file(file)].updates += updates
+    for stored, updates in profile.updates.items():
+        drafts.drafts[drafts.of_slice(stored)].updates += updates
     by_partition: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for (split, partition_path), rows in sorted(profile.new_rows.items()):
         by_partition[partition_path].append((split, rows))
     quotas: dict[int, dict[str, tuple[Quota, ...]]] = defaultdict(dict)
     for partition_path, per_split in by_partition.items():
         total = sum(rows for _, rows in per_split)
-        room = _room(total, partition_path, latest.get(partition_path, ()), sizing, drafts)
+        room = _room(total, partition_path, packable.get(partition_path, ()), sizing, drafts)
         for split, rows in per_split:
             quotas[split][partition_path] = _take(room, rows, drafts)
     buckets = tuple(
-        Bucket(number, d.partition_path, d.file_id, d.former, d.updates, d.inserts)
+        Bucket(
+            number,
+            d.partition_path,
+            d.file_id,
+            d.former,
+            d.updates,
+            d.inserts,
+            appends=appends and d.former is not None and d.inserts == 0,
+        )
         for number, d in enumerate(drafts.drafts)
     )
     return BucketPlan(buckets, quotas)
@@ -143,17 +159,17 @@ def record_size_estimate(recent: Iterable[CommitMetadata], *, default: int, thre
 
 
 def _room(
-    total: int, partition_path: str, files: Sequence[BaseFile], sizing: Sizing, drafts: _Drafts
+    total: int, partition_path: str, packable: Sequence[FileSlice], sizing: Sizing, drafts: _Drafts
 ) -> list[tuple[int, int]]:
     """Buckets for the new records of a partition, each with how many it takes; the last one takes any number."""
     room: list[tuple[int, int]] = []
-    small = sorted((file for file in files if file.size < sizing.small_file_limit), key=lambda f: (f.size, f.file_id))
+    small = sorted((one for one in packable if one.size < sizing.small_file_limit), key=lambda s: (s.size, s.file_id))
     left = total
-    for file in small:
+    for stored in small[: sizing.small_files_max]:
         if left <= 0:
             break
-        if (taken := min(left, sizing.room_in(file))) > 0:
-            room.append((drafts.of_file(file), taken))
+        if (taken := min(left, sizing.room_in(stored))) > 0:
+            room.append((drafts.of_slice(stored), taken))
             left -= taken
     while left > 0:
         taken = min(left, sizing.new_file_rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -18,21 +18,28 @@ from pyhudi.engine.protocol import Arrangement, Distribution, Engine
 from pyhudi.errors import ConfigError, TableExistsError, TableNotFoundError, WriteConflictError
 from pyhudi.format import commit_metadata as wire
 from pyhudi.format.keys import key_generator_from_table
+from pyhudi.format.merge_rules import Merger
 from pyhudi.format.partition_metadata import PARTITION_METADATA_FILE
 from pyhudi.format.properties import table_checksum
 from pyhudi.format.schema import normalise
 from pyhudi.io.stage import partition_paths_in
+from pyhudi.mergers import merger_to_properties
+from pyhudi.services.compaction import ServiceCall
+from pyhudi.services.inline import run_inline_services
 from pyhudi.services.rollback import roll_back_failed_writes
 from pyhudi.storage.opening import open_storage
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.batches import find_batch
 from pyhudi.table.environment import SYSTEM, Environment
 from pyhudi.table.file_system_view import METADATA_FOLDER, list_data_files
 from pyhudi.table.locks import table_lock
+from pyhudi.table.merge_rules import merger_of_new_table
 from pyhudi.table.state import TableState, create_table, load_table, table_exists
+from pyhudi.table.timeline import position_of
 from pyhudi.write.bulk_insert import bulk_insert
 from pyhudi.write.delete_partition import delete_partitions
 from pyhudi.write.job import WriteJob, check_columns, prepare, transaction_settings
-from pyhudi.write.result import WriteResult
+from pyhudi.write.result import WriteResult, result_of
 from pyhudi.write.staged import staged_write_of, write_staged
 
 
@@ -100,11 +107,14 @@ def write(
     options: Mapping[str, str],
     engine: Engine,
     environment: Environment = SYSTEM,
+    mergers: Sequence[Merger] = (),
     overwrite: bool = False,
 ) -> WriteResult:
     """Run one write operation on an existing table, again from the input when it lost against another writer.
 
-    How often again: `hoodie.write.num.retries.on.conflict.failures`.
+    How often again: `hoodie.write.num.retries.on.conflict.failures`. `mergers`: those among which the table's own is
+    found, besides those that the options name. A batch whose name (`hoodie.write.batch.id`) is that of a completed
+    write is not written: the result is that write's.
     """
     attempts = 1 + config.concurrency.conflict_retries
     if attempts > 1 and isinstance(rows, pa.RecordBatchReader):
@@ -113,12 +123,32 @@ def write(
     while True:
         attempts -= 1
         table = _recovered(load_table(storage), config, environment)
-        job = _prepared(rows, table, config, options, engine, environment)
+        if (done := _already_done(table, config)) is not None:
+            return done
+        job = _prepared(rows, table, config, options, engine, environment, mergers)
         try:
-            return _run(job, rows, overwrite=overwrite)
+            result = _run(job, rows, overwrite=overwrite)
         except WriteConflictError:
+            if (done := _already_done(table.reload(), config)) is not None:
+                return done
             if attempts == 0:
                 raise
+            continue
+        run_inline_services(
+            ServiceCall(job.table, config, job.transaction_settings, engine, environment, tuple(mergers))
+        )
+        return result
+
+
+def _already_done(table: TableState, config: WriteConfig) -> WriteResult | None:
+    """The result of the completed write that this call repeats."""
+    if config.what.batch_id is None:
+        return None
+    found = find_batch(table, config.what.batch_id)
+    if found is None:
+        return None
+    instant, metadata = found
+    return result_of(metadata, instant.requested_time, position_of(instant), 0.0)
 
 
 def create_for(rows: Any, storage: Storage, config: WriteConfig, options: Mapping[str, str], engine: Engine) -> None:
@@ -165,12 +195,19 @@ def _forget(storage: Storage, config: WriteConfig, environment: Environment) -> 
             storage.delete_folder(METADATA_FOLDER)
 
 
-def table_properties(config: WriteConfig) -> dict[str, str]:
-    """The properties of a new table; `ConfigError` when it has no name."""
+def table_properties(config: WriteConfig, merger: Merger | None = None) -> dict[str, str]:
+    """The properties of a new table; `ConfigError` when it has no name.
+
+    `merger`: how it merges records, unless the options say so.
+    """
     if config.table.name is None:
         raise ConfigError("a new table needs a name: set hoodie.table.name")
     checksum = table_checksum(config.table.database or "", config.table.name)
-    return new_table_properties(config, checksum=checksum)
+    if merger is None:
+        merger = merger_of_new_table(config.merging)
+    return new_table_properties(
+        config, checksum=checksum, merger=None if merger is None else merger_to_properties(merger)
+    )
 
 
 def _recovered(table: TableState, config: WriteConfig, environment: Environment) -> TableState:
@@ -190,10 +227,11 @@ def _prepared(
     options: Mapping[str, str],
     engine: Engine,
     environment: Environment,
+    mergers: Sequence[Merger],
 ) -> WriteJob:
     carries_rows = config.operation not in (WriteOperation.DELETE, WriteOperation.DELETE_PARTITION)
     incoming = engine.schema_of(rows) if carries_rows else None
-    job = prepare(table, config, incoming, engine=engine, environment=environment, options=options)
+    job = prepare(table, config, incoming, engine=engine, environment=environment, options=options, mergers=mergers)
     if config.operation is WriteOperation.DELETE:
         check_columns(engine.schema_of(rows), job.keys, ())
     return job

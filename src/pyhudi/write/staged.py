@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyhudi.config.choices import DuplicatePolicy, WriteOperation
@@ -18,19 +18,24 @@ from pyhudi.format import commit_metadata as wire
 from pyhudi.format.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.format.file_names import file_id
 from pyhudi.format.instant import Action
+from pyhudi.format.merge_rules import MergeRules
 from pyhudi.format.replace_metadata import encode_requested_replace_metadata, requested_replace
 from pyhudi.index.lookup import Lookup, Tagged, look_up
+from pyhudi.io.append_log import AppendTask, append_rows
 from pyhudi.io.data_file import FormerVersion
 from pyhudi.io.exchange import Segment
+from pyhudi.io.log_writer import slice_to_append
 from pyhudi.io.route import RouteTask, route_split
 from pyhudi.io.stage import StagedSplit, StageTask, stage_split
 from pyhudi.io.write_bucket import BucketTask, write_bucket
-from pyhudi.table.file_system_view import BaseFile, load_view
+from pyhudi.io.write_target import log_settings
+from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import load_commit_metadata
 from pyhudi.table.transaction import Transaction, mark_inflight
 from pyhudi.write.exchange_folder import exchange_folder
 from pyhudi.write.finish import committed, write_transaction
+from pyhudi.write.inserts_in_logs import groups_with_inserts_in_logs
 from pyhudi.write.job import WriteJob
 from pyhudi.write.plan import Bucket, BucketPlan, Profile, Sizing, plan_buckets, record_size_estimate
 from pyhudi.write.result import WriteResult
@@ -98,18 +103,21 @@ def write_staged(job: WriteJob, rows: Any, kind: StagedWrite) -> WriteResult:
     file group. Rows of the input never pass through the driver.
     """
     storage, settings = job.table.storage, job.transaction_settings
+    if kind.looks_up and not job.rules.selects:
+        # A stored row meets one row of the batch; to choose one of several would lose what a merge makes of them.
+        kind = replace(kind, combine=True)
     with exchange_folder(storage, settings.heartbeat, job.environment) as folder:
         splits = _stage(job, rows, kind, folder)
-        action = Action.REPLACE_COMMIT if kind.replaces else Action.COMMIT
+        action = Action.REPLACE_COMMIT if kind.replaces else job.action
         requested = encode_requested_replace_metadata(requested_replace(kind.operation)) if kind.replaces else b""
         with write_transaction(job, action, requested) as transaction:
-            latest = _latest_files(transaction.base, job, splits, kind)
-            tagged = _tag(job, splits, latest, kind, folder)
-            plan = _plan(job, transaction, splits, tagged, latest, kind)
+            view = _view(transaction.base, job, splits, kind)
+            tagged = _tag(job, transaction, splits, view.latest, kind, folder)
+            plan = _plan(job, transaction, splits, tagged, view, kind)
             mark_inflight(transaction, _profile_metadata(plan, kind))
             segments = _route(job, splits, tagged, plan, kind, folder)
-            stats = _write_buckets(job, transaction, plan, segments, sum(split.bytes for split in splits))
-            replaced = _replaced(latest, splits, kind) if kind.replaces else None
+            stats = _write_buckets(job, transaction, view, plan, segments, kind, splits)
+            replaced = _replaced(view.latest, splits, kind) if kind.replaces else None
             return committed(job, transaction, kind.operation, stats, replaced)
 
 
@@ -121,7 +129,7 @@ def _stage(job: WriteJob, rows: Any, kind: StagedWrite, folder: str) -> tuple[St
         row_id=folder.rpartition("/")[2],
         keys=job.keys,
         schema=job.key_columns if keys_only else job.schema.arrow,
-        ordering_fields=() if keys_only else job.combining_fields,
+        rules=MergeRules() if keys_only else job.combining_rules,
         combine=kind.combine and bool(job.keys.record_key_fields),
         table_wide_keys=job.config.index.index_type.is_global and kind.looks_up,
     )
@@ -136,38 +144,39 @@ def _stage(job: WriteJob, rows: Any, kind: StagedWrite, folder: str) -> tuple[St
     return tuple(split for split in staged if split.rows)
 
 
-def _latest_files(
-    table: TableState, job: WriteJob, splits: Sequence[StagedSplit], kind: StagedWrite
-) -> Mapping[str, tuple[BaseFile, ...]]:
-    """The newest base files of the partitions that the write looks at: of all where a key may be anywhere."""
+def _view(table: TableState, job: WriteJob, splits: Sequence[StagedSplit], kind: StagedWrite) -> FileSystemView:
+    """The file slices of the partitions that the write looks at: of all where a key may be anywhere."""
     everywhere = kind.whole_table or (kind.looks_up and job.config.index.index_type.is_global)
     paths = None if everywhere else {p.partition_path for split in splits for p in split.partitions}
-    return load_view(table.storage, table.timeline, paths).latest
+    return load_view(table.storage, table.timeline, paths)
 
 
 def _tag(
     job: WriteJob,
+    transaction: Transaction,
     splits: tuple[StagedSplit, ...],
-    latest: Mapping[str, tuple[BaseFile, ...]],
+    latest: SlicesByPartition,
     kind: StagedWrite,
     folder: str,
 ) -> Tagged:
-    files = [file for group in latest.values() for file in group]
-    if not kind.looks_up or not files or not splits:
+    slices = [one for group in latest.values() for one in group]
+    if not kind.looks_up or not slices or not splits:
         return Tagged()
     index = job.config.index
     lookup = Lookup(
         storage=job.table.storage.spec,
         folder=folder,
         splits=splits,
-        ordering_fields=() if kind.deletes else job.ordering_fields,
+        merging=job.merging,
+        inserts_in_logs=groups_with_inserts_in_logs(transaction.base, slices),
+        ordering_fields=() if kind.deletes else job.rules.ordering_fields,
         table_wide=index.index_type.is_global,
         move=job.config.moves_partition and kind.writes_known and not kind.deletes,
         bloom=index.index_type.uses_bloom_filters,
         prune_by_ranges=index.prune_by_ranges,
         keys_repeat=not kind.combine,
     )
-    tagged = look_up(job.engine, lookup, files)
+    tagged = look_up(job.engine, lookup, slices)
     if kind.refuses_known and tagged.known_rows:
         raise InvalidRequestError(
             "rows of this insert have keys that are in the table already; nothing was written: use upsert, or set "
@@ -182,7 +191,7 @@ def _plan(
     transaction: Transaction,
     splits: Sequence[StagedSplit],
     tagged: Tagged,
-    latest: Mapping[str, tuple[BaseFile, ...]],
+    view: FileSystemView,
     kind: StagedWrite,
 ) -> BucketPlan:
     new_rows = {
@@ -194,14 +203,25 @@ def _plan(
         if kind.writes_new
     }
     updates = tagged.updates if kind.writes_known else {}
-    packable = latest if kind.packs else {}
     ids = job.environment.ids
     return plan_buckets(
         Profile(new_rows, updates),
-        packable,
+        _packable(view) if kind.packs else {},
         _sizing(job, transaction.base),
         lambda: file_id(ids.uuid(), 0),
+        appends=job.is_merge_on_read,
     )
+
+
+def _packable(view: FileSystemView) -> SlicesByPartition:
+    """The slices that may be rewritten with new records: not those with logs, nor those that will be compacted.
+
+    Rewriting them would merge logs that readers count on, or race with the compaction for the group's next base file.
+    """
+    return {
+        path: tuple(one for one in slices if not one.logs and one.group not in view.pending_compactions)
+        for path, slices in view.latest.items()
+    }
 
 
 def _sizing(job: WriteJob, table: TableState) -> Sizing:
@@ -212,7 +232,8 @@ def _sizing(job: WriteJob, table: TableState) -> Sizing:
         default=files.record_size_estimate,
         threshold_bytes=files.record_size_threshold * files.small_file_limit,
     )
-    return Sizing(files.max_file_size, files.small_file_limit, record_size)
+    small_files_max = job.config.logs.small_file_candidates if job.is_merge_on_read else None
+    return Sizing(files.max_file_size, files.small_file_limit, record_size, small_files_max=small_files_max)
 
 
 def _profile_metadata(plan: BucketPlan, kind: StagedWrite) -> CommitMetadata:
@@ -249,7 +270,7 @@ def _route(
             folder=folder,
             split=split,
             tags=tagged.segments.get(number, ()),
-            bucket_of_file={n: bucket_of[file] for n, file in enumerate(tagged.files) if file in bucket_of},
+            bucket_of_file={n: bucket_of[one] for n, one in enumerate(tagged.slices) if one in bucket_of},
             quotas=plan.quotas.get(number, {}) if kind.writes_new else None,
             writes_tagged=kind.writes_known,
             delete_tagged=kind.deletes,
@@ -272,36 +293,63 @@ def _route(
 def _write_buckets(
     job: WriteJob,
     transaction: Transaction,
+    view: FileSystemView,
     plan: BucketPlan,
     segments: Mapping[int, list[Segment]],
-    staged_bytes: int,
+    kind: StagedWrite,
+    splits: Sequence[StagedSplit],
 ) -> list[WriteStat]:
     target = job.target(transaction.instant_time)
-    buckets = [bucket for bucket in plan.buckets if bucket.number in segments]
-    tasks = [
-        BucketTask(
-            target=target,
-            partition_path=bucket.partition_path,
-            file_id=bucket.file_id,
-            former=_former(bucket),
-            segments=tuple(segments[bucket.number]),
-        )
-        for bucket in buckets
-    ]
-    rewritten = sum(bucket.former.size for bucket in buckets if bucket.former)
-    return job.engine.map(write_bucket, tasks, size_bytes=rewritten + staged_bytes, description="write base files")
+    staged_bytes = sum(split.bytes for split in splits)
+    written = [bucket for bucket in plan.buckets if bucket.number in segments]
+    appended = [bucket for bucket in written if bucket.appends and bucket.former is not None]
+    rewritten = [bucket for bucket in written if bucket not in appended]
+    stats = job.engine.map(
+        write_bucket,
+        [
+            BucketTask(
+                target=target,
+                partition_path=bucket.partition_path,
+                file_id=bucket.file_id,
+                former=_former(bucket),
+                segments=tuple(segments[bucket.number]),
+            )
+            for bucket in rewritten
+        ],
+        size_bytes=sum(bucket.former.size for bucket in rewritten if bucket.former) + staged_bytes,
+        description="write base files",
+    )
+    logs = job.engine.map(
+        append_rows,
+        [
+            AppendTask(
+                target=target,
+                logs=log_settings(job.table, job.config),
+                to=slice_to_append(view, bucket.former, transaction.instant_time),
+                segments=tuple(segments[bucket.number]),
+                keys_repeat=not kind.combine,
+                tasks_before=len(rewritten),
+            )
+            for bucket in appended
+            if bucket.former is not None
+        ],
+        size_bytes=staged_bytes,
+        description="append to logs",
+    )
+    return [*stats, *(stat for group in logs for stat in group)]
 
 
 def _former(bucket: Bucket) -> FormerVersion | None:
-    if bucket.former is None:
+    if bucket.former is None or bucket.former.base is None:
         return None
-    return FormerVersion(bucket.former.path, str(bucket.former.name), bucket.former.instant_time)
+    base = bucket.former.base
+    return FormerVersion(base.path, str(base.name), base.instant_time)
 
 
 def _replaced(
-    latest: Mapping[str, tuple[BaseFile, ...]], splits: Sequence[StagedSplit], kind: StagedWrite
+    latest: SlicesByPartition, splits: Sequence[StagedSplit], kind: StagedWrite
 ) -> dict[str, tuple[str, ...]]:
     """File groups that give way, by partition path; an overwritten partition without any is named all the same."""
     touched = {partition.partition_path for split in splits for partition in split.partitions}
     paths = touched | set(latest) if kind.whole_table else touched
-    return {path: tuple(file.file_id for file in latest.get(path, ())) for path in sorted(paths)}
+    return {path: tuple(one.file_id for one in latest.get(path, ())) for path in sorted(paths)}

@@ -7,9 +7,10 @@ import warnings
 import pytest
 
 import pyhudi.config
+from pyhudi.config.choices import QueryType, TimelineTimezone
 from pyhudi.config.jvm_keys import UNSUPPORTED, unsupported_area
 from pyhudi.config.option import Option, OptionWarning, text_of
-from pyhudi.config.parsers import boolean, column_names, fraction, integer
+from pyhudi.config.parsers import boolean, column_names, fraction, integer, regular_expression
 from pyhudi.config.registry import OPTIONS, SECTIONS, given_options, nearest_key
 from pyhudi.errors import ConfigError
 
@@ -33,8 +34,7 @@ def test_key_without_effect_is_listed_once():
 def test_default_of_every_option_is_legal():
     for declared in ALL_OPTIONS:
         if declared.default is not None:
-            shown = text_of(getattr(declared.default, "value", declared.default))
-            assert declared.parse(shown) == declared.default, declared.key
+            assert declared.parse(text_of(declared.default)) == declared.default, declared.key
 
 
 def test_every_option_has_a_sentence_of_meaning():
@@ -112,6 +112,7 @@ def test_two_spellings_that_differ_are_refused_by_name():
         (fraction(), "1e-9", 1e-9),
         (column_names(), "a, b", ("a", "b")),
         (column_names(may_be_empty=True), "", ()),
+        (regular_expression(), "2026-.*", "2026-.*"),
     ],
 )
 def test_legal_text_parses(parser, text, value):
@@ -133,6 +134,8 @@ def test_legal_text_parses(parser, text, value):
         (column_names(), ""),
         (column_names(), "a,,b"),
         (column_names(), "a,a"),
+        (regular_expression(), ""),
+        (regular_expression(), "(a"),
     ],
 )
 def test_illegal_text_is_refused_with_key_value_and_what_is_legal(parser, text):
@@ -144,7 +147,16 @@ def test_illegal_text_is_refused_with_key_value_and_what_is_legal(parser, text):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(True, "true"), (False, "false"), (3, "3"), (["a", "b"], "a,b"), ("x", "x"), (1e-9, "1e-09")]
+    ("value", "text"),
+    [
+        (True, "true"),
+        (False, "false"),
+        (3, "3"),
+        (["a", "b"], "a,b"),
+        ("x", "x"),
+        (1e-9, "1e-09"),
+        ((QueryType.SNAPSHOT, TimelineTimezone.UTC), "snapshot,UTC"),
+    ],
 )
 def test_python_value_has_the_text_that_hudi_would_use(value, text):
     assert text_of(value) == text

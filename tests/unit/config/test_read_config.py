@@ -18,8 +18,30 @@ def test_no_options_read_the_newest_snapshot():
     assert (ReadConfig().query_type, ReadConfig().as_of) == (QueryType.SNAPSHOT, None)
 
 
-def test_read_optimized_is_the_snapshot_of_a_copy_on_write_table():
-    assert ReadConfig.from_options({"hoodie.datasource.query.type": "read_optimized"}) == ReadConfig()
+def test_read_optimized_read_may_travel_in_time_but_has_no_range():
+    options = {"hoodie.datasource.query.type": "read_optimized", "as.of.instant": "2026-01-31"}
+    config = ReadConfig.from_options(options)
+    assert (config.query_type, config.as_of) == (QueryType.READ_OPTIMIZED, "2026-01-31")
+    with pytest.raises(ConfigError, match=r"need hoodie\.datasource\.query\.type=incremental"):
+        ReadConfig.from_options({**options, BEGIN: "0"})
+
+
+@pytest.mark.parametrize("query", [{}, {**INCREMENTAL, BEGIN: "0"}], ids=["snapshot", "incremental"])
+def test_every_read_takes_mergers_and_a_limit_of_memory(query):
+    options = {
+        "hoodie.write.record.merge.custom.implementation.classes": "acme:Largest",
+        "hoodie.memory.merge.max.size": 1000,
+        "hoodie.memory.spillable.map.path": "/spill",
+    }
+    config = ReadConfig.from_options({**query, **options})
+    assert config.merging.mergers == ("acme:Largest",)
+    assert (config.memory.merge_max_bytes, config.memory.spill_folder) == (1000, "/spill")
+
+
+def test_unmerged_rows_are_refused_by_name():
+    assert ReadConfig.from_options({"hoodie.datasource.merge.type": "payload_combine"}) == ReadConfig()
+    with pytest.raises(UnsupportedFeatureError, match="use payload_combine"):
+        ReadConfig.from_options({"hoodie.datasource.merge.type": "skip_merge"})
 
 
 def test_old_name_of_the_query_type_still_works():

@@ -39,6 +39,7 @@ COMMON_KEYS = {
     "hoodie.datasource.write.drop.partition.columns",
     "hoodie.partition.metafile.use.base.format",
     "hoodie.table.timeline.timezone",
+    "hoodie.table.cdc.enabled",
 }
 SINCE_8_KEYS = COMMON_KEYS | {
     "hoodie.table.initial.version",
@@ -316,7 +317,6 @@ def test_table_version_that_we_do_not_know_is_refused(version, advice):
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"hoodie.table.type": "MERGE_ON_READ"}, "merge-on-read"),
         ({"hoodie.table.base.file.format": "ORC"}, "ORC"),
         ({"hoodie.table.base.file.format": "HFILE"}, "HFILE"),
         ({"hoodie.table.multiple.base.file.formats.enable": "true"}, "several formats"),
@@ -339,10 +339,6 @@ def test_table_that_we_cannot_read_is_refused_by_feature(changes, named):
         ({"hoodie.datasource.write.slash.separated.date.partitioning": "true"}, "2026/01/31"),
         ({"hoodie.table.keygenerator.type": "USER_PROVIDED", "hoodie.table.keygenerator.class": "a.B"}, r"a\.B"),
         ({"hoodie.table.keygenerator.type": "GLOBAL_DELETE"}, "GLOBAL_DELETE"),
-        ({"hoodie.record.merge.mode": "CUSTOM"}, "CUSTOM merge mode"),
-        ({"hoodie.record.merge.mode": "CUSTOM", "hoodie.compaction.payload.class": "a.P"}, r"a\.P"),
-        ({"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}, "partial updates"),
-        ({"hoodie.record.merge.property.hoodie.payload.delete.field": "Op"}, "delete markers"),
     ],
 )
 def test_table_that_we_must_not_write_can_still_be_read(changes, named):

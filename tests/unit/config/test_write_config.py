@@ -9,12 +9,15 @@ import pytest
 from pyhudi.config.choices import (
     BloomFilterType,
     BulkInsertSortMode,
+    CompactionStrategy,
+    CompactionTrigger,
     DuplicatePolicy,
     FailedWritesPolicy,
     IndexType,
     KeyGeneratorType,
     MergeMode,
     ParquetCodec,
+    TableType,
     WriteOperation,
 )
 from pyhudi.config.registry import OPTIONS
@@ -43,6 +46,59 @@ def test_defaults_are_those_of_hudi_but_for_the_codec():
     assert default.concurrency.failed_writes_policy is FailedWritesPolicy.EAGER
     assert (default.concurrency.heartbeat_interval_ms, default.concurrency.heartbeat_tolerable_misses) == (60_000, 2)
     assert default.new_table_version == 9
+
+
+def test_defaults_of_merge_on_read_are_those_of_hudi():
+    logs, compaction, memory = WriteConfig().logs, WriteConfig().compaction, WriteConfig().memory
+    assert (logs.max_file_size, logs.max_block_size) == (1_073_741_824, 268_435_456)
+    assert (logs.block_format, logs.small_file_candidates) == (None, 1)
+    assert (memory.merge_max_bytes, memory.spill_folder) == (1_073_741_824, None)
+    assert (compaction.inline, compaction.schedule_inline) == (None, False)
+    assert (compaction.max_delta_commits, compaction.max_delta_seconds) == (5, 3600)
+    assert compaction.trigger is CompactionTrigger.NUM_COMMITS
+    assert compaction.strategies == (CompactionStrategy.LOG_FILE_SIZE,)
+    assert (compaction.target_io_mb, compaction.target_partitions, compaction.partition_regex) == (512_000, 10, None)
+    assert (compaction.log_size_threshold, compaction.log_count_threshold) == (0, 0)
+    assert (compaction.log_enabled, compaction.log_inline, compaction.log_blocks_threshold) == (False, False, 5)
+    assert WriteConfig().input.operation_column is False
+
+
+@pytest.mark.parametrize(
+    ("options", "table_type", "runs"),
+    [
+        ({}, TableType.MERGE_ON_READ, True),
+        ({}, TableType.COPY_ON_WRITE, False),
+        ({"hoodie.compact.inline": "true"}, TableType.COPY_ON_WRITE, False),
+        ({"hoodie.compact.inline": "true"}, TableType.MERGE_ON_READ, True),
+        ({"hoodie.compact.inline": "false"}, TableType.MERGE_ON_READ, False),
+        ({"hoodie.compact.schedule.inline": "true"}, TableType.MERGE_ON_READ, False),
+    ],
+)
+def test_compaction_runs_inline_in_merge_on_read_tables_unless_told_otherwise(options, table_type, runs):
+    assert WriteConfig.from_options(options).compaction.runs_inline(table_type) is runs
+
+
+@pytest.mark.parametrize(
+    ("text", "strategies"),
+    [
+        (
+            "org.apache.hudi.table.action.compact.strategy.UnBoundedCompactionStrategy",
+            (CompactionStrategy.UNBOUNDED,),
+        ),
+        (
+            "DayBasedCompactionStrategy, org.apache.hudi.table.action.compact.strategy.BoundedIOCompactionStrategy",
+            (CompactionStrategy.DAY_BASED, CompactionStrategy.BOUNDED_IO),
+        ),
+    ],
+)
+def test_compaction_strategies_go_by_the_names_of_their_classes(text, strategies):
+    assert WriteConfig.from_options({"hoodie.compaction.strategy": text}).compaction.strategies == strategies
+
+
+@pytest.mark.parametrize("text", ["com.acme.DayBasedCompactionStrategy", "DayBased", "DayBasedCompactionStrategy,"])
+def test_unknown_compaction_strategy_is_refused_with_the_legal_ones(text):
+    with pytest.raises(ConfigError, match="of LogFileSizeBasedCompactionStrategy, LogFileNum"):
+        WriteConfig.from_options({"hoodie.compaction.strategy": text})
 
 
 def test_python_values_and_texts_mean_the_same():
@@ -97,17 +153,16 @@ def test_unknown_operation_is_refused_with_the_legal_ones():
 @pytest.mark.parametrize(
     ("key", "value", "named"),
     [
-        ("hoodie.datasource.write.table.type", "MERGE_ON_READ", "merge-on-read"),
         ("hoodie.index.type", "BUCKET", "BUCKET"),
         ("hoodie.index.type", "record_index", "RECORD_INDEX"),
-        ("hoodie.record.merge.mode", "CUSTOM", "CUSTOM"),
+        ("hoodie.logfile.data.block.format", "hfile", "HFILE"),
         (
             "hoodie.datasource.write.payload.class",
-            "org.apache.hudi.common.model.AWSDmsAvroPayload",
-            "AWSDmsAvroPayload",
+            "org.apache.hudi.common.model.HoodieAvroPayload",
+            "HoodieAvroPayload",
         ),
         ("hoodie.datasource.write.payload.class", "com.acme.DefaultHoodieRecordPayload", "com.acme"),
-        ("hoodie.datasource.write.record.merger.strategy", "00000000-0000-0000-0000-000000000000", "00000000"),
+        ("hoodie.datasource.write.record.merger.strategy", "12345678-0000-0000-0000-000000000000", "12345678"),
         ("hoodie.datasource.write.keygenerator.class", "com.acme.MyKeyGenerator", "com.acme.MyKeyGenerator"),
         ("hoodie.datasource.write.keygenerator.type", "USER_PROVIDED", "key generator"),
         (
@@ -207,6 +262,11 @@ def test_table_version_that_nobody_can_write_is_refused(version):
             "need the CUSTOM key generator",
         ),
         ({"hoodie.write.table.version": "6", "hoodie.table.ordering.fields": "a,b"}, "one ordering field, not 2"),
+        ({"hoodie.compact.inline": "true", "hoodie.compact.schedule.inline": "true"}, "leaves to others"),
+        (
+            {"hoodie.compaction.strategy": "UnBoundedCompactionStrategy,PartitionRegexBasedCompactionStrategy"},
+            "needs hoodie.compaction.partition.path.regex",
+        ),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(options, problem):

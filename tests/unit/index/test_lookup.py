@@ -11,13 +11,17 @@ from tests.support.tables import contents, new_table, open_table, rows
 
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.bloom import MAX_RECORD_KEY_KEY, MIN_RECORD_KEY_KEY
+from pyhudi.format.merge_rules import MergeRules
+from pyhudi.format.meta_columns import with_meta_columns
 from pyhudi.index.bloom import ProbeTask, candidates_in, key_range, probe_files
 from pyhudi.index.lookup import spread
-from pyhudi.index.tagging import FileToSearch, TagTask, tag_files
+from pyhudi.index.tagging import SliceToSearch, TagTask, tag_files
 from pyhudi.io.exchange import read_segment
+from pyhudi.io.merged_slice import MergeSettings, SliceFiles
 from pyhudi.io.stage import StageTask, stage_split
 from pyhudi.io.tags import FILE, POSITION
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.merge_rules import TableRules
 from pyhudi.testing.storage import FaultStorage
 
 keys = st.text(
@@ -67,7 +71,7 @@ FOOTER = {MIN_RECORD_KEY_KEY: "b", MAX_RECORD_KEY_KEY: "d"}
 def test_candidates_by_what_a_footer_says(footer: dict[str, str], prune: bool, candidates: int) -> None:
     ordered = pa.array(["a", "b", "c", "d", "e"])
 
-    assert candidates_in(ordered, FileToSearch(0, "f", ""), footer, prune) == candidates
+    assert candidates_in(ordered, "f", footer, prune) == candidates
 
 
 def table_of_many_files(**options: str) -> MemoryStorage:
@@ -128,7 +132,7 @@ def test_tags_are_all_pairs_of_incoming_and_stored_rows_of_one_key(table_wide: b
         if row["id"] == key and (table_wide or row["city"] == city)
     )
     assert tags == expected
-    assert sum(count for _, count in result.updates_of_file) == len(expected)
+    assert sum(count for _, count in result.updates_of_slice) == len(expected)
 
 
 def _staged(
@@ -144,19 +148,20 @@ def _staged(
         row_id="x",
         keys=key_generator_from_table(table.state.config.values, 9, {}),
         schema=rows().schema,
-        ordering_fields=("ts",),
+        rules=MergeRules(ordering_fields=("ts",)),
         combine=False,
         table_wide_keys=table_wide,
     )
     batch = rows(*((key, city, 2, "b") for key, city in wanted))
     split = stage_split(task, TaskContext(0, 0, 0), iter(batch.to_batches()))
     files = table.files().column("path").to_pylist()
-    searched = tuple(FileToSearch(n, path, path.rpartition("/")[0]) for n, path in enumerate(files))
+    searched = tuple(SliceToSearch(n, SliceFiles(path, ()), path.rpartition("/")[0]) for n, path in enumerate(files))
     tagging = TagTask(
         storage=storage.spec,
         folder=folder,
-        files=searched,
+        slices=searched,
         splits=(split,),
+        merging=MergeSettings(schema=with_meta_columns(rows().schema), rules=TableRules()),
         table_wide=table_wide,
         move=False,
         ordering_fields=("ts",) if table_wide else (),

@@ -159,7 +159,7 @@ T1, T2, T3 = "20260101000000001", "20260101000000002", "20260101000000003"
 
 def latest(timeline: Timeline, *files: FileInfo, storage: MemoryStorage | None = None) -> set[str]:
     view = view_of(storage or MemoryStorage(), timeline, files)
-    return {file.path for group in view.latest.values() for file in group}
+    return {one.base.path for group in view.latest.values() for one in group if one.base is not None}
 
 
 def test_a_file_of_a_write_that_is_not_completed_is_invisible() -> None:

@@ -505,9 +505,8 @@ def test_replaced_file_groups_stay_on_disk_and_are_invisible() -> None:
     table.insert_overwrite_table(rows((9, "oslo", 1, "")))
 
     storage = table.state.storage
-    visible = {
-        file.path for group in load_view(storage, load_table(storage).timeline).latest.values() for file in group
-    }
+    latest = load_view(storage, load_table(storage).timeline).latest
+    visible = {one.base.path for group in latest.values() for one in group if one.base is not None}
     assert all(storage.info(path) is not None for path in before)
     assert not before & visible
     assert contents(storage) == {(9, "oslo", 1, "")}

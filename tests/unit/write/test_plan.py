@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 
 from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteStat
 from pyhudi.format.file_names import BaseFileName
-from pyhudi.table.file_system_view import BaseFile
+from pyhudi.table.file_slice import BaseFile, FileSlice
 from pyhudi.write.plan import Profile, Sizing, plan_buckets, record_size_estimate
 
 SIZING = Sizing(max_file_size=1000, small_file_limit=800, record_size=10)
 
 
-def base_file(file_id: str, size: int, partition: str = "p") -> BaseFile:
+def file_slice(file_id: str, size: int, partition: str = "p") -> FileSlice:
     name = BaseFileName(file_id, "0-0-0", "20260101000000000")
-    return BaseFile(partition, name, f"{partition}/{name}", size)
+    base = BaseFile(partition, name, f"{partition}/{name}", size)
+    return FileSlice(base.group, base.instant_time, base)
 
 
 def ids() -> object:
@@ -25,7 +26,7 @@ def ids() -> object:
 
 
 def test_new_rows_fill_the_smallest_file_first_and_then_new_groups() -> None:
-    small, smaller, large = base_file("a-0", 700), base_file("b-0", 400), base_file("c-0", 900)
+    small, smaller, large = file_slice("a-0", 700), file_slice("b-0", 400), file_slice("c-0", 900)
 
     plan = plan_buckets(Profile({(0, "p"): 250}, {}), {"p": (small, smaller, large)}, SIZING, ids())
 
@@ -33,17 +34,45 @@ def test_new_rows_fill_the_smallest_file_first_and_then_new_groups() -> None:
 
 
 def test_a_group_with_updates_and_room_is_rewritten_once() -> None:
-    file = base_file("a-0", 500)
+    file = file_slice("a-0", 500)
 
     plan = plan_buckets(Profile({(0, "p"): 10}, {file: 3}), {"p": (file,)}, SIZING, ids())
 
     assert [(b.file_id, b.updates, b.inserts) for b in plan.buckets] == [("a-0", 3, 10)]
 
 
+def test_updates_are_appended_unless_new_rows_join_their_group() -> None:
+    appended, packed = file_slice("a-0", 900), file_slice("b-0", 500)
+
+    plan = plan_buckets(
+        Profile({(0, "p"): 10}, {appended: 3, packed: 2}), {"p": (appended, packed)}, SIZING, ids(), appends=True
+    )
+
+    assert [(b.file_id, b.updates, b.inserts, b.appends) for b in plan.buckets] == [
+        ("a-0", 3, 0, True),
+        ("b-0", 2, 10, False),
+    ]
+
+
+def test_new_groups_are_never_appended_to() -> None:
+    plan = plan_buckets(Profile({(0, "p"): 0}, {}), {}, SIZING, ids(), appends=True)
+
+    assert [b.appends for b in plan.buckets] == [False]
+
+
+def test_no_more_small_files_take_new_rows_than_are_asked_for() -> None:
+    small = tuple(file_slice(f"{name}-0", size) for name, size in (("a", 700), ("b", 400), ("c", 500)))
+    sizing = Sizing(max_file_size=1000, small_file_limit=800, record_size=10, small_files_max=1)
+
+    plan = plan_buckets(Profile({(0, "p"): 70}, {}), {"p": small}, sizing, ids())
+
+    assert [(b.file_id, b.inserts) for b in plan.buckets] == [("b-0", 60), ("new0-0", 10)]
+
+
 def test_packing_is_off_when_the_small_file_limit_is_zero() -> None:
     sizing = Sizing(max_file_size=1000, small_file_limit=0, record_size=10)
 
-    plan = plan_buckets(Profile({(0, "p"): 10}, {}), {"p": (base_file("a-0", 10),)}, sizing, ids())
+    plan = plan_buckets(Profile({(0, "p"): 10}, {}), {"p": (file_slice("a-0", 10),)}, sizing, ids())
 
     assert [b.file_id for b in plan.buckets] == ["new0-0"]
 
@@ -64,7 +93,7 @@ def test_any_profile_places_each_new_row_once_and_within_the_size(
     splits: list[tuple[int, str, int]], sizes: list[int]
 ) -> None:
     new_rows = {(split, path): rows for split, path, rows in splits}
-    latest = {"p": tuple(base_file(f"f{n}-0", size) for n, size in enumerate(sizes))}
+    latest = {"p": tuple(file_slice(f"f{n}-0", size) for n, size in enumerate(sizes))}
 
     plan = plan_buckets(Profile(new_rows, {}), latest, SIZING, ids())
 

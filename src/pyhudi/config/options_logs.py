@@ -1,0 +1,156 @@
+"""Options of merge-on-read writes: the log files, and the compactions that turn them into base files."""
+
+# ruff: noqa: RUF009 - option() declares a field, as dataclasses.field does
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi.config.choices import CompactionStrategy, CompactionTrigger, LogBlockFormat, TableType
+from pyhudi.config.option import Parser, option
+from pyhudi.config.parsers import boolean, integer, one_of, regular_expression
+
+_STRATEGY_PACKAGE = "org.apache.hudi.table.action.compact.strategy."
+_STRATEGIES = {strategy.value: strategy for strategy in CompactionStrategy}
+
+
+def _read_strategies(value: str) -> tuple[CompactionStrategy, ...]:
+    names = [name.strip().removeprefix(_STRATEGY_PACKAGE) for name in value.split(",")]
+    if unknown := [name for name in names if name not in _STRATEGIES]:
+        raise ValueError(unknown)
+    return tuple(dict.fromkeys(_STRATEGIES[name] for name in names))
+
+
+COMPACTION_STRATEGIES = Parser(
+    _read_strategies, f"one of {', '.join(_STRATEGIES)}, or several of them separated by commas"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions:
+    """Sizes and encoding of log files, which take the updates of merge-on-read tables."""
+
+    max_file_size: int = option(
+        "hoodie.logfile.max.size",
+        parse=integer(minimum=1, unit="bytes"),
+        default=1 << 30,
+        doc="A log file that has reached this gets no further block: the next one starts another file.",
+    )
+    max_block_size: int = option(
+        "hoodie.logfile.data.block.max.size",
+        parse=integer(minimum=1, unit="bytes"),
+        default=256 << 20,
+        doc="What a block of records may grow to before the next one starts.",
+    )
+    block_format: LogBlockFormat | None = option(
+        "hoodie.logfile.data.block.format",
+        parse=one_of(
+            LogBlockFormat,
+            refused={"HFILE": "log blocks in the format HFILE are only read, not written: use avro or parquet"},
+        ),
+        default=None,
+        doc="The encoding of blocks of records; pyhudi's choice if not given.",
+    )
+    small_file_candidates: int = option(
+        "hoodie.merge.small.file.group.candidates.limit",
+        parse=integer(minimum=0),
+        default=1,
+        doc="How many small base files of a partition take new records in one write to a merge-on-read table.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionOptions:
+    """Turning base files and their logs into new base files, in merge-on-read tables."""
+
+    inline: bool | None = option(
+        "hoodie.compact.inline",
+        parse=boolean(),
+        default=None,
+        doc="Whether a write also runs the compaction that is due after it. On if not given, as for Spark's batch "
+        "writes, unless the write is to schedule it only.",
+    )
+    schedule_inline: bool = option(
+        "hoodie.compact.schedule.inline",
+        parse=boolean(),
+        default=False,
+        doc="Whether a write only plans the compaction that is due after it, for somebody else to run.",
+    )
+    max_delta_commits: int = option(
+        "hoodie.compact.inline.max.delta.commits",
+        parse=integer(minimum=1, unit="delta commits"),
+        default=5,
+        doc="After how many delta commits a compaction is due.",
+    )
+    max_delta_seconds: int = option(
+        "hoodie.compact.inline.max.delta.seconds",
+        parse=integer(minimum=1, unit="seconds"),
+        default=3600,
+        doc="After how long a compaction is due.",
+    )
+    trigger: CompactionTrigger = option(
+        "hoodie.compact.inline.trigger.strategy",
+        parse=one_of(CompactionTrigger),
+        default=CompactionTrigger.NUM_COMMITS,
+        doc="Which of the two counts, or both, and from when: the last compaction, or with"
+        " NUM_COMMITS_AFTER_LAST_REQUEST the last one planned.",
+    )
+    strategies: tuple[CompactionStrategy, ...] = option(
+        "hoodie.compaction.strategy",
+        parse=COMPACTION_STRATEGIES,
+        default=(CompactionStrategy.LOG_FILE_SIZE,),
+        doc="Which file slices are compacted. Of several, each chooses among those that the one before it chose.",
+    )
+    target_io_mb: int = option(
+        "hoodie.compaction.target.io",
+        parse=integer(minimum=0, unit="MiB"),
+        default=512_000,
+        doc="What one compaction may read and write, for strategies with a budget.",
+    )
+    log_size_threshold: int = option(
+        "hoodie.compaction.logfile.size.threshold",
+        parse=integer(minimum=0, unit="bytes"),
+        default=0,
+        doc="LogFileSizeBasedCompactionStrategy: slices with fewer bytes of logs are left.",
+    )
+    log_count_threshold: int = option(
+        "hoodie.compaction.logfile.num.threshold",
+        parse=integer(minimum=0, unit="log files"),
+        default=0,
+        doc="LogFileNumBasedCompactionStrategy: slices with fewer log files are left.",
+    )
+    target_partitions: int = option(
+        "hoodie.compaction.daybased.target.partitions",
+        parse=integer(minimum=1, unit="partitions"),
+        default=10,
+        doc="How many of the newest partitions the strategies that go by days take.",
+    )
+    partition_regex: str | None = option(
+        "hoodie.compaction.partition.path.regex",
+        parse=regular_expression(),
+        default=None,
+        doc="PartitionRegexBasedCompactionStrategy: partitions whose path contains a match.",
+    )
+    log_enabled: bool = option(
+        "hoodie.log.compaction.enable",
+        parse=boolean(),
+        default=False,
+        doc="Whether many small log blocks of a slice may be joined into large ones, without a new base file.",
+    )
+    log_inline: bool = option(
+        "hoodie.log.compaction.inline",
+        parse=boolean(),
+        default=False,
+        doc="Whether a write also joins the log blocks that are due after it.",
+    )
+    log_blocks_threshold: int = option(
+        "hoodie.log.compaction.blocks.threshold",
+        parse=integer(minimum=1, unit="log blocks"),
+        default=5,
+        doc="From how many blocks a slice's log blocks are joined.",
+    )
+
+    def runs_inline(self, table_type: TableType) -> bool:
+        """Whether a write to a table of this type also runs the compaction that is due after it."""
+        if table_type is TableType.COPY_ON_WRITE:
+            return False
+        return not self.schedule_inline if self.inline is None else self.inline

@@ -1,0 +1,88 @@
+"""The record payload classes of the JVM, and the merge rules that they stand for.
+
+Up to version 8 a table named a class that merged its records; version 9 says the same in properties. pyhudi goes by
+version 9's translation in tables of every version, and never loads a class.
+
+Source: `format/logs-and-indexes.md` 1.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyhudi.config.choices import MergeMode, PartialUpdateMode
+from pyhudi.config.option import Parser
+from pyhudi.errors import UnsupportedFeatureError
+
+_PACKAGE = "org.apache.hudi.common.model."
+COMMIT_TIME_PAYLOAD = f"{_PACKAGE}OverwriteWithLatestAvroPayload"
+EVENT_TIME_PAYLOAD = f"{_PACKAGE}DefaultHoodieRecordPayload"
+
+DEBEZIUM_UNAVAILABLE_VALUE = "__debezium_unavailable_value"
+"""What Debezium sends in place of a large value that did not change."""
+
+_DEBEZIUM_DELETE = ("_change_operation_type", "d")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayloadRule:
+    """What a payload class means.
+
+    `ordering_fields` are those that the class takes whatever the table says, empty for none. `delete_marker` is the
+    column and the value of it that make a row a delete.
+    """
+
+    merge_mode: MergeMode
+    partial_update_mode: PartialUpdateMode = PartialUpdateMode.NONE
+    unavailable_value: str | None = None
+    delete_marker: tuple[str, str] | None = None
+    ordering_fields: tuple[str, ...] = ()
+
+
+PAYLOAD_RULES: Mapping[str, PayloadRule] = {
+    COMMIT_TIME_PAYLOAD: PayloadRule(merge_mode=MergeMode.COMMIT_TIME_ORDERING),
+    EVENT_TIME_PAYLOAD: PayloadRule(merge_mode=MergeMode.EVENT_TIME_ORDERING),
+    f"{_PACKAGE}EventTimeAvroPayload": PayloadRule(merge_mode=MergeMode.EVENT_TIME_ORDERING),
+    f"{_PACKAGE}PartialUpdateAvroPayload": PayloadRule(
+        merge_mode=MergeMode.EVENT_TIME_ORDERING, partial_update_mode=PartialUpdateMode.IGNORE_DEFAULTS
+    ),
+    f"{_PACKAGE}OverwriteNonDefaultsWithLatestAvroPayload": PayloadRule(
+        merge_mode=MergeMode.COMMIT_TIME_ORDERING, partial_update_mode=PartialUpdateMode.IGNORE_DEFAULTS
+    ),
+    f"{_PACKAGE}AWSDmsAvroPayload": PayloadRule(merge_mode=MergeMode.COMMIT_TIME_ORDERING, delete_marker=("Op", "D")),
+    f"{_PACKAGE}debezium.PostgresDebeziumAvroPayload": PayloadRule(
+        merge_mode=MergeMode.EVENT_TIME_ORDERING,
+        partial_update_mode=PartialUpdateMode.FILL_UNAVAILABLE,
+        unavailable_value=DEBEZIUM_UNAVAILABLE_VALUE,
+        delete_marker=_DEBEZIUM_DELETE,
+        ordering_fields=("_event_lsn",),
+    ),
+    f"{_PACKAGE}debezium.MySqlDebeziumAvroPayload": PayloadRule(
+        merge_mode=MergeMode.EVENT_TIME_ORDERING,
+        delete_marker=_DEBEZIUM_DELETE,
+        ordering_fields=("_event_bin_file", "_event_pos"),
+    ),
+}
+"""Every class that version 9 translates, by its full name; it takes all others for rules of their own."""
+
+_NAME_OF_CLASS: Mapping[str, str] = {name.rpartition(".")[2]: name for name in PAYLOAD_RULES}
+_CUSTOM = PayloadRule(merge_mode=MergeMode.CUSTOM)
+
+
+def rule_of_payload(name: str) -> PayloadRule:
+    """What a payload class, by its full name, means: the bare CUSTOM mode for one that we do not know."""
+    return PAYLOAD_RULES.get(name, _CUSTOM)
+
+
+def _read_payload(name: str) -> str:
+    full_name = _NAME_OF_CLASS.get(name, name)
+    if full_name not in PAYLOAD_RULES:
+        raise UnsupportedFeatureError(
+            f"the record payload {name} is not supported by this release: write a merger instead, and name it in "
+            "hoodie.write.record.merge.custom.implementation.classes"
+        )
+    return full_name
+
+
+PAYLOAD = Parser(_read_payload, "one of " + ", ".join(_NAME_OF_CLASS))

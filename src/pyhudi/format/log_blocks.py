@@ -1,0 +1,299 @@
+"""Log blocks: what frames the contents of a log file, to bytes and back.
+
+A log file is blocks back to back, without a header or a trailer of its own. All integers are big-endian.
+
+    block := magic "#HUDI#" | int64 block size | int32 format version | int32 block type | map of headers
+             | int64 content size | content | map of footers | int64 reverse pointer
+    map   := int32 entries | entries x (int32 key | int32 size | UTF-8 text)
+
+The block size counts everything after itself, the reverse pointer everything before itself. There is no checksum:
+damage inside a content or inside a header's text does not show here.
+
+Source: `format/logs-and-indexes.md` 1.2 and 1.3; `format/timeline.md` 6.2 (command block).
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import pyarrow as pa
+
+from pyhudi.errors import CorruptDataError, InvalidRequestError, UnsupportedFeatureError
+
+MAGIC: Final = b"#HUDI#"
+FORMAT_VERSION: Final = 1
+"""The log format of Hudi 0.4 and every release since."""
+HEADERS_BYTES_MAX: Final = 64 * 1024 * 1024
+"""A block's headers, or its footers, together. The largest are a schema and the positions of a block's records."""
+
+_FRAME: Final = struct.Struct(">6sqii")
+_COUNT: Final = struct.Struct(">i")
+_ENTRY: Final = struct.Struct(">ii")
+_LONG: Final = struct.Struct(">q")
+
+FRAME_BYTES: Final = _FRAME.size
+"""What stands before the headers."""
+POINTER_BYTES: Final = _LONG.size
+EMPTY_MAP_BYTES: Final = _COUNT.size
+_UNCOUNTED_BYTES: Final = len(MAGIC) + _LONG.size
+_BLOCK_BYTES_MIN: Final = FRAME_BYTES + EMPTY_MAP_BYTES + _LONG.size + EMPTY_MAP_BYTES + POINTER_BYTES
+_ROLLBACK: Final = "0"
+
+_Content = TypeVar("_Content", bytes, memoryview, pa.Buffer)
+
+ReadRange = Callable[[int, int], memoryview]
+"""`read(start, length)`: bytes of the log file, fewer only where the file ends."""
+
+
+class BlockType(enum.IntEnum):
+    """What a block holds; the value is its number on disk."""
+
+    COMMAND = 0
+    DELETE = 1
+    CORRUPT = 2
+    AVRO_DATA = 3
+    HFILE_DATA = 4
+    PARQUET_DATA = 5
+    CDC_DATA = 6
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the content is rows of the schema in the headers."""
+        return self >= BlockType.AVRO_DATA
+
+
+class BlockHeader(enum.IntEnum):
+    """What a block's headers may say; the value is the key on disk."""
+
+    INSTANT_TIME = 0
+    TARGET_INSTANT_TIME = 1
+    SCHEMA = 2
+    COMMAND_BLOCK_TYPE = 3
+    COMPACTED_BLOCK_TIMES = 4
+    RECORD_POSITIONS = 5
+    BLOCK_IDENTIFIER = 6
+    IS_PARTIAL = 7
+    BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS = 8
+
+
+_KNOWN_HEADERS: Final = {header.value: header for header in BlockHeader}
+_KNOWN_TYPES: Final = {kind.value: kind for kind in BlockType}
+
+
+@dataclass(frozen=True, slots=True)
+class LogBlock:
+    """Where a block stands in its log file, and what its headers say.
+
+    `offset` and `size` are those of the whole block, in bytes; `content_offset` counts from the start of the file, too.
+    A block of kind CORRUPT is a stretch of the file that is no block: it has no headers and its content is all of it.
+    """
+
+    kind: BlockType
+    offset: int
+    size: int
+    headers: Mapping[BlockHeader, str]
+    content_offset: int
+    content_size: int
+
+    @property
+    def end(self) -> int:
+        """The offset of what follows the block."""
+        return self.offset + self.size
+
+    @property
+    def instant_time(self) -> str:
+        """The write that the block belongs to.
+
+        Raises:
+            CorruptDataError: the block is CORRUPT, so nobody knows.
+        """
+        if BlockHeader.INSTANT_TIME not in self.headers:
+            raise CorruptDataError("a damaged log block does not say which write it belongs to", offset=self.offset)
+        return self.headers[BlockHeader.INSTANT_TIME]
+
+    @property
+    def target_instant_time(self) -> str | None:
+        """The write whose blocks a rollback takes back; None in every other block."""
+        return self.headers.get(BlockHeader.TARGET_INSTANT_TIME)
+
+    @property
+    def schema(self) -> str | None:
+        """The schema of the block's rows, as Avro JSON. Every block with rows has one."""
+        return self.headers.get(BlockHeader.SCHEMA)
+
+    @property
+    def compacted_instants(self) -> tuple[str, ...]:
+        """The writes whose blocks this one stands for: not empty only in the output of a log compaction."""
+        text = self.headers.get(BlockHeader.COMPACTED_BLOCK_TIMES, "")
+        return tuple(instant.strip() for instant in text.split(",") if instant.strip())
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the rows have only some of the table's columns, and leave the others as they are."""
+        return self.headers.get(BlockHeader.IS_PARTIAL, "").lower() == "true"
+
+
+def encoded_size(headers: Mapping[BlockHeader, str], content_size: int) -> int:
+    """How many bytes `encode_block` will make of these headers and `content_size` bytes of content."""
+    return _BLOCK_BYTES_MIN + sum(_ENTRY.size + len(text.encode()) for text in headers.values()) + content_size
+
+
+def encode_block(
+    kind: BlockType, headers: Mapping[BlockHeader, str], content: _Content
+) -> tuple[bytes, _Content, bytes]:
+    """A block in three pieces to be written one after the other; the content is passed through, not copied.
+
+    Raises:
+        InvalidRequestError: no reader would take the block: a header that its kind must have is missing, or the
+            headers take more than `HEADERS_BYTES_MAX`.
+    """
+    assert kind is not BlockType.CORRUPT, "damage is found, not written"
+    missing = _missing_header(kind, headers)
+    if missing is not None:
+        raise InvalidRequestError("a log block of this kind needs this header", kind=kind.name, header=missing.name)
+    content_size = content.size if isinstance(content, pa.Buffer) else memoryview(content).nbytes
+    size = encoded_size(headers, content_size)
+    if size - content_size > HEADERS_BYTES_MAX:
+        raise InvalidRequestError("the headers of a log block are too large", kind=kind.name, size=size - content_size)
+    pieces = [_FRAME.pack(MAGIC, size - _UNCOUNTED_BYTES, FORMAT_VERSION, kind), _COUNT.pack(len(headers))]
+    for header, text in headers.items():
+        data = text.encode()
+        pieces += (_ENTRY.pack(header, len(data)), data)
+    pieces.append(_LONG.pack(content_size))
+    return b"".join(pieces), content, _COUNT.pack(0) + _LONG.pack(size - POINTER_BYTES)
+
+
+def rollback_block(instant: str, target: str) -> bytes:
+    """A command block, whole: the rollback `instant` takes back the blocks that `target` wrote to this file slice.
+
+    Only tables of version 6 get such blocks; in later ones a rollback deletes log files.
+    """
+    headers = {
+        BlockHeader.TARGET_INSTANT_TIME: target,
+        BlockHeader.COMMAND_BLOCK_TYPE: _ROLLBACK,
+        BlockHeader.INSTANT_TIME: instant,
+    }
+    return b"".join(encode_block(BlockType.COMMAND, headers, b""))
+
+
+def parse_block(read: ReadRange, offset: int, file_size: int, *, path: str, needs_headers: bool = True) -> LogBlock:
+    """The block at `offset`. Never reads its content, and checks everything else.
+
+    `needs_headers`: whether a block may be misread without some headers, as in data files; those of the archived
+    timeline have a schema alone.
+
+    Reads where the block begins, then where it ends, then its headers: `read` does well to keep the last two ranges.
+
+    Raises:
+        CorruptDataError: there is no whole block at this place.
+        UnsupportedFeatureError: it is whole, but of a format, a type or a command that no known Hudi writes.
+    """
+    block_size, version, type_number = _parse_frame(read, offset, file_size, path)
+    end = offset + _UNCOUNTED_BYTES + block_size
+    _check_end(read, offset, end, file_size, path)
+    if version != FORMAT_VERSION:
+        raise UnsupportedFeatureError("this log format is not supported", version=version, path=path, offset=offset)
+    kind = _KNOWN_TYPES.get(type_number)
+    if kind is None:
+        raise UnsupportedFeatureError(
+            "log blocks of this type are not supported", type=type_number, path=path, offset=offset
+        )
+    limit = end - POINTER_BYTES
+    values, at = _parse_map(read, offset + FRAME_BYTES, limit - _LONG.size, path)
+    (content_size,) = _LONG.unpack(read(at, _LONG.size))
+    content_offset = at + _LONG.size
+    if not 0 <= content_size <= limit - EMPTY_MAP_BYTES - content_offset:
+        raise CorruptDataError("a log block's content does not fit into it", path=path, offset=at, size=content_size)
+    _, footers_end = _parse_map(read, content_offset + content_size, limit, path)
+    if footers_end != limit:
+        raise CorruptDataError("a log block has bytes that belong to nothing", path=path, offset=footers_end)
+    headers = _known_headers(values, path, offset)
+    if needs_headers and kind is not BlockType.CORRUPT:
+        _check_headers(kind, headers, path, offset)
+    return LogBlock(kind, offset, end - offset, headers, content_offset, content_size)
+
+
+def corrupt_block(offset: int, end: int) -> LogBlock:
+    """The stretch of a log file that is no block."""
+    return LogBlock(BlockType.CORRUPT, offset, end - offset, {}, offset, end - offset)
+
+
+def _parse_frame(read: ReadRange, offset: int, file_size: int, path: str) -> tuple[int, int, int]:
+    """Block size, format version and block type."""
+    if file_size - offset < _BLOCK_BYTES_MIN:
+        raise CorruptDataError("the log file ends inside of a block", path=path, offset=offset)
+    magic, block_size, version, type_number = _FRAME.unpack(read(offset, FRAME_BYTES))
+    if magic != MAGIC:
+        raise CorruptDataError("no log block begins here", path=path, offset=offset)
+    if not _BLOCK_BYTES_MIN <= _UNCOUNTED_BYTES + block_size <= file_size - offset:
+        raise CorruptDataError(
+            "a log block is larger than the file, or smaller than any block", path=path, offset=offset, size=block_size
+        )
+    return block_size, version, type_number
+
+
+def _check_end(read: ReadRange, offset: int, end: int, file_size: int, path: str) -> None:
+    """The reverse pointer, and that the file ends after it or another block begins."""
+    tail = read(end - EMPTY_MAP_BYTES - POINTER_BYTES, EMPTY_MAP_BYTES + POINTER_BYTES + len(MAGIC))
+    (pointer,) = _LONG.unpack_from(tail, EMPTY_MAP_BYTES)
+    if pointer != end - offset - POINTER_BYTES:
+        raise CorruptDataError("a log block's reverse pointer misses its start", path=path, offset=offset)
+    # As in Hudi, less than a magic is the end of the file: a torn write after the block does not spoil it.
+    if file_size - end >= len(MAGIC) and bytes(tail[EMPTY_MAP_BYTES + POINTER_BYTES :]) != MAGIC:
+        raise CorruptDataError("what follows a log block is no log block", path=path, offset=offset)
+
+
+def _parse_map(read: ReadRange, start: int, limit: int, path: str) -> tuple[dict[int, bytes], int]:
+    """The entries of a map that ends before `limit`, and where it ends."""
+
+    def take(fixed: struct.Struct, at: int) -> tuple[int, ...]:
+        if at + fixed.size > limit:
+            raise CorruptDataError("a log block's headers do not fit into it", path=path, offset=at)
+        return fixed.unpack(read(at, fixed.size))
+
+    (count,) = take(_COUNT, start)
+    if count < 0:
+        raise CorruptDataError("a log block has a negative number of headers", path=path, offset=start)
+    values: dict[int, bytes] = {}
+    at = start + _COUNT.size
+    for _ in range(count):
+        key, size = take(_ENTRY, at)
+        text_at, at = at + _ENTRY.size, at + _ENTRY.size + size
+        if size < 0 or at > limit or at - start > HEADERS_BYTES_MAX:
+            raise CorruptDataError("a log block's header has an impossible size", path=path, offset=text_at, size=size)
+        if key in values:
+            raise CorruptDataError("a log block has the same header twice", path=path, offset=text_at, key=key)
+        values[key] = bytes(read(text_at, size))
+    return values, at
+
+
+def _known_headers(values: Mapping[int, bytes], path: str, offset: int) -> dict[BlockHeader, str]:
+    try:
+        return {_KNOWN_HEADERS[key]: data.decode() for key, data in values.items() if key in _KNOWN_HEADERS}
+    except UnicodeDecodeError as cause:
+        raise CorruptDataError("a log block's header is not UTF-8 text", path=path, offset=offset) from cause
+
+
+def _check_headers(kind: BlockType, headers: Mapping[BlockHeader, str], path: str, offset: int) -> None:
+    missing = _missing_header(kind, headers)
+    if missing is not None:
+        raise CorruptDataError("a log block lacks a header", header=missing.name, path=path, offset=offset)
+    command = headers.get(BlockHeader.COMMAND_BLOCK_TYPE)
+    if kind is BlockType.COMMAND and command != _ROLLBACK:
+        raise UnsupportedFeatureError(
+            "log blocks with this command are not supported", command=command, path=path, offset=offset
+        )
+
+
+def _missing_header(kind: BlockType, headers: Mapping[BlockHeader, str]) -> BlockHeader | None:
+    """A header without which the block could be misread."""
+    needed = [BlockHeader.INSTANT_TIME]
+    if kind is BlockType.COMMAND:
+        needed += [BlockHeader.TARGET_INSTANT_TIME, BlockHeader.COMMAND_BLOCK_TYPE]
+    elif kind.has_rows:
+        needed += [BlockHeader.SCHEMA]
+    return next((header for header in needed if not headers.get(header)), None)

@@ -1,0 +1,98 @@
+"""Log compaction: the logs of one slice become one, without a new base file.
+
+The new log stands for the writes whose logs it replaces: its blocks list them, and readers pass those over. Records
+keep the commit time and the sequence number of the write that they are from.
+
+Source: `format/logs-and-indexes.md` 1.2, 1.5; `format/timeline.md` 7.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.engine.protocol import TaskContext
+from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.format.commit_metadata import WriteStat
+from pyhudi.format.log_blocks import BlockHeader
+from pyhudi.format.merge_versions import BY_COMMIT_TIME, DELETED, FRESH
+from pyhudi.format.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_KEY
+from pyhudi.io.data_file import WriteTarget
+from pyhudi.io.log_records import read_log_versions
+from pyhudi.io.log_writer import LogSettings, LogWriter, SliceToAppend
+from pyhudi.io.merged_slice import MergeSettings, merge_logs
+from pyhudi.storage.opening import open_spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactLogsTask:
+    """Write one log for those of a slice, by their paths in merge order; `log_bytes` is their size."""
+
+    target: WriteTarget
+    logs: LogSettings
+    to: SliceToAppend
+    paths: tuple[str, ...]
+    merging: MergeSettings
+    log_bytes: int
+
+
+def compact_logs(context: TaskContext, task: CompactLogsTask) -> list[WriteStat]:
+    """Write the log and say what is in it. Memory: the slice's log records (`SpillSettings`).
+
+    Raises `UnsupportedFeatureError` for logs with rows that say only some columns: what they leave open only a base
+    file can tell.
+    """
+    storage = open_spec(task.target.storage)
+    merging = task.merging
+    rules = merging.rules.in_logs
+    versions = read_log_versions(storage, task.paths, merging.schema, rules, blocks=merging.blocks, spill=merging.spill)
+    if versions.column_sets:
+        raise UnsupportedFeatureError(
+            "logs with partial updates cannot be joined to one: compact the table instead", logs=list(task.paths)
+        )
+    changes = merge_logs(merging.rules, versions)
+    deleted = changes.column(DELETED)
+    headers = {BlockHeader.COMPACTED_BLOCK_TIMES: ",".join(sorted(versions.instants))}
+    with LogWriter(storage, task.target, task.logs, task.to, context, headers) as writer:
+        if FRESH in changes.schema.names:
+            _write_deletes(writer, changes.filter(changes.column(FRESH)), [])
+        live = changes.filter(pc.invert(deleted))
+        for start in range(0, live.num_rows, rows_per_block(live, task.logs)):
+            writer.write_rows(_stored(live.slice(start, rows_per_block(live, task.logs)), task))
+        gone = changes.filter(deleted)
+        by_commit_time = pc.fill_null(gone.column(BY_COMMIT_TIME), False)
+        _write_deletes(writer, gone.filter(by_commit_time), [])
+        _write_deletes(writer, gone.filter(pc.invert(by_commit_time)), list(rules.ordering_fields))
+        stats = writer.close()
+    return [
+        replace(
+            stat,
+            total_log_records=versions.rows.num_rows,
+            total_log_blocks=versions.blocks,
+            total_log_files_compacted=len(task.paths),
+            total_log_size_compacted=task.log_bytes,
+            total_corrupt_log_block=versions.corrupt_blocks,
+            total_rollback_blocks=versions.rollback_blocks,
+        )
+        for stat in stats
+    ]
+
+
+def rows_per_block(rows: pa.RecordBatch, logs: LogSettings) -> int:
+    """How many of the rows make a block."""
+    return max(1, int(rows.num_rows * min(1.0, logs.rows_size / max(rows.nbytes, 1))))
+
+
+def _write_deletes(writer: LogWriter, rows: pa.RecordBatch, ordering_fields: list[str]) -> None:
+    ordering = [rows.column(name) for name in ordering_fields]
+    writer.write_deletes(rows.column(RECORD_KEY), rows.column(PARTITION_PATH), ordering)
+
+
+def _stored(rows: pa.RecordBatch, task: CompactLogsTask) -> pa.RecordBatch:
+    schema = task.merging.schema
+    columns = [
+        pa.repeat(task.to.file_id, rows.num_rows) if name == FILE_NAME else rows.column(name) for name in schema.names
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,325 @@
+"""The records in the logs of a file slice, as Arrow: every version that counts, in the order in which they are merged.
+
+Which blocks count, and in which order (`format/logs-and-indexes.md` 1.5): a block of a write that is not completed
+does not, nor one that a rollback names; of a log compaction and the blocks that it replaces only the former does, in
+their place.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pyhudi.errors import CorruptDataError, SchemaMismatchError
+from pyhudi.format.avro_records import decode_avro_records
+from pyhudi.format.delete_blocks import decode_delete_block
+from pyhudi.format.evolution import align, match_columns
+from pyhudi.format.hfile_records import decode_hfile_records
+from pyhudi.format.log_blocks import BlockType, LogBlock
+from pyhudi.format.merge_rules import OPERATION, MergeRules
+from pyhudi.format.merge_versions import BY_COMMIT_TIME, COLUMNS, DELETED
+from pyhudi.format.meta_columns import PARTITION_PATH, RECORD_KEY
+from pyhudi.format.schema import avro_to_arrow, normalise
+from pyhudi.io.log_scan import LogReader, open_log
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.timeline import Timeline
+
+IS_DELETED = "_hoodie_is_deleted"
+"""A boolean column by which a row asks for the deletion of its record."""
+_DELETE_OPERATION = "D"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockFilter:
+    """Which blocks of a log count, by the instants of their writes.
+
+    `until`: none later than this. `committed`: only of these writes and of those before `archived_before`, for tables
+    whose file names do not tell (version 6); None: of all.
+    """
+
+    until: str | None = None
+    committed: frozenset[str] | None = None
+    archived_before: str = ""
+
+    def counts(self, instant_time: str) -> bool:
+        """Whether the blocks of this write count."""
+        if self.until is not None and instant_time > self.until:
+            return False
+        return self.committed is None or instant_time in self.committed or instant_time < self.archived_before
+
+
+def block_filter(timeline: Timeline, completed: frozenset[str]) -> BlockFilter:
+    """The filter for a timeline of which the writes `completed` count, and those that were archived.
+
+    Where the names of log files say which writes made them, the file-system view has chosen already.
+    """
+    if timeline.version.has_completion_times:
+        return BlockFilter()
+    return BlockFilter(committed=completed, archived_before=timeline.first_time or "")
+
+
+@dataclass(frozen=True, slots=True)
+class SpillSettings:
+    """When log records leave memory: above `memory_bytes` they go to a file in `folder` (None: the system's own)."""
+
+    memory_bytes: int = 1 << 30
+    folder: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogVersions:
+    """Versions of records, oldest first: the wanted columns, then the control columns of `merge_versions`.
+
+    `column_sets`: what the numbers in the control column `COLUMNS` stand for. `instants`: the writes that they are
+    from. `blocks`, `corrupt_blocks` and `rollback_blocks` count what was met on the way.
+    """
+
+    rows: pa.Table
+    instants: frozenset[str] = frozenset()
+    column_sets: tuple[frozenset[str], ...] = ()
+    blocks: int = 0
+    corrupt_blocks: int = 0
+    rollback_blocks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A block, and the open log that it is in."""
+
+    path: str
+    reader: LogReader
+    block: LogBlock
+
+
+@dataclass(slots=True)
+class _Blocks:
+    """The blocks of a slice while they are sorted out: those of each write, in the order of first appearance."""
+
+    by_instant: dict[str, list[_Found]] = field(default_factory=lambda: defaultdict(list))
+    rolled_back: set[str] = field(default_factory=set)
+    total: int = 0
+    corrupt: int = 0
+    rollbacks: int = 0
+
+
+def version_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns of `schema`, all nullable, and the control columns."""
+    return pa.schema(
+        [
+            *(field.with_nullable(True) for field in schema),
+            pa.field(DELETED, pa.bool_()),
+            pa.field(BY_COMMIT_TIME, pa.bool_()),
+            pa.field(COLUMNS, pa.int32()),
+        ]
+    )
+
+
+def read_log_versions(
+    storage: Storage,
+    paths: Sequence[str],
+    schema: pa.Schema,
+    rules: MergeRules,
+    *,
+    blocks: BlockFilter,
+    spill: SpillSettings,
+) -> LogVersions:
+    """All versions that the logs at `paths` hold, in merge order.
+
+    `schema`: the wanted columns, among them the record key and whatever the rules look at. Cost: one or two requests
+    per log, and one per large block. Memory: the records, up to the limit of `spill`; the rest is in a mapped file.
+
+    Raises `CorruptDataError` for a block whose content does not parse and `UnsupportedFeatureError` for one of an
+    unknown kind, naming path and offset; and `SchemaMismatchError` where a block's schema does not become the table's.
+    """
+    with ExitStack() as stack:
+        logs = [(path, stack.enter_context(open_log(storage, path))) for path in paths]
+        found = _scan(logs, blocks)
+        column_sets: list[frozenset[str]] = []
+        batches = (
+            _decode(one, schema, rules, column_sets)
+            for one in _in_merge_order(found)
+            if one.block.kind is not BlockType.CDC_DATA
+        )
+        rows = _gather(batches, version_schema(schema), spill)
+    return LogVersions(
+        rows=rows,
+        instants=frozenset(found.by_instant),
+        column_sets=tuple(column_sets),
+        blocks=found.total,
+        corrupt_blocks=found.corrupt,
+        rollback_blocks=found.rollbacks,
+    )
+
+
+def _scan(logs: Sequence[tuple[str, LogReader]], counting: BlockFilter) -> _Blocks:
+    found = _Blocks()
+    for path, reader in logs:
+        for block in reader.blocks():
+            found.total += 1
+            if block.kind is BlockType.CORRUPT:
+                found.corrupt += 1
+            elif block.kind is BlockType.COMMAND:
+                found.rollbacks += 1
+                found.rolled_back.add(block.target_instant_time or "")
+            elif counting.counts(block.instant_time):
+                found.by_instant[block.instant_time].append(_Found(path, reader, block))
+    for instant_time in found.rolled_back:
+        found.by_instant.pop(instant_time, None)
+    return found
+
+
+def _in_merge_order(found: _Blocks) -> Iterator[_Found]:
+    """Blocks by write in the order of the logs; what a log compaction replaced gives way to it, at its own place."""
+    compacted_by = {
+        replaced: instant_time
+        for instant_time, blocks in found.by_instant.items()
+        for one in blocks
+        for replaced in one.block.compacted_instants
+    }
+    done: set[str] = set()
+    for instant_time in found.by_instant:
+        final = instant_time
+        while final in compacted_by:
+            final = compacted_by[final]
+        if final not in done:
+            done.add(final)
+            yield from found.by_instant[final]
+
+
+def _decode(one: _Found, schema: pa.Schema, rules: MergeRules, column_sets: list[frozenset[str]]) -> pa.RecordBatch:
+    content = one.reader.content(one.block)
+    if one.block.kind is BlockType.DELETE:
+        return _deleted(one, content, schema, rules)
+    rows = _data(one, content, schema)
+    columns: int | None = None
+    if one.block.is_partial:
+        present = frozenset(rows.schema.names)
+        if present not in column_sets:
+            column_sets.append(present)
+        columns = column_sets.index(present)
+    deletes = delete_mask(rows, rules)
+    try:
+        aligned = align(rows, _nullable(schema))
+    except SchemaMismatchError as error:
+        raise SchemaMismatchError(
+            f"the rows of a log block do not fit the table: {error.message}",
+            path=one.path,
+            offset=one.block.offset,
+            **error.context,
+        ) from error
+    return _with_control(aligned, deletes, pa.repeat(False, rows.num_rows), columns)
+
+
+def _data(one: _Found, content: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
+    """The wanted columns that the block has, in canonical types."""
+    names = [*schema.names, *(name for name in (IS_DELETED, OPERATION) if name not in schema.names)]
+    block = one.block
+    if block.kind is BlockType.PARQUET_DATA:
+        return _parquet_data(one, content, set(names))
+    if block.schema is None:
+        raise CorruptDataError("a data block has no schema", path=one.path, offset=block.offset)
+    present = avro_to_arrow(block.schema, source=one.path).names
+    decode = decode_avro_records if block.kind is BlockType.AVRO_DATA else decode_hfile_records
+    return decode(
+        content,
+        block.schema,
+        columns=[present[at] for at in match_columns(names, present) if at is not None],
+        path=one.path,
+        offset=block.offset,
+    )
+
+
+def _parquet_data(one: _Found, content: pa.Buffer, names: Collection[str]) -> pa.RecordBatch:
+    try:
+        parquet = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
+        present = [name for name in parquet.schema_arrow.names if name in names]
+        rows = parquet.read(columns=present, use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptDataError(
+            "a data block of this log is damaged", path=one.path, offset=one.block.offset, cause=str(error)[:200]
+        ) from error
+    schema = normalise(rows.schema.remove_metadata())
+    batches = align(rows, schema).combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)
+
+
+def _deleted(one: _Found, content: pa.Buffer, schema: pa.Schema, rules: MergeRules) -> pa.RecordBatch:
+    fields = [schema.field(name) for name in rules.ordering_fields]
+    deletes = decode_delete_block(
+        content, ordering_types=[field.type for field in fields], path=one.path, offset=one.block.content_offset
+    )
+    count = len(deletes.record_keys)
+    given: dict[str, pa.Array] = {RECORD_KEY: deletes.record_keys, PARTITION_PATH: deletes.partition_paths}
+    if deletes.ordering is not None:
+        given |= {field.name: column for field, column in zip(fields, deletes.ordering, strict=True)}
+    wanted = _nullable(schema)
+    rows = pa.RecordBatch.from_arrays(
+        [given[field.name] if field.name in given else pa.nulls(count, field.type) for field in wanted], schema=wanted
+    )
+    return _with_control(rows, pa.repeat(True, count), deletes.by_commit_time, None)
+
+
+def delete_mask(rows: pa.RecordBatch, rules: MergeRules) -> pa.Array:
+    """Which data rows stand for the deletion of their records."""
+    mask = np.zeros(rows.num_rows, dtype=bool)
+    names = set(rows.schema.names)
+    if IS_DELETED in names and pa.types.is_boolean(rows.schema.field(IS_DELETED).type):
+        mask |= _flags(pc.fill_null(rows.column(IS_DELETED), False))
+    if OPERATION in names:
+        mask |= _flags(pc.fill_null(pc.equal(rows.column(OPERATION), _DELETE_OPERATION), False))
+    if rules.delete_marker is not None and rules.delete_marker[0] in names:
+        name, value = rules.delete_marker
+        mask |= _flags(pc.fill_null(pc.equal(rows.column(name).cast(pa.string()), value), False))
+    return pa.array(mask)
+
+
+def _flags(column: pa.Array) -> npt.NDArray[np.bool_]:
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def _with_control(
+    rows: pa.RecordBatch, deleted: pa.Array, by_commit_time: pa.Array, columns: int | None
+) -> pa.RecordBatch:
+    sets = pa.array(np.full(rows.num_rows, columns or 0, dtype=np.int32), mask=np.full(rows.num_rows, columns is None))
+    return pa.RecordBatch.from_arrays(
+        [*rows.columns, deleted, by_commit_time, sets], schema=version_schema(rows.schema)
+    )
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_nullable(True) for field in schema])
+
+
+def _gather(batches: Iterator[pa.RecordBatch], schema: pa.Schema, spill: SpillSettings) -> pa.Table:
+    """All batches as one table: in memory while they are within the limit, else in a file that is mapped.
+
+    The file has no name any more when it is read, so that nothing is left behind however this process ends.
+    """
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size > spill.memory_bytes:
+            break
+    else:
+        return pa.Table.from_batches(held, schema)
+    with tempfile.TemporaryDirectory(prefix="pyhudi-", dir=spill.folder) as folder:
+        path = str(Path(folder) / "log-records.arrow")
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            for batch in held:
+                writer.write_batch(batch)
+            held.clear()
+            for batch in batches:
+                writer.write_batch(batch)
+        return pa.ipc.open_file(pa.memory_map(path)).read_all()

@@ -1,0 +1,234 @@
+"""Reading a file slice as its records are: the base file with the changes of its logs.
+
+The base file streams by, so memory is bounded by a batch of it and the slice's log records. What the logs say of each
+record is merged first (`format/merge_versions.py`), then met with the stored row; records of logs alone come last.
+
+Source: `format/logs-and-indexes.md` 1.5; mission rows S1-45, S3-34, S3-35.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.format.evolution import align
+from pyhudi.format.log_folds import fold_versions
+from pyhudi.format.merge_rules import OF_THE_WRITE
+from pyhudi.format.merge_versions import (
+    BY_COMMIT_TIME,
+    DELETED,
+    FRESH,
+    HIDES,
+    merge_pairs,
+    merge_versions,
+    ordering_columns,
+)
+from pyhudi.format.merging import choose, flattened, incoming_wins
+from pyhudi.format.meta_columns import COMMIT_TIME, RECORD_KEY
+from pyhudi.io.base_file import read_batches
+from pyhudi.io.log_records import BlockFilter, LogVersions, SpillSettings, read_log_versions
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.merge_rules import TableRules
+
+BATCH_ROWS = 131_072
+
+
+@dataclass(frozen=True, slots=True)
+class SliceFiles:
+    """The files of one slice by their paths in the table: a base file if there is one, logs in merge order."""
+
+    base: str | None
+    logs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeSettings:
+    """How slices of one table are merged; `schema` is the table's, with the meta columns.
+
+    `rules` merge versions in logs, and the outcome with stored rows: see `TableRules`. `commit_times`: of stored rows
+    only those of these writes are there at all (incremental reads); None: all.
+    """
+
+    schema: pa.Schema
+    rules: TableRules
+    blocks: BlockFilter = field(default_factory=BlockFilter)
+    spill: SpillSettings = field(default_factory=SpillSettings)
+    commit_times: frozenset[str] | None = None
+
+    def looked_at(self, columns: Sequence[str]) -> pa.Schema:
+        """The columns that merging needs so that it can give `columns`: a merger may look at any."""
+        rules = self.rules.in_logs
+        if rules.merger is not None:
+            return self.schema
+        needed = {*columns, RECORD_KEY, *rules.ordering_fields}
+        if self.commit_times is not None:
+            needed.add(COMMIT_TIME)
+        if rules.delete_marker is not None:
+            needed.add(rules.delete_marker[0])
+        return pa.schema([field for field in self.schema if field.name in needed])
+
+
+@dataclass(frozen=True, slots=True)
+class MergedRows:
+    """A piece of a merged slice: stored rows as they are, stored records in their new version, records of logs alone.
+
+    `deleted` counts stored records that the logs delete. All three have the schema that was asked for.
+    """
+
+    stored: pa.RecordBatch
+    updated: pa.RecordBatch
+    inserted: pa.RecordBatch
+    deleted: int = 0
+
+
+def read_merged(
+    storage: Storage, files: SliceFiles, settings: MergeSettings, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """The records of a slice with these columns, batch by batch. Cost and errors: see `merge_slice`."""
+    for piece in merge_slice(storage, files, settings, columns):
+        for rows in (piece.stored, piece.updated, piece.inserted):
+            if rows.num_rows:
+                yield rows
+
+
+def merge_slice(
+    storage: Storage, files: SliceFiles, settings: MergeSettings, columns: Sequence[str]
+) -> Iterator[MergedRows]:
+    """The pieces of a merged slice, with these columns.
+
+    Cost: the columns of the base file that are asked for or decide, and its logs in whole. Raises `CorruptDataError`
+    naming a damaged file, `SchemaMismatchError` for a log whose rows do not become the table's, and
+    `UnsupportedFeatureError` for tables without the meta columns.
+    """
+    schema = settings.looked_at(columns)
+    if RECORD_KEY not in schema.names:
+        raise UnsupportedFeatureError("logs cannot be merged without the column _hoodie_record_key", base=files.base)
+    versions = read_log_versions(
+        storage, files.logs, schema, settings.rules.in_logs, blocks=settings.blocks, spill=settings.spill
+    )
+    yield from merge_base(storage, files.base, versions, settings, schema, columns)
+
+
+def merge_base(
+    storage: Storage,
+    base: str | None,
+    versions: LogVersions,
+    settings: MergeSettings,
+    schema: pa.Schema,
+    columns: Sequence[str],
+) -> Iterator[MergedRows]:
+    """The pieces of a slice whose log records are at hand. `schema`: the columns that they have."""
+    batch = merge_logs(settings.rules, versions)
+    keys = batch.column(RECORD_KEY)
+    met = np.zeros(batch.num_rows, dtype=bool)
+    result = pa.schema([schema.field(name).with_nullable(True) for name in columns])
+    if base is not None:
+        stored_schema = pa.schema([field.with_nullable(True) for field in schema])
+        for stored in read_batches(storage, base, columns=schema.names, batch_rows=BATCH_ROWS):
+            rows = _of_writes(align(stored, stored_schema), settings.commit_times)
+            at = pc.index_in(rows.column(RECORD_KEY), value_set=keys)
+            places = np.flatnonzero(_flags(at.is_valid()))
+            changed_by = at.drop_null().to_numpy().astype(np.int64)
+            met[changed_by] = True
+            yield _merged(rows, places, batch.take(pa.array(changed_by)), settings.rules, versions.column_sets, result)
+    alone = batch.filter(pa.array(~met & ~_flags(batch.column(DELETED))))
+    nothing = pa.RecordBatch.from_pylist([], schema=result)
+    yield MergedRows(nothing, nothing, _project(alone, result))
+
+
+def merge_logs(rules: TableRules, versions: LogVersions) -> pa.RecordBatch:
+    """What the logs say of each record, one row per record, as the stored row will meet it.
+
+    Of a record that logs delete and write again the stored row only meets the last word, as in real Hudi: unless a
+    merger of the user's own is to know that it starts afresh.
+    """
+    rows, merging = versions.rows, rules.in_logs
+    if rules.log_fold is not None and rules.log_fold.matters(merging, rows):
+        rows, merging = fold_versions(rules.log_fold, merging, rows), replace(merging, ordering_fields=())
+    changes = merge_versions(merging, rows, [RECORD_KEY], column_sets=versions.column_sets)
+    if merging.merger is None:
+        changes = changes.drop_columns([name for name in (FRESH, HIDES) if name in changes.column_names])
+    if rules.deletes_reach_base:
+        at = changes.schema.get_field_index(BY_COMMIT_TIME)
+        changes = changes.set_column(at, changes.schema.field(at), changes.column(DELETED))
+    (batch,) = changes.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=changes.schema)]
+    return batch
+
+
+def _of_writes(stored: pa.RecordBatch, commit_times: frozenset[str] | None) -> pa.RecordBatch:
+    if commit_times is None:
+        return stored
+    return stored.filter(pc.is_in(stored.column(COMMIT_TIME), pa.array(sorted(commit_times), pa.string())))
+
+
+def _merged(
+    rows: pa.RecordBatch,
+    places: npt.NDArray[np.int64],
+    changes: pa.RecordBatch,
+    rules: TableRules,
+    column_sets: Sequence[frozenset[str]],
+    result: pa.Schema,
+) -> MergedRows:
+    """Stored rows with their changes: row `places[i]` is met by change `i`."""
+    nothing = pa.RecordBatch.from_pylist([], schema=result)
+    met = rows.take(pa.array(places))
+    effective = _effective(rules, met, changes)
+    if not effective.all():
+        places = places[effective]
+        met, changes = met.filter(pa.array(effective)), changes.filter(pa.array(effective))
+    if len(places) == 0:
+        return MergedRows(_project(rows, result), nothing, nothing)
+    latest_write = rules.log_fold is not None and rules.log_fold.latest_write
+    if latest_write:
+        met = _of_the_write(met, changes)
+    outcome = merge_pairs(rules.with_base, met, changes, column_sets=column_sets)
+    updated, stays = _project(outcome.rows, result), outcome.stays
+    if latest_write:
+        updated = pa.concat_batches([updated, _project(met.filter(pa.array(stays)), result)])
+        stays = np.zeros_like(stays)
+    untouched = np.ones(rows.num_rows, dtype=bool)
+    untouched[places[~stays]] = False
+    deleted = int(np.count_nonzero(outcome.deleted))
+    return MergedRows(_project(rows.filter(pa.array(untouched)), result), updated, nothing, deleted)
+
+
+def _effective(rules: TableRules, stored: pa.RecordBatch, changes: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Which changes do anything to the stored rows that they meet, as far as `merge_pairs` does not see to it.
+
+    It does not where the payload class lets rows go by time of arrival, but deletes by ordering values; and where
+    a late row does not even show where the stored one has no value.
+    """
+    fold, ordering = rules.log_fold, rules.with_base.ordering_fields
+    if fold is None:
+        return np.ones(stored.num_rows, dtype=bool)
+    late_rows_count = fold.late_rows_show or rules.with_base.selects or not ordering
+    deletes_differ = not rules.deletes_reach_base and ordering != rules.in_logs.ordering_fields
+    if late_rows_count and not deletes_differ:
+        return np.ones(stored.num_rows, dtype=bool)
+    new, old = (ordering_columns(rules.in_logs, side) for side in (changes, stored))
+    deletes = _flags(changes.column(DELETED))
+    compares = np.where(deletes, ~_flags(pc.fill_null(changes.column(BY_COMMIT_TIME), False)), not late_rows_count)
+    return incoming_wins(new, old, stored.num_rows) | ~compares
+
+
+def _of_the_write(stored: pa.RecordBatch, changes: pa.RecordBatch) -> pa.RecordBatch:
+    """The stored rows as rows of the writes of their changes, but for deletes."""
+    is_row = ~_flags(changes.column(DELETED))
+    columns = {name: stored.column(name) for name in stored.schema.names}
+    for name in OF_THE_WRITE.intersection(columns, changes.schema.names):
+        columns[name] = flattened(choose(is_row, changes.column(name), columns[name]))
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=stored.schema)
+
+
+def _project(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([rows.column(name) for name in schema.names], schema=schema)
+
+
+def _flags(column: pa.Array) -> npt.NDArray[np.bool_]:
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=bool)

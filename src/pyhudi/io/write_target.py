@@ -1,0 +1,50 @@
+"""What the tasks of a write, or of a table service, need to know of the table and of the options."""
+
+from __future__ import annotations
+
+from pyhudi.config.choices import LogBlockFormat
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.format.bloom import BloomKind
+from pyhudi.format.merge_rules import MergeRules
+from pyhudi.format.schema import avro_with_meta_columns
+from pyhudi.io.base_file import BaseFileSettings
+from pyhudi.io.data_file import WriteTarget
+from pyhudi.io.key_footer import BloomSettings
+from pyhudi.io.log_writer import LogSettings
+from pyhudi.table.schema import TableSchema
+from pyhudi.table.state import TableState
+
+
+def write_target(
+    table: TableState, config: WriteConfig, instant_time: str, schema: TableSchema, rules: MergeRules
+) -> WriteTarget:
+    """The target of an instant, with files as the options want them."""
+    files, bloom = config.files, config.bloom
+    filters = BloomSettings(
+        BloomKind(bloom.filter_type.value), bloom.num_entries, bloom.false_positive_rate, bloom.dynamic_max_entries
+    )
+    return WriteTarget(
+        storage=table.storage.spec,
+        instant_time=instant_time,
+        schema=schema.arrow,
+        rules=rules,
+        files=BaseFileSettings(
+            codec=files.codec.arrow_name,
+            max_file_size=files.max_file_size,
+            row_group_size=files.block_size,
+            page_size=files.page_size,
+            avro_schema=avro_with_meta_columns(schema.avro),
+            bloom=filters if bloom.enabled else None,
+        ),
+    )
+
+
+def log_settings(table: TableState, config: WriteConfig) -> LogSettings:
+    """How logs of the table are written."""
+    logs = config.logs
+    return LogSettings(
+        in_parquet=logs.block_format is not LogBlockFormat.AVRO,
+        wraps_arrays=table.version.has_array_wrappers,
+        block_size=logs.max_block_size,
+        file_size=logs.max_file_size,
+    )

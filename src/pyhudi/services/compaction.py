@@ -1,0 +1,380 @@
+"""Compaction: base files and their logs become new base files, which readers find alone.
+
+*Scheduling* puts a plan on the timeline: the slices that it names, and the instant at which their groups will have a
+new base file. From then on whatever is written to the groups belongs to the slices after the plan. *Running* replays
+the plan; a run that dies leaves the plan, and the next one begins with removing what the dead one wrote.
+
+Source: `format/timeline.md` 1.4, 7.2; mission rows S1-38 to S1-40, S3-08, S3-09, flow F4.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+
+from pyhudi.config.choices import TableType
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.engine.protocol import Engine
+from pyhudi.errors import AlreadyExistsError, CorruptDataError, InvalidRequestError, SchemaMismatchError
+from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteStat
+from pyhudi.format.compaction_plan import CompactionOperation, CompactionPlan, encode_compaction_plan
+from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
+from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.merge_rules import Merger
+from pyhudi.format.meta_columns import with_meta_columns
+from pyhudi.io.compact_logs import CompactLogsTask, compact_logs
+from pyhudi.io.compact_slice import CompactTask, compact_slice
+from pyhudi.io.data_file import FormerVersion, WriteTarget
+from pyhudi.io.log_records import SpillSettings, block_filter
+from pyhudi.io.log_writer import slice_to_append
+from pyhudi.io.merged_slice import MergeSettings, SliceFiles
+from pyhudi.io.write_target import log_settings, write_target
+from pyhudi.services.compaction_plan import PlannedCompaction, plan_compaction, plan_log_compaction
+from pyhudi.services.compaction_strategies import CompactionSettings
+from pyhudi.services.compaction_triggers import Due, TriggerSettings, is_due, trigger_facts
+from pyhudi.table.environment import Environment
+from pyhudi.table.file_slice import BaseFile, FileGroupId, LogFile
+from pyhudi.table.file_system_view import FileSystemView, load_view
+from pyhudi.table.heartbeat import Heartbeat, Liveness, heartbeat_path, liveness_of
+from pyhudi.table.instant_times import next_time, table_zone
+from pyhudi.table.locks import table_lock
+from pyhudi.table.merge_rules import mergers_of, table_rules_of
+from pyhudi.table.schema import SCHEMA_KEY, load_table_schema
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import instant_path, load_commit_metadata, load_compaction_plan
+from pyhudi.table.transaction import Transaction, TransactionSettings, commit_compaction
+
+_log = logging.getLogger("pyhudi")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceCall:
+    """Who runs a table service on what: the table as it was loaded, the options, the engine, the user's mergers."""
+
+    table: TableState
+    config: WriteConfig
+    settings: TransactionSettings
+    engine: Engine
+    environment: Environment
+    mergers: tuple[Merger, ...] = ()
+
+    def reloaded(self) -> ServiceCall:
+        """The same call on the table as it is now."""
+        return replace(self, table=self.table.reload())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted:
+    """What a compaction did: its instant, file slices compacted, and rows and bytes of the new base files."""
+
+    instant: InstantTime
+    slices: int
+    rows: int
+    updated: int
+    inserted: int
+    deleted: int
+    bytes: int
+
+
+def compaction_due(call: ServiceCall) -> Due:
+    """Whether the time for a compaction has come, by the options' trigger. Cost: one read per commit there is."""
+    options = call.config.compaction
+    settings = TriggerSettings(
+        trigger=options.trigger,
+        max_delta_commits=options.max_delta_commits,
+        max_delta_seconds=options.max_delta_seconds,
+    )
+    table = call.table
+    facts = trigger_facts(
+        table.timeline,
+        _completed_compactions(table),
+        now_ms=call.environment.clock.now_ms(),
+        zone=table_zone(table.config),
+    )
+    return is_due(settings, facts)
+
+
+def planned_compaction(call: ServiceCall) -> PlannedCompaction:
+    """The compaction that the options' strategies would plan now. Cost: a listing of the table."""
+    _check_type(call.table)
+    table, options = call.table, call.config.compaction
+    view = load_view(table.storage, table.timeline)
+    settings = CompactionSettings(
+        strategies=options.strategies,
+        target_io_mb=options.target_io_mb,
+        log_size_threshold=options.log_size_threshold,
+        log_count_threshold=options.log_count_threshold,
+        target_partitions=options.target_partitions,
+        partition_regex=options.partition_regex,
+        base_file_bytes_max=call.config.files.max_file_size,
+    )
+    zone = table_zone(table.config)
+    today = datetime.fromtimestamp(call.environment.clock.now_ms() / 1000, timezone.utc).astimezone(zone).date()
+    slices = [one for group in view.latest.values() for one in group]
+    return plan_compaction(slices, _held_groups(table, view), settings, today=today)
+
+
+def planned_log_compaction(call: ServiceCall) -> PlannedCompaction:
+    """The log compaction that would be planned now. Cost: a listing of the table."""
+    _check_type(call.table)
+    view = load_view(call.table.storage, call.table.timeline)
+    slices = [one for group in view.latest.values() for one in group]
+    return plan_log_compaction(
+        slices,
+        _held_groups(call.table, view),
+        call.config.compaction.log_blocks_threshold,
+        base_file_bytes_max=call.config.files.max_file_size,
+    )
+
+
+def _held_groups(table: TableState, view: FileSystemView) -> set[FileGroupId]:
+    """The groups of pending compactions of both kinds: what one of logs writes must not fall behind a base file."""
+    held = set(view.pending_compactions)
+    for instant in table.timeline.pending_compactions:
+        if instant.action is Action.LOG_COMPACTION:
+            operations = load_compaction_plan(table.storage, instant, table.version).operations
+            held |= {FileGroupId(operation.partition_path, operation.file_id) for operation in operations}
+    return held
+
+
+def schedule_compaction(call: ServiceCall, *, of_logs: bool = False) -> InstantTime | None:
+    """Put a compaction of what is there now on the timeline; None where there is nothing to compact.
+
+    In table version 6 it waits for running writes to end, as their logs carry the names of the slices that the plan
+    closes: then it is None, too. `of_logs`: a log compaction. Cost: a listing of the table, one put, the lock.
+    """
+    storage = call.table.storage
+    with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
+        call = call.reloaded()
+        table = call.table
+        if table.timeline.pending_writes and not table.version.has_completion_times:
+            return None
+        planned = planned_log_compaction(call) if of_logs else planned_compaction(call)
+        if not planned.plan.operations:
+            return None
+        instant = Instant(
+            requested_time=next_time(table.timeline, table.config, call.environment.clock),
+            action=Action.LOG_COMPACTION if of_logs else Action.COMPACTION,
+            state=InstantState.REQUESTED,
+        )
+        lock.check_held()
+        storage.put_if_absent(instant_path(instant, table.version), encode_compaction_plan(planned.plan))
+        return instant.requested_time
+
+
+def run_pending_compactions(call: ServiceCall) -> tuple[Compacted, ...]:
+    """Run the compactions on the timeline that nobody else is running, oldest first, those of logs among them.
+
+    Errors: see `run_compaction`.
+    """
+    pending = call.reloaded().table.timeline.pending_compactions
+    done = [run_compaction(call, instant.requested_time) for instant in pending]
+    return tuple(result for result in done if result is not None)
+
+
+def run_compaction(call: ServiceCall, instant_time: str) -> Compacted | None:
+    """Run a planned compaction to its end; None where another process is running it, or has ended it.
+
+    Cost: every file that the plan names is read once, and written once. Raises `InvalidRequestError` for an instant
+    that is no planned compaction, `CorruptDataError` for a plan that names missing files, and what reading logs
+    raises; the plan stays then, and so does everything that readers see.
+    """
+    _check_type(call.table)
+    storage = call.table.storage
+    with _taken(call, instant_time) as taken:
+        if taken is None:
+            return None
+        table, instant = taken
+        plan = load_compaction_plan(storage, instant, table.version)
+        view = load_view(storage, table.timeline, {operation.partition_path for operation in plan.operations})
+        run = _run_on_logs if plan.is_log_compaction else _run_on_slices
+        stats = run(replace(call, table=table), instant, plan, view)
+        transaction = Transaction(table, instant, call.settings, call.environment)
+        commit_compaction(transaction, _metadata(table, plan, stats))
+    return _compacted(instant.requested_time, stats)
+
+
+def _compacted(instant_time: InstantTime, stats: Sequence[WriteStat]) -> Compacted:
+    return Compacted(
+        instant=instant_time,
+        slices=len(stats),
+        rows=sum(stat.num_writes for stat in stats),
+        updated=sum(stat.num_update_writes for stat in stats),
+        inserted=sum(stat.num_inserts for stat in stats),
+        deleted=sum(stat.num_deletes for stat in stats),
+        bytes=sum(stat.file_size_in_bytes for stat in stats),
+    )
+
+
+def _check_type(table: TableState) -> None:
+    table.config.check_writable()
+    if table.config.table_type is not TableType.MERGE_ON_READ:
+        raise InvalidRequestError("a copy-on-write table has no logs to compact", table=table.config.name)
+
+
+def _completed_compactions(table: TableState) -> tuple[str, ...]:
+    """Instant times of completed compactions: commits that say so."""
+    commits = [instant for instant in table.timeline.completed_writes if instant.action is Action.COMMIT]
+    return tuple(
+        instant.requested_time
+        for instant in commits
+        if load_commit_metadata(table.storage, instant, table.version).operation is WriteOperation.COMPACT
+    )
+
+
+@contextmanager
+def _taken(call: ServiceCall, instant_time: str) -> Iterator[tuple[TableState, Instant] | None]:
+    """The compaction for this process alone: marked inflight, without what a dead run left. None if it is taken."""
+    storage, environment = call.table.storage, call.environment
+    path = heartbeat_path(instant_time)
+    with table_lock(storage, environment, wait_ms=call.settings.lock_wait_ms):
+        table = call.table.reload()
+        instant = next((i for i in table.timeline.pending_compactions if i.requested_time == instant_time), None)
+        if instant is None and not table.timeline.is_committed(instant_time):
+            raise InvalidRequestError("there is no planned compaction with this instant time", instant=instant_time)
+        is_alive = liveness_of(storage, path, call.settings.heartbeat, environment) is Liveness.ALIVE
+        heartbeat = Heartbeat(storage, path, call.settings.heartbeat)
+        if instant is not None and not is_alive:
+            heartbeat.start()
+    if instant is None or is_alive:
+        yield None
+        return
+    try:
+        _remove_former_run(table, instant)
+        inflight = replace(instant, state=InstantState.INFLIGHT)
+        if instant.state is InstantState.REQUESTED:
+            try:
+                storage.put_if_absent(instant_path(inflight, table.version), b"")
+            except AlreadyExistsError:
+                _log.info("compaction %s was inflight already", instant_time)
+        yield table, inflight
+    finally:
+        heartbeat.stop()
+        if not call.table.reload().timeline.is_committed(instant_time):
+            # The next run need not wait until the heartbeat has expired.
+            storage.delete(path)
+
+
+def _remove_former_run(table: TableState, instant: Instant) -> None:
+    """Delete the files that carry the instant of a pending compaction. Cost: one listing per partition path.
+
+    A log of version 6 carries that of its slice; one that a dead run left has blocks of an instant that others write
+    again, with the same records.
+    """
+    plan = load_compaction_plan(table.storage, instant, table.version)
+    planned = {FileGroupId(operation.partition_path, operation.file_id) for operation in plan.operations}
+    for partition_path in sorted({group.partition_path for group in planned}):
+        for info in table.storage.list_folder(partition_path).files:
+            name = parse_data_file(info.name)
+            if name is None or name.instant_time != instant.requested_time:
+                continue
+            if FileGroupId(partition_path, name.file_id) in planned and _is_output(name, plan, table):
+                table.storage.delete(info.path)
+
+
+def _is_output(name: BaseFileName | LogFileName, plan: CompactionPlan, table: TableState) -> bool:
+    if isinstance(name, BaseFileName):
+        return not plan.is_log_compaction
+    return plan.is_log_compaction and table.version.has_completion_times
+
+
+@dataclass(frozen=True, slots=True)
+class _Merging:
+    """What all tasks of a compaction share."""
+
+    target: WriteTarget
+    settings: MergeSettings
+
+
+def _merging(call: ServiceCall, instant: Instant) -> _Merging:
+    table, memory = call.table, call.config.memory
+    schema = load_table_schema(table)
+    if schema is None:
+        raise SchemaMismatchError("no commit of the table says what its columns are, so it cannot be compacted")
+    rules = table_rules_of(table.config, (*call.mergers, *mergers_of(call.config.merging)))
+    settings = MergeSettings(
+        schema=with_meta_columns(schema.arrow),
+        rules=rules,
+        blocks=block_filter(table.timeline, table.timeline.completed_times),
+        spill=SpillSettings(memory.merge_max_bytes, memory.spill_folder),
+    )
+    return _Merging(write_target(table, call.config, instant.requested_time, schema, rules.with_base), settings)
+
+
+def _run_on_slices(call: ServiceCall, instant: Instant, plan: CompactionPlan, view: FileSystemView) -> list[WriteStat]:
+    shared = _merging(call, instant)
+    tasks, size = [], 0
+    for operation in plan.operations:
+        base, logs = _planned_files(call.table, instant, operation, view)
+        log_bytes = sum(log.size for log in logs)
+        size += log_bytes + (base.size if base else 0)
+        tasks.append(
+            CompactTask(
+                target=shared.target,
+                partition_path=operation.partition_path,
+                file_id=operation.file_id,
+                former=FormerVersion(base.path, str(base.name), base.instant_time) if base else None,
+                files=SliceFiles(base.path if base else None, tuple(log.path for log in logs)),
+                merging=shared.settings,
+                log_bytes=log_bytes,
+            )
+        )
+    return call.engine.map(compact_slice, tasks, size_bytes=size, description="compact")
+
+
+def _run_on_logs(call: ServiceCall, instant: Instant, plan: CompactionPlan, view: FileSystemView) -> list[WriteStat]:
+    shared = _merging(call, instant)
+    latest = {one.group: one for slices in view.latest.values() for one in slices}
+    tasks = []
+    for operation in plan.operations:
+        _, logs = _planned_files(call.table, instant, operation, view)
+        group = FileGroupId(operation.partition_path, operation.file_id)
+        tasks.append(
+            CompactLogsTask(
+                target=shared.target,
+                logs=log_settings(call.table, call.config),
+                to=slice_to_append(view, latest[group], instant.requested_time),
+                paths=tuple(log.path for log in logs),
+                merging=shared.settings,
+                log_bytes=sum(log.size for log in logs),
+            )
+        )
+    size = sum(task.log_bytes for task in tasks)
+    results = call.engine.map(compact_logs, tasks, size_bytes=size, description="join logs")
+    return [stat for stats in results for stat in stats]
+
+
+def _planned_files(
+    table: TableState, instant: Instant, operation: CompactionOperation, view: FileSystemView
+) -> tuple[BaseFile | None, list[LogFile]]:
+    """The files that an operation names, logs in merge order."""
+    group = view.groups.get(FileGroupId(operation.partition_path, operation.file_id))
+    bases = {str(base.name): base for base in group.base_files} if group else {}
+    logs = [log for log in group.logs if str(log.name) in operation.delta_files] if group else []
+    wanted = {*operation.delta_files, *([operation.data_file] if operation.data_file else [])}
+    missing = wanted - bases.keys() - {str(log.name) for log in logs}
+    if missing:
+        raise CorruptDataError(
+            "a compaction plan names files that are not there, or whose writes are not completed; nothing was changed",
+            plan=instant_path(replace(instant, state=InstantState.REQUESTED), table.version),
+            partition_path=operation.partition_path,
+            missing=sorted(missing)[:10],
+        )
+    return (bases[operation.data_file] if operation.data_file else None), logs
+
+
+def _metadata(table: TableState, plan: CompactionPlan, stats: Sequence[WriteStat]) -> CommitMetadata:
+    by_partition: dict[str, list[WriteStat]] = defaultdict(list)
+    for stat in stats:
+        by_partition[stat.partition_path].append(stat)
+    schema = load_table_schema(table)
+    return CommitMetadata(
+        operation=WriteOperation.LOG_COMPACT if plan.is_log_compaction else WriteOperation.COMPACT,
+        stats_by_partition={path: tuple(group) for path, group in sorted(by_partition.items())},
+        extra={SCHEMA_KEY: schema.avro} if schema else {},
+        compacted=True,
+    )

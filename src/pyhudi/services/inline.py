@@ -1,0 +1,39 @@
+"""The table services that a write runs after its commit, as its options ask for."""
+
+from __future__ import annotations
+
+import logging
+
+from pyhudi.config.choices import TableType
+from pyhudi.errors import HudiError
+from pyhudi.services.compaction import (
+    ServiceCall,
+    compaction_due,
+    run_pending_compactions,
+    schedule_compaction,
+)
+
+_log = logging.getLogger("pyhudi")
+
+
+def run_inline_services(call: ServiceCall) -> None:
+    """Compact a merge-on-read table when that is due, or join its logs; or only plan it, for somebody else to run.
+
+    A failure is a warning: the write before it stands, and must not be run again. What was planned stays planned, and
+    the next write that compacts, or `HudiTable.compact`, runs it.
+    """
+    options, table_type = call.config.compaction, call.table.config.table_type
+    runs = options.runs_inline(table_type)
+    joins_logs = options.log_enabled and options.log_inline
+    if table_type is not TableType.MERGE_ON_READ or not (runs or options.schedule_inline or joins_logs):
+        return
+    try:
+        call = call.reloaded()
+        if compaction_due(call).is_due:
+            schedule_compaction(call)
+        elif joins_logs:
+            schedule_compaction(call, of_logs=True)
+        if runs or joins_logs:
+            run_pending_compactions(call)
+    except HudiError as error:
+        _log.warning("the write is committed, but the compaction after it failed: %s", error)

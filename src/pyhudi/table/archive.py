@@ -1,0 +1,61 @@
+"""What the archived timeline says of one instant.
+
+Source: `format/timeline.md` 1.6.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from pyhudi.format.archived_log import is_archive_file, parse_archive_file
+from pyhudi.format.instant import Action
+from pyhudi.format.lsm_history import parse_history_file
+from pyhudi.format.rollback_metadata import decode_rollback_metadata
+from pyhudi.format.table_version import TableVersion
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.history import history_files
+
+
+class ArchivedOutcome(enum.Enum):
+    """How an archived instant ended."""
+
+    COMPLETED = "completed"
+    ROLLED_BACK = "rolled back"
+
+
+def archived_outcome(storage: Storage, version: TableVersion, instant_time: str) -> ArchivedOutcome | None:
+    """How an instant ended that was archived, or was taken away by an archived rollback; None where nothing tells.
+
+    Cost: one read per archive file that may have it: those that span its time, and all younger ones; in table version
+    6 all. Raises `CorruptDataError` naming a damaged file.
+    """
+    if version.has_completion_times:
+        return _in_history(storage, version, instant_time)
+    return _in_log(storage, version, instant_time)
+
+
+def _in_history(storage: Storage, version: TableVersion, instant_time: str) -> ArchivedOutcome | None:
+    for file in history_files(storage, version):
+        if file.max_time < instant_time:
+            continue
+        path = f"{version.history_folder}/{file.name}"
+        for entry in parse_history_file(storage.read(path), path=path):
+            if entry.instant_time == instant_time:
+                return ArchivedOutcome.COMPLETED
+            if entry.action != Action.ROLLBACK.value or entry.instant_time < instant_time or not entry.metadata:
+                continue
+            if decode_rollback_metadata(entry.metadata, path=path).instant_time == instant_time:
+                return ArchivedOutcome.ROLLED_BACK
+    return None
+
+
+def _in_log(storage: Storage, version: TableVersion, instant_time: str) -> ArchivedOutcome | None:
+    for info in storage.list_folder(version.history_folder).files:
+        if not is_archive_file(info.name):
+            continue
+        for instant in parse_archive_file(storage.read(info.path), path=info.path):
+            if instant.instant_time == instant_time:
+                return ArchivedOutcome.COMPLETED
+            if instant_time in instant.rolled_back:
+                return ArchivedOutcome.ROLLED_BACK
+    return None

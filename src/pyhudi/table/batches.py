@@ -1,0 +1,52 @@
+"""Batches that are written once, however often they are sent: a commit remembers the name of the batch that it is of.
+
+Only the active timeline is looked at. What a batch was before its commit was archived is not known any more.
+
+Source: mission flow F9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from pyhudi.errors import WriteConflictError
+from pyhudi.format.commit_metadata import CommitMetadata
+from pyhudi.format.instant import Instant
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import load_commit_metadata
+
+BATCH_ID_METADATA: Final = "_pyhudi_batch_id"
+"""Where the extra metadata of a commit keep `hoodie.write.batch.id`."""
+
+
+def find_batch(
+    table: TableState, batch_id: str, *, known: Collection[str] = ()
+) -> tuple[Instant, CommitMetadata] | None:
+    """The newest completed write of the batch, if there is one.
+
+    `known`: instant times of writes that are not of it. Cost: one read per completed write that is not known.
+    """
+    for instant in reversed(table.timeline.completed_writes):
+        if instant.requested_time in known:
+            continue
+        metadata = load_commit_metadata(table.storage, instant, table.version)
+        if metadata.extra.get(BATCH_ID_METADATA) == batch_id:
+            return instant, metadata
+    return None
+
+
+def check_batch_is_new(table: TableState, extra_metadata: Mapping[str, str], *, known: Collection[str]) -> None:
+    """Raise `WriteConflictError` when another writer has committed the batch that a write's metadata name, if any.
+
+    `known`: instant times of the writes that were looked at before.
+    """
+    batch_id = extra_metadata.get(BATCH_ID_METADATA)
+    if batch_id is None:
+        return
+    if (found := find_batch(table, batch_id, known=known)) is not None:
+        raise WriteConflictError(
+            "another writer committed the same batch meanwhile; nothing of this write is visible",
+            batch_id=batch_id,
+            winner=found[0].requested_time,
+        )

@@ -1,0 +1,33 @@
+"""Which files a write looks keys up in, where logs may hold records that base files do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyhudi.format.instant import Action
+from pyhudi.table.file_slice import FileGroupId, FileSlice
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import load_commit_metadata
+
+WRITER_KEY = "pyhudi.version"
+"""In the extra metadata of our commits: the release that made them."""
+
+
+def groups_with_inserts_in_logs(table: TableState, slices: Iterable[FileSlice]) -> frozenset[FileGroupId]:
+    """The groups whose logs may hold records that their base files do not.
+
+    Our writes put new records into base files, and their commits carry `WRITER_KEY`. Real Hudi with a bucket index puts
+    them into logs, and its stats do not tell: they call all rows of a log updates. So every log that is not ours may
+    hold any record. Cost: one read per delta commit of the active timeline, and nothing where no slice has both a base
+    file and logs.
+    """
+    with_logs = [one for one in slices if one.base is not None and one.logs]
+    if not with_logs:
+        return frozenset()
+    ours: set[str] = set()
+    for instant in table.timeline.completed_writes:
+        if instant.action is Action.DELTA_COMMIT:
+            metadata = load_commit_metadata(table.storage, instant, table.version)
+            if WRITER_KEY in metadata.extra:
+                ours |= metadata.paths()
+    return frozenset(one.group for one in with_logs if any(log.path not in ours for log in one.logs))

@@ -1,0 +1,167 @@
+"""Merge-on-read tables that two parties write, plan and compact in turn; after each step all must see the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from tests.interop.compare import WRITER_META, assert_same_rows
+from tests.interop.deviations import SEQUENCE_NUMBER, late_changes
+from tests.interop.life import ModelTable, Turn
+from tests.interop.merge_on_read_life import Service, Side, Step, merge_on_read_life_of, wild_life_of
+from tests.interop.parties import Changes, Compactor, HudiRs, JvmHudi, Pyhudi, Question, Reader, ReadOptimized
+from tests.interop.shapes import EVENT_TIME_PAYLOAD, Shape
+from tests.interop.timeline_folder import completed_writes, planned_compactions
+from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
+
+OracleOf = Callable[[str], Oracle]
+
+COMPLEX = ("region", "id")
+AVRO = {"hoodie.logfile.data.block.format": "avro"}
+BY_EVENT_TIME = {
+    "hoodie.datasource.write.payload.class": EVENT_TIME_PAYLOAD,
+    "hoodie.compaction.payload.class": EVENT_TIME_PAYLOAD,
+}
+
+LIVES = [
+    (Shape(name="hive", table_version=9, partition_by=("city",), hive_style=True, metadata=False), "us"),
+    (Shape(name="none-complex-avro", table_version=9, record_key=COMPLEX, more_options=AVRO), "jvm"),
+    (Shape(name="hive", table_version=8, partition_by=("city",), hive_style=True, metadata=False), "jvm"),
+    (Shape(name="levels-avro", table_version=8, partition_by=("city", "year"), more_options=AVRO), "us"),
+    (Shape(name="hive", table_version=6, partition_by=("city",), hive_style=True, metadata=False), "us"),
+    (Shape(name="event-time", table_version=6, partition_by=("city",), more_options=BY_EVENT_TIME), "jvm"),
+    (
+        Shape(name="none-complex-avro", table_version=6, record_key=COMPLEX, metadata=False, more_options=AVRO),
+        "jvm",
+    ),
+]
+
+
+def live(path: Path, shape: Shape, parties: Mapping[Side, Compactor], judge: Reader, readers: list[Reader]) -> None:
+    """Let the parties take their steps; after each, `judge` must agree with the model and the readers with it."""
+    model = ModelTable(shape)
+    for number, step in enumerate(merge_on_read_life_of(shape)):
+        party = parties[step.side]
+        take(path, shape, party, step.does)
+        match step.does:
+            case Turn():
+                model.apply(step.does)
+            case Service.SCHEDULE:
+                assert planned_compactions(path)
+            case Service.COMPACT:
+                assert any(write.action == "commit" for write in completed_writes(path))
+        hint = f"step {number} ({step} by {party})"
+        turns = [write for write in completed_writes(path) if write.action != "commit"]
+        rows = judge.read(path)
+        expected = model.expected([write.requested for write in turns])
+        assert_same_rows(expected, rows, ignore=WRITER_META, hint=f"{hint}, read by {judge}")
+        agree(rows, path, None, readers, hint)
+        agree(judge.read(path, ReadOptimized()), path, ReadOptimized(), readers, hint)
+        if len(turns) > 1:
+            newest = Changes(turns[-2].position)
+            agree(judge.read(path, newest), path, newest, readers, hint, snapshot=rows)
+    middle = Changes(turns[0].position, turns[-3].position)
+    agree(
+        judge.read(path, middle), path, middle, [reader for reader in readers if isinstance(reader, Pyhudi)], "at last"
+    )
+
+
+def take(path: Path, shape: Shape, party: Compactor, does: Turn | Service) -> None:
+    """One step."""
+    match does:
+        case Turn():
+            party.write(path, shape, does)
+        case Service.SCHEDULE:
+            party.schedule(path, shape)
+        case Service.RUN:
+            run_all(path, shape, party)
+        case Service.COMPACT:
+            party.schedule(path, shape)
+            run_all(path, shape, party)
+
+
+def run_all(path: Path, shape: Shape, party: Compactor) -> None:
+    """Run what is planned."""
+    for instant in planned_compactions(path):
+        party.run(path, shape, instant)
+    assert not planned_compactions(path)
+
+
+def agree(
+    expected: pa.Table,
+    path: Path,
+    question: Question,
+    readers: list[Reader],
+    hint: str,
+    *,
+    snapshot: pa.Table | None = None,
+) -> None:
+    """Every reader must answer the question with these rows. `snapshot`: of the same moment, where it plays a part."""
+    for reader in readers:
+        due, rows = expected, reader.read(path, question)
+        if isinstance(reader, HudiRs) and isinstance(question, Changes) and snapshot is not None:
+            late = late_changes(expected, snapshot)
+            due, rows = (t.filter(~pc.field(SEQUENCE_NUMBER).isin(late)) for t in (due, rows))
+        assert_same_rows(due, rows, hint=f"{hint}, {question or 'snapshot'}, read by {reader}")
+
+
+def merge_on_read(shape: Shape) -> Shape:
+    from dataclasses import replace
+
+    return replace(shape, merge_on_read=True)
+
+
+@pytest.mark.parametrize(("shape", "first"), LIVES, ids=str)
+def test_alternating_writers_and_compactors_everybody_sees_the_same_rows(
+    shape: Shape, first: str, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    shape = merge_on_read(shape)
+    jvm, us = JvmHudi(oracle_of(RELEASE_OF_TABLE_VERSION[shape.table_version])), Pyhudi()
+    parties = {Side.A: us, Side.B: jvm} if first == "us" else {Side.A: jvm, Side.B: us}
+    live(tmp_path / "t", shape, parties, jvm, [us, HudiRs()])
+
+
+WILD_LIVES = [
+    Shape(name="event-time", table_version=6, partition_by=("city",), metadata=False, more_options=BY_EVENT_TIME),
+    Shape(name="latest", table_version=6, partition_by=("city",), metadata=False),
+    Shape(name="event-time", table_version=8, partition_by=("city",), metadata=False),
+    Shape(name="event-time", table_version=9, partition_by=("city",), metadata=False),
+]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("shape", WILD_LIVES, ids=str)
+def test_random_versions_in_random_order_are_merged_as_real_hudi_merges_them(
+    shape: Shape, seed: int, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    shape, path = merge_on_read(shape), tmp_path / "t"
+    jvm, us = JvmHudi(oracle_of(RELEASE_OF_TABLE_VERSION[shape.table_version])), Pyhudi()
+    parties: dict[Side, Compactor] = {Side.A: us, Side.B: jvm}
+    story: list[str] = []
+    for number, step in enumerate(wild_life_of(shape, seed=seed)):
+        take(path, shape, parties[step.side], step.does)
+        story.append(f"{number} {story_of(step)} by {parties[step.side]}")
+        expected, rows = jvm.read(path), us.read(path)
+        assert_same_rows(expected, rows, hint="\n".join(["", *story]))
+    for question in (ReadOptimized(), *spans(path)):
+        assert_same_rows(jvm.read(path, question), us.read(path, question), hint="\n".join(["", *story, str(question)]))
+
+
+def story_of(step: Step) -> str:
+    """A step in one line, with keys, ordering values and deletes."""
+    if not isinstance(step.does, Turn):
+        return str(step)
+    rows = [
+        f"{row['id']}@{row['ts']}{' gone' if row['_hoodie_is_deleted'] else ''}" for row in step.does.rows.to_pylist()
+    ]
+    return f"{step}: {', '.join(rows)}"
+
+
+def spans(path: Path) -> list[Changes]:
+    """Intervals of the timeline: from its first third on, and the middle of it."""
+    positions = [write.position for write in completed_writes(path)]
+    count = len(positions)
+    return [Changes(positions[count // 3]), Changes(positions[count // 4], positions[3 * count // 4])]

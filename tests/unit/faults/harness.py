@@ -1,0 +1,159 @@
+"""Tables to be crashed, the crashes, and what must hold of a table whatever happened to its writers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+from tests.support.tables import SCHEMA, Row, StepClock, environment, new_table, open_table
+
+import pyhudi
+from pyhudi.format.file_names import LogFileName, parse_data_file
+from pyhudi.format.log_blocks import BlockType
+from pyhudi.io.log_scan import scan_blocks
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.file_system_view import list_data_files
+from pyhudi.table.state import TableState, load_table
+from pyhudi.testing.storage import FaultStorage, SimulatedCrash, at_effect
+from pyhudi.testing.storage import Operation as Effect
+
+Action = Callable[[pyhudi.HudiTable], object]
+LATER_MS = 1_900_000_000_000
+"""A time at which the heartbeats of all writers have expired."""
+
+_SCHEMA = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of table."""
+
+    type: str
+    version: int
+
+    def __str__(self) -> str:
+        return f"{self.type}-{self.version}"
+
+    @property
+    def is_merge_on_read(self) -> bool:
+        return self.type == "mor"
+
+
+COW = tuple(Kind("cow", version) for version in (6, 8, 9))
+MOR = tuple(Kind("mor", version) for version in (6, 8, 9))
+
+
+def rows(*values: Row, gone: tuple[Row, ...] = ()) -> pa.Table:
+    """Rows to be written, and rows that ask for the deletion of their records."""
+    live, deleted = ([dict(zip(SCHEMA.names, row, strict=True)) for row in part] for part in (values, gone))
+    flagged = [{**row, "_hoodie_is_deleted": False} for row in live]
+    return pa.Table.from_pylist([*flagged, *({**row, "_hoodie_is_deleted": True} for row in deleted)], _SCHEMA)
+
+
+def empty_table(kind: Kind) -> MemoryStorage:
+    """A table of this kind without rows."""
+    storage = MemoryStorage()
+    table_type = "MERGE_ON_READ" if kind.is_merge_on_read else "COPY_ON_WRITE"
+    new_table(storage, version=kind.version, schema=_SCHEMA, **{"hoodie.datasource.write.table.type": table_type})
+    return storage
+
+
+def copied(storage: Storage) -> MemoryStorage:
+    """Another store with the same objects."""
+    copy = MemoryStorage()
+    for info in storage.list_recursive(""):
+        copy.put(info.path, storage.read(info.path))
+    return copy
+
+
+def opened(storage: Storage, *, later: bool = False, **options: str) -> pyhudi.HudiTable:
+    """The table; `later`: at a time when all who are writing to it now count as dead."""
+    env = environment(StepClock(LATER_MS)) if later else None
+    return open_table(storage, env=env, **{"hoodie.compact.inline": "false", **options})
+
+
+def effects_of(prepared: Storage, action: Action) -> tuple[Effect, ...]:
+    """The changes of the store that an action makes, in order."""
+    storage = FaultStorage(copied(prepared))
+    action(opened(storage))
+    return storage.effects
+
+
+def one_of_each_run(effects: tuple[Effect, ...]) -> list[int]:
+    """The numbers of the last effects of all runs of effects of one sort: one crash between any two phases."""
+    sorts = [(effect.name, *_sort_of(effect.path)) for effect in effects]
+    return [n for n in range(1, len(sorts) + 1) if n == len(sorts) or sorts[n] != sorts[n - 1]]
+
+
+def _sort_of(path: str) -> tuple[str, ...]:
+    folder, _, name = path.rpartition("/")
+    if folder.startswith((".hoodie/.temp", ".hoodie/.aux")):
+        return (".temp" if "/.temp" in folder else ".aux",)
+    return ("timeline", name) if folder.startswith(".hoodie") else ("log" if name.startswith(".") else "base",)
+
+
+def crashed(prepared: Storage, action: Action, number: int) -> MemoryStorage | None:
+    """The table as a process leaves it that dies right before this effect; None where the action ended before."""
+    inner = copied(prepared)
+    storage = FaultStorage(inner, before=at_effect(number, SimulatedCrash()))
+    with suppress(SimulatedCrash):
+        action(opened(storage))
+    return inner if storage.is_dead else None
+
+
+def crash_images(prepared: Storage, action: Action, *, all_effects: bool) -> Iterator[tuple[str, MemoryStorage]]:
+    """The table after a crash at each effect, or between any two phases; and after the whole action.
+
+    A crash after one effect leaves the same as one before the next, so that the latter is enough.
+    """
+    effects = effects_of(prepared, action)
+    for number in range(1, len(effects) + 1) if all_effects else one_of_each_run(effects):
+        image = crashed(prepared, action, number)
+        assert image is not None, number
+        yield f"before effect {number} of {len(effects)}: {effects[number - 1]}", image
+    done = copied(prepared)
+    action(opened(done))
+    yield "at the end", done
+
+
+def check_nothing_left_over(storage: Storage) -> None:
+    """No trace of a dead writer, but for what a pending compaction will replace, and blocks that were taken back."""
+    table = load_table(storage)
+    timeline = table.timeline
+    assert not timeline.pending_writes
+    assert not timeline.pending_rollbacks
+    for folder in (".hoodie/.temp", ".hoodie/.aux/.exchange", ".hoodie/.heartbeat"):
+        assert storage.list_recursive(folder) == (), folder
+    planned = {instant.requested_time for instant in timeline.pending_compactions}
+    for info in list_data_files(storage):
+        name = parse_data_file(info.name)
+        if isinstance(name, LogFileName) and not table.version.has_completion_times:
+            continue
+        ours = name is None or timeline.is_committed(name.instant_time)
+        assert ours or name is None or name.instant_time in planned, info.path
+    if not table.version.has_completion_times:
+        _check_blocks(storage, table)
+
+
+def _check_blocks(storage: Storage, table: TableState) -> None:
+    """Every block in the logs of a version 6 table is of a completed write, or a command block stands behind it."""
+    slices: dict[tuple[str, str, str], list[tuple[int, str, str]]] = {}
+    for info in list_data_files(storage):
+        name = parse_data_file(info.name)
+        if isinstance(name, LogFileName):
+            key = (info.path.rpartition("/")[0], name.file_id, name.instant_time)
+            slices.setdefault(key, []).append((name.version, name.write_token or "", info.path))
+    for key, logs in slices.items():
+        dead: set[str] = set()
+        for _, _, path in sorted(logs):
+            for block in scan_blocks(storage, path):
+                assert block.kind is not BlockType.CORRUPT, path
+                if block.kind is BlockType.COMMAND:
+                    assert block.target_instant_time in dead, f"{path}: nothing to take back, or taken back twice"
+                    dead.discard(block.target_instant_time or "")
+                elif not table.timeline.is_committed(block.instant_time):
+                    dead.add(block.instant_time)
+        assert not dead, key
