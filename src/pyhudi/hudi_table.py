@@ -38,7 +38,7 @@ from pyhudi.table.merge_rules import merger_of_new_table
 from pyhudi.table.schema import CREATE_SCHEMA_KEY, TableSchema, load_table_schema
 from pyhudi.table.state import TableState, create_table, load_table
 from pyhudi.table.timeline import load_commit_metadata, position_of
-from pyhudi.write.job import check_columns, check_merger, transaction_settings
+from pyhudi.write.job import check_columns, check_merger, locking, transaction_settings
 from pyhudi.write.result import WriteResult, result_of
 from pyhudi.write.save import SaveMode, table_properties, write
 from pyhudi.write.save import save as save_rows
@@ -329,11 +329,12 @@ class HudiTable:
         `eager` also takes pending writes that keep no heartbeat, as a single-writer JVM Hudi makes them: only when
         nobody else is writing.
         """
-        settings = transaction_settings(WriteConfig.from_options(self.options))
+        config = WriteConfig.from_options(self.options)
+        settings = transaction_settings(config)
         return roll_back_failed_writes(
             self.state.reload(),
             settings.heartbeat,
-            self.environment,
+            locking(self.environment, config, self.state.config.name),
             lock_wait_ms=settings.lock_wait_ms,
             eager=eager,
         )
@@ -344,8 +345,9 @@ class HudiTable:
         Readers see all of a write or nothing of it. Raises `InvalidRequestError`, with nothing changed, where the
         write or plan has been built on: by a later write, a pending plan, a savepoint, or a cleaner.
         """
-        settings = transaction_settings(WriteConfig.from_options(self.options))
-        return roll_back(self.state, instant, settings, self.environment)
+        config = WriteConfig.from_options(self.options)
+        environment = locking(self.environment, config, self.state.config.name)
+        return roll_back(self.state, instant, transaction_settings(config), environment)
 
     def outcome_of(self, instant: str) -> Outcome:
         """What became of a write, as of now: committed, pending, rolled back, or unknown; never a guess.
@@ -417,8 +419,8 @@ class HudiTable:
     def _service_call(self, options: Mapping[str, Any]) -> ServiceCall:
         merged = {**self.options, **{key: text_of(value) for key, value in options.items()}}
         config = WriteConfig.from_options(merged)
-        settings = transaction_settings(config)
-        return ServiceCall(self.state, config, settings, self.engine, self.environment, self.mergers)
+        environment = locking(self.environment, config, self.state.config.name)
+        return ServiceCall(self.state, config, transaction_settings(config), self.engine, environment, self.mergers)
 
     def _key_rows(self, keys: Any) -> Any:
         fields = self.state.config.record_key_fields

@@ -25,6 +25,10 @@ BEGIN_IS_INCLUDED = frozenset({"1.0.2"})
 #: what was committed; the next question of the same table, over one commit more, shows that 0.15.0 has the rows.
 COMMITTED_ROWS_ARE_HIDDEN = {"v6-rolled-back as-of-3": {"k02": "fourth 2", "k04": "fourth 4"}}
 
+#: Table versions and types of ordering columns for which the version's release cannot read deletes in logs, not even
+#: its own: it compares a Java decimal with one of Spark's.
+UNREADABLE_DELETES = frozenset({(8, "decimal")})
+
 
 def late_changes(changes: pa.Table, snapshot: pa.Table) -> pa.Array:
     """Sequence numbers of changes that a snapshot of the same moment does not have: they came too late.

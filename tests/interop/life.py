@@ -75,9 +75,8 @@ class ModelTable:
             {"_hoodie_commit_time": instants[commit], "_hoodie_record_key": key, "_hoodie_partition_path": path, **row}
             for (path, key), (row, commit) in self._rows.items()
         ]
-        return pa.Table.from_pylist(
-            answer, schema=pa.schema([*((name, pa.string()) for name in MODEL_META), *self._shape.schema])
-        )
+        schema = pa.schema([*((name, pa.string()) for name in MODEL_META), *self._shape.schema])
+        return pa.Table.from_pylist(answer, schema=schema)
 
     def rows(self) -> list[Row]:
         """The rows there are, in the order of their keys."""
@@ -144,7 +143,7 @@ class Maker:
         late_deletes: int = 0,
         returns: int = 0,
     ) -> Turn:
-        """An upsert. `late` ones have lower ordering values than what is there; `returns` are of keys deleted before."""
+        """An upsert. `late` ones have lower ordering values than what is there, `returns` keys that were deleted."""
         counts = {"update": updates, "late": late, "delete": deletes, "late delete": late_deletes}
         kinds = [kind for kind, count in counts.items() for _ in range(count)]
         chosen = self._chance.sample(self._model.rows(), len(kinds))

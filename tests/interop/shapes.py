@@ -24,8 +24,8 @@ SCHEMA = pa.schema(
     ]
 )
 
-#: The same for merge-on-read tables. The ordering column is not a long: with one, 1.0.2 cannot read a log in which a key
-#: follows its deletion. `_hoodie_is_deleted` is Hudi's own name for a row that deletes.
+#: The same for merge-on-read tables. The ordering column is not a long: with one, 1.0.2 cannot read a log in which a
+#: key follows its deletion. `_hoodie_is_deleted` is Hudi's own name for a row that deletes.
 MERGE_ON_READ_SCHEMA = pa.schema(
     [field.with_type(pa.int32()) if field.name == "ts" else field for field in SCHEMA]
     + [pa.field("_hoodie_is_deleted", pa.bool_())]

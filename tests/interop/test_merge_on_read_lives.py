@@ -14,7 +14,7 @@ from tests.interop.life import ModelTable, Turn
 from tests.interop.merge_on_read_life import Service, Side, Step, merge_on_read_life_of, wild_life_of
 from tests.interop.parties import Changes, Compactor, HudiRs, JvmHudi, Pyhudi, Question, Reader, ReadOptimized
 from tests.interop.shapes import EVENT_TIME_PAYLOAD, Shape
-from tests.interop.timeline_folder import completed_writes, planned_compactions
+from tests.interop.timeline_folder import completed_compactions, completed_turns, completed_writes, planned_compactions
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
 
 OracleOf = Callable[[str], Oracle]
@@ -38,6 +38,17 @@ LIVES = [
         "jvm",
     ),
 ]
+OLD_TABLES = [
+    Shape(
+        name="hive",
+        table_version=version,
+        partition_by=("city",),
+        hive_style=True,
+        metadata=False,
+        created_by_newest=True,
+    )
+    for version in (6, 8)
+]
 
 
 def live(path: Path, shape: Shape, parties: Mapping[Side, Compactor], judge: Reader, readers: list[Reader]) -> None:
@@ -52,9 +63,9 @@ def live(path: Path, shape: Shape, parties: Mapping[Side, Compactor], judge: Rea
             case Service.SCHEDULE:
                 assert planned_compactions(path)
             case Service.COMPACT:
-                assert any(write.action == "commit" for write in completed_writes(path))
+                assert completed_compactions(path)
         hint = f"step {number} ({step} by {party})"
-        turns = [write for write in completed_writes(path) if write.action != "commit"]
+        turns = completed_turns(path)
         rows = judge.read(path)
         expected = model.expected([write.requested for write in turns])
         assert_same_rows(expected, rows, ignore=WRITER_META, hint=f"{hint}, read by {judge}")
@@ -64,9 +75,8 @@ def live(path: Path, shape: Shape, parties: Mapping[Side, Compactor], judge: Rea
             newest = Changes(turns[-2].position)
             agree(judge.read(path, newest), path, newest, readers, hint, snapshot=rows)
     middle = Changes(turns[0].position, turns[-3].position)
-    agree(
-        judge.read(path, middle), path, middle, [reader for reader in readers if isinstance(reader, Pyhudi)], "at last"
-    )
+    own = [reader for reader in readers if not isinstance(reader, HudiRs)]
+    agree(judge.read(path, middle), path, middle, own, "at last")
 
 
 def take(path: Path, shape: Shape, party: Compactor, does: Turn | Service) -> None:
@@ -122,6 +132,16 @@ def test_alternating_writers_and_compactors_everybody_sees_the_same_rows(
     jvm, us = JvmHudi(oracle_of(RELEASE_OF_TABLE_VERSION[shape.table_version])), Pyhudi()
     parties = {Side.A: us, Side.B: jvm} if first == "us" else {Side.A: jvm, Side.B: us}
     live(tmp_path / "t", shape, parties, jvm, [us, HudiRs()])
+
+
+@pytest.mark.parametrize("shape", OLD_TABLES, ids=str)
+def test_newest_release_and_we_alternate_on_an_old_table_without_upgrading_it(
+    shape: Shape, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    shape = merge_on_read(shape)
+    newest, own_release = JvmHudi(oracle_of("1.2.0")), JvmHudi(oracle_of(RELEASE_OF_TABLE_VERSION[shape.table_version]))
+    us = Pyhudi()
+    live(tmp_path / "t", shape, {Side.A: newest, Side.B: us}, newest, [us, HudiRs(), own_release])
 
 
 WILD_LIVES = [

@@ -13,7 +13,17 @@ from tests.interop.compare import WRITER_META, assert_same_rows
 from tests.interop.life import Maker, ModelTable, Operation, Turn
 from tests.interop.parties import HudiRs, JvmHudi, Pyhudi, ReadOptimized
 from tests.interop.shapes import Shape
-from tests.interop.timeline_folder import completed_writes, planned_compactions, undo_last_completion
+from tests.interop.timeline_folder import (
+    completed_compactions,
+    completed_turns,
+    planned_compactions,
+    undo_last_completion,
+)
+    completed_compactions,
+    completed_turns,
+    planned_compactions,
+    undo_last_completion,
+)
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
 
 import pyhudi
@@ -39,7 +49,7 @@ class Table:
 
     def check(self, hint: str) -> None:
         """All three must see the model's rows, and the same meta columns; ourselves and real Hudi also base files."""
-        writes = [write.requested for write in completed_writes(self.path) if write.action != "commit"]
+        writes = [write.requested for write in completed_turns(self.path)]
         rows = self.jvm.read(self.path)
         assert_same_rows(self.model.expected(writes), rows, ignore=WRITER_META, hint=f"{hint}, read by {self.jvm}")
         for reader in (self.us, HudiRs()):
@@ -50,7 +60,7 @@ class Table:
     def files(self) -> set[str]:
         """Base and log files on disk, by name."""
         names = (file.name for file in self.path.rglob("*") if ".hoodie" not in file.parts and file.is_file())
-        return {name for name in names if name.endswith(".parquet") or ".log." in name and not name.endswith(".crc")}
+        return {name for name in names if name.endswith(".parquet") or (".log." in name and not name.endswith(".crc"))}
 
 
 @pytest.fixture
@@ -139,7 +149,7 @@ def test_compactions_that_writes_bring_with_them_leave_the_same_rows(
         party = (table.jvm, table.us)[number % 2]
         table.write(party, table.make.change(updates=8, deletes=1))
         table.check(f"write {number} by {party}")
-        done = sum(write.action == "commit" for write in completed_writes(table.path))
+        done = len(completed_compactions(table.path))
         compactions, former = done, compactions
         assert done - former in (0, 1)
     assert compactions == 2

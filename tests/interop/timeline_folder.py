@@ -29,6 +29,16 @@ def completed_writes(table: Path) -> list[CompletedWrite]:
     return sorted((CompletedWrite(*match.groups()) for match in found if match), key=lambda write: write.requested)
 
 
+def completed_turns(table: Path) -> list[CompletedWrite]:
+    """The completed writes without compactions. Not every `commit` is one: 1.2.0 calls a bulk insert so."""
+    return [write for write in completed_writes(table) if not _is_compaction(table, write)]
+
+
+def completed_compactions(table: Path) -> list[CompletedWrite]:
+    """The completed compactions, oldest first."""
+    return [write for write in completed_writes(table) if _is_compaction(table, write)]
+
+
 def planned_compactions(table: Path) -> list[str]:
     """Instants of the compactions that were planned and are not completed, oldest first."""
     suffix = ".compaction.requested"
@@ -42,6 +52,10 @@ def undo_last_completion(table: Path) -> None:
     time = last.requested if last.completed is None else f"{last.requested}_{last.completed}"
     (_folder(table) / f"{time}.{last.action}").unlink()
     (_folder(table) / f".{time}.{last.action}.crc").unlink(missing_ok=True)
+
+
+def _is_compaction(table: Path, write: CompletedWrite) -> bool:
+    return (_folder(table) / f"{write.requested}.compaction.requested").exists()
 
 
 def _folder(table: Path) -> Path:

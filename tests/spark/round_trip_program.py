@@ -39,25 +39,48 @@ def session(kind: str) -> Any:
     return pyhudi.enable(builder.getOrCreate())
 
 
+def life(spark: Any, path: str, **options: str) -> dict[str, Any]:
+    """Load a table of 1000 trips, change a tenth of them, and read it."""
+    trips = spark.range(0, 1000, 1, 4).selectExpr(
+        "cast(id as string) uuid", "concat('c', id % 2) city", "id * 1.5 fare", "1L ts"
+    )
+    write = {"mode": "append", "format": "hudi"}
+    options = {**OPTIONS, **options}
+    trips.write.save(path, **write, **options, **{"hoodie.datasource.write.operation": "bulk_insert"})
+    changed = trips.where("id % 10 = 0").selectExpr("uuid", "city", "-1.0 as fare", "2L ts")
+    changed.write.options(**options).option("hoodie.datasource.write.operation", "upsert").save(path, **write)
+    read = spark.read.format("hudi").load(path)
+    return {
+        "rows": read.count(),
+        "changed": read.where("fare = -1.0").count(),
+        "cities": sorted(row.city for row in read.select("city").distinct().collect()),
+    }
+
+
+def read_optimized(spark: Any, path: str) -> int:
+    """How many changes a reader sees who leaves the logs out."""
+    frame = spark.read.format("hudi").option("hoodie.datasource.query.type", "read_optimized").load(path)
+    return int(frame.where("fare = -1.0").count())
+
+
 def main(kind: str, folder: str) -> None:
     from pyhudi.engine.protocol import TaskContext
     from pyhudi.errors import RecordKeyError
     from pyhudi.spark.engine import IN_PROCESS_BYTES_MAX, SparkEngine
 
     spark = session(kind)
-    path = f"{folder}/trips"
-    trips = spark.range(0, 1000, 1, 4).selectExpr(
-        "cast(id as string) uuid", "concat('c', id % 2) city", "id * 1.5 fare", "1L ts"
-    )
-    write = {"mode": "append", "format": "hudi"}
-    trips.write.save(path, **write, **OPTIONS, **{"hoodie.datasource.write.operation": "bulk_insert"})
-    changed = trips.where("id % 10 = 0").selectExpr("uuid", "city", "-1.0 as fare", "2L ts")
-    changed.write.options(**OPTIONS).option("hoodie.datasource.write.operation", "upsert").save(path, **write)
-    read = spark.read.format("hudi").load(path)
+    on_write = life(spark, f"{folder}/trips")
+    merge_on_read = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+    on_read = life(spark, f"{folder}/logs", **merge_on_read)
+    on_read["changed without logs"] = read_optimized(spark, f"{folder}/logs")
+    at_once = {"hoodie.compact.inline.max.delta.commits": "1"}
+    compacted = life(spark, f"{folder}/compacted", **merge_on_read, **at_once)
+    compacted["changed without logs"] = read_optimized(spark, f"{folder}/compacted")
 
     refused = None
+    no_keys = spark.sql("select cast(null as string) uuid, 'c0' city, 1.5D fare, 1L ts")
     try:
-        trips.selectExpr("cast(null as string) uuid", "city", "fare", "ts").write.options(**OPTIONS).save(path, **write)
+        no_keys.write.options(**OPTIONS).save(f"{folder}/trips", format="hudi", mode="append")
     except RecordKeyError:
         refused = "RecordKeyError"
 
@@ -67,9 +90,9 @@ def main(kind: str, folder: str) -> None:
     engine = SparkEngine(spark)
     places = engine.map(process, [1, 2, 3, 4], size_bytes=IN_PROCESS_BYTES_MAX, description="where")
     seen = {
-        "rows": read.count(),
-        "changed": read.where("fare = -1.0").count(),
-        "cities": sorted(row.city for row in read.select("city").distinct().collect()),
+        "copy on write": on_write,
+        "merge on read": on_read,
+        "compacted": compacted,
         "refused": refused,
         "parallelism": engine.parallelism,
         "elsewhere": str(os.getpid()) not in {place.split()[0] for place in places},

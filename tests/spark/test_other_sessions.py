@@ -11,6 +11,7 @@ import pytest
 
 PROGRAM = Path(__file__).with_name("round_trip_program.py")
 PROGRAM_SECONDS_MAX = 500
+ROWS = {"rows": 1000, "changed": 100, "cities": ["c0", "c1"]}
 
 
 @pytest.mark.timeout(PROGRAM_SECONDS_MAX + 30)
@@ -29,9 +30,9 @@ def test_round_trip_gives_the_same_rows_and_errors(kind: str, executors: int, tm
 
     assert ran.returncode == 0, ran.stderr[-4000:]
     assert json.loads(ran.stdout.splitlines()[-1]) == {
-        "rows": 1000,
-        "changed": 100,
-        "cities": ["c0", "c1"],
+        "copy on write": ROWS,
+        "merge on read": {**ROWS, "changed without logs": 0},
+        "compacted": {**ROWS, "changed without logs": 100},
         "refused": "RecordKeyError",
         "parallelism": 2,
         "elsewhere": True,

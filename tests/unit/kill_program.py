@@ -12,7 +12,12 @@ import pyarrow as pa
 
 import pyhudi
 
-OPTIONS = {"hoodie.index.bloom.num_entries": "200", "hoodie.parquet.small.file.limit": "20000"}
+OPTIONS = {
+    "hoodie.index.bloom.num_entries": "200",
+    "hoodie.parquet.small.file.limit": "20000",
+    # For merge-on-read tables, where they are compacted by the writer by default.
+    "hoodie.compact.inline.max.delta.commits": "2",
+}
 CITIES = ("bern", "oslo", "rome")
 
 

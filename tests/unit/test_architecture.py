@@ -78,7 +78,7 @@ LINES_PER_FUNCTION = 70
 
 FILE_NAMES = {"hoodie.properties", "hoodie.properties.backup"}
 """Texts that look like a key and are none."""
-ONLY_CHECKED = {"incremental_format", "lock_provider", "merge_type", "mode"}
+ONLY_CHECKED = {"incremental_format", "merge_type", "mode"}
 """Options whose legal values all mean the same: that the value is legal is all there is to honour."""
 
 

@@ -144,6 +144,16 @@ def test_date_alone_is_wrapped_as_by_hudi_0_15():
     assert decode(content, pa.date32()).ordering[0].to_pylist() == [day]
 
 
+def test_date_alone_is_a_number_of_days_where_readers_know_no_date():
+    day = datetime.date(2024, 1, 2)
+    keys = pa.array(["a"])
+    content = encode_delete_block(
+        keys, keys, [column(pa.date32(), day)], array_wrapper_allowed=True, dates_as_ints=True
+    )
+    assert content[-5:] == bytes.fromhex("0498b40200")
+    assert decode(content, pa.date32()).ordering[0].to_pylist() == [day]
+
+
 def test_no_ordering_types_leave_stored_values_out():
     found = decode(encode(["a", "b"], column(pa.int64(), 1, 2), column(pa.string(), "x", "y")))
     assert found.ordering is None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -12,11 +13,15 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.support.audit import audit
-from tests.support.tables import SplitEngine, StepClock, environment, new_table
+from tests.support.tables import SplitEngine, StepClock, environment, new_table, open_table
+from tests.unit.faults.harness import TEMPORARY_FOLDERS, check_nothing_left_over
 
 import pyhudi
 from pyhudi.errors import InvalidRequestError
+from pyhudi.format.instant import Action
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.storage.protocol import Storage
+from pyhudi.testing.storage import FaultStorage, SimulatedCrash, at_effect
 
 SCHEMA = pa.schema(
     [
@@ -61,6 +66,8 @@ records = st.builds(
 )
 deletions = st.builds(replace, records, is_deleted=st.sampled_from([True, False, None]))
 batches = st.lists(records, min_size=1, max_size=8)
+deaths = st.one_of(st.none(), st.integers(1, 32))
+"""The effect at which a process dies; most operations have fewer than thirty."""
 mixed_batches = st.lists(st.one_of(records, deletions), min_size=1, max_size=8)
 
 
@@ -224,8 +231,185 @@ class TableLife(RuleBasedStateMachine):
         return sorted((tuple(row.values()) for row in rows), key=repr)
 
 
-def _life(version: int, index: str) -> type:
-    machine = type(f"Life{version}{index}", (TableLife,), {"version": version, "index": index})
+class MergeOnReadLife(RuleBasedStateMachine):
+    """A merge-on-read table whose writers, compactors and rollbacks die at random effects.
+
+    Records that were deleted once come back only with a higher ordering value, and not by inserts: until the deletion
+    is compacted it stands in the way of lower ones, and its key is still in a base file, both as in real Hudi.
+    """
+
+    version: ClassVar[int] = 9
+    index: ClassVar[str] = "SIMPLE"
+
+    @initialize()
+    def create(self) -> None:
+        self.clock = StepClock()
+        self.storage = MemoryStorage(clock=self.clock.now_ms)
+        self.options = {
+            "hoodie.index.type": self.index,
+            "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
+            "hoodie.combine.before.insert": "true",
+            "hoodie.datasource.insert.dup.policy": "drop",
+            "hoodie.index.bloom.num_entries": "10",
+            "hoodie.compact.inline": "false",
+        }
+        kind = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+        self.table = self._on(
+            new_table(self.storage, version=self.version, schema=SCHEMA, **self.options, **kind).state.storage
+        )
+        self.model = Model(is_global=self.index.startswith("GLOBAL"))
+        self.turn = 0
+        self.deleted: set[Any] = set()
+        self.past: list[tuple[str, dict[Any, Record]]] = [("", {})]
+
+    def _on(self, storage: Storage) -> pyhudi.HudiTable:
+        return replace(open_table(storage, **self.options), engine=SplitEngine(), environment=environment(self.clock))
+
+    def _dated(self, rows: Rows) -> Rows:
+        """The rows with ordering values above all before; some that were never deleted stay as old as drawn."""
+        self.turn += 1
+        known = self.deleted | {self.model.identity(row) for row in rows if row.is_deleted}
+        moved = {row.id for row in self.model.rows.values()} if self.model.is_global else set()
+        return [
+            row
+            if row.ts == 0 and self.model.identity(row) not in known and row.id not in moved
+            else replace(row, ts=10 * self.turn + (row.ts or 0))
+            for row in rows
+        ]
+
+    def _after(self, instant: str) -> None:
+        self.past.append((instant, dict(self.model.rows)))
+
+    @rule(rows=mixed_batches, dies_at=deaths)
+    def upsert(self, rows: Rows, dies_at: int | None) -> None:
+        rows = self._dated(rows)
+        self._write(lambda table: table.upsert(arrow(rows)), lambda instant: self.model.upsert(rows, instant), dies_at)
+        self.deleted |= {self.model.identity(row) for row in rows if row.is_deleted}
+
+    @rule(rows=batches, dies_at=deaths)
+    def delete(self, rows: Rows, dies_at: int | None) -> None:
+        keys = arrow(rows).select(["id", "city"])
+
+        def remove(instant: str) -> None:
+            del instant
+            for row in rows:
+                self.model.rows.pop(self.model.identity(row), None)
+
+        self._write(lambda table: table.delete(keys), remove, dies_at)
+        self.deleted |= {self.model.identity(row) for row in rows}
+
+    @rule(rows=batches, dies_at=deaths)
+    def insert_what_is_new(self, rows: Rows, dies_at: int | None) -> None:
+        fresh = [row for row in self._dated(rows) if self.model.identity(row) not in self.deleted]
+        self._write(
+            lambda table: table.insert(arrow(fresh)), lambda instant: self.model.insert(fresh, instant), dies_at
+        )
+
+    @rule(row=records, dies_at=deaths)
+    def overwrite_partition(self, row: Record, dies_at: int | None) -> None:
+        (row,) = self._dated([row])
+        elsewhere = {one.id for one in self.model.rows.values() if one.city != row.city}
+        if self.model.is_global and row.id in elsewhere:
+            return
+
+        def overwrite(instant: str) -> None:
+            self.deleted |= {self.model.identity(one) for one in self.model.rows.values() if one.city == row.city}
+            self.model.drop([row.city])
+            self.model.insert([row], instant)
+
+        self._write(lambda table: table.insert_overwrite(arrow([row])), overwrite, dies_at)
+
+    @rule(dies_at=deaths)
+    def compact(self, dies_at: int | None) -> None:
+        if self._run(lambda table: table.compact(), dies_at):
+            self._recover()
+            self.table.compact()
+        timeline = self.table.refresh().state.timeline
+        assert not timeline.pending_compactions
+        optimized = self.table.refresh().to_arrow(query_type="read_optimized")
+        assert self._rows(optimized) == self._expected()
+
+    @rule(dies_at=deaths)
+    def schedule_compaction(self, dies_at: int | None) -> None:
+        if self._run(lambda table: table.schedule_compaction(), dies_at):
+            self._recover()
+
+    @rule(dies_at=deaths)
+    def take_the_last_write_back(self, dies_at: int | None) -> None:
+        """Refused only where something came after it: then nothing changes."""
+        instant, _ = self.past[-1]
+        timeline = self.table.refresh().state.timeline
+        if not instant or any(
+            one.requested_time > instant and one.action is not Action.ROLLBACK for one in timeline.instants
+        ):
+            return
+        died = self._run(lambda table: table.rollback(instant), dies_at)
+        if died:
+            self._recover()
+            self.table.roll_back_failed_writes()
+        if self.table.refresh().outcome_of(instant) == "rolled back":
+            self.past.pop()
+            self.deleted |= self.model.rows.keys()
+            self.model.rows = dict(self.past[-1][1])
+        else:
+            assert died
+
+    @precondition(lambda self: len(self.past) > 1)
+    @rule(data=st.data())
+    def read_the_past(self, data: st.DataObject) -> None:
+        instant, rows = data.draw(st.sampled_from(self.past[1:]))
+        found = self.table.refresh().to_arrow(as_of=instant)
+        assert self._rows(found) == sorted((row.values for row in rows.values()), key=repr)
+
+    @invariant()
+    def a_reader_sees_the_model(self) -> None:
+        if hasattr(self, "model"):
+            assert self._rows(self.table.refresh().to_arrow()) == self._expected()
+
+    def teardown(self) -> None:
+        if hasattr(self, "storage"):
+            self._recover()
+            self.table.roll_back_failed_writes()
+            check_nothing_left_over(self.storage, folders=TEMPORARY_FOLDERS[:2])
+
+    def _write(
+        self,
+        write: Callable[[pyhudi.HudiTable], pyhudi.WriteResult],
+        change: Callable[[str], None],
+        dies_at: int | None,
+    ) -> None:
+        """Run a write that may die, and change the model if it is committed; the next writer finds the dead."""
+        known = self.table.refresh().state.timeline.completed_times
+        if self._run(write, dies_at):
+            self._recover()
+        for instant in self.table.refresh().state.timeline.completed_times - known:
+            change(instant)
+            self._after(instant)
+
+    def _run(self, action: Callable[[pyhudi.HudiTable], object], dies_at: int | None) -> bool:
+        """Run something that may die at one of its effects; whether it did."""
+        if dies_at is None:
+            action(self.table.refresh())
+            return False
+        storage = FaultStorage(self.storage, before=at_effect(dies_at, SimulatedCrash()))
+        with suppress(SimulatedCrash):
+            action(self._on(storage))
+        return storage.is_dead
+
+    def _recover(self) -> None:
+        """Let so much time pass that the dead are known to be dead."""
+        self.clock.ms += 3_600_000
+
+    def _expected(self) -> list[tuple[Any, ...]]:
+        return sorted((row.values for row in self.model.rows.values()), key=repr)
+
+    def _rows(self, table: pa.Table) -> list[tuple[Any, ...]]:
+        rows = table.select([*SCHEMA.names, "_hoodie_commit_time"]).to_pylist()
+        return sorted((tuple(row.values()) for row in rows), key=repr)
+
+
+def _life(version: int, index: str, kind: type[RuleBasedStateMachine] = TableLife) -> type:
+    machine = type(f"{kind.__name__}{version}{index}", (kind,), {"version": version, "index": index})
     case = machine.TestCase  # type: ignore[attr-defined]
     # No shrinking: a life of twelve steps can be read as it is, and shrinking one takes minutes.
     case.settings = settings(
@@ -242,3 +426,6 @@ TestVersion6Simple = _life(6, "SIMPLE")
 TestVersion8Bloom = _life(8, "BLOOM")
 TestVersion9GlobalSimple = _life(9, "GLOBAL_SIMPLE")
 TestVersion9GlobalBloom = _life(9, "GLOBAL_BLOOM")
+TestMergeOnReadVersion6Simple = _life(6, "SIMPLE", MergeOnReadLife)
+TestMergeOnReadVersion8GlobalSimple = _life(8, "GLOBAL_SIMPLE", MergeOnReadLife)
+TestMergeOnReadVersion9Bloom = _life(9, "BLOOM", MergeOnReadLife)

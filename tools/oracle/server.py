@@ -30,6 +30,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+#: Judges run side by side on small machines: neither may keep a core busy compiling or collecting.
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m -Duser.timezone=UTC"
+#: Readers of logs measure objects with JOL, which would start a second JVM that stops this one for many seconds.
+READER_OPTIONS = "-Djol.skipHotspotSAAttach=true -Djol.skipDynamicAttach=true"
+
 SESSION_SETTINGS = {
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
@@ -43,14 +48,7 @@ SESSION_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": " ".join(
-        [
-            # Judges run side by side on small machines: neither may keep a core busy compiling or collecting.
-            "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m -Duser.timezone=UTC",
-            # Readers of logs measure objects with JOL, which starts another JVM that stops this one for seconds.
-            "-Djol.skipHotspotSAAttach=true -Djol.skipDynamicAttach=true",
-        ]
-    ),
+    "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {READER_OPTIONS}",
 }
 
 

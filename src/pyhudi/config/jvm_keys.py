@@ -150,11 +150,11 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "locks and conflicts",
-        "the built-in lock and conflict check need no more options",
+        "the locks and the conflict check need no more options",
         """auto.adjust.lock.configs write.lock.app_id write.lock.client.
-        write.lock.conflict.resolution.strategy write.lock.dynamodb. write.lock.filesystem.
-        write.lock.heartbeat_interval_ms write.lock.hivemetastore. write.lock.max_wait_time_ms_between_retry
-        write.lock.num_retries write.lock.storage. write.lock.wait_time_ms_between_retry write.lock.zookeeper.
+        write.lock.conflict.resolution.strategy write.lock.heartbeat_interval_ms write.lock.hivemetastore.
+        write.lock.max_wait_time_ms_between_retry write.lock.num_retries write.lock.wait_time_ms_between_retry
+        write.lock.zookeeper.port
         write.concurrency.async. write.concurrency.early. write.concurrency.schema. time.generator.
         write.application.id""",
     ),

@@ -1,4 +1,4 @@
-"""Names that the JVM gives to key generators, merge strategies and locks, and what they mean here.
+"""Names that the JVM gives to key generators and merge strategies, and what they mean here.
 
 Source: `format/timeline.md` 3.4, `format/logs-and-indexes.md` 1.5. Only known names mean something:
 pyhudi never loads a class that a table or an option names.
@@ -14,7 +14,6 @@ from pyhudi.errors import UnsupportedFeatureError
 
 TABLE_VERSIONS = (6, 8, 9)
 NEWEST_TABLE_VERSION = 9
-BUILT_IN_LOCK = "pyhudi"
 
 _KEYGEN_PACKAGE = "org.apache.hudi.keygen."
 
@@ -92,15 +91,6 @@ def _read_base_file_format(name: str) -> str:
     return "PARQUET"
 
 
-def _read_lock_provider(name: str) -> str:
-    if name != BUILT_IN_LOCK:
-        raise UnsupportedFeatureError(
-            f"the lock provider {name} is not supported by this release: leave the option out to use the "
-            "built-in lock, and do not let JVM writers write at the same time"
-        )
-    return name
-
-
 KEY_GENERATOR_CLASS = Parser(
     _read_key_generator_class,
     "one of " + ", ".join(name.rpartition(".")[2] for name in KEY_GENERATOR_CLASS_NAMES.values()),
@@ -110,4 +100,3 @@ MERGE_STRATEGY = Parser(
 )
 TABLE_VERSION = Parser(_read_table_version, "6, 8 or 9")
 BASE_FILE_FORMAT = Parser(_read_base_file_format, "PARQUET")
-LOCK_PROVIDER = Parser(_read_lock_provider, BUILT_IN_LOCK)

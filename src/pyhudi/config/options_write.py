@@ -24,9 +24,7 @@ from pyhudi.config.choices import (
 )
 from pyhudi.config.names import (
     BASE_FILE_FORMAT,
-    BUILT_IN_LOCK,
     KEY_GENERATOR_CLASS,
-    LOCK_PROVIDER,
     MERGE_STRATEGY,
     TABLE_VERSION,
 )
@@ -532,12 +530,6 @@ class ConcurrencyOptions:
         parse=integer(minimum=0, unit="milliseconds"),
         default=60_000,
         doc="How long to wait for the table lock.",
-    )
-    lock_provider: str = option(
-        "hoodie.write.lock.provider",
-        parse=LOCK_PROVIDER,
-        default=BUILT_IN_LOCK,
-        doc="Who keeps the table lock. The built-in one needs no configuration on local disk and on object stores.",
     )
     conflict_retries: int = option(
         "hoodie.write.num.retries.on.conflict.failures",

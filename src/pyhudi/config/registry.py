@@ -11,6 +11,7 @@ from typing import Any
 
 from pyhudi.config.jvm_keys import UNSUPPORTED, unsupported_area
 from pyhudi.config.option import Option, OptionWarning, options_of, text_of
+from pyhudi.config.options_locks import LockOptions
 from pyhudi.config.options_logs import CompactionOptions, LogOptions
 from pyhudi.config.options_merging import MemoryOptions, MergingOptions
 from pyhudi.config.options_read import ReadOptions
@@ -53,6 +54,7 @@ SECTIONS = (
     Section("Compaction", CompactionOptions),
     Section("Memory", MemoryOptions),
     Section("Concurrency", ConcurrencyOptions),
+    Section("The table lock", LockOptions),
     Section("Reads", ReadOptions),
 )
 

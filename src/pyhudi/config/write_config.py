@@ -18,6 +18,7 @@ from pyhudi.config.choices import (
 )
 from pyhudi.config.names import NEWEST_TABLE_VERSION
 from pyhudi.config.option import read_group, text_of
+from pyhudi.config.options_locks import LockOptions, lock_problems
 from pyhudi.config.options_logs import CompactionOptions, LogOptions
 from pyhudi.config.options_merging import MERGER_OPTIONS_KEY, MERGERS_KEY, MemoryOptions, MergingOptions
 from pyhudi.config.options_write import (
@@ -55,6 +56,7 @@ class WriteConfig:
     compaction: CompactionOptions = field(default_factory=CompactionOptions)
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     concurrency: ConcurrencyOptions = field(default_factory=ConcurrencyOptions)
+    locks: LockOptions = field(default_factory=LockOptions)
     extra_metadata: tuple[tuple[str, str], ...] = ()
 
     @staticmethod
@@ -79,6 +81,7 @@ class WriteConfig:
             compaction=read_group(CompactionOptions, given),
             memory=read_group(MemoryOptions, given),
             concurrency=read_group(ConcurrencyOptions, given),
+            locks=read_group(LockOptions, given),
             extra_metadata=_extra_metadata(options, input_options.commit_metadata_prefix),
         )
         check_combination(config)
@@ -192,6 +195,7 @@ def check_combination(config: WriteConfig) -> None:
         *_merge_problems(config),
         *_version_problems(config),
         *_compaction_problems(config.compaction),
+        *lock_problems(config.locks),
     ]
     if config.index.index_type.uses_bloom_filters and not config.bloom.enabled:
         problems.append(

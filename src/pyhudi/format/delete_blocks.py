@@ -442,7 +442,7 @@ _TypeCheck = Callable[[pa.DataType], bool]
 
 _READABLE_AS: Final[dict[_Wrapper, tuple[_TypeCheck, ...]]] = {
     _Wrapper.BOOLEAN: (pa.types.is_boolean,),
-    _Wrapper.INT: (_is_integer, pa.types.is_floating, pa.types.is_time32),
+    _Wrapper.INT: (_is_integer, pa.types.is_floating, pa.types.is_time32, pa.types.is_date32),
     _Wrapper.LONG: (_is_integer, pa.types.is_floating, pa.types.is_timestamp, pa.types.is_time64),
     _Wrapper.FLOAT: (pa.types.is_floating,),
     _Wrapper.DOUBLE: (pa.types.is_float64,),
@@ -558,7 +558,12 @@ def _slices(data: _Bytes, start: _Numbers, end: _Numbers) -> pa.Array:
 
 
 def encode_delete_block(
-    record_keys: pa.Array, partition_paths: pa.Array, ordering: Sequence[pa.Array], *, array_wrapper_allowed: bool
+    record_keys: pa.Array,
+    partition_paths: pa.Array,
+    ordering: Sequence[pa.Array],
+    *,
+    array_wrapper_allowed: bool,
+    dates_as_ints: bool = False,
 ) -> bytes:
     """The content of a block that deletes these records.
 
@@ -571,6 +576,8 @@ def encode_delete_block(
             a delete by commit time: Hudi's format has no other way to say it. Without a column all deletes are that.
         array_wrapper_allowed: Whether several ordering fields can be written. Only readers since Hudi 1.1 (tables of
             version 9) understand them.
+        dates_as_ints: Write a date that is the only ordering value as the number of days since 1970. 1.0.2 and 1.2.0
+            fail at reading one in a wrapper of its own; 0.15.0 writes it so.
 
     Raises:
         RecordKeyError: a record key is null.
@@ -590,7 +597,8 @@ def encode_delete_block(
     pieces: list[Any] = [_varints(np.array([count]))[0].as_py()] if count else []
     for at in range(0, count, _ROWS_PER_STEP):
         step = slice(at, at + _ROWS_PER_STEP)
-        pieces.append(_encoded_records(record_keys[step], partition_paths[step], [each[step] for each in ordering]))
+        values = [each[step] for each in ordering]
+        pieces.append(_encoded_records(record_keys[step], partition_paths[step], values, dates_as_ints))
     pieces.append(b"\0")
     size = sum(len(memoryview(piece)) for piece in pieces)
     if size > CONTENT_BYTES_MAX - _PREFIX.size:
@@ -598,12 +606,14 @@ def encode_delete_block(
     return b"".join((_PREFIX.pack(BLOCK_VERSION, size), *pieces))
 
 
-def _encoded_records(keys: pa.Array, partitions: pa.Array, ordering: Sequence[pa.Array]) -> pa.Buffer:
+def _encoded_records(
+    keys: pa.Array, partitions: pa.Array, ordering: Sequence[pa.Array], dates_as_ints: bool
+) -> pa.Buffer:
     pieces = [b"\2", *_sized(keys.cast(pa.binary())), b"\2", *_sized(partitions.cast(pa.binary()))]
     if not ordering:
         pieces.append(_branch(_Wrapper.INT) + b"\0")
     elif len(ordering) == 1:
-        pieces.append(_wrapped(ordering[0], _Wrapper.DATE))
+        pieces.append(_wrapped(ordering[0], _Wrapper.INT if dates_as_ints else _Wrapper.DATE))
     else:
         count: bytes = _varints(np.array([len(ordering)]))[0].as_py()
         elements = (_wrapped(column, _LOCAL_DATE) for column in ordering)

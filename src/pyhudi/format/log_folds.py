@@ -4,6 +4,7 @@ Hudi reads the versions of a record one after the other, in the order in which t
 or a delete. What comes next takes its place, or does not and is forgotten. Where every version is compared with every
 other by the same rule, the topmost one is what comes of that, and `merge_versions` needs no more. Here is the rest:
 
+- A delete without an ordering value stays that, whatever delete follows it.
 - Releases up to 1.0.2 find most ordering values of deletes and of rows of unlike classes, and do not compare them.
 - In version 6, a row that follows a delete takes its place, whatever the two ordering values are.
 - Some payload classes compare rows by time of arrival, but deletes by ordering values.
@@ -34,6 +35,7 @@ class LogFold:
         rows_compare: A row with lower ordering values than the row before it comes late; else no row does.
         deletes_compare: A delete with lower ordering values than the row before it does nothing, whatever their type;
             else only with values of some types, and with others every delete takes effect.
+        dates_compare: Dates are among those types.
         rows_follow_deletes: A row takes the place of a delete whatever their ordering values are.
         lower_rows_show: Rows show through those that take their place (partial updates); else they are forgotten.
         late_rows_show: So does a row that comes late through those before it; else it does nothing.
@@ -42,6 +44,7 @@ class LogFold:
 
     rows_compare: bool = True
     deletes_compare: bool = True
+    dates_compare: bool = False
     rows_follow_deletes: bool = False
     lower_rows_show: bool = True
     late_rows_show: bool = True
@@ -49,9 +52,7 @@ class LogFold:
 
     def matters(self, rules: MergeRules, versions: pa.Table) -> bool:
         """Whether these versions, merged by the rules, may come out otherwise than in plain order."""
-        if not self.rows_compare or not rules.selects or _has_some(versions, COLUMNS):
-            return True
-        return (self.rows_follow_deletes or not self.deletes_compare) and _has_some(versions, DELETED)
+        return not (self.rows_compare and rules.selects) or _has_some(versions, DELETED) or _has_some(versions, COLUMNS)
 
 
 def fold_versions(fold: LogFold, rules: MergeRules, versions: pa.Table) -> pa.Table:
@@ -102,7 +103,7 @@ class _Versions:
             without_values &= as_mask(versions.column(name).is_null())
         barrier = deletes & (as_mask(versions.column(BY_COMMIT_TIME)) | without_values)
         ordering = ordering_columns(rules, versions)
-        deletes_compare = fold.deletes_compare or all(_comparable(column.type) for column in ordering)
+        deletes_compare = fold.deletes_compare or all(_comparable(column.type, fold) for column in ordering)
         return cls(deletes, barrier, _ranks(ordering_keys(ordering), versions.num_rows), deletes_compare)
 
 
@@ -152,10 +153,8 @@ def _takes_place(fold: LogFold, versions: _Versions, new: Rows, old: Rows) -> Ma
     """Whether each of the new versions takes the place of the old one (-1: of none)."""
     is_not_lower = versions.rank[new] >= versions.rank[old]
     old_deletes, new_deletes = versions.deletes[old], versions.deletes[new]
-    if versions.deletes_compare:
-        delete_takes = versions.barrier[new] | (is_not_lower & ~versions.barrier[old])
-    else:
-        delete_takes = np.ones(len(new), dtype=bool)
+    is_ordered = is_not_lower | (not versions.deletes_compare)
+    delete_takes = versions.barrier[new] | (is_ordered & ~versions.barrier[old])
     after_delete = is_not_lower | versions.barrier[old] | fold.rows_follow_deletes
     after_row = is_not_lower if fold.rows_compare else np.ones(len(new), dtype=bool)
     takes_place = np.where(new_deletes, delete_takes, np.where(old_deletes, after_delete, after_row))
@@ -180,11 +179,14 @@ def _with_columns_of(rows: pa.Table, others: pa.Table, names: frozenset[str]) ->
     return rows
 
 
-def _comparable(kind: pa.DataType) -> bool:
+def _comparable(kind: pa.DataType, fold: LogFold) -> bool:
     """Whether releases up to 1.0.2 compare the ordering value of a delete with that of a row of this type.
 
-    They compare values of one Java class. Text, dates and decimals have one class in a delete, another in a row.
+    They compare values of one Java class. Text and decimals have one class in a delete, another in a row; so have dates
+    in 0.15.0, while 1.0.2 takes those that are written as the numbers that they are in rows.
     """
+    if pa.types.is_date32(kind):
+        return fold.dates_compare
     checks = (pa.types.is_integer, pa.types.is_floating, pa.types.is_timestamp, pa.types.is_boolean)
     return any(check(kind) for check in checks)
 

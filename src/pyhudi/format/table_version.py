@@ -28,6 +28,8 @@ class TableVersion:
     `has_completion_times`: completed instants carry their completion time in the file name.
     `has_clustering_action`: a pending clustering is called so, instead of `replacecommit`.
     `has_array_wrappers`: a delete in a log can carry the values of several ordering fields.
+    `has_date_wrappers`: a delete in a log carries a date as one. The readers of the other versions fail at that, and
+    take the number of days since 1970 instead.
     """
 
     number: int
@@ -37,6 +39,7 @@ class TableVersion:
     has_completion_times: bool
     has_clustering_action: bool
     has_array_wrappers: bool
+    has_date_wrappers: bool
     metadata_encoding: MetadataEncoding
 
 
@@ -48,6 +51,7 @@ V6: Final = TableVersion(
     has_completion_times=False,
     has_clustering_action=False,
     has_array_wrappers=False,
+    has_date_wrappers=True,
     metadata_encoding=MetadataEncoding.JSON,
 )
 """Written by Hudi 0.14 and 0.15."""
@@ -60,6 +64,7 @@ V8: Final = TableVersion(
     has_completion_times=True,
     has_clustering_action=True,
     has_array_wrappers=False,
+    has_date_wrappers=False,
     metadata_encoding=MetadataEncoding.AVRO,
 )
 """Written by Hudi 1.0."""
@@ -72,6 +77,7 @@ V9: Final = TableVersion(
     has_completion_times=True,
     has_clustering_action=True,
     has_array_wrappers=True,
+    has_date_wrappers=False,
     metadata_encoding=MetadataEncoding.AVRO,
 )
 """Written by Hudi 1.1 and 1.2."""

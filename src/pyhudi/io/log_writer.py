@@ -8,7 +8,7 @@ Source: `format/logs-and-indexes.md` 1.1 to 1.4; `format/timeline.md` 1.4 (write
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import IO
 
@@ -30,17 +30,21 @@ from pyhudi.table.file_system_view import FileSystemView
 
 BLOCK_BYTES_MAX = 64 * 1024 * 1024
 """Arrow bytes gathered for a block at most: what a task holds in memory, and a reader at once."""
+_STAGES = 2**31 - 1
+"""Real Hudi reads the parts of a write token as 32-bit numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
     """How logs are written: sizes in bytes. `in_parquet`: data blocks are Parquet, else Avro.
 
-    `wraps_arrays`: whether readers of the table's version know deletes with several ordering values.
+    `wraps_arrays` and `wraps_dates`: whether readers of the table's version know deletes with several ordering values,
+    and with one that is marked as a date.
     """
 
     in_parquet: bool
     wraps_arrays: bool
+    wraps_dates: bool
     block_size: int
     file_size: int
 
@@ -56,7 +60,8 @@ class SliceToAppend:
 
     `name_time`: the instant in the names of its logs. `first_version`: the number of its first log file. The rest is
     what the write's stats say of the slice: its base file's name, its logs so far (version 6 only), and the commit
-    before.
+    before. `stage` stands in write tokens in the place of the task's own where several writes give their logs the same
+    names: two that run at once must not write one file.
     """
 
     partition_path: str
@@ -67,6 +72,11 @@ class SliceToAppend:
     known_logs: tuple[str, ...]
     prev_commit: str
     marker: MarkerKind
+    stage: int | None = None
+
+    def write_token(self, context: TaskContext) -> str:
+        """The token in the names of a task's logs."""
+        return (context if self.stage is None else replace(context, stage=self.stage)).write_token
 
 
 def slice_to_append(view: FileSystemView, to: FileSlice, instant_time: str) -> SliceToAppend:
@@ -98,6 +108,7 @@ def slice_to_append(view: FileSystemView, to: FileSlice, instant_time: str) -> S
         known_logs=tuple(str(name) for name in same_slice),
         prev_commit=name_time,
         marker=MarkerKind.APPEND,
+        stage=int(instant_time) % _STAGES,
     )
 
 
@@ -155,7 +166,11 @@ class LogWriter:
         if len(record_keys) == 0:
             return
         content = encode_delete_block(
-            record_keys, partition_paths, ordering, array_wrapper_allowed=self._logs.wraps_arrays
+            record_keys,
+            partition_paths,
+            ordering,
+            array_wrapper_allowed=self._logs.wraps_arrays,
+            dates_as_ints=not self._logs.wraps_dates,
         )
         self._write_block(BlockType.DELETE, content)
         self._deletes += len(record_keys) if counted else 0
@@ -189,7 +204,7 @@ class LogWriter:
 
     def _opened(self) -> IO[bytes]:
         to = self._to
-        self._name = str(LogFileName(to.file_id, to.name_time, self._version, self._context.write_token))
+        self._name = str(LogFileName(to.file_id, to.name_time, self._version, to.write_token(self._context)))
         marker = marker_path(self._target.instant_time, to.partition_path, self._name, to.marker)
         self._storage.put(marker, b"", durable=False)
         self._sink = self._storage.open_output(self._path)

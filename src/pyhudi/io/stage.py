@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import TaskContext
+from pyhudi.errors import InvalidRequestError
 from pyhudi.format.keys import KeyGenerator
 from pyhudi.format.merge_rules import MergeRules, first_versions
 from pyhudi.format.merge_versions import DELETED, FRESH, merge_versions
@@ -36,6 +37,7 @@ class StageTask:
     `row_id` starts the keys of a table that generates them. `schema` is the table's schema without meta columns; for a
     delete, which needs keys only, that of the columns they come from. `combine` makes one row of the versions of a
     record by the `rules`; with `table_wide_keys` a record is its key alone, else key and partition path.
+    `needs_ordering`: a row without an ordering value is refused. Real Hudi cannot read logs that have one.
     """
 
     storage: StorageSpec
@@ -46,6 +48,7 @@ class StageTask:
     rules: MergeRules
     combine: bool
     table_wide_keys: bool
+    needs_ordering: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,8 @@ def stage_split(task: StageTask, context: TaskContext, batches: Iterator[pa.Reco
         staged = merged_versions(storage, f"{task.folder}/raw-{context.write_token}.arrow", task, staged)
     with ExchangeWriter(storage, rows_path, staged_schema(task)) as rows:
         for batch in staged:
+            if task.needs_ordering:
+                _check_ordering(batch, task.rules.ordering_fields)
             rows.write(batch)
             kept.append(batch.select(names))
     if not kept:
@@ -88,6 +93,19 @@ def stage_split(task: StageTask, context: TaskContext, batches: Iterator[pa.Reco
     with ExchangeWriter(storage, keys_path, table.schema) as keys:
         partitions = tuple(_write_grouped(keys, table))
     return StagedSplit(rows_path, keys_path, table.num_rows, rows.bytes, partitions)
+
+
+def _check_ordering(batch: pa.RecordBatch, fields: tuple[str, ...]) -> None:
+    for name in fields:
+        if nulls := batch.column(name).null_count:
+            without = batch.filter(pc.is_null(batch.column(name)))
+            raise InvalidRequestError(
+                f"rows have no value in the ordering column {name!r}, by which versions of a record are told apart; fill "
+                "it, or use merge mode COMMIT_TIME_ORDERING for a new table",
+                column=name,
+                rows=nulls,
+                first_key=without.column(RECORD_KEY)[0].as_py(),
+            )
 
 
 def staged_schema(task: StageTask) -> pa.Schema:

@@ -117,8 +117,16 @@ def _plan_incremental(table: TableState, config: ReadConfig, mergers: Sequence[M
         return _plan(table, config, mergers, {}, blocks, commit_times)
     view = load_view(table.storage, timeline)
     touched = view.latest_of(lambda write: write in ended or timeline.starts_after(write), written=commit_times)
+    parts = {path: tuple(_part_of(one, commit_times) for one in slices) for path, slices in touched.items()}
     # Under the newest schema, not that of `end`, as in Hudi.
-    return _plan(table, config, mergers, touched, blocks, commit_times)
+    return _plan(table, config, mergers, parts, blocks, commit_times)
+
+
+def _part_of(file_slice: FileSlice, written: Collection[str]) -> FileSlice:
+    """The slice without a base file from before the writes: it has no row of theirs, and hides none."""
+    if file_slice.base is None or file_slice.base.instant_time in written:
+        return file_slice
+    return replace(file_slice, base=None)
 
 
 def _in_range(position: str, begin: str, end: str | None) -> bool:
@@ -156,7 +164,8 @@ def _plan(
         schema=schema,
         rules=rules,
         blocks=blocks,
-        commit_times=commit_times,
+        # Readers of version 6 merge changes with all rows of the base files, and then look for those of the interval.
+        commit_times=commit_times if table.version.has_completion_times else None,
         spill=SpillSettings(config.memory.merge_max_bytes, config.memory.spill_folder),
     )
     return ScanPlan(table.storage.spec, table.storage.uri, slices, schema, commit_times, path_columns, merging)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
-from pyhudi.config.choices import TableType
+from pyhudi.config.choices import FailedWritesPolicy, TableType
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
 from pyhudi.errors import AlreadyExistsError, CorruptDataError, InvalidRequestError, SchemaMismatchError
@@ -36,6 +36,7 @@ from pyhudi.io.write_target import log_settings, write_target
 from pyhudi.services.compaction_plan import PlannedCompaction, plan_compaction, plan_log_compaction
 from pyhudi.services.compaction_strategies import CompactionSettings
 from pyhudi.services.compaction_triggers import Due, TriggerSettings, is_due, trigger_facts
+from pyhudi.services.rollback import roll_back_failed_writes
 from pyhudi.table.environment import Environment
 from pyhudi.table.file_slice import BaseFile, FileGroupId, LogFile
 from pyhudi.table.file_system_view import FileSystemView, load_view
@@ -145,9 +146,11 @@ def schedule_compaction(call: ServiceCall, *, of_logs: bool = False) -> InstantT
     """Put a compaction of what is there now on the timeline; None where there is nothing to compact.
 
     In table version 6 it waits for running writes to end, as their logs carry the names of the slices that the plan
-    closes: then it is None, too. `of_logs`: a log compaction. Cost: a listing of the table, one put, the lock.
+    closes: then it is None, too. Dead writers are rolled back first, if the options want that of writes. `of_logs`: a
+    log compaction. Cost: a listing of the table, one put, the lock.
     """
     storage = call.table.storage
+    _recover(call)
     with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
         call = call.reloaded()
         table = call.table
@@ -164,6 +167,13 @@ def schedule_compaction(call: ServiceCall, *, of_logs: bool = False) -> InstantT
         lock.check_held()
         storage.put_if_absent(instant_path(instant, table.version), encode_compaction_plan(planned.plan))
         return instant.requested_time
+
+
+def _recover(call: ServiceCall) -> None:
+    if call.config.concurrency.failed_writes_policy is FailedWritesPolicy.EAGER:
+        roll_back_failed_writes(
+            call.table.reload(), call.settings.heartbeat, call.environment, lock_wait_ms=call.settings.lock_wait_ms
+        )
 
 
 def run_pending_compactions(call: ServiceCall) -> tuple[Compacted, ...]:

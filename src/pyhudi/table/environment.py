@@ -1,11 +1,14 @@
-"""The clock and the source of ids: components that are passed in, so that a simulator can replace them."""
+"""The clock, the source of ids, and who keeps the table lock: passed in, so that a simulator can replace them."""
 
 from __future__ import annotations
 
 import time
 import uuid
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pyhudi.table.lock_providers.protocol import LockProvider
 
 
 class Clock(Protocol):
@@ -58,10 +61,14 @@ class RandomIds:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Everything outside the store that a transaction depends on."""
+    """Everything outside the store that a transaction depends on.
+
+    `locks` keeps the table lock; None leaves it to the lock that is built in (`pyhudi.table.locks`).
+    """
 
     clock: Clock
     ids: Ids
+    locks: LockProvider | None = None
 
 
 SYSTEM = Environment(clock=SystemClock(), ids=RandomIds())

@@ -56,13 +56,17 @@ def table_rules_of(config: TableConfig, mergers: Sequence[Merger] = ()) -> Table
         delete_marker=config.delete_marker,
         merger=_merger_of(config, mergers) if config.merge_mode is MergeMode.CUSTOM else None,
     )
-    if rules.merger is not None or not config.ordering_fields:
-        return TableRules(rules, rules, deletes_reach_base=config.version == 6)
+    if rules.merger is not None:
+        return TableRules(rules, rules)
     if config.version == 6:
         return _rules_of_version_6(config, rules)
+    if not config.ordering_fields:
+        return TableRules(rules, rules)
     if config.version == 8 and strategy_id(Properties(config.values, config.path)) == PAYLOAD_STRATEGY_ID:
         return _rules_of_payload(config, rules)
-    return TableRules(rules, rules, LogFold(deletes_compare=config.version > 8) if by_event_time else None)
+    return TableRules(
+        rules, rules, LogFold(deletes_compare=config.version > 8, dates_compare=True) if by_event_time else None
+    )
 
 
 def _rules_of_version_6(config: TableConfig, rules: MergeRules) -> TableRules:
@@ -87,6 +91,7 @@ def _rules_of_payload(config: TableConfig, rules: MergeRules) -> TableRules:
     fold = LogFold(
         rows_compare=bool(rules.ordering_fields),
         deletes_compare=False,
+        dates_compare=True,
         late_rows_show=fills_late,
         latest_write=fills_late,
     )

@@ -34,6 +34,7 @@ from pyhudi.table.batches import BATCH_ID_METADATA
 from pyhudi.table.environment import Environment
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.heartbeat import HeartbeatSettings
+from pyhudi.table.lock_providers.opening import open_locks
 from pyhudi.table.merge_rules import TableRules, mergers_of, table_rules_of
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
@@ -121,6 +122,13 @@ def transaction_settings(config: WriteConfig) -> TransactionSettings:
     concurrency = config.concurrency
     heartbeat = HeartbeatSettings(concurrency.heartbeat_interval_ms, concurrency.heartbeat_tolerable_misses)
     return TransactionSettings(concurrency.lock_wait_ms, heartbeat)
+
+
+def locking(environment: Environment, config: WriteConfig, table_name: str) -> Environment:
+    """The environment with the keeper of the table lock that the options name; one that is there already stays."""
+    if environment.locks is not None:
+        return environment
+    return replace(environment, locks=open_locks(config.locks, table_name=table_name))
 
 
 def prepare(

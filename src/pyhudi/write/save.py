@@ -38,7 +38,7 @@ from pyhudi.table.state import TableState, create_table, load_table, table_exist
 from pyhudi.table.timeline import position_of
 from pyhudi.write.bulk_insert import bulk_insert
 from pyhudi.write.delete_partition import delete_partitions
-from pyhudi.write.job import WriteJob, check_columns, prepare, transaction_settings
+from pyhudi.write.job import WriteJob, check_columns, locking, prepare, transaction_settings
 from pyhudi.write.result import WriteResult, result_of
 from pyhudi.write.staged import staged_write_of, write_staged
 
@@ -122,7 +122,9 @@ def write(
         rows = rows.read_all()
     while True:
         attempts -= 1
-        table = _recovered(load_table(storage), config, environment)
+        table = load_table(storage)
+        environment = locking(environment, config, table.config.name)
+        table = _recovered(table, config, environment)
         if (done := _already_done(table, config)) is not None:
             return done
         job = _prepared(rows, table, config, options, engine, environment, mergers)
@@ -186,6 +188,7 @@ def _new_table(
 
 def _forget(storage: Storage, config: WriteConfig, environment: Environment) -> None:
     """Remove the metadata of a table, and of its partitions, that nobody has written to or is writing to."""
+    environment = locking(environment, config, config.table.name or "")
     with table_lock(storage, environment, wait_ms=config.concurrency.lock_wait_ms):
         timeline = load_table(storage).timeline
         if not timeline.completed_writes and not timeline.pending_writes:

@@ -132,6 +132,7 @@ def _stage(job: WriteJob, rows: Any, kind: StagedWrite, folder: str) -> tuple[St
         rules=MergeRules() if keys_only else job.combining_rules,
         combine=kind.combine and bool(job.keys.record_key_fields),
         table_wide_keys=job.config.index.index_type.is_global and kind.looks_up,
+        needs_ordering=job.is_merge_on_read and not keys_only and bool(job.rules.ordering_fields),
     )
     distribution = Distribution(
         Arrangement.BY_KEY if task.combine else Arrangement.NONE,

@@ -167,8 +167,8 @@ def test_unknown_operation_is_refused_with_the_legal_ones():
         ("hoodie.datasource.write.keygenerator.type", "USER_PROVIDED", "key generator"),
         (
             "hoodie.write.lock.provider",
-            "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
-            "InProcessLock",
+            "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider",
+            "HiveMetastoreBasedLockProvider",
         ),
         ("hoodie.write.concurrency.mode", "NON_BLOCKING_CONCURRENCY_CONTROL", "NON_BLOCKING"),
         ("hoodie.table.cdc.enabled", "true", "change data capture"),

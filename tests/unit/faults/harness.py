@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -82,19 +82,6 @@ def effects_of(prepared: Storage, action: Action) -> tuple[Effect, ...]:
     return storage.effects
 
 
-def one_of_each_run(effects: tuple[Effect, ...]) -> list[int]:
-    """The numbers of the last effects of all runs of effects of one sort: one crash between any two phases."""
-    sorts = [(effect.name, *_sort_of(effect.path)) for effect in effects]
-    return [n for n in range(1, len(sorts) + 1) if n == len(sorts) or sorts[n] != sorts[n - 1]]
-
-
-def _sort_of(path: str) -> tuple[str, ...]:
-    folder, _, name = path.rpartition("/")
-    if folder.startswith((".hoodie/.temp", ".hoodie/.aux")):
-        return (".temp" if "/.temp" in folder else ".aux",)
-    return ("timeline", name) if folder.startswith(".hoodie") else ("log" if name.startswith(".") else "base",)
-
-
 def crashed(prepared: Storage, action: Action, number: int) -> MemoryStorage | None:
     """The table as a process leaves it that dies right before this effect; None where the action ended before."""
     inner = copied(prepared)
@@ -104,13 +91,13 @@ def crashed(prepared: Storage, action: Action, number: int) -> MemoryStorage | N
     return inner if storage.is_dead else None
 
 
-def crash_images(prepared: Storage, action: Action, *, all_effects: bool) -> Iterator[tuple[str, MemoryStorage]]:
-    """The table after a crash at each effect, or between any two phases; and after the whole action.
+def crash_images(prepared: Storage, action: Action, *, every: int = 1) -> Iterator[tuple[str, MemoryStorage]]:
+    """The table after a crash before each effect, or each of so many, and at last after the whole action.
 
-    A crash after one effect leaves the same as one before the next, so that the latter is enough.
+    A crash right after an effect leaves the same as one before the next.
     """
     effects = effects_of(prepared, action)
-    for number in range(1, len(effects) + 1) if all_effects else one_of_each_run(effects):
+    for number in range(1 + len(effects) % every, len(effects) + 1, every):
         image = crashed(prepared, action, number)
         assert image is not None, number
         yield f"before effect {number} of {len(effects)}: {effects[number - 1]}", image
@@ -119,15 +106,19 @@ def crash_images(prepared: Storage, action: Action, *, all_effects: bool) -> Ite
     yield "at the end", done
 
 
-def check_nothing_left_over(storage: Storage) -> None:
+TEMPORARY_FOLDERS = (".hoodie/.temp", ".hoodie/.heartbeat", ".hoodie/.aux/.exchange")
+
+
+def check_nothing_left_over(storage: Storage, folders: Sequence[str] = TEMPORARY_FOLDERS) -> None:
     """No trace of a dead writer, but for what a pending compaction will replace, and blocks that were taken back."""
     table = load_table(storage)
     timeline = table.timeline
     assert not timeline.pending_writes
     assert not timeline.pending_rollbacks
-    for folder in (".hoodie/.temp", ".hoodie/.aux/.exchange", ".hoodie/.heartbeat"):
-        assert storage.list_recursive(folder) == (), folder
     planned = {instant.requested_time for instant in timeline.pending_compactions}
+    for folder in folders:
+        for info in storage.list_recursive(folder):
+            assert info.path.split("/")[2] in planned, info.path
     for info in list_data_files(storage):
         name = parse_data_file(info.name)
         if isinstance(name, LogFileName) and not table.version.has_completion_times:

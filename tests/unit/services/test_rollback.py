@@ -15,7 +15,7 @@ from tests.support.tables import Row, StepClock, contents, environment, new_tabl
 from pyhudi.errors import LockLostError, UnsafePathError
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.rollback_metadata import RollbackPlan, RollbackRequest, encode_rollback_plan
-from pyhudi.services.rollback import plan_rollback
+from pyhudi.services.rollback_plan import Leftovers, plan_rollback
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.heartbeat import HEARTBEAT_FOLDER, HeartbeatSettings, Liveness, liveness_of
@@ -245,7 +245,7 @@ def test_a_plan_that_names_foreign_files_deletes_none_of_them(tmp_path: Path) ->
 def test_the_plan_names_each_file_with_its_group_and_partition() -> None:
     instant = Instant(InstantTime("20260101000000000"), Action.COMMIT, InstantState.INFLIGHT, None)
 
-    plan = plan_rollback("file:/t", instant, ("city=oslo/f1-0_0-1-0_20260101000000000.parquet",))
+    plan = plan_rollback("file:/t", instant, Leftovers(("city=oslo/f1-0_0-1-0_20260101000000000.parquet",)))
 
     (request,) = plan.requests
     assert (request.partition_path, request.file_id) == ("city=oslo", "f1-0")

@@ -15,6 +15,7 @@ from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.file_system_view import view_of
 from pyhudi.table.instant_times import completed_now, next_time
+from pyhudi.table.lock_providers.storage_based import CLOCK_DRIFT_MS
 from pyhudi.table.locks import LEASE_MS, LEASE_PATH, table_lock
 from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER, PARTITIONS_KEY, drop_metadata_table
 from pyhudi.table.state import create_table, load_table, update_properties
@@ -54,7 +55,7 @@ def test_an_expired_lease_is_taken_over_and_its_holder_may_not_commit_any_more()
     store, clock = leased(), StepClock()
 
     with table_lock(store, environment(clock), wait_ms=0) as mine:
-        clock.ms += LEASE_MS
+        clock.ms += LEASE_MS + CLOCK_DRIFT_MS
         with table_lock(store, environment(clock), wait_ms=0) as theirs:
             theirs.check_held()
             with pytest.raises(LockLostError):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from tests.support.audit import audit
-from tests.support.tables import StepClock, contents, environment, new_table, open_table, rows
+from tests.support.tables import MOR, StepClock, contents, environment, new_table, open_table, rows
 
 import pyhudi
 from pyhudi.errors import WriteConflictError
@@ -88,9 +88,13 @@ HARMONIES = [
 ]
 
 
-def prepared(version: int = 9) -> MemoryStorage:
+BOTH_TYPES = pytest.mark.parametrize("kind", [pytest.param({}, id="cow"), pytest.param(MOR, id="mor")])
+
+
+def prepared(version: int = 9, **options: str) -> MemoryStorage:
     storage = MemoryStorage()
-    new_table(storage, version=version).insert(rows((1, "oslo", 1, "a"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")))
+    start = rows((1, "oslo", 1, "a"), (2, "oslo", 1, "a"), (3, "rome", 1, "a"))
+    new_table(storage, version=version, **options).insert(start)
     return storage
 
 
@@ -111,9 +115,12 @@ def with_other_in_between(inner: MemoryStorage, other: Write) -> FaultStorage:
     return FaultStorage(inner, before=run_other)
 
 
+@BOTH_TYPES
 @pytest.mark.parametrize(("mine", "theirs"), [pytest.param(*pair, id=" | ".join(pair)) for pair in CONFLICTS])
-def test_of_two_conflicting_writes_the_second_to_commit_gives_up_and_leaves_nothing(mine: str, theirs: str) -> None:
-    storage, alone = prepared(), prepared()
+def test_of_two_conflicting_writes_the_second_to_commit_gives_up_and_leaves_nothing(
+    mine: str, theirs: str, kind: dict[str, str]
+) -> None:
+    storage, alone = prepared(**kind), prepared(**kind)
     WRITES[theirs](opened(alone))
 
     with pytest.raises(WriteConflictError) as caught:
@@ -124,9 +131,10 @@ def test_of_two_conflicting_writes_the_second_to_commit_gives_up_and_leaves_noth
     audit(storage)
 
 
+@BOTH_TYPES
 @pytest.mark.parametrize(("mine", "theirs"), [pytest.param(*pair, id=" | ".join(pair)) for pair in HARMONIES])
-def test_two_writes_on_different_ground_both_commit(mine: str, theirs: str) -> None:
-    storage, in_turn = prepared(), prepared()
+def test_two_writes_on_different_ground_both_commit(mine: str, theirs: str, kind: dict[str, str]) -> None:
+    storage, in_turn = prepared(**kind), prepared(**kind)
     WRITES[theirs](opened(in_turn))
     WRITES[mine](opened(in_turn))
 
@@ -191,26 +199,39 @@ def test_two_writers_that_add_the_same_column_do_not_conflict() -> None:
 # -- many at once, on local disk --------------------------------------------------------------------------------------
 
 
-def local_table(folder: Path) -> str:
+def local_table(folder: Path, kind: str, version: int) -> str:
     pyhudi.HudiTable.create(
         str(folder),
         schema=rows().schema,
         record_key="id",
         partition_by="city",
         ordering_fields="ts",
-        hudi_options={"hoodie.datasource.write.hive_style_partitioning": "true"},
+        table_type=kind,
+        table_version=version,
+        hudi_options={
+            "hoodie.datasource.write.hive_style_partitioning": "true",
+            "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
+        },
     )
     return str(folder)
 
 
 @pytest.mark.parametrize("shared", [pytest.param(False, id="own partitions"), pytest.param(True, id="same keys")])
-def test_threads_lose_no_acknowledged_write_and_make_no_key_twice(tmp_path: Path, shared: bool) -> None:
-    path = local_table(tmp_path / "t")
+@pytest.mark.parametrize(("kind", "version"), [("cow", 9), ("mor", 6), ("mor", 9)])
+def test_threads_lose_no_acknowledged_write_and_make_no_key_twice(
+    tmp_path: Path, kind: str, version: int, shared: bool
+) -> None:
+    """Merge-on-read tables are compacted by the writers meanwhile."""
+    path = local_table(tmp_path / "t", kind, version)
     acknowledged: list[tuple[int, str, int, str]] = []
     failures: list[BaseException] = []
 
     def write_a_few(writer: int) -> None:
-        options = {"hoodie.write.num.retries.on.conflict.failures": 3, "hoodie.index.bloom.num_entries": 100}
+        options = {
+            "hoodie.write.num.retries.on.conflict.failures": 3,
+            "hoodie.index.bloom.num_entries": 100,
+            "hoodie.compact.inline.max.delta.commits": 3,
+        }
         try:
             for turn in range(4):
                 batch = [

@@ -1,0 +1,198 @@
+"""Options of the table lock: who keeps it, and what each provider of that name needs to know.
+
+Keys, defaults and bounds are Hudi's own, read from its releases 0.15.0 and 1.2.0, so that a configuration that JVM
+writers of a table share works here as it is.
+"""
+
+# ruff: noqa: RUF009 - option() declares a field, as dataclasses.field does
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from pyhudi.config.option import Parser, option
+from pyhudi.config.parsers import integer, one_of, text
+from pyhudi.errors import UnsupportedFeatureError
+
+_LOCK_PACKAGE = "org.apache.hudi.client.transaction.lock."
+_AWS_LOCK_PACKAGE = "org.apache.hudi.aws.transaction.lock."
+
+
+class LockKind(enum.Enum):
+    """Who keeps the table lock; the values are the names of the JVM's classes, which exclude ours and are excluded."""
+
+    BUILT_IN = "pyhudi"
+    IN_PROCESS = f"{_LOCK_PACKAGE}InProcessLockProvider"
+    FILE_SYSTEM = f"{_LOCK_PACKAGE}FileSystemBasedLockProvider"
+    STORAGE = f"{_LOCK_PACKAGE}StorageBasedLockProvider"
+    ZOOKEEPER = f"{_LOCK_PACKAGE}ZookeeperBasedLockProvider"
+    DYNAMODB = f"{_AWS_LOCK_PACKAGE}DynamoDBBasedLockProvider"
+
+
+class BillingMode(enum.Enum):
+    """How DynamoDB charges for a table."""
+
+    PAY_PER_REQUEST = "PAY_PER_REQUEST"
+    PROVISIONED = "PROVISIONED"
+
+
+def _short(kind: LockKind) -> str:
+    return kind.value.rpartition(".")[2]
+
+
+_KIND_OF_NAME = {name: kind for kind in LockKind for name in (kind.value, _short(kind))}
+
+
+def _read_kind(name: str) -> LockKind:
+    if name not in _KIND_OF_NAME:
+        raise UnsupportedFeatureError(
+            f"the lock provider {name} is not supported by this release: use one of "
+            f"{', '.join(_short(kind) for kind in LockKind)}, the same for all writers of the table, or leave the "
+            "option out for the built-in lock where no JVM writer writes at the same time"
+        )
+    return _KIND_OF_NAME[name]
+
+
+LOCK_KIND = Parser(_read_kind, f"one of {', '.join(_short(kind) for kind in LockKind)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockOptions:
+    """Who keeps the table lock. Needed where JVM writers write the same table: all of them with the same provider.
+
+    On local disk the built-in lock is taken besides: it costs nothing, and keeps apart writers of different settings.
+    """
+
+    provider: LockKind = option(
+        "hoodie.write.lock.provider",
+        parse=LOCK_KIND,
+        default=LockKind.BUILT_IN,
+        doc="Who keeps the table lock; the JVM's names, with or without their package. The built-in lock needs no"
+        " configuration on local disk and on object stores, and keeps JVM writers out of nothing.",
+    )
+    filesystem_path: str | None = option(
+        "hoodie.write.lock.filesystem.path",
+        parse=text("a folder on local disk"),
+        default=None,
+        doc="FileSystemBasedLockProvider: the folder that the file `lock` is in; `.hoodie` of the table if not given.",
+    )
+    filesystem_expire_minutes: int = option(
+        "hoodie.write.lock.filesystem.expire",
+        parse=integer(minimum=0, unit="minutes"),
+        default=0,
+        doc="FileSystemBasedLockProvider: after how long a lock that nobody renewed is taken over; 0: never, so that"
+        " the lock of a writer that was killed has to be removed by hand.",
+    )
+    storage_validity_seconds: int = option(
+        "hoodie.write.lock.storage.validity.timeout.secs",
+        parse=integer(minimum=10, unit="seconds"),
+        default=300,
+        doc="StorageBasedLockProvider: how long the lock is valid after it was taken or renewed.",
+    )
+    storage_renew_seconds: int = option(
+        "hoodie.write.lock.storage.renew.interval.secs",
+        aliases=("hoodie.write.lock.storage.heartbeat.poll.secs",),
+        parse=integer(minimum=1, unit="seconds"),
+        default=30,
+        doc="StorageBasedLockProvider: how often it is renewed; at most a tenth of its validity.",
+    )
+    zookeeper_url: str | None = option(
+        "hoodie.write.lock.zookeeper.url",
+        parse=text("`host:port`, or several of them separated by commas"),
+        default=None,
+        doc="ZookeeperBasedLockProvider: where ZooKeeper is; it may end in a path, below which all others are.",
+    )
+    zookeeper_base_path: str | None = option(
+        "hoodie.write.lock.zookeeper.base_path",
+        parse=text("a path that begins with a slash"),
+        default=None,
+        doc="ZookeeperBasedLockProvider: the node that the lock is below.",
+    )
+    zookeeper_lock_key: str | None = option(
+        "hoodie.write.lock.zookeeper.lock_key",
+        parse=text("the name of a node"),
+        default=None,
+        doc="ZookeeperBasedLockProvider: the node of the lock; the table's name if not given.",
+    )
+    zookeeper_session_timeout_ms: int = option(
+        "hoodie.write.lock.zookeeper.session_timeout_ms",
+        parse=integer(minimum=1000, unit="milliseconds"),
+        default=60_000,
+        doc="ZookeeperBasedLockProvider: how long the server keeps the lock of a writer that it does not hear of.",
+    )
+    zookeeper_connection_timeout_ms: int = option(
+        "hoodie.write.lock.zookeeper.connection_timeout_ms",
+        parse=integer(minimum=1, unit="milliseconds"),
+        default=15_000,
+        doc="ZookeeperBasedLockProvider: how long to wait for a connection.",
+    )
+    dynamodb_table: str | None = option(
+        "hoodie.write.lock.dynamodb.table",
+        parse=text("the name of a table"),
+        default=None,
+        doc="DynamoDBBasedLockProvider: the table of locks; it is made if there is none. Credentials come from where"
+        " AWS's own tools find them.",
+    )
+    dynamodb_partition_key: str | None = option(
+        "hoodie.write.lock.dynamodb.partition_key",
+        parse=text(),
+        default=None,
+        doc="DynamoDBBasedLockProvider: the lock's key in that table; the Hudi table's name if not given.",
+    )
+    dynamodb_region: str | None = option(
+        "hoodie.write.lock.dynamodb.region",
+        parse=text("the name of a region"),
+        default=None,
+        doc="DynamoDBBasedLockProvider: the region; that of the environment, or else us-east-1, if not given.",
+    )
+    dynamodb_endpoint_url: str | None = option(
+        "hoodie.write.lock.dynamodb.endpoint_url",
+        parse=text("a URL"),
+        default=None,
+        doc="DynamoDBBasedLockProvider: where DynamoDB is, if not where AWS has it.",
+    )
+    dynamodb_billing_mode: BillingMode = option(
+        "hoodie.write.lock.dynamodb.billing_mode",
+        parse=one_of(BillingMode),
+        default=BillingMode.PAY_PER_REQUEST,
+        doc="DynamoDBBasedLockProvider: how a table that is made is charged for.",
+    )
+    dynamodb_read_capacity: int = option(
+        "hoodie.write.lock.dynamodb.read_capacity",
+        parse=integer(minimum=1, unit="units"),
+        default=20,
+        doc="DynamoDBBasedLockProvider: what a PROVISIONED table that is made is to read per second.",
+    )
+    dynamodb_write_capacity: int = option(
+        "hoodie.write.lock.dynamodb.write_capacity",
+        parse=integer(minimum=1, unit="units"),
+        default=10,
+        doc="DynamoDBBasedLockProvider: what a PROVISIONED table that is made is to write per second.",
+    )
+    dynamodb_creation_timeout_ms: int = option(
+        "hoodie.write.lock.dynamodb.table_creation_timeout",
+        parse=integer(minimum=1, unit="milliseconds"),
+        default=600_000,
+        doc="DynamoDBBasedLockProvider: how long to wait until a table that is made can be used.",
+    )
+
+
+def lock_problems(options: LockOptions) -> list[str]:
+    """What the chosen provider lacks, or cannot work with, in words; empty for options that go together."""
+    problems = []
+    if options.provider is LockKind.ZOOKEEPER:
+        base_path = options.zookeeper_base_path
+        if options.zookeeper_url is None or base_path is None:
+            problems.append(
+                "the ZooKeeper lock needs hoodie.write.lock.zookeeper.url and hoodie.write.lock.zookeeper.base_path"
+            )
+        elif not base_path.startswith("/"):
+            problems.append(f"hoodie.write.lock.zookeeper.base_path must begin with a slash, unlike {base_path!r}")
+    if options.provider is LockKind.DYNAMODB and options.dynamodb_table is None:
+        problems.append("the DynamoDB lock needs hoodie.write.lock.dynamodb.table")
+    if options.storage_validity_seconds < 10 * options.storage_renew_seconds:
+        problems.append(
+            "hoodie.write.lock.storage.renew.interval.secs must be at most a tenth of "
+            "hoodie.write.lock.storage.validity.timeout.secs, or a late renewal loses the lock"
+        )
+    return problems

@@ -1,0 +1,1 @@
+"""Keepers of the table lock that JVM writers can share, one module each."""

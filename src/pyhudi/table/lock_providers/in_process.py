@@ -1,0 +1,43 @@
+"""`InProcessLockProvider`: keeps the threads of one process apart, and nobody else.
+
+There is one mutex per table in the process, as the JVM has one per table and JVM.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.environment import Environment
+from pyhudi.table.lock_providers.protocol import not_acquired
+
+_mutexes: dict[str, threading.Lock] = {}
+_mutexes_guard = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class HeldMutex:
+    """The mutex of a table; it cannot be lost while the process lives."""
+
+    mutex: threading.Lock
+
+    def check_held(self) -> None:
+        """Such a lock is always held."""
+
+    def release(self) -> None:
+        """Let the next thread in."""
+        self.mutex.release()
+
+
+@dataclass(frozen=True, slots=True)
+class InProcessLocks:
+    """Mutexes by the URI of the table."""
+
+    def acquire(self, storage: Storage, environment: Environment, *, wait_ms: int) -> HeldMutex:  # noqa: ARG002
+        """See `LockProvider.acquire`. No requests."""
+        with _mutexes_guard:
+            mutex = _mutexes.setdefault(storage.uri, threading.Lock())
+        if not mutex.acquire(timeout=wait_ms / 1000):
+            raise not_acquired(storage, wait_ms)
+        return HeldMutex(mutex)

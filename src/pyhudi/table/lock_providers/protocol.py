@@ -1,0 +1,69 @@
+"""What a keeper of the table lock does, and how one waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from pyhudi.errors import LockLostError, LockNotAcquiredError
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.environment import Environment
+
+T = TypeVar("T")
+
+
+class AcquiredLock(Protocol):
+    """A lock in our hands, until it is given back or lost."""
+
+    def check_held(self) -> None:
+        """Raise `LockLostError` unless the lock is ours for long enough to finish a commit."""
+        ...
+
+    def release(self) -> None:
+        """Give the lock back. Raises nothing for a lock that was lost: it is somebody else's then."""
+        ...
+
+
+class LockProvider(Protocol):
+    """Keeps one lock per table. Has no state of its own: what is held is in the `AcquiredLock`."""
+
+    def acquire(self, storage: Storage, environment: Environment, *, wait_ms: int) -> AcquiredLock:
+        """Wait for the lock of the table in `storage`, for `wait_ms` milliseconds at most.
+
+        Raises `LockNotAcquiredError` when it stays taken, and `StorageError` when its keeper fails.
+        """
+        ...
+
+
+def wait_for(
+    attempt: Callable[[], T | None], storage: Storage, environment: Environment, *, wait_ms: int, poll_seconds: float
+) -> T:
+    """What `attempt` returns once it is not None any more; it is asked at least once.
+
+    Raises `LockNotAcquiredError` after `wait_ms` milliseconds of refusals.
+    """
+    clock = environment.clock
+    deadline = clock.monotonic() + wait_ms / 1000
+    while (got := attempt()) is None:
+        if clock.monotonic() >= deadline:
+            raise not_acquired(storage, wait_ms)
+        clock.sleep(poll_seconds)
+    return got
+
+
+def not_acquired(storage: Storage, wait_ms: int) -> LockNotAcquiredError:
+    """The error for a lock that stays taken."""
+    return LockNotAcquiredError(
+        "another writer keeps the table lock; try again, or raise hoodie.write.lock.wait_time_ms",
+        path=storage.uri,
+        waited_ms=wait_ms,
+    )
+
+
+def lost(storage: Storage, reason: str, **context: object) -> LockLostError:
+    """The error for a lock that is not ours any more."""
+    return LockLostError(
+        f"the table lock was lost before the commit was written: {reason}; run the write again",
+        path=storage.uri,
+        **context,
+    )

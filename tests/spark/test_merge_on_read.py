@@ -1,0 +1,181 @@
+"""Merge-on-read tables through `format("hudi")`: what Spark writes to logs, and what it reads from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.spark import trip_options
+
+import pyhudi
+from pyhudi.spark.reader import scan_frame
+
+TRIPS = "uuid string, city string, fare double, ts long"
+FIRST = [("a", "oslo", 1.0, 1), ("b", "oslo", 2.0, 1), ("c", "rome", 3.0, 1), ("d", "bern", 4.0, 1)]
+NOW = [("a", "oslo", 10.0, 2), ("c", "rome", 30.0, 2), ("d", "bern", 4.0, 1)]
+MOR = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+
+
+def write(spark: Any, path: Path, rows: list[tuple[Any, ...]], **more: str) -> None:
+    frame = spark.createDataFrame(rows, TRIPS)
+    frame.write.format("hudi").options(**trip_options(**MOR, **more)).mode("append").save(str(path))
+
+
+def load(spark: Any, path: Path, **options: str) -> Any:
+    return spark.read.format("hudi").options(**options).load(str(path))
+
+
+def trips(frame: Any) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, frame.select("uuid", "city", "fare", "ts").collect()))
+
+
+def opened(path: Path) -> pyhudi.HudiTable:
+    return pyhudi.HudiTable.for_path(str(path))
+
+
+def instants(path: Path) -> list[str]:
+    return sorted(opened(path).history()["instant"].to_pylist())
+
+
+def shape(path: Path) -> dict[str, int]:
+    """How many logs the newest slices have, by partition path."""
+    return {row["partition_path"]: len(row["logs"]) for row in opened(path).files().to_pylist()}
+
+
+@pytest.fixture(scope="module")
+def table(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three file groups: one with two logs, one with one, one with none. Tests that write make their own."""
+    path = tmp_path_factory.mktemp("mor") / "t"
+    write(spark, path, FIRST)
+    write(spark, path, [("a", "oslo", 10.0, 2), ("b", "oslo", 0.0, 0), ("c", "rome", 30.0, 2)])
+    write(spark, path, [("b", "oslo", 0.0, 0)], **{"hoodie.datasource.write.operation": "delete"})
+    assert shape(path) == {"oslo": 2, "rome": 1, "bern": 0}
+    return path
+
+
+def test_a_snapshot_merges_logs_and_agrees_with_what_is_read_without_spark(spark: Any, table: Path) -> None:
+    frame = load(spark, table)
+    rows = opened(table).to_arrow()
+
+    assert trips(frame) == NOW
+    assert frame.columns == rows.column_names
+    assert sorted(map(tuple, frame.collect())) == sorted(tuple(row.values()) for row in rows.to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("city = 'oslo'", ["a"]),
+        ("fare >= 10", ["a", "c"]),
+        ("fare = 1.0", []),
+        ("city in ('rome', 'bern') and ts < 2", ["d"]),
+    ],
+)
+def test_select_and_where_see_merged_rows(spark: Any, table: Path, condition: str, expected: list[str]) -> None:
+    frame = load(spark, table).where(condition).select("uuid")
+
+    assert frame.columns == ["uuid"]
+    assert sorted(row.uuid for row in frame.collect()) == expected
+
+
+def test_counts_and_aggregates_need_no_column_of_the_key(spark: Any, table: Path) -> None:
+    frame = load(spark, table)
+
+    assert frame.count() == 3
+    assert frame.groupBy().sum("fare").collect()[0][0] == 44.0
+
+
+def test_a_read_optimized_query_leaves_logs_out(spark: Any, table: Path) -> None:
+    assert trips(load(spark, table, **{"hoodie.datasource.query.type": "read_optimized"})) == FIRST
+
+
+def test_time_travel_shows_the_rows_of_then(spark: Any, table: Path) -> None:
+    first, second, third = instants(table)
+
+    assert trips(load(spark, table, **{"as.of.instant": first})) == FIRST
+    assert trips(load(spark, table, **{"as.of.instant": second})) == [NOW[0], FIRST[1], NOW[1], FIRST[3]]
+    assert trips(load(spark, table, **{"as.of.instant": third})) == NOW
+
+
+def test_an_incremental_read_gives_what_logs_changed_since(spark: Any, table: Path) -> None:
+    times = sorted(opened(table).history()["completion_time"].to_pylist())
+    since = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": times[0]}
+
+    assert trips(load(spark, table, **since)) == [NOW[0], NOW[1]]
+    assert trips(load(spark, table, **{**since, "hoodie.datasource.read.begin.instanttime": times[2]})) == []
+
+
+def test_a_frame_of_the_table_object_takes_columns_and_conditions(spark: Any, table: Path) -> None:
+    frame = opened(table).to_df(spark, columns=["fare", "uuid"], where=[("city", "in", ["oslo", "bern"])])
+
+    assert sorted(map(tuple, frame.collect())) == [(4.0, "d"), (10.0, "a")]
+    assert trips(opened(table).to_df(spark, query_type="read_optimized")) == FIRST
+
+
+def test_slices_without_logs_are_left_to_the_reader_of_spark(spark: Any, table: Path) -> None:
+    plan = opened(table).scan()
+    assert (len(plan.plain), len(plan.merged)) == (1, 2)
+
+    def text_of(frame: Any) -> str:
+        return str(frame._jdf.queryExecution().executedPlan())
+
+    assert "MapInArrow" in text_of(scan_frame(spark, plan))
+    only_plain = opened(table).scan(query_type="read_optimized")
+    assert "MapInArrow" not in text_of(scan_frame(spark, only_plain))
+
+
+def test_columns_of_all_types_come_back_from_logs_as_they_went(spark: Any, tmp_path: Path) -> None:
+    frame = spark.sql(
+        "select 'k' as uuid, 'x' as city, 1L as ts, true as yes, 3 as number, 1.5f as ratio,"
+        " cast(12.34 as decimal(20,2)) as fare, date'1969-12-31' as day, timestamp'2024-07-01 12:00:00.123456' as at,"
+        " timestamp_ntz'2024-07-01 12:00:00' as wall, X'00ff' as bytes, array(1, null) as list,"
+        " map('a', named_struct('km', 1, 'at', timestamp'1950-01-01 00:00:00')) as legs, cast(null as string) as note"
+    )
+    for block_format in ("avro", "parquet"):
+        path = tmp_path / block_format
+        options = trip_options(**MOR, **{"hoodie.logfile.data.block.format": block_format})
+        for row in (frame.withColumn("number", frame.number - 1), frame):
+            row.write.format("hudi").options(**options).mode("append").save(str(path))
+        assert shape(path) == {"x": 1}
+
+        read = load(spark, path).select(frame.columns)
+
+        assert read.dtypes == frame.dtypes
+        assert read.collect() == frame.collect()
+
+
+def test_a_write_compacts_on_spark_when_it_is_time(spark: Any, tmp_path: Path) -> None:
+    path, inline = tmp_path / "t", {"hoodie.compact.inline.max.delta.commits": "2"}
+    write(spark, path, FIRST, **inline)
+    write(spark, path, [("a", "oslo", 10.0, 2), ("c", "rome", 30.0, 2)], **inline)
+
+    assert shape(path) == {"oslo": 0, "rome": 0, "bern": 0}
+    expected = sorted([NOW[0], FIRST[1], NOW[1], FIRST[3]])
+    assert trips(load(spark, path)) == expected
+    assert trips(load(spark, path, **{"hoodie.datasource.query.type": "read_optimized"})) == expected
+
+
+def test_a_global_index_moves_a_record_whose_newest_version_is_in_a_log(spark: Any, tmp_path: Path) -> None:
+    path, table_wide = tmp_path / "t", {"hoodie.index.type": "GLOBAL_SIMPLE"}
+    write(spark, path, FIRST, **table_wide)
+    write(spark, path, [("a", "oslo", 10.0, 5)], **table_wide)
+
+    write(spark, path, [("a", "rome", 0.0, 4)], **table_wide)
+    assert trips(load(spark, path))[0] == ("a", "oslo", 10.0, 5)
+    write(spark, path, [("a", "rome", 0.0, 6)], **table_wide)
+    assert trips(load(spark, path)) == [("a", "rome", 0.0, 6), *FIRST[1:]]
+
+
+def test_a_damaged_log_is_named_and_no_row_is_given(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write(spark, path, FIRST)
+    write(spark, path, [("a", "oslo", 10.0, 2)])
+    (log,) = (path / "oslo").glob(".*.log.*_*-*-*")
+    data = bytearray(log.read_bytes())
+    data[data.index(b"PAR1") + 30] ^= 0xFF
+    log.write_bytes(bytes(data))
+
+    with pytest.raises(Exception, match=r"CorruptDataError[^\n]*oslo/") as caught:
+        load(spark, path).collect()
+    assert log.name in str(caught.value)
