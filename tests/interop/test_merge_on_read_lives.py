@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 from tests.interop.compare import WRITER_META, assert_same_rows
 from tests.interop.deviations import SEQUENCE_NUMBER, late_changes
-from tests.interop.life import ModelTable, Turn
+from tests.interop.life import ModelTable, Operation, Turn
 from tests.interop.merge_on_read_life import Service, Side, Step, merge_on_read_life_of, wild_life_of
 from tests.interop.parties import Changes, Compactor, HudiRs, JvmHudi, Pyhudi, Question, Reader, ReadOptimized
 from tests.interop.shapes import EVENT_TIME_PAYLOAD, Shape
@@ -55,8 +56,7 @@ def live(path: Path, shape: Shape, parties: Mapping[Side, Compactor], judge: Rea
     """Let the parties take their steps; after each, `judge` must agree with the model and the readers with it."""
     model = ModelTable(shape)
     for number, step in enumerate(merge_on_read_life_of(shape)):
-        party = parties[step.side]
-        take(path, shape, party, step.does)
+        take(path, shape, parties[step.side], step.does)
         match step.does:
             case Turn():
                 model.apply(step.does)
@@ -64,19 +64,28 @@ def live(path: Path, shape: Shape, parties: Mapping[Side, Compactor], judge: Rea
                 assert planned_compactions(path)
             case Service.COMPACT:
                 assert completed_compactions(path)
-        hint = f"step {number} ({step} by {party})"
+        asked = [one for one in readers if not (isinstance(one, HudiRs) and loses_new_logs(shape, path))]
+        hint = f"step {number} ({step} by {parties[step.side]})"
         turns = completed_turns(path)
         rows = judge.read(path)
         expected = model.expected([write.requested for write in turns])
         assert_same_rows(expected, rows, ignore=WRITER_META, hint=f"{hint}, read by {judge}")
-        agree(rows, path, None, readers, hint)
-        agree(judge.read(path, ReadOptimized()), path, ReadOptimized(), readers, hint)
-        if len(turns) > 1:
-            newest = Changes(turns[-2].position)
-            agree(judge.read(path, newest), path, newest, readers, hint, snapshot=rows)
+        agree(rows, path, None, asked, hint)
+        question = ReadOptimized() if changes_base_files(step) else Changes(turns[-2].position)
+        agree(judge.read(path, question), path, question, asked, hint, snapshot=rows)
     middle = Changes(turns[0].position, turns[-3].position)
     own = [reader for reader in readers if not isinstance(reader, HudiRs)]
     agree(judge.read(path, middle), path, middle, own, "at last")
+
+
+def loses_new_logs(shape: Shape, path: Path) -> bool:
+    """Where hudi-rs gives a wrong snapshot: it does not see logs that a pending compaction of version 6 leaves out."""
+    return shape.table_version == 6 and bool(planned_compactions(path))
+
+
+def changes_base_files(step: Step) -> bool:
+    """Whether a step is about more than logs: a service, or a write of new rows."""
+    return isinstance(step.does, Service) or step.does.operation not in (Operation.UPSERT, Operation.DELETE)
 
 
 def take(path: Path, shape: Shape, party: Compactor, does: Turn | Service) -> None:
@@ -118,17 +127,11 @@ def agree(
         assert_same_rows(due, rows, hint=f"{hint}, {question or 'snapshot'}, read by {reader}")
 
 
-def merge_on_read(shape: Shape) -> Shape:
-    from dataclasses import replace
-
-    return replace(shape, merge_on_read=True)
-
-
 @pytest.mark.parametrize(("shape", "first"), LIVES, ids=str)
 def test_alternating_writers_and_compactors_everybody_sees_the_same_rows(
     shape: Shape, first: str, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
-    shape = merge_on_read(shape)
+    shape = replace(shape, merge_on_read=True)
     jvm, us = JvmHudi(oracle_of(RELEASE_OF_TABLE_VERSION[shape.table_version])), Pyhudi()
     parties = {Side.A: us, Side.B: jvm} if first == "us" else {Side.A: jvm, Side.B: us}
     live(tmp_path / "t", shape, parties, jvm, [us, HudiRs()])
@@ -138,26 +141,39 @@ def test_alternating_writers_and_compactors_everybody_sees_the_same_rows(
 def test_newest_release_and_we_alternate_on_an_old_table_without_upgrading_it(
     shape: Shape, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
-    shape = merge_on_read(shape)
+    shape = replace(shape, merge_on_read=True)
     newest, own_release = JvmHudi(oracle_of("1.2.0")), JvmHudi(oracle_of(RELEASE_OF_TABLE_VERSION[shape.table_version]))
     us = Pyhudi()
     live(tmp_path / "t", shape, {Side.A: newest, Side.B: us}, newest, [us, HudiRs(), own_release])
 
 
+V6_LATEST, V6_EVENT_TIME, V8, V9 = (
+    Shape(name=name, table_version=version, partition_by=("city",), metadata=False, more_options=options)
+    for name, version, options in [
+        ("latest", 6, {}),
+        ("event-time", 6, BY_EVENT_TIME),
+        ("event-time", 8, {}),
+        ("event-time", 9, {}),
+    ]
+)
 WILD_LIVES = [
-    Shape(name="event-time", table_version=6, partition_by=("city",), metadata=False, more_options=BY_EVENT_TIME),
-    Shape(name="latest", table_version=6, partition_by=("city",), metadata=False),
-    Shape(name="event-time", table_version=8, partition_by=("city",), metadata=False),
-    Shape(name="event-time", table_version=9, partition_by=("city",), metadata=False),
+    (V6_LATEST, 1),
+    (V6_LATEST, 3),
+    # Changes that lose against a base file which a write in the interval made.
+    (V6_EVENT_TIME, 4),
+    (V6_EVENT_TIME, 2),
+    (V8, 1),
+    (V8, 2),
+    pytest.param(V9, 1, marks=pytest.mark.quick),
+    (V9, 2),
 ]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("shape", WILD_LIVES, ids=str)
+@pytest.mark.parametrize(("shape", "seed"), WILD_LIVES, ids=str)
 def test_random_versions_in_random_order_are_merged_as_real_hudi_merges_them(
     shape: Shape, seed: int, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
-    shape, path = merge_on_read(shape), tmp_path / "t"
+    shape, path = replace(shape, merge_on_read=True), tmp_path / "t"
     jvm, us = JvmHudi(oracle_of(RELEASE_OF_TABLE_VERSION[shape.table_version])), Pyhudi()
     parties: dict[Side, Compactor] = {Side.A: us, Side.B: jvm}
     story: list[str] = []

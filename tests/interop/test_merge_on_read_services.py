@@ -19,11 +19,6 @@ from tests.interop.timeline_folder import (
     planned_compactions,
     undo_last_completion,
 )
-    completed_compactions,
-    completed_turns,
-    planned_compactions,
-    undo_last_completion,
-)
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
 
 import pyhudi

@@ -50,7 +50,7 @@ def running(folder: Path, port: int | None = None) -> Iterator[ZooKeeper]:
     settings = folder / "zoo.cfg"
     settings.write_text(
         f"tickTime={TICK_MS}\ndataDir={folder / 'data'}\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
-        "maxSessionTimeout=60000\nadmin.enableServer=false\n4lw.commands.whitelist=ruok\n"
+        "maxSessionTimeout=60000\nadmin.enableServer=false\n4lw.commands.whitelist=srvr\n"
     )
     command = ["java", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", _class_path()]
     command += ["org.apache.zookeeper.server.ZooKeeperServerMain", str(settings)]
@@ -89,8 +89,9 @@ def _wait_until_live(process: subprocess.Popen[bytes], port: int, log: Path) -> 
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
-            connection.sendall(b"ruok")
-            if connection.recv(4) == b"imok":
+            # Before it takes sessions it answers that it is not serving requests.
+            connection.sendall(b"srvr")
+            if b"Mode: standalone" in connection.makefile("rb").read():
                 return
         time.sleep(0.05)
     raise RuntimeError(f"ZooKeeper did not start: {log.read_text(errors='replace')[-2000:]}")

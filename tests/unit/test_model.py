@@ -18,9 +18,10 @@ from tests.unit.faults.harness import TEMPORARY_FOLDERS, check_nothing_left_over
 
 import pyhudi
 from pyhudi.errors import InvalidRequestError
-from pyhudi.format.instant import Action
+from pyhudi.format.instant import InstantState
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.timeline import position_of
 from pyhudi.testing.storage import FaultStorage, SimulatedCrash, at_effect
 
 SCHEMA = pa.schema(
@@ -339,9 +340,10 @@ class MergeOnReadLife(RuleBasedStateMachine):
         """Refused only where something came after it: then nothing changes."""
         instant, _ = self.past[-1]
         timeline = self.table.refresh().state.timeline
-        if not instant or any(
-            one.requested_time > instant and one.action is not Action.ROLLBACK for one in timeline.instants
-        ):
+        newest = max(timeline.completed_writes, key=position_of, default=None)
+        if newest is None or newest.requested_time != instant:
+            return
+        if any(one.requested_time > instant and one.state is not InstantState.COMPLETED for one in timeline.instants):
             return
         died = self._run(lambda table: table.rollback(instant), dies_at)
         if died:

@@ -202,7 +202,7 @@ def test_table_without_an_audit_gets_none(switch: bytes | None) -> None:
 
 def test_audit_that_cannot_be_written_stops_no_write(caplog: pytest.LogCaptureFixture) -> None:
     def deny(operation: str, path: str) -> None:
-        if path.startswith(AUDIT_FOLDER):
+        if path.startswith(f"{AUDIT_FOLDER}/"):
             raise UnavailableError("busy", path=path)
 
     store = FaultStorage(MemoryStorage(), before=deny)
@@ -217,8 +217,10 @@ def test_audit_that_cannot_be_written_stops_no_write(caplog: pytest.LogCaptureFi
 
 
 def test_two_processes_with_a_lock_object_are_never_in_at_once(minio: Minio, tmp_path: Path) -> None:
-    assert count_together(minio.new_root(), minio.options, SHORT, tmp_path / "counter", rounds=4) == 8
+    assert count_together(minio.new_root(), minio.options, StorageLocks(), tmp_path / "counter", rounds=4) == 8
 
 
 def test_holder_that_pauses_past_the_end_of_its_lease_is_told(minio: Minio) -> None:
-    assert not taken_over_while_paused(minio.new_root(), minio.options, SHORT, act=lambda lock: lock.check_held())
+    locks = StorageLocks(validity_ms=2_500, renew_ms=200)
+
+    assert not taken_over_while_paused(minio.new_root(), minio.options, locks, act=lambda lock: lock.check_held())

@@ -60,10 +60,7 @@ class NewTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamoDbLocks:
-    """The item of `key` in `table`, leased for `lease_ms` milliseconds and renewed three times as often.
-
-    Raises `ConfigError` when boto3 is not installed.
-    """
+    """The item of `key` in `table`, leased for `lease_ms` milliseconds and renewed three times as often."""
 
     table: str
     key: str
@@ -71,9 +68,6 @@ class DynamoDbLocks:
     endpoint_url: str | None = None
     new_table: NewTable = NewTable()
     lease_ms: int = 60_000
-
-    def __post_init__(self) -> None:
-        _library("boto3")
 
     def acquire(self, storage: Storage, environment: Environment, *, wait_ms: int) -> HeldItem:
         """See `LockProvider.acquire`. Cost: one read and one put; one read for each look at a lock that is taken.
@@ -291,6 +285,11 @@ class Client:
             return _NoTableError("there is no table of locks", path=self.table)
         kind = PermissionDeniedError if code in _DENIED else UnavailableError
         return kind("DynamoDB, which keeps the table lock, failed", path=self.table, reason=reason)
+
+
+def check_installed() -> None:
+    """Raise `ConfigError` when boto3 is not installed."""
+    _library("boto3")
 
 
 # The process is part of the key because a forked child must not share its parent's connections.

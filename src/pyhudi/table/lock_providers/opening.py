@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyhudi.config.options_locks import LockKind, LockOptions
+from pyhudi.table.lock_providers import dynamodb, zookeeper
 from pyhudi.table.lock_providers.dynamodb import DynamoDbLocks, NewTable
 from pyhudi.table.lock_providers.filesystem import FileSystemLocks
 from pyhudi.table.lock_providers.in_process import InProcessLocks
@@ -36,6 +37,7 @@ def open_locks(options: LockOptions, *, table_name: str) -> LockProvider | None:
 
 
 def _zookeeper(options: LockOptions, table_name: str) -> ZooKeeperLocks:
+    zookeeper.check_installed()
     assert options.zookeeper_url is not None
     assert options.zookeeper_base_path is not None
     return ZooKeeperLocks(
@@ -47,6 +49,7 @@ def _zookeeper(options: LockOptions, table_name: str) -> ZooKeeperLocks:
 
 
 def _dynamodb(options: LockOptions, table_name: str) -> DynamoDbLocks:
+    dynamodb.check_installed()
     assert options.dynamodb_table is not None
     return DynamoDbLocks(
         table=options.dynamodb_table,

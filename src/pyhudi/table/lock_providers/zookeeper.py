@@ -32,24 +32,18 @@ _CHECK_SECONDS_MAX = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZooKeeperLocks:
-    """A queue at `path`. `hosts` is ZooKeeper's connect string; the timeouts are in milliseconds.
-
-    Raises `ConfigError` when kazoo is not installed.
-    """
+    """A queue at `path`. `hosts` is ZooKeeper's connect string; the timeouts are in milliseconds."""
 
     hosts: str
     path: str
     session_timeout_ms: int = 60_000
     connection_timeout_ms: int = 15_000
 
-    def __post_init__(self) -> None:
-        _kazoo("client")
-
     def acquire(self, storage: Storage, environment: Environment, *, wait_ms: int) -> HeldNode:
         """See `LockProvider.acquire`. Cost: a connection, about five requests, and two for each writer in front of us.
 
         A connection that is lost meanwhile costs the place in the queue. Raises `UnavailableError` when ZooKeeper
-        cannot be reached.
+        cannot be reached, and `ConfigError` for an address that is none.
         """
         errors = _kazoo("exceptions")
         deadline = environment.clock.monotonic() + wait_ms / 1000
@@ -165,6 +159,11 @@ class HeldNode:
     def release(self) -> None:
         """See `AcquiredLock.release`. Closes the session, with which the node goes."""
         close(self.client)
+
+
+def check_installed() -> None:
+    """Raise `ConfigError` when kazoo is not installed."""
+    _kazoo("client")
 
 
 def in_order(children: list[str]) -> list[str]:
