@@ -78,7 +78,7 @@ def main(kind: str, folder: str) -> None:
     compacted["changed without logs"] = read_optimized(spark, f"{folder}/compacted")
 
     refused = None
-    no_keys = spark.sql("select cast(null as string) uuid, 'c0' city, 1.5D fare, 1L ts")
+    no_keys = spark.sql("select cast(null as string) uuid, 'c0' city, cast(1.5 as decimal(23, 1)) fare, 1L ts")
     try:
         no_keys.write.options(**OPTIONS).save(f"{folder}/trips", format="hudi", mode="append")
     except RecordKeyError:

@@ -576,8 +576,8 @@ def encode_delete_block(
             a delete by commit time: Hudi's format has no other way to say it. Without a column all deletes are that.
         array_wrapper_allowed: Whether several ordering fields can be written. Only readers since Hudi 1.1 (tables of
             version 9) understand them.
-        dates_as_ints: Write a date that is the only ordering value as the number of days since 1970. 1.0.2 and 1.2.0
-            fail at reading one in a wrapper of its own; 0.15.0 writes it so.
+        dates_as_ints: Write dates as the number of days since 1970. 1.0.2 and 1.2.0 fail at comparing dates in wrappers
+            of their own with those of rows; 0.15.0 writes them so.
 
     Raises:
         RecordKeyError: a record key is null.
@@ -616,7 +616,8 @@ def _encoded_records(
         pieces.append(_wrapped(ordering[0], _Wrapper.INT if dates_as_ints else _Wrapper.DATE))
     else:
         count: bytes = _varints(np.array([len(ordering)]))[0].as_py()
-        elements = (_wrapped(column, _LOCAL_DATE) for column in ordering)
+        date = _Wrapper.INT if dates_as_ints else _LOCAL_DATE
+        elements = (_wrapped(column, date) for column in ordering)
         pieces += (_branch(_Wrapper.ARRAY) + b"\2" + count, *elements, b"\0")
     joined = _joined(*pieces)
     assert joined.null_count == 0, "a record of which something is null"

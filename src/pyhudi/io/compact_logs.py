@@ -8,8 +8,11 @@ Source: `format/logs-and-indexes.md` 1.2, 1.5; `format/timeline.md` 7.2.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,13 +20,17 @@ from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.commit_metadata import WriteStat
 from pyhudi.format.log_blocks import BlockHeader
-from pyhudi.format.merge_versions import BY_COMMIT_TIME, DELETED, FRESH
+from pyhudi.format.merge_versions import BY_COMMIT_TIME, FRESH
 from pyhudi.format.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_KEY
 from pyhudi.io.data_file import WriteTarget
+from pyhudi.io.log_changes import LogChanges, merge_logs
 from pyhudi.io.log_records import read_log_versions
 from pyhudi.io.log_writer import LogSettings, LogWriter, SliceToAppend
-from pyhudi.io.merged_slice import MergeSettings, merge_logs
+from pyhudi.io.merged_slice import MergeSettings
 from pyhudi.storage.opening import open_spec
+
+SAMPLE_ROWS = 1_000
+"""Rows whose size tells how many make a block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,18 +60,17 @@ def compact_logs(context: TaskContext, task: CompactLogsTask) -> list[WriteStat]
             "logs with partial updates cannot be joined to one: compact the table instead", logs=list(task.paths)
         )
     changes = merge_logs(merging.rules, versions)
-    deleted = changes.column(DELETED)
+    deleted = changes.deleted.to_numpy(zero_copy_only=False)
     headers = {BlockHeader.COMPACTED_BLOCK_TIMES: ",".join(sorted(versions.instants))}
     with LogWriter(storage, task.target, task.logs, task.to, context, headers) as writer:
-        if FRESH in changes.schema.names:
-            _write_deletes(writer, changes.filter(changes.column(FRESH)), [])
-        live = changes.filter(pc.invert(deleted))
-        for start in range(0, live.num_rows, rows_per_block(live, task.logs)):
-            writer.write_rows(_stored(live.slice(start, rows_per_block(live, task.logs)), task))
-        gone = changes.filter(deleted)
-        by_commit_time = pc.fill_null(gone.column(BY_COMMIT_TIME), False)
-        _write_deletes(writer, gone.filter(by_commit_time), [])
-        _write_deletes(writer, gone.filter(pc.invert(by_commit_time)), list(rules.ordering_fields))
+        for rows in _pieces(changes, np.flatnonzero(~deleted), task.logs):
+            if FRESH in rows.schema.names:
+                _write_deletes(writer, rows.filter(rows.column(FRESH)), [], counted=False)
+            writer.write_rows(_stored(rows, task))
+        for rows in _pieces(changes, np.flatnonzero(deleted), task.logs):
+            by_commit_time = pc.fill_null(rows.column(BY_COMMIT_TIME), False)
+            _write_deletes(writer, rows.filter(by_commit_time), [])
+            _write_deletes(writer, rows.filter(pc.invert(by_commit_time)), list(rules.ordering_fields))
         stats = writer.close()
     return [
         replace(
@@ -80,14 +86,21 @@ def compact_logs(context: TaskContext, task: CompactLogsTask) -> list[WriteStat]
     ]
 
 
-def rows_per_block(rows: pa.RecordBatch, logs: LogSettings) -> int:
-    """How many of the rows make a block."""
-    return max(1, int(rows.num_rows * min(1.0, logs.rows_size / max(rows.nbytes, 1))))
+def _pieces(changes: LogChanges, numbers: npt.NDArray[np.int64], logs: LogSettings) -> Iterator[pa.RecordBatch]:
+    """The rows of these numbers, a block's worth at a time, judged by the size of the first ones."""
+    if len(numbers) == 0:
+        return
+    sample = changes.take(numbers[:SAMPLE_ROWS])
+    count = max(1, int(logs.rows_size * sample.num_rows / max(sample.nbytes, 1)))
+    for start in range(0, len(numbers), count):
+        yield changes.take(numbers[start : start + count])
 
 
-def _write_deletes(writer: LogWriter, rows: pa.RecordBatch, ordering_fields: list[str]) -> None:
+def _write_deletes(
+    writer: LogWriter, rows: pa.RecordBatch, ordering_fields: list[str], *, counted: bool = True
+) -> None:
     ordering = [rows.column(name) for name in ordering_fields]
-    writer.write_deletes(rows.column(RECORD_KEY), rows.column(PARTITION_PATH), ordering)
+    writer.write_deletes(rows.column(RECORD_KEY), rows.column(PARTITION_PATH), ordering, counted=counted)
 
 
 def _stored(rows: pa.RecordBatch, task: CompactLogsTask) -> pa.RecordBatch:

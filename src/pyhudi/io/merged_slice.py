@@ -9,7 +9,7 @@ Source: `format/logs-and-indexes.md` 1.5; mission rows S1-45, S3-34, S3-35.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -18,20 +18,17 @@ import pyarrow.compute as pc
 
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.evolution import align
-from pyhudi.format.log_folds import fold_versions
 from pyhudi.format.merge_rules import OF_THE_WRITE
 from pyhudi.format.merge_versions import (
     BY_COMMIT_TIME,
     DELETED,
-    FRESH,
-    HIDES,
     merge_pairs,
-    merge_versions,
     ordering_columns,
 )
 from pyhudi.format.merging import choose, flattened, incoming_wins
 from pyhudi.format.meta_columns import COMMIT_TIME, RECORD_KEY
 from pyhudi.io.base_file import read_batches
+from pyhudi.io.log_changes import merge_logs
 from pyhudi.io.log_records import BlockFilter, LogVersions, SpillSettings, read_log_versions
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.merge_rules import TableRules
@@ -124,41 +121,22 @@ def merge_base(
     columns: Sequence[str],
 ) -> Iterator[MergedRows]:
     """The pieces of a slice whose log records are at hand. `schema`: the columns that they have."""
-    batch = merge_logs(settings.rules, versions)
-    keys = batch.column(RECORD_KEY)
-    met = np.zeros(batch.num_rows, dtype=bool)
+    changes = merge_logs(settings.rules, versions)
+    met = np.zeros(changes.count, dtype=bool)
     result = pa.schema([schema.field(name).with_nullable(True) for name in columns])
     if base is not None:
         stored_schema = pa.schema([field.with_nullable(True) for field in schema])
         for stored in read_batches(storage, base, columns=schema.names, batch_rows=BATCH_ROWS):
             rows = _of_writes(align(stored, stored_schema), settings.commit_times)
-            at = pc.index_in(rows.column(RECORD_KEY), value_set=keys)
+            at = pc.index_in(rows.column(RECORD_KEY), value_set=changes.keys)
             places = np.flatnonzero(_flags(at.is_valid()))
             changed_by = at.drop_null().to_numpy().astype(np.int64)
             met[changed_by] = True
-            yield _merged(rows, places, batch.take(pa.array(changed_by)), settings.rules, versions.column_sets, result)
-    alone = batch.filter(pa.array(~met & ~_flags(batch.column(DELETED))))
+            yield _merged(rows, places, changes.take(changed_by), settings.rules, versions.column_sets, result)
     nothing = pa.RecordBatch.from_pylist([], schema=result)
-    yield MergedRows(nothing, nothing, _project(alone, result))
-
-
-def merge_logs(rules: TableRules, versions: LogVersions) -> pa.RecordBatch:
-    """What the logs say of each record, one row per record, as the stored row will meet it.
-
-    Of a record that logs delete and write again the stored row only meets the last word, as in real Hudi: unless a
-    merger of the user's own is to know that it starts afresh.
-    """
-    rows, merging = versions.rows, rules.in_logs
-    if rules.log_fold is not None and rules.log_fold.matters(merging, rows):
-        rows, merging = fold_versions(rules.log_fold, merging, rows), replace(merging, ordering_fields=())
-    changes = merge_versions(merging, rows, [RECORD_KEY], column_sets=versions.column_sets)
-    if merging.merger is None:
-        changes = changes.drop_columns([name for name in (FRESH, HIDES) if name in changes.column_names])
-    if rules.deletes_reach_base:
-        at = changes.schema.get_field_index(BY_COMMIT_TIME)
-        changes = changes.set_column(at, changes.schema.field(at), changes.column(DELETED))
-    (batch,) = changes.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=changes.schema)]
-    return batch
+    alone = np.flatnonzero(~met & ~_flags(changes.deleted))
+    for first in range(0, len(alone), BATCH_ROWS):
+        yield MergedRows(nothing, nothing, _project(changes.take(alone[first : first + BATCH_ROWS]), result))
 
 
 def _of_writes(stored: pa.RecordBatch, commit_times: frozenset[str] | None) -> pa.RecordBatch:

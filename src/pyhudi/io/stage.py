@@ -100,8 +100,8 @@ def _check_ordering(batch: pa.RecordBatch, fields: tuple[str, ...]) -> None:
         if nulls := batch.column(name).null_count:
             without = batch.filter(pc.is_null(batch.column(name)))
             raise InvalidRequestError(
-                f"rows have no value in the ordering column {name!r}, by which versions of a record are told apart; fill "
-                "it, or use merge mode COMMIT_TIME_ORDERING for a new table",
+                f"rows have no value in the ordering column {name!r}, by which versions of a record are told apart; "
+                "fill it, or use merge mode COMMIT_TIME_ORDERING for a new table",
                 column=name,
                 rows=nulls,
                 first_key=without.column(RECORD_KEY)[0].as_py(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,16 +13,18 @@ from tests.support.tables import contents, new_table, open_table, rows
 
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.bloom import MAX_RECORD_KEY_KEY, MIN_RECORD_KEY_KEY
+from pyhudi.format.file_names import BaseFileName, LogFileName
 from pyhudi.format.merge_rules import MergeRules
 from pyhudi.format.meta_columns import with_meta_columns
 from pyhudi.index.bloom import ProbeTask, candidates_in, key_range, probe_files
-from pyhudi.index.lookup import spread
+from pyhudi.index.lookup import Lookup, spread
 from pyhudi.index.tagging import SliceToSearch, TagTask, tag_files
 from pyhudi.io.exchange import read_segment
 from pyhudi.io.merged_slice import MergeSettings, SliceFiles
 from pyhudi.io.stage import StageTask, stage_split
 from pyhudi.io.tags import FILE, POSITION
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
 from pyhudi.table.merge_rules import TableRules
 from pyhudi.testing.storage import FaultStorage
 
@@ -208,3 +212,54 @@ def test_all_indexes_find_the_same_records(index: str) -> None:
     assert contents(storage) == set(before.values())
     assert len(open_table(storage).to_arrow()) == len(before)
     assert result.updated + result.inserted == len(batch)
+
+
+BASE = BaseFile("p", BaseFileName("f-0", "0-0-0", "10"), "p/base", 1)
+LOG = LogFile("p", LogFileName("f-0", "20", 1, "0-0-0"), "p/log", 1)
+WHOLE = FileSlice(FileGroupId("p", "f-0"), "10", BASE, (LOG,))
+
+
+@pytest.mark.parametrize(
+    ("one", "table_wide", "inserts", "logs"),
+    [
+        pytest.param(WHOLE, False, False, (), id="logs of updates alone decide nothing"),
+        pytest.param(WHOLE, False, True, ("p/log",), id="logs may hold records of their own"),
+        pytest.param(WHOLE, True, False, ("p/log",), id="a newer version in a log keeps a record in its partition"),
+        pytest.param(replace(WHOLE, base=None), False, False, ("p/log",), id="no base file"),
+        pytest.param(replace(WHOLE, logs=()), True, True, (), id="no logs"),
+    ],
+)
+def test_a_slice_is_searched_with_its_logs_where_they_decide_what_it_holds(
+    one: FileSlice, table_wide: bool, inserts: bool, logs: tuple[str, ...]
+) -> None:
+    lookup = Lookup(
+        storage=MemoryStorage().spec,
+        folder="x",
+        splits=(),
+        merging=MergeSettings(schema=with_meta_columns(rows().schema), rules=TableRules()),
+        inserts_in_logs=[one.group] if inserts else [],
+        ordering_fields=(),
+        table_wide=table_wide,
+        move=False,
+        bloom=False,
+        prune_by_ranges=True,
+    )
+
+    found = lookup.to_search(4, one)
+
+    assert found == SliceToSearch(4, SliceFiles("p/base" if one.base else None, logs), "p")
+
+
+@pytest.mark.parametrize("table_wide", [False, True])
+def test_a_footer_rules_no_key_out_of_a_slice_whose_logs_are_searched(table_wide: bool) -> None:
+    storage = table_of_many_files()
+    task, _ = _staged(storage, [(7, "oslo"), (8, "oslo")], table_wide=table_wide)
+    (first, *_) = task.slices
+    with_logs = replace(first, files=replace(first.files, logs=("city=oslo/a log",)))
+
+    def candidates(searched: SliceToSearch) -> int:
+        (found,) = probe_files(TaskContext(0, 0, 0), ProbeTask(replace(task, slices=(searched,)), True))
+        return found.keys
+
+    assert candidates(first) == 0
+    assert candidates(with_logs) == 2

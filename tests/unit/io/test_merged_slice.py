@@ -105,7 +105,7 @@ def test_late_partial_update_in_version_9_leaves_the_write_of_the_stored_row():
 
 
 def test_row_with_the_write_of_its_late_change_counts_as_updated():
-    (first, _) = merged(rules_of(8, PARTIAL_UPDATE), [BASE], ("2", 5, "late"))
+    (first,) = merged(rules_of(8, PARTIAL_UPDATE), [BASE], ("2", 5, "late"))
     assert (first.stored.num_rows, first.updated.num_rows, first.deleted) == (0, 1, 0)
 
 
@@ -120,8 +120,8 @@ def test_lower_delete_deletes_the_stored_row_in_version_6(payload: str):
 
 
 def test_deleted_stored_rows_are_counted_and_others_not():
-    assert [piece.deleted for piece in merged(rules_of(6, DMS), [BASE], ("2", 5, "D"))] == [1, 0]
-    assert [piece.deleted for piece in merged(rules_of(8, DMS), [BASE], ("2", 5, "D"))] == [0, 0]
+    assert sum(piece.deleted for piece in merged(rules_of(6, DMS), [BASE], ("2", 5, "D"))) == 1
+    assert sum(piece.deleted for piece in merged(rules_of(8, DMS), [BASE], ("2", 5, "D"))) == 0
 
 
 @pytest.mark.parametrize("payload", [PARTIAL_UPDATE, NON_DEFAULTS, DMS, DEBEZIUM, EVENT_TIME, LATEST])

@@ -370,3 +370,16 @@ def test_in_version_6_every_slice_with_logs_may_have_been_changed() -> None:
     latest = world.view.latest_of(lambda _: True, written={"20"})
 
     assert [names(one) for group in latest.values() for one in group] == [(base, [log])]
+
+
+def test_in_version_6_logs_behind_a_planned_compaction_may_be_of_writes_that_have_ended() -> None:
+    world, base = started(6)
+    world.wrote("20", "21")
+    before = world.log("10")
+    world.plans("30", before)
+    world.wrote("40", "41")
+    after = world.log("30")
+
+    latest = world.view.latest_of(lambda write: write in {"10", "20", "40"}, written={"40"})
+
+    assert [names(one) for group in latest.values() for one in group] == [(base, [before, after])]

@@ -5,8 +5,8 @@ What the JVM does with it (Hudi 0.15.0 and 1.2.0, observed):
 - The file is `<hoodie.write.lock.filesystem.path>/lock`, by default `<table>/.hoodie/lock`. Its content means nothing:
   the JVM leaves it empty on local disk. Its modification time is all that expiry goes by.
 - The JVM does not renew its lock. It takes an expired one over by deleting the file and creating its own.
-- A JVM writer that gives up waiting deletes the file when it closes, whoever holds the lock. And its creation on local
-  disk looks first and creates then, so it may write over a file that came between.
+- Closing the JVM's provider deletes the file, whoever holds the lock. And its creation on local disk looks first and
+  creates then, so it may write over a file that came between.
 
 So ours carries who took it, and before a commit is put we look whether the file is still the one that we wrote.
 """
