@@ -83,6 +83,8 @@ class JvmHudi:
         options = {
             "hoodie.metadata.enable": str(shape.metadata).lower(),
             "hoodie.compact.inline.max.delta.commits": "1",
+            # Without it the procedure of 1.0.2 lets a late row take the place of a better one in the base file.
+            "hoodie.datasource.write.precombine.field": "ts",
             **self._keep_version(shape),
         }
         joined = ",".join(f"{key}={value}" for key, value in options.items())

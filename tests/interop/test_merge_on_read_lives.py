@@ -73,9 +73,20 @@ def live(path: Path, shape: Shape, parties: Mapping[Side, Compactor], judge: Rea
         agree(rows, path, None, asked, hint)
         question = ReadOptimized() if changes_base_files(step) else Changes(turns[-2].position)
         agree(judge.read(path, question), path, question, asked, hint, snapshot=rows)
-    middle = Changes(turns[0].position, turns[-3].position)
-    own = [reader for reader in readers if not isinstance(reader, HudiRs)]
-    agree(judge.read(path, middle), path, middle, own, "at last")
+    check_closed_interval(path, Changes(turns[0].position, turns[-3].position), judge, rows)
+
+
+def check_closed_interval(path: Path, interval: Changes, judge: Reader, snapshot: pa.Table) -> None:
+    """We must give real Hudi's rows, and besides them only such as were written again after the interval.
+
+    1.0.2 and 1.2.0 answer from base files that were compacted later on: they lose rows of the interval that have a newer
+    version there. Our answer stays what it was at the end of the interval.
+    """
+    expected, rows = judge.read(path, interval), Pyhudi().read(path, interval)
+    theirs = pc.field(SEQUENCE_NUMBER).isin(expected.column(SEQUENCE_NUMBER).combine_chunks())
+    assert_same_rows(expected, rows.filter(theirs), ignore=["_hoodie_file_name"], hint=f"{interval}")
+    more = rows.filter(~theirs).column(SEQUENCE_NUMBER)
+    assert not pc.any(pc.is_in(more, value_set=snapshot.column(SEQUENCE_NUMBER).combine_chunks())).as_py()
 
 
 def loses_new_logs(shape: Shape, path: Path) -> bool:
@@ -141,10 +152,11 @@ def test_alternating_writers_and_compactors_everybody_sees_the_same_rows(
 def test_newest_release_and_we_alternate_on_an_old_table_without_upgrading_it(
     shape: Shape, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
+    # The releases of these versions are not asked: they do not find the ordering field under the name that 1.2.0 gives
+    # it, and so let late rows win.
     shape = replace(shape, merge_on_read=True)
-    newest, own_release = JvmHudi(oracle_of("1.2.0")), JvmHudi(oracle_of(RELEASE_OF_TABLE_VERSION[shape.table_version]))
-    us = Pyhudi()
-    live(tmp_path / "t", shape, {Side.A: newest, Side.B: us}, newest, [us, HudiRs(), own_release])
+    newest, us = JvmHudi(oracle_of("1.2.0")), Pyhudi()
+    live(tmp_path / "t", shape, {Side.A: newest, Side.B: us}, newest, [us, HudiRs()])
 
 
 V6_LATEST, V6_EVENT_TIME, V8, V9 = (

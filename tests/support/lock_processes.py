@@ -1,4 +1,4 @@
-"""Other processes that want the table lock: they count under it, or hold it and are paused."""
+"""Others that want the table lock: they count under it, steal it, or hold it and are paused."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from pyhudi.errors import LockLostError
+from pyhudi.errors import LockLostError, LockNotAcquiredError
 from pyhudi.storage.opening import open_storage
+from pyhudi.storage.protocol import Storage
 from pyhudi.table.environment import SYSTEM
 from pyhudi.table.lock_providers.protocol import AcquiredLock, LockProvider
+from pyhudi.testing.storage import FaultStorage
 
 SPAWN = multiprocessing.get_context("spawn")
 WAIT_MS = 60_000
@@ -95,6 +98,25 @@ def _hold(uri: str, options: dict[str, str], provider: LockProvider, pipe: Conne
             pipe.send(False)
         else:
             pipe.send(True)
+
+
+def thieves_that_win(provider: LockProvider, store: Storage, thieves: int = 6) -> int:
+    """How many of some threads take over a lock that has expired, when all of them have looked before one acts."""
+    have_looked = threading.Barrier(thieves)
+
+    def wait(operation: str, _: str) -> None:
+        if operation in {"put", "put_if_match"}:
+            have_looked.wait(WAIT_MS / 1000)
+
+    def steal(_: int) -> bool:
+        try:
+            provider.acquire(FaultStorage(store, before=wait), SYSTEM, wait_ms=0)
+        except LockNotAcquiredError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(thieves) as pool:
+        return sum(pool.map(steal, range(thieves)))
 
 
 def taken_over_while_paused(

@@ -151,11 +151,12 @@ def test_date_alone_is_a_number_of_days_where_readers_know_no_date():
         keys, keys, [column(pa.date32(), day)], array_wrapper_allowed=True, dates_as_ints=True
     )
     assert content[-5:] == bytes.fromhex("0498b40200")
+    assert decode(content, pa.date32()).ordering[0].to_pylist() == [day]
+
     both = [column(pa.date32(), day), column(pa.int64(), 7)]
     content = encode_delete_block(keys, keys, both, array_wrapper_allowed=True, dates_as_ints=True)
     assert bytes.fromhex("0498b402") in content
     assert decode(content, pa.date32(), pa.int64()).ordering == tuple(both)
-    assert decode(content, pa.date32()).ordering[0].to_pylist() == [day]
 
 
 def test_no_ordering_types_leave_stored_values_out():

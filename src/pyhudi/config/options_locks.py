@@ -68,7 +68,8 @@ class LockOptions:
         parse=LOCK_KIND,
         default=LockKind.BUILT_IN,
         doc="Who keeps the table lock; the JVM's names, with or without their package. The built-in lock needs no"
-        " configuration on local disk and on object stores, and keeps JVM writers out of nothing.",
+        " configuration; JVM writers know it on object stores only, as StorageBasedLockProvider."
+        " InProcessLockProvider keeps the threads of one process apart, and nobody else.",
     )
     filesystem_path: str | None = option(
         "hoodie.write.lock.filesystem.path",

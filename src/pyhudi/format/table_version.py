@@ -28,8 +28,8 @@ class TableVersion:
     `has_completion_times`: completed instants carry their completion time in the file name.
     `has_clustering_action`: a pending clustering is called so, instead of `replacecommit`.
     `has_array_wrappers`: a delete in a log can carry the values of several ordering fields.
-    `has_date_wrappers`: a delete in a log carries a date as one. Elsewhere it is the number of days since 1970: real Hudi
-    fails at reading logs where it is not.
+    `has_date_wrappers`: a delete in a log carries a date as one. Elsewhere it is the number of days since 1970: real
+    Hudi fails at reading logs where it is not.
     """
 
     number: int

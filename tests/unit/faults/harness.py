@@ -130,7 +130,8 @@ def check_nothing_left_over(storage: Storage, folders: Sequence[str] = TEMPORARY
 
 
 def _check_blocks(storage: Storage, table: TableState) -> None:
-    """Every block in the logs of a version 6 table is of a completed write, or a command block stands behind it."""
+    """Every block in the logs of a version 6 table counts, will count, or has a command block behind it."""
+    counting = {*table.timeline.completed_times, *(i.requested_time for i in table.timeline.pending_compactions)}
     slices: dict[tuple[str, str, str], list[tuple[int, str, str]]] = {}
     for info in list_data_files(storage):
         name = parse_data_file(info.name)
@@ -145,6 +146,6 @@ def _check_blocks(storage: Storage, table: TableState) -> None:
                 if block.kind is BlockType.COMMAND:
                     assert block.target_instant_time in dead, f"{path}: nothing to take back, or taken back twice"
                     dead.discard(block.target_instant_time or "")
-                elif not table.timeline.is_committed(block.instant_time):
+                elif block.instant_time not in counting:
                     dead.add(block.instant_time)
         assert not dead, key

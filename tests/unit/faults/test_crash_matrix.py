@@ -57,6 +57,17 @@ SERVICES: dict[str, tuple[Action, set[Row]]] = {
         ),
         BEFORE - {(1, "oslo", 2, "b")} | {(1, "oslo", 3, "c")},
     ),
+    "upsert with inline log compaction": (
+        lambda t: t.upsert(
+            rows((1, "oslo", 3, "c")),
+            **{
+                "hoodie.log.compaction.enable": "true",
+                "hoodie.log.compaction.inline": "true",
+                "hoodie.log.compaction.blocks.threshold": "2",
+            },
+        ),
+        BEFORE - {(1, "oslo", 2, "b")} | {(1, "oslo", 3, "c")},
+    ),
 }
 EVERYWHERE = {("upsert", MOR[0]), ("upsert", MOR[2]), ("upsert", COW[2]), ("compact", MOR[0]), ("compact", MOR[2])}
 MATRIX = [(name, kind) for name in WRITES for kind in (*COW, *MOR)] + [

@@ -116,8 +116,12 @@ def test_lock_that_is_renewed_meanwhile_is_not_taken_over(locks, aws, item_of) -
 def test_item_that_was_given_back_without_being_deleted_is_taken_at_once(locks, aws, item_of) -> None:
     put(aws, locks, {**OF_JVM, "isReleased": "1"})
 
-    lock = locks.acquire(MemoryStorage(), SYSTEM, wait_ms=0)
+    clock = StepClock()
+    began = clock.ms
 
+    lock = locks.acquire(MemoryStorage(), environment(clock), wait_ms=0)
+
+    assert clock.ms - began < 100
     assert "isReleased" not in item_of()
     lock.release()
 

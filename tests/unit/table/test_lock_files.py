@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.support.lock_processes import count_together, taken_over_while_paused
+from tests.support.lock_processes import count_together, taken_over_while_paused, thieves_that_win
 from tests.support.tables import StepClock, environment
 
-from pyhudi.errors import ConfigError, LockLostError, LockNotAcquiredError
+from pyhudi.errors import ConfigError, LockLostError, LockNotAcquiredError, PermissionDeniedError
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.opening import open_storage
 from pyhudi.table.environment import SYSTEM
 from pyhudi.table.lock_providers.filesystem import FileSystemLocks
 from pyhudi.table.lock_providers.in_process import InProcessLocks
+from pyhudi.testing.storage import FaultStorage
 
 MINUTE_MS = 60_000
 
@@ -72,18 +71,8 @@ def test_lock_file_is_taken_over_when_it_is_older_than_the_expiry(
 
 def test_of_many_thieves_of_an_expired_lock_one_wins(tmp_path: Path) -> None:
     of_the_jvm(tmp_path, age_seconds=100)
-    start = threading.Barrier(6)
 
-    def steal(_: int) -> bool:
-        start.wait()
-        try:
-            FileSystemLocks(expire_ms=MINUTE_MS).acquire(LocalStorage(tmp_path), SYSTEM, wait_ms=0)
-        except LockNotAcquiredError:
-            return False
-        return True
-
-    with ThreadPoolExecutor(6) as pool:
-        assert sum(pool.map(steal, range(6))) == 1
+    assert thieves_that_win(FileSystemLocks(expire_ms=MINUTE_MS), LocalStorage(tmp_path)) == 1
 
 
 @pytest.mark.parametrize("is_removed", [True, False], ids=["removed", "written over"])
@@ -99,6 +88,16 @@ def test_lock_whose_file_the_jvm_removed_or_wrote_over_is_lost_before_the_commit
         lock.check_held()
     lock.release()
     assert file.exists() is not is_removed
+
+
+def test_lock_file_that_cannot_be_removed_does_not_undo_what_was_done(caplog: pytest.LogCaptureFixture) -> None:
+    def deny(operation: str, path: str) -> None:
+        if operation == "delete":
+            raise PermissionDeniedError("no", path=path)
+
+    FileSystemLocks().acquire(FaultStorage(MemoryStorage(), before=deny), SYSTEM, wait_ms=0).release()
+
+    assert ".hoodie/lock" in caplog.text
 
 
 def test_lock_that_is_about_to_expire_is_lost_before_it_does() -> None:

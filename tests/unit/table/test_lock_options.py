@@ -157,13 +157,14 @@ def test_every_kind_of_lock_has_a_keeper() -> None:
 # -- the table --------------------------------------------------------------------------------------------------------
 
 
-def local_table(root: Path, **options: str) -> pyhudi.HudiTable:
-    open_table(LocalStorage(root)) if (root / ".hoodie").exists() else new_table(LocalStorage(root))
+def local_table(root: Path, *, version: int = 9, **options: str) -> pyhudi.HudiTable:
+    new_table(LocalStorage(root), version=version)
     return pyhudi.HudiTable.for_path(str(root), hudi_options={**FILE_SYSTEM, **options})
 
 
-def test_every_write_holds_the_lock_of_the_options_and_gives_it_back(tmp_path: Path) -> None:
-    table = local_table(tmp_path)
+@pytest.mark.parametrize("version", [6, 9])
+def test_every_write_holds_the_lock_of_the_options_and_gives_it_back(tmp_path: Path, version: int) -> None:
+    table = local_table(tmp_path, version=version)
 
     table.upsert(rows((1, "oslo", 1, "")))
 

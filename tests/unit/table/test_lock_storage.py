@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.support.lock_processes import count_together, taken_over_while_paused
+from tests.support.lock_processes import count_together, taken_over_while_paused, thieves_that_win
 from tests.support.minio import Minio, minio
 from tests.support.tables import StepClock, environment
 
@@ -87,20 +85,10 @@ def test_lock_of_a_dead_jvm_is_taken_over_when_the_clocks_cannot_differ_by_more(
 
 
 def test_of_many_thieves_of_an_expired_lease_one_wins() -> None:
-    store = MemoryStorage()
-    store.put(LOCK_PATH, OF_HUDI)
-    start = threading.Barrier(6)
+    inner = MemoryStorage()
+    inner.put(LOCK_PATH, OF_HUDI)
 
-    def steal(_: int) -> bool:
-        start.wait()
-        try:
-            StorageLocks().acquire(store, SYSTEM, wait_ms=0)
-        except LockNotAcquiredError:
-            return False
-        return True
-
-    with ThreadPoolExecutor(6) as pool:
-        assert sum(pool.map(steal, range(6))) == 1
+    assert thieves_that_win(StorageLocks(), inner) == 1
 
 
 @pytest.mark.parametrize("clock_stops", [False, True])

@@ -14,7 +14,13 @@ import pytest
 from tests.support.lock_processes import count_together, holder, taken_over_while_paused
 from tests.support.zookeeper import ZooKeeper, free_port, running, zookeeper
 
-from pyhudi.errors import ConfigError, LockLostError, LockNotAcquiredError, UnavailableError
+from pyhudi.errors import (
+    ConfigError,
+    LockLostError,
+    LockNotAcquiredError,
+    PermissionDeniedError,
+    UnavailableError,
+)
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.environment import SYSTEM
 from pyhudi.table.lock_providers.zookeeper import ZooKeeperLocks, check_installed, close, in_order
@@ -128,6 +134,15 @@ def test_server_that_dies_loses_the_lock_before_the_commit_and_cannot_be_waited_
         lock.release()
         with pytest.raises(UnavailableError, match="ZooKeeper"):
             locks.acquire(MemoryStorage(), SYSTEM, wait_ms=0)
+
+
+def test_queue_that_we_may_not_stand_in_is_a_typed_error(locks, client) -> None:
+    security = pytest.importorskip("kazoo.security")
+    client.ensure_path(locks.path)
+    client.set_acls(locks.path, [security.make_acl("world", "anyone", read=True)])
+
+    with pytest.raises(PermissionDeniedError, match="ZooKeeper"):
+        locks.acquire(MemoryStorage(), SYSTEM, wait_ms=0)
 
 
 def test_address_without_a_server_is_a_typed_error() -> None:

@@ -14,6 +14,7 @@ So ours carries who took it, and before a commit is put we look whether the file
 from __future__ import annotations
 
 import json
+import logging
 import os
 import platform
 import threading
@@ -39,6 +40,8 @@ FILE_NAME = "lock"
 DEFAULT_FOLDER = ".hoodie"
 POLL_SECONDS = 0.05
 RENEWALS_PER_EXPIRY = 4
+
+_log = logging.getLogger("pyhudi")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,11 +126,17 @@ class HeldFile:
             raise lost(self.table, "its file was removed or replaced", lock=self.path)
 
     def release(self) -> None:
-        """See `AcquiredLock.release`. Cost: one read and one delete."""
+        """See `AcquiredLock.release`. Cost: one read and one delete.
+
+        Where the store fails the file stays, which a warning says: what was done under it stands, too.
+        """
         if self._renewal is not None:
             self._renewal.stop()
-        if self._is_ours():
-            self.store.delete(self.path)
+        try:
+            if self._is_ours():
+                self.store.delete(self.path)
+        except StorageError as error:
+            _log.warning("the file of the table lock stays; remove it, or no writer gets the lock: %s", error)
 
     def keep_alive(self) -> None:
         """From now on, touch the file well before it expires."""

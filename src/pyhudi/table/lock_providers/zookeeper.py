@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from pyhudi.errors import ConfigError, UnavailableError
+from pyhudi.errors import ConfigError, PermissionDeniedError, UnavailableError
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.environment import Clock, Environment
 from pyhudi.table.lock_providers.protocol import lost, not_acquired
@@ -43,7 +43,7 @@ class ZooKeeperLocks:
         """See `LockProvider.acquire`. Cost: a connection, about five requests, and two for each writer in front of us.
 
         A connection that is lost meanwhile costs the place in the queue. Raises `UnavailableError` when ZooKeeper
-        cannot be reached, and `ConfigError` for an address that is none.
+        cannot be reached, `PermissionDeniedError` when it refuses, and `ConfigError` for an address that is none.
         """
         errors = _kazoo("exceptions")
         deadline = environment.clock.monotonic() + wait_ms / 1000
@@ -55,6 +55,11 @@ class ZooKeeperLocks:
                 close(client)
                 if environment.clock.monotonic() >= deadline:
                     raise self._unreachable(error) from error
+            except (errors.NoAuthError, errors.AuthFailedError) as error:
+                close(client)
+                raise PermissionDeniedError(
+                    "ZooKeeper refuses to let us keep the table lock", path=self.path
+                ) from error
             except errors.KazooException as error:
                 close(client)
                 raise self._unreachable(error) from error
