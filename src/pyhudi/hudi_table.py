@@ -359,9 +359,9 @@ class HudiTable:
     def compact(self, instant: str | None = None, *, dry_run: bool = False, **options: Any) -> pa.Table:
         """Give the slices of a merge-on-read table that have logs new base files, and finish what is pending.
 
-        First runs the compactions that are planned and not running, then plans one of what is there now and runs it;
-        with `instant`, runs only the one that was planned at this time. Triggers (`hoodie.compact.inline.*`) play no
-        part; strategies do. Returns what was compacted, one row per compaction: instant, slices, rows, updated,
+        Takes away what dead writers left, as a write does; then runs the compactions that are planned and not running,
+        plans one of what is there now and runs it. With `instant`, it runs only the one that was planned at this time.
+        Triggers (`hoodie.compact.inline.*`) play no part; strategies do. Returns what was compacted, one row per compaction: instant, slices, rows, updated,
         inserted, deleted, bytes.
 
         `dry_run` changes nothing and returns the slices that a plan made now would take and leave: partition_path,
@@ -370,6 +370,7 @@ class HudiTable:
         call = self._service_call(options)
         if dry_run:
             return _plan_table(planned_compaction(call.reloaded()))
+        self.roll_back_failed_writes()
         if instant is not None:
             done = [run_compaction(call, instant)]
         else:
@@ -384,6 +385,7 @@ class HudiTable:
         Cheaper than `compact`, as no base file is rewritten; makes reading cheaper where logs have many versions of
         records. Returns one row as `compact` does, or none.
         """
+        self.roll_back_failed_writes()
         call = self._service_call(options)
         planned = schedule_compaction(call, of_logs=True)
         done = [run_compaction(call, planned)] if planned is not None else []
@@ -394,6 +396,7 @@ class HudiTable:
 
         Returns its instant time; None where there is nothing to compact.
         """
+        self.roll_back_failed_writes()
         return schedule_compaction(self._service_call(options))
 
     # -- inside -------------------------------------------------------------------------------------------------------

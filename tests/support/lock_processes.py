@@ -103,20 +103,24 @@ def _hold(uri: str, options: dict[str, str], provider: LockProvider, pipe: Conne
 def thieves_that_win(provider: LockProvider, store: Storage, thieves: int = 6) -> int:
     """How many of some threads take over a lock that has expired, when all of them have looked before one acts."""
     have_looked = threading.Barrier(thieves)
+    all_acted = threading.Event()
 
     def wait(operation: str, _: str) -> None:
-        if operation in {"put", "put_if_match"}:
+        if operation in {"put", "put_if_match"} and not all_acted.is_set():
             have_looked.wait(WAIT_MS / 1000)
 
-    def steal(_: int) -> bool:
+    def steal(_: int) -> AcquiredLock | None:
         try:
-            provider.acquire(FaultStorage(store, before=wait), SYSTEM, wait_ms=0)
+            return provider.acquire(FaultStorage(store, before=wait), SYSTEM, wait_ms=0)
         except LockNotAcquiredError:
-            return False
-        return True
+            return None
 
     with ThreadPoolExecutor(thieves) as pool:
-        return sum(pool.map(steal, range(thieves)))
+        stolen = [lock for lock in pool.map(steal, range(thieves)) if lock is not None]
+    all_acted.set()
+    for lock in stolen:
+        lock.release()
+    return len(stolen)
 
 
 def taken_over_while_paused(

@@ -31,6 +31,11 @@ def _area(area: str, reason: str, keys: str, *, quiet: frozenset[str] = _OFF) ->
 
 UNSUPPORTED: tuple[Unsupported, ...] = (
     _area(
+        "operation column",
+        "files get no column of their own for it; a row that brings `_hoodie_operation` = `D` is a delete all the same",
+        "allow.operation.metadata.field",
+    ),
+    _area(
         "cleaning",
         "not built yet: nothing is cleaned by this release",
         """clean.allow.multiple clean.async clean.async.enabled clean.automatic clean.commits.retained

@@ -344,12 +344,6 @@ class InputOptions:
         default=False,
         doc="The same, by its other name.",
     )
-    operation_column: bool = option(
-        "hoodie.allow.operation.metadata.field",
-        parse=boolean(),
-        default=False,
-        doc="Whether files get a sixth column `_hoodie_operation`: whether a row was inserted, updated or deleted.",
-    )
     commit_metadata_prefix: str = option(
         "hoodie.datasource.write.commitmeta.key.prefix",
         parse=text(),

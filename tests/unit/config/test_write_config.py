@@ -60,7 +60,6 @@ def test_defaults_of_merge_on_read_are_those_of_hudi():
     assert (compaction.target_io_mb, compaction.target_partitions, compaction.partition_regex) == (512_000, 10, None)
     assert (compaction.log_size_threshold, compaction.log_count_threshold) == (0, 0)
     assert (compaction.log_enabled, compaction.log_inline, compaction.log_blocks_threshold) == (False, False, 5)
-    assert WriteConfig().input.operation_column is False
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,7 @@ def test_lease_is_lost_before_it_ends_even_if_the_wall_clock_stops(clock_stops: 
     clock.ms += 2_000
     with pytest.raises(LockLostError, match="about to end"):
         lock.check_held()
+    lock.release()
 
 
 def test_lease_is_renewed_for_as_long_as_its_holder_lives() -> None:
