@@ -361,8 +361,8 @@ class HudiTable:
 
         Takes away what dead writers left, as a write does; then runs the compactions that are planned and not running,
         plans one of what is there now and runs it. With `instant`, it runs only the one that was planned at this time.
-        Triggers (`hoodie.compact.inline.*`) play no part; strategies do. Returns what was compacted, one row per compaction: instant, slices, rows, updated,
-        inserted, deleted, bytes.
+        Triggers (`hoodie.compact.inline.*`) play no part; strategies do. Returns what was compacted, one row per
+        compaction: instant, slices, rows, updated, inserted, deleted, bytes.
 
         `dry_run` changes nothing and returns the slices that a plan made now would take and leave: partition_path,
         file_id, compacts, reason, base_size, logs, log_size.

@@ -77,10 +77,10 @@ def live(path: Path, shape: Shape, parties: Mapping[Side, Compactor], judge: Rea
 
 
 def check_closed_interval(path: Path, interval: Changes, judge: Reader, snapshot: pa.Table) -> None:
-    """We must give real Hudi's rows, and besides them only such as were written again after the interval.
+    """We must give real Hudi's rows, and besides them only such as were written again later.
 
-    1.0.2 and 1.2.0 answer from base files that were compacted later on: they lose rows of the interval that have a newer
-    version there. Our answer stays what it was at the end of the interval.
+    1.0.2 and 1.2.0 answer from base files that were compacted later on, and lose rows of the interval that have newer
+    versions there. Our answer stays what it was at the end of the interval.
     """
     expected, rows = judge.read(path, interval), Pyhudi().read(path, interval)
     theirs = pc.field(SEQUENCE_NUMBER).isin(expected.column(SEQUENCE_NUMBER).combine_chunks())

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import TaskContext
+from pyhudi.format.merge_versions import ordering_columns
 from pyhudi.format.merging import incoming_wins
 from pyhudi.format.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.io.base_file import read_batches
@@ -219,11 +220,8 @@ def _tags(
     if task.move:
         moved = pc.not_equal(matched.column(PARTITION_PATH), searched.partition_path).to_numpy()
     if task.ordering_fields and moved.any():
-        wins = incoming_wins(
-            [matched.column(name) for name in task.ordering_fields],
-            [stored.column(name) for name in task.ordering_fields],
-            len(incoming),
-        )
+        rules = replace(task.merging.rules.with_base, ordering_fields=task.ordering_fields)
+        wins = incoming_wins(ordering_columns(rules, matched), ordering_columns(rules, stored), len(incoming))
         # A late version changes nothing; tagged as an update of the file it loses there and is not inserted elsewhere.
         moved = moved & wins
     return pa.RecordBatch.from_arrays(
