@@ -43,6 +43,7 @@ class MergeOnRead(WithoutMetadataTable):
         return {**super().write_options(), **MERGE_ON_READ}
 
     def compact(self, table: Path) -> None:
-        call = f"CALL run_compaction(op => '{{}}', path => '{table}', options => 'hoodie.metadata.enable=false')"
+        options = "hoodie.metadata.enable=false,hoodie.compact.inline.max.delta.commits=1"
+        call = f"CALL run_compaction(op => '{{}}', path => '{table}', options => '{options}')"
         for step in ("schedule", "run"):
             self.spark.sql(call.format(step)).collect()

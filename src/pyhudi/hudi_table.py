@@ -370,7 +370,6 @@ class HudiTable:
         call = self._service_call(options)
         if dry_run:
             return _plan_table(planned_compaction(call.reloaded()))
-        self.roll_back_failed_writes()
         if instant is not None:
             done = [run_compaction(call, instant)]
         else:
@@ -385,7 +384,6 @@ class HudiTable:
         Cheaper than `compact`, as no base file is rewritten; makes reading cheaper where logs have many versions of
         records. Returns one row as `compact` does, or none.
         """
-        self.roll_back_failed_writes()
         call = self._service_call(options)
         planned = schedule_compaction(call, of_logs=True)
         done = [run_compaction(call, planned)] if planned is not None else []
@@ -396,7 +394,6 @@ class HudiTable:
 
         Returns its instant time; None where there is nothing to compact.
         """
-        self.roll_back_failed_writes()
         return schedule_compaction(self._service_call(options))
 
     # -- inside -------------------------------------------------------------------------------------------------------

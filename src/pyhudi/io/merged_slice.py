@@ -176,6 +176,14 @@ def _merged(
     return MergedRows(_project(rows.filter(pa.array(untouched)), result), updated, nothing, deleted)
 
 
+def stays_as_it_is(rules: TableRules, stored: pa.RecordBatch, changes: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Which stored rows their changes leave as they are: row `i` of both is one record. For rules that select."""
+    stays = ~_effective(rules, stored, changes)
+    met, meeting = stored.filter(pa.array(~stays)), changes.filter(pa.array(~stays))
+    stays[~stays] = merge_pairs(rules.with_base, met, meeting).stays
+    return stays
+
+
 def _effective(rules: TableRules, stored: pa.RecordBatch, changes: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     """Which changes do anything to the stored rows that they meet, as far as `merge_pairs` does not see to it.
 

@@ -35,6 +35,8 @@ from pyhudi.table.timeline import position_of
 class ScanSlice:
     """A file slice to read: its base file and logs, their size in bytes, and its partition's values as (column, text).
 
+    `log_size`: how much of the size is that of logs.
+
     Only the values of columns whose text in the path is their value, or which are in the path alone: the path of a
     timestamp is another text than the timestamp.
     """
@@ -43,6 +45,7 @@ class ScanSlice:
     size: int
     partition_path: str
     partition_values: tuple[tuple[str, str | None], ...] = ()
+    log_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +153,7 @@ def _plan(
     shown = {*path_columns, *_plain_fields(table.config, fields)}
     base_files_only = config.query_type is QueryType.READ_OPTIMIZED
     slices = tuple(
-        ScanSlice(_files(one, base_files_only), one.size, partition_path, values)
+        ScanSlice(_files(one, base_files_only), one.size, partition_path, values, sum(log.size for log in one.logs))
         for partition_path, group in latest.items()
         for values in [_values(table.config, fields, partition_path, shown)]
         for one in group

@@ -2,14 +2,19 @@
 
 Which files a read needs is resolved on the driver (`pyhudi.read.scan`). Base files without logs go to Spark's own
 vectorised Parquet reader as an explicit list with an explicit schema, so it opens no file to plan, and prunes columns
-and row groups by itself. Slices with logs are merged in Arrow tasks (`pyhudi.io.merged_slice`).
+and row groups by itself.
+
+Slices with logs are read in one of two ways (measured in `docs/design/merge_on_read.md`). Where every record is one of
+its versions, Spark reads the base files in the same way, less the rows that logs replace: tasks in Arrow find those by
+keys and ordering values, and Spark leaves them out by a broadcast join; the rows of the logs come from other tasks
+(`pyhudi.io.split_slice`). Where rules mix versions, where logs are large, or where the caller names the columns, tasks
+in Arrow merge whole slices (`pyhudi.io.merged_slice`).
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import reduce
 from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import Any, cast
@@ -22,19 +27,24 @@ from pyspark.sql.column import Column
 
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
-from pyhudi.index.lookup import TASKS_PER_CORE, spread
+from pyhudi.index.lookup import spread
+from pyhudi.io.split_slice import ROW_NUMBER, ROWS_PER_FILE, file_number, rows_of_logs, rows_out_of_use
 from pyhudi.read.arrow import read_slice
-from pyhudi.read.scan import ScanPlan, plan_scan
+from pyhudi.read.scan import ScanPlan, ScanSlice, plan_scan
 from pyhudi.spark.engine import conformed, session_parallelism
 from pyhudi.spark.settings import temporarily
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.storage.opening import open_spec, open_storage
+from pyhudi.storage.protocol import Storage
 
 DISCOVERY_TASKS_MAX = 16
 """Spark looks explicit files up in this many tasks; its own default is one task per file, ten thousand at most."""
 
 SLICES_PER_TASK_MAX = 64
 """Slices with logs that one task merges, one after the other."""
+
+BROADCAST_LOG_BYTES_MAX = 256 << 20
+"""Bytes of logs up to which the numbers of rows that they put out of use, some bytes each, are sent to all workers."""
 
 _DISCOVERY_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -78,7 +88,8 @@ def scan_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | Non
     if plan.plain:
         parts.append(_plain_rows(spark, plan).select(*map(_quoted, names)))
     if plan.merged:
-        parts.append(_merged_rows(spark, plan, names))
+        merged = _split_rows if columns is None and _can_split(plan) else _merged_rows
+        parts.append(merged(spark, plan, names))
     if not parts:
         return spark.createDataFrame([], spark_schema(plan.schema)).select(*map(_quoted, names))
     return reduce(lambda rows, more: rows.unionAll(more), parts)
@@ -86,40 +97,94 @@ def scan_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | Non
 
 def _plain_rows(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     """The rows of the slices without logs."""
-    schema = spark_schema(plan.schema)
-    paths = [f"{plan.uri.rstrip('/')}/{one.files.base}" for one in plan.plain]
+    rows = _in_range(_parquet(spark, plan, plan.plain), plan)
+    return _with_path_columns(spark, rows, plan) if plan.path_columns else rows
+
+
+def _parquet(spark: SparkSession, plan: ScanPlan, slices: Sequence[ScanSlice]) -> DataFrame:
+    """The rows of the base files of some slices, read by Spark."""
+    paths = [f"{plan.uri.rstrip('/')}/{one.files.base}" for one in slices]
     # A folder named `city=x` must neither add a column nor override one of the file: no discovery of partitions.
     # `__globPaths__` keeps Spark from taking brackets and stars in a folder's name for a pattern.
+    schema = spark_schema(plan.schema)
     reader = spark.read.schema(schema).option("recursiveFileLookup", "true").option("__globPaths__", "false")
     # A table of 10,000 files plans in 2 s, not 30.
     with temporarily(spark, {_DISCOVERY_TASKS: str(DISCOVERY_TASKS_MAX)}):
         rows = reader.parquet(*paths)
         if _is_connect(spark):
             rows.schema  # noqa: B018 - Connect looks files up when it first analyses the plan, and keeps the outcome
-    rows = _in_range(rows, plan)
-    return _with_path_columns(spark, rows, plan) if plan.path_columns else rows
+    return rows
 
 
 def _merged_rows(spark: SparkSession, plan: ScanPlan, names: list[str]) -> DataFrame:
-    """The rows of the slices with logs, a few slices to a task."""
-    weights = {number: one.size for number, one in enumerate(plan.merged)}
-    shares = spread(weights, max(session_parallelism(spark) * TASKS_PER_CORE, len(weights) // SLICES_PER_TASK_MAX))
+    """The rows of the slices with logs, merged in Arrow tasks."""
     needed = names if plan.commit_times is None else list(dict.fromkeys([*names, _COMMIT_TIME]))
-    result = pa.schema([plan.schema.field(name) for name in needed])
-    tasks = [cloudpickle.dumps(replace(plan, slices=tuple(plan.merged[n] for n in share))) for share in shares]
+    schema = pa.schema([plan.schema.field(name) for name in needed])
 
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read(storage: Storage, plan: ScanPlan, number: int) -> Iterator[pa.RecordBatch]:
+        return read_slice(storage, plan, plan.merged[number], schema.names)
+
+    return _in_range(_task_rows(spark, plan, read, schema), plan).select(*map(_quoted, names))
+
+
+def _can_split(plan: ScanPlan) -> bool:
+    """Whether Spark can read the base files of slices with logs by itself, and join the rest to them."""
+    rules = plan.merging.rules
+    numbers = [file_number(one.files.base) for one in plan.merged if one.files.base is not None]
+    return (
+        rules.with_base.selects
+        and rules.in_logs.selects
+        and plan.commit_times is None
+        and not plan.path_columns
+        and sum(one.log_size for one in plan.merged) <= BROADCAST_LOG_BYTES_MAX
+        and len(set(numbers)) == len(numbers)
+    )
+
+
+def _split_rows(spark: SparkSession, plan: ScanPlan, names: list[str]) -> DataFrame:
+    """The rows of the slices with logs: base files read by Spark less what is out of use, and rows of logs."""
+    number = pa.field(ROW_NUMBER, pa.int64())
+    of_logs = pa.schema([*(plan.schema.field(name).with_nullable(True) for name in names), number])
+
+    def find(storage: Storage, plan: ScanPlan, place: int) -> Iterator[pa.RecordBatch]:
+        return rows_out_of_use(storage, plan.merged[place].files, plan.merging, place)
+
+    def read(storage: Storage, plan: ScanPlan, place: int) -> Iterator[pa.RecordBatch]:
+        return rows_of_logs(storage, plan.merged[place].files, plan.merging, names, place)
+
+    out_of_use = sql.broadcast(_task_rows(spark, plan, find, pa.schema([number])))
+    rows = _task_rows(spark, plan, read, of_logs).join(out_of_use, ROW_NUMBER, "left_anti")
+    with_base = tuple(one for one in plan.merged if one.files.base is not None)
+    if not with_base:
+        return rows.select(*map(_quoted, names))
+    position = sql.crc32("_metadata.file_name") * ROWS_PER_FILE + sql.col("_metadata.row_index")
+    stored = _parquet(spark, plan, with_base).select(*map(_quoted, names), position.alias(ROW_NUMBER))
+    parts = [stored.join(out_of_use, ROW_NUMBER, "left_anti"), rows]
+    return reduce(lambda one, other: one.unionAll(other), [part.select(*map(_quoted, names)) for part in parts])
+
+
+def _task_rows(
+    spark: SparkSession,
+    plan: ScanPlan,
+    read: Callable[[Storage, ScanPlan, int], Iterator[pa.RecordBatch]],
+    schema: pa.Schema,
+) -> DataFrame:
+    """What a function makes of each slice with logs, a few slices to a task."""
+    weights = {number: one.size for number, one in enumerate(plan.merged)}
+    shares = spread(weights, max(session_parallelism(spark), len(weights) // SLICES_PER_TASK_MAX))
+    ddl = spark_schema(schema)
+    pickled = cloudpickle.dumps(plan)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Spark's own cloudpickle wrote these bytes in this program's driver.
+        plan = pickle.loads(pickled)  # noqa: S301
+        storage = open_spec(plan.storage)
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                # Spark's own cloudpickle wrote these bytes in this program's driver.
-                share = pickle.loads(tasks[index])  # noqa: S301
-                storage = open_spec(share.storage)
-                for one in share.slices:
-                    yield from conformed(read_slice(storage, share, one, result.names), arrow_schema(ddl))
+                for number in shares[index]:
+                    yield from conformed(read(storage, plan, number), arrow_schema(ddl))
 
-    ddl = spark_schema(result)
-    rows = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, ddl)
-    return _in_range(rows, plan).select(*map(_quoted, names))
+    return spark.range(0, len(shares), 1, len(shares)).mapInArrow(run, ddl)
 
 
 def _in_range(rows: DataFrame, plan: ScanPlan) -> DataFrame:
