@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.json
 import pytest
-from tests.support.dynamodb import CREDENTIALS, DynamoDb, dynamodb
+from tests.support.dynamodb import CREDENTIALS, DynamoDb, dynamodb, dynamodb_server
 from tests.support.oracle import ORACLE_HOME, Oracle, OracleError, jar_of, missing_oracle
 from tests.support.zookeeper import ZooKeeper, zookeeper
 
@@ -36,7 +36,7 @@ from pyhudi.table.lock_providers.protocol import LockProvider
 from pyhudi.table.lock_providers.storage_based import StorageLocks
 from pyhudi.table.lock_providers.zookeeper import ZooKeeperLocks
 
-__all__ = ["dynamodb", "zookeeper"]
+__all__ = ["dynamodb", "dynamodb_server", "zookeeper"]
 
 SOURCES = Path(__file__).parent / "java"
 AWS_SOURCES = SOURCES / "org" / "apache" / "hudi" / "aws" / "transaction" / "lock"

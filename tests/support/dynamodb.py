@@ -1,6 +1,6 @@
 """A DynamoDB for tests: moto's server, in a process of its own on loopback.
 
-from tests.support.dynamodb import dynamodb  # noqa: F401
+from tests.support.dynamodb import dynamodb, dynamodb_server  # noqa: F401
 
 def test_something(dynamodb): DynamoDbLocks(endpoint_url=dynamodb.endpoint, ...)
 """
@@ -29,8 +29,16 @@ class DynamoDb:
     endpoint: str
 
 
+@pytest.fixture
+def dynamodb(dynamodb_server: DynamoDb, monkeypatch: pytest.MonkeyPatch) -> DynamoDb:
+    """The run's server, with credentials in the environment for this test alone."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    return dynamodb_server
+
+
 @pytest.fixture(scope="session")
-def dynamodb() -> Iterator[DynamoDb]:
+def dynamodb_server() -> Iterator[DynamoDb]:
     """One server for the whole run; skips, with the reason, where there is none."""
     for package in ("boto3", "moto", "flask"):
         if importlib.util.find_spec(package) is None:
@@ -38,14 +46,10 @@ def dynamodb() -> Iterator[DynamoDb]:
     port = free_port()
     command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    patch = pytest.MonkeyPatch()
-    for name, value in CREDENTIALS.items():
-        patch.setenv(name, value)
     try:
         _wait_until_live(process, port)
         yield DynamoDb(f"http://127.0.0.1:{port}")
     finally:
-        patch.undo()
         process.kill()
         process.wait()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.dynamodb import CREDENTIALS, DynamoDb, dynamodb
+from tests.support.dynamodb import CREDENTIALS, DynamoDb, dynamodb, dynamodb_server
 from tests.support.lock_processes import count_together, holder, taken_over_while_paused
 from tests.support.tables import StepClock, environment
 from tests.support.zookeeper import free_port
@@ -20,7 +20,7 @@ from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.environment import SYSTEM
 from pyhudi.table.lock_providers.dynamodb import DynamoDbLocks, NewTable, check_installed
 
-__all__ = ["dynamodb"]
+__all__ = ["dynamodb", "dynamodb_server"]
 TABLE = "locks"
 #: An item that AWS's client for Java could have written.
 OF_JVM = {"ownerName": "host-1", "leaseDuration": "60000", "recordVersionNumber": "v1"}
