@@ -3,48 +3,26 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.golden.archives import ask, entries, questions, unpack
 from tests.interop.compare import assert_same_rows
-from tests.interop.deviations import BEGIN_IS_INCLUDED, PARTITION_COLUMN_FROM_PATH
+from tests.interop.deviations import PARTITION_COLUMN_FROM_PATH
 from tests.interop.shapes import Shape
 
 import pyhudi
 
 HERE = Path(__file__).parent
-ENTRIES: list[dict[str, Any]] = json.loads((HERE / "manifest.json").read_text())
-QUESTIONS = [
-    pytest.param(entry, question, id=f"{entry['name']}-{Path(question['file']).stem}")
-    for entry in ENTRIES
-    for question in entry["expected"]
-]
+ENTRIES = entries(HERE)
 
 
 @pytest.fixture(scope="session")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Folders of the archives that were unpacked in this run, by name."""
-    folder = tmp_path_factory.mktemp("golden")
-    for entry in ENTRIES:
-        with tarfile.open(HERE / entry["archive"]) as archive:
-            archive.extractall(folder / entry["name"], filter="data")
-    return {entry["name"]: folder / entry["name"] for entry in ENTRIES}
-
-
-def ask(table: pyhudi.HudiTable, question: dict[str, Any], release: str) -> pa.Table:
-    match question["query"]:
-        case "as_of":
-            return table.to_arrow(as_of=question["instant"])
-        case "changes":
-            begin = str(int(question["begin"]) - 1) if release in BEGIN_IS_INCLUDED else question["begin"]
-            return table.changes(begin, question["end"])
-        case _:
-            return table.to_arrow()
+    return unpack(HERE, ENTRIES, tmp_path_factory.mktemp("golden"))
 
 
 def folder_of(row: dict[str, Any]) -> str:
@@ -54,7 +32,7 @@ def folder_of(row: dict[str, Any]) -> str:
     return Shape(name="t", table_version=8, partition_by=("city",), url_encode=True).partition_path_of(row)
 
 
-@pytest.mark.parametrize(("entry", "question"), QUESTIONS)
+@pytest.mark.parametrize(("entry", "question"), questions(ENTRIES))
 def test_table_of_real_hudi_gives_the_rows_that_real_hudi_reads(
     entry: dict[str, Any], question: dict[str, Any], unpacked: dict[str, Path]
 ) -> None:

@@ -33,7 +33,7 @@ def facts_at(
     timeline: Timeline = timeline_of(version, names)
     now_ms = parse_instant_time(now, timezone.utc)
     assert now_ms is not None
-    return trigger_facts(timeline, compactions, now_ms=now_ms, zone=timezone.utc)
+    return trigger_facts(timeline, max(compactions, default=None), now_ms=now_ms, zone=timezone.utc)
 
 
 def delta(begin: str, end: str) -> str:

@@ -15,7 +15,6 @@ import datetime as dt
 import json
 import shutil
 import sys
-import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ import pyarrow.parquet as pq
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY))
 
+from golden_archives import pack, read_options  # noqa: E402
 from tests.interop.life import Operation, Turn, life_of  # noqa: E402
 from tests.interop.parties import operation_options  # noqa: E402
 from tests.interop.shapes import ODD_CITIES, Shape  # noqa: E402
@@ -153,10 +153,10 @@ def make(oracle: Oracle, table_version: int, case: Case) -> dict[str, Any]:
     writes = completed_writes(table)
     questions = _questions(writes, case.askable)
     for question in questions:
-        rows = oracle.read(table, _read_options(question))
+        rows = oracle.read(table, read_options(question))
         question["rows"] = rows.num_rows
         pq.write_table(rows, folder / question["file"], compression="zstd")
-    archive = _pack(folder, GOLDEN / f"{name}.tar.xz")
+    archive = pack(folder, GOLDEN / f"{name}.tar.xz")
     print(f"{name}: {len(writes)} commits, {archive.stat().st_size / 1024:.0f} kB", flush=True)
     return {
         "name": name,
@@ -185,36 +185,6 @@ def _questions(writes: Sequence[CompletedWrite], askable: int) -> list[dict[str,
             {"query": "changes", "begin": begin, "end": middle, "file": "expected/changes-to-middle.parquet"}
         )
     return [{"query": "snapshot", "file": "expected/snapshot.parquet"}, *as_of, *changes]
-
-
-def _read_options(question: Mapping[str, Any]) -> dict[str, str]:
-    match question["query"]:
-        case "as_of":
-            return {"as.of.instant": question["instant"]}
-        case "changes":
-            options = {
-                "hoodie.datasource.query.type": "incremental",
-                "hoodie.datasource.read.begin.instanttime": question["begin"],
-            }
-            end = {"hoodie.datasource.read.end.instanttime": question["end"]} if question["end"] else {}
-            return {**options, **end}
-        case _:
-            return {}
-
-
-def _pack(folder: Path, archive: Path) -> Path:
-    """Everything below the folder, empty folders too, in the order of the names and owned by nobody."""
-    archive.unlink(missing_ok=True)
-    with tarfile.open(archive, "w:xz", format=tarfile.PAX_FORMAT, preset=9) as tar:
-        for path in sorted(folder.rglob("*")):
-            tar.add(path, arcname=str(path.relative_to(folder)), recursive=False, filter=_anonymous)
-    return archive
-
-
-def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    entry.uid = entry.gid = 0
-    entry.uname = entry.gname = ""
-    return entry
 
 
 def main() -> None:

@@ -48,6 +48,7 @@ def append_rows(context: TaskContext, task: AppendTask) -> list[WriteStat]:
     numbers = SequenceNumbers(task.target.instant_time, context, tasks_before=task.tasks_before)
     deleted: list[pa.RecordBatch] = []
     pending: list[pa.RecordBatch] = []
+    size = 0
     with LogWriter(storage, task.target, task.logs, task.to, context) as writer:
         for batch in _batches(storage, task):
             deletes = pc.or_(batch.column(DELETE), delete_mask(batch, task.target.rules))
@@ -57,9 +58,10 @@ def append_rows(context: TaskContext, task: AppendTask) -> list[WriteStat]:
                 continue
             _forget_before(writer, live)
             pending.append(live)
-            if sum(rows.nbytes for rows in pending) >= task.logs.rows_size:
+            size += live.nbytes
+            if size >= task.logs.rows_size:
                 writer.write_rows(_stored(pending, task, numbers))
-                pending = []
+                pending, size = [], 0
         if pending:
             writer.write_rows(_stored(pending, task, numbers))
         _write_deletes(writer, deleted, task)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -28,6 +27,7 @@ from pyhudi.format.hfile_records import decode_hfile_records
 from pyhudi.format.log_blocks import BlockType, LogBlock
 from pyhudi.format.merge_rules import OPERATION, MergeRules
 from pyhudi.format.merge_versions import BY_COMMIT_TIME, COLUMNS, DELETED
+from pyhudi.format.merging import as_mask
 from pyhudi.format.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.format.schema import avro_to_arrow, normalise
 from pyhudi.io.log_scan import LogReader, open_log
@@ -274,17 +274,13 @@ def delete_mask(rows: pa.RecordBatch, rules: MergeRules) -> pa.Array:
     mask = np.zeros(rows.num_rows, dtype=bool)
     names = set(rows.schema.names)
     if IS_DELETED in names and pa.types.is_boolean(rows.schema.field(IS_DELETED).type):
-        mask |= _flags(pc.fill_null(rows.column(IS_DELETED), False))
+        mask |= as_mask(rows.column(IS_DELETED))
     if OPERATION in names:
-        mask |= _flags(pc.fill_null(pc.equal(rows.column(OPERATION), _DELETE_OPERATION), False))
+        mask |= as_mask(pc.equal(rows.column(OPERATION), _DELETE_OPERATION))
     if rules.delete_marker is not None and rules.delete_marker[0] in names:
         name, value = rules.delete_marker
-        mask |= _flags(pc.fill_null(pc.equal(rows.column(name).cast(pa.string()), value), False))
+        mask |= as_mask(pc.equal(rows.column(name).cast(pa.string()), value))
     return pa.array(mask)
-
-
-def _flags(column: pa.Array) -> npt.NDArray[np.bool_]:
-    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=bool)
 
 
 def _with_control(

@@ -25,7 +25,7 @@ from pyhudi.format.merge_versions import (
     merge_pairs,
     ordering_columns,
 )
-from pyhudi.format.merging import choose, flattened, incoming_wins
+from pyhudi.format.merging import as_mask, choose, flattened, incoming_wins
 from pyhudi.format.meta_columns import COMMIT_TIME, RECORD_KEY
 from pyhudi.io.base_file import read_batches
 from pyhudi.io.log_changes import merge_logs
@@ -129,12 +129,12 @@ def merge_base(
         for stored in read_batches(storage, base, columns=schema.names, batch_rows=BATCH_ROWS):
             rows = _of_writes(align(stored, stored_schema), settings.commit_times)
             at = pc.index_in(rows.column(RECORD_KEY), value_set=changes.keys)
-            places = np.flatnonzero(_flags(at.is_valid()))
+            places = np.flatnonzero(as_mask(at.is_valid()))
             changed_by = at.drop_null().to_numpy().astype(np.int64)
             met[changed_by] = True
             yield _merged(rows, places, changes.take(changed_by), settings.rules, versions.column_sets, result)
     nothing = pa.RecordBatch.from_pylist([], schema=result)
-    alone = np.flatnonzero(~met & ~_flags(changes.deleted))
+    alone = np.flatnonzero(~met & ~as_mask(changes.deleted))
     for first in range(0, len(alone), BATCH_ROWS):
         yield MergedRows(nothing, nothing, _project(changes.take(alone[first : first + BATCH_ROWS]), result))
 
@@ -198,14 +198,14 @@ def _effective(rules: TableRules, stored: pa.RecordBatch, changes: pa.RecordBatc
     if late_rows_count and not deletes_differ:
         return np.ones(stored.num_rows, dtype=bool)
     new, old = (ordering_columns(rules.in_logs, side) for side in (changes, stored))
-    deletes = _flags(changes.column(DELETED))
-    compares = np.where(deletes, ~_flags(pc.fill_null(changes.column(BY_COMMIT_TIME), False)), not late_rows_count)
+    deletes = as_mask(changes.column(DELETED))
+    compares = np.where(deletes, ~as_mask(changes.column(BY_COMMIT_TIME)), not late_rows_count)
     return incoming_wins(new, old, stored.num_rows) | ~compares
 
 
 def _of_the_write(stored: pa.RecordBatch, changes: pa.RecordBatch) -> pa.RecordBatch:
     """The stored rows as rows of the writes of their changes, but for deletes."""
-    is_row = ~_flags(changes.column(DELETED))
+    is_row = ~as_mask(changes.column(DELETED))
     columns = {name: stored.column(name) for name in stored.schema.names}
     for name in OF_THE_WRITE.intersection(columns, changes.schema.names):
         columns[name] = flattened(choose(is_row, changes.column(name), columns[name]))
@@ -214,7 +214,3 @@ def _of_the_write(stored: pa.RecordBatch, changes: pa.RecordBatch) -> pa.RecordB
 
 def _project(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([rows.column(name) for name in schema.names], schema=schema)
-
-
-def _flags(column: pa.Array) -> npt.NDArray[np.bool_]:
-    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=bool)

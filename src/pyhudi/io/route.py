@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import TaskContext
+from pyhudi.format.merging import as_mask
 from pyhudi.io.exchange import ExchangeWriter, Segment, open_exchange, read_segment
 from pyhudi.io.stage import ROW, StagedSplit
 from pyhudi.io.tags import FILE, MOVED, POSITION, TAGS_SCHEMA
@@ -119,7 +120,7 @@ def _tagged_routes(task: RouteTask, tags: pa.Table) -> _Routes:
         row=_numbers(tags.column(ROW)),
         bucket=buckets[np.searchsorted(numbers, _numbers(tags.column(FILE)))],
         position=_numbers(tags.column(POSITION)),
-        delete=_flags(tags.column(MOVED)) | task.delete_tagged,
+        delete=as_mask(tags.column(MOVED)) | task.delete_tagged,
     )
 
 
@@ -168,7 +169,3 @@ def _by_bucket(
 
 def _numbers(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int64]:
     return np.asarray(column).astype(np.int64, copy=False)
-
-
-def _flags(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    return np.asarray(column).astype(np.bool_, copy=False)

@@ -6,11 +6,15 @@ from pyhudi.config.choices import LogBlockFormat
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.format.bloom import BloomKind
 from pyhudi.format.merge_rules import MergeRules
+from pyhudi.format.meta_columns import with_meta_columns
 from pyhudi.format.schema import avro_with_meta_columns
 from pyhudi.io.base_file import BaseFileSettings
 from pyhudi.io.data_file import WriteTarget
 from pyhudi.io.key_footer import BloomSettings
+from pyhudi.io.log_records import SpillSettings, block_filter
 from pyhudi.io.log_writer import LogSettings
+from pyhudi.io.merged_slice import MergeSettings
+from pyhudi.table.merge_rules import TableRules
 from pyhudi.table.schema import TableSchema
 from pyhudi.table.state import TableState
 
@@ -36,6 +40,16 @@ def write_target(
             avro_schema=avro_with_meta_columns(schema.avro),
             bloom=filters if bloom.enabled else None,
         ),
+    )
+
+
+def merge_settings(table: TableState, config: WriteConfig, schema: TableSchema, rules: TableRules) -> MergeSettings:
+    """How the table's slices are read, under this schema and as its timeline stands."""
+    return MergeSettings(
+        schema=with_meta_columns(schema.arrow),
+        rules=rules,
+        blocks=block_filter(table.timeline, table.timeline.completed_times),
+        spill=SpillSettings(config.memory.merge_max_bytes, config.memory.spill_folder),
     )
 
 

@@ -45,8 +45,9 @@ def read_batches(
     names = _checked_columns(plan, columns)
     condition = _condition(plan, where)
     plan = prune_partitions(plan, condition)
-    for start in range(0, len(plan.plain), FILES_AT_ONCE):
-        yield from _read_files(storage, plan, plan.plain[start : start + FILES_AT_ONCE], names, condition)
+    plain = plan.plain
+    for start in range(0, len(plain), FILES_AT_ONCE):
+        yield from _read_files(storage, plan, plain[start : start + FILES_AT_ONCE], names, condition)
     if plan.merged:
         yield from _read_merged(storage, plan, names, condition)
 

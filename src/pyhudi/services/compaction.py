@@ -25,14 +25,12 @@ from pyhudi.format.compaction_plan import CompactionOperation, CompactionPlan, e
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.merge_rules import Merger
-from pyhudi.format.meta_columns import with_meta_columns
 from pyhudi.io.compact_logs import CompactLogsTask, compact_logs
 from pyhudi.io.compact_slice import CompactTask, compact_slice
 from pyhudi.io.data_file import FormerVersion, WriteTarget
-from pyhudi.io.log_records import SpillSettings, block_filter
 from pyhudi.io.log_writer import slice_to_append
 from pyhudi.io.merged_slice import MergeSettings, SliceFiles
-from pyhudi.io.write_target import log_settings, write_target
+from pyhudi.io.write_target import log_settings, merge_settings, write_target
 from pyhudi.services.compaction_plan import PlannedCompaction, plan_compaction, plan_log_compaction
 from pyhudi.services.compaction_strategies import CompactionSettings
 from pyhudi.services.compaction_triggers import Due, TriggerSettings, is_due, trigger_facts
@@ -44,7 +42,7 @@ from pyhudi.table.heartbeat import Heartbeat, Liveness, heartbeat_path, liveness
 from pyhudi.table.instant_times import next_time, table_zone
 from pyhudi.table.locks import table_lock
 from pyhudi.table.merge_rules import mergers_of, table_rules_of
-from pyhudi.table.schema import SCHEMA_KEY, load_table_schema
+from pyhudi.table.schema import SCHEMA_KEY, TableSchema, load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_commit_metadata, load_compaction_plan
 from pyhudi.table.transaction import Transaction, TransactionSettings, commit_compaction
@@ -82,7 +80,11 @@ class Compacted:
 
 
 def compaction_due(call: ServiceCall) -> Due:
-    """Whether the time for a compaction has come, by the options' trigger. Cost: one read per commit there is."""
+    """Whether the time for a compaction has come, by the options' trigger.
+
+    Cost: one read per commit that is not older than the last compaction; on a merge-on-read table commits are
+    compactions, and bulk inserts of real Hudi.
+    """
     options = call.config.compaction
     settings = TriggerSettings(
         trigger=options.trigger,
@@ -92,7 +94,7 @@ def compaction_due(call: ServiceCall) -> Due:
     table = call.table
     facts = trigger_facts(
         table.timeline,
-        _completed_compactions(table),
+        _newest_compaction(table),
         now_ms=call.environment.clock.now_ms(),
         zone=table_zone(table.config),
     )
@@ -202,9 +204,11 @@ def run_compaction(call: ServiceCall, instant_time: str) -> Compacted | None:
         plan = load_compaction_plan(storage, instant, table.version)
         view = load_view(storage, table.timeline, {operation.partition_path for operation in plan.operations})
         run = _run_on_logs if plan.is_log_compaction else _run_on_slices
-        stats = run(replace(call, table=table), instant, plan, view)
+        call = replace(call, table=table)
+        shared = _merging(call, instant)
+        stats = run(call, instant, plan, view, shared)
         transaction = Transaction(table, instant, call.settings, call.environment)
-        commit_compaction(transaction, _metadata(table, plan, stats))
+        commit_compaction(transaction, _metadata(shared.schema, plan, stats))
     return _compacted(instant.requested_time, stats)
 
 
@@ -226,14 +230,14 @@ def _check_type(table: TableState) -> None:
         raise InvalidRequestError("a copy-on-write table has no logs to compact", table=table.config.name)
 
 
-def _completed_compactions(table: TableState) -> tuple[str, ...]:
-    """Instant times of completed compactions: commits that say so."""
-    commits = [instant for instant in table.timeline.completed_writes if instant.action is Action.COMMIT]
-    return tuple(
-        instant.requested_time
-        for instant in commits
-        if load_commit_metadata(table.storage, instant, table.version).operation is WriteOperation.COMPACT
-    )
+def _newest_compaction(table: TableState) -> str | None:
+    """The instant time of the newest completed compaction: a commit that says so."""
+    for instant in reversed(table.timeline.completed_writes):
+        if instant.action is Action.COMMIT:
+            metadata = load_commit_metadata(table.storage, instant, table.version)
+            if metadata.operation is WriteOperation.COMPACT:
+                return instant.requested_time
+    return None
 
 
 @contextmanager
@@ -296,27 +300,24 @@ def _is_output(name: BaseFileName | LogFileName, plan: CompactionPlan, table: Ta
 class _Merging:
     """What all tasks of a compaction share."""
 
+    schema: TableSchema
     target: WriteTarget
     settings: MergeSettings
 
 
 def _merging(call: ServiceCall, instant: Instant) -> _Merging:
-    table, memory = call.table, call.config.memory
+    table = call.table
     schema = load_table_schema(table)
     if schema is None:
         raise SchemaMismatchError("no commit of the table says what its columns are, so it cannot be compacted")
     rules = table_rules_of(table.config, (*call.mergers, *mergers_of(call.config.merging)))
-    settings = MergeSettings(
-        schema=with_meta_columns(schema.arrow),
-        rules=rules,
-        blocks=block_filter(table.timeline, table.timeline.completed_times),
-        spill=SpillSettings(memory.merge_max_bytes, memory.spill_folder),
-    )
-    return _Merging(write_target(table, call.config, instant.requested_time, schema, rules.with_base), settings)
+    target = write_target(table, call.config, instant.requested_time, schema, rules.with_base)
+    return _Merging(schema, target, merge_settings(table, call.config, schema, rules))
 
 
-def _run_on_slices(call: ServiceCall, instant: Instant, plan: CompactionPlan, view: FileSystemView) -> list[WriteStat]:
-    shared = _merging(call, instant)
+def _run_on_slices(
+    call: ServiceCall, instant: Instant, plan: CompactionPlan, view: FileSystemView, shared: _Merging
+) -> list[WriteStat]:
     tasks, size = [], 0
     for operation in plan.operations:
         base, logs = _planned_files(call.table, instant, operation, view)
@@ -336,8 +337,9 @@ def _run_on_slices(call: ServiceCall, instant: Instant, plan: CompactionPlan, vi
     return call.engine.map(compact_slice, tasks, size_bytes=size, description="compact")
 
 
-def _run_on_logs(call: ServiceCall, instant: Instant, plan: CompactionPlan, view: FileSystemView) -> list[WriteStat]:
-    shared = _merging(call, instant)
+def _run_on_logs(
+    call: ServiceCall, instant: Instant, plan: CompactionPlan, view: FileSystemView, shared: _Merging
+) -> list[WriteStat]:
     latest = {one.group: one for slices in view.latest.values() for one in slices}
     tasks = []
     for operation in plan.operations:
@@ -377,14 +379,13 @@ def _planned_files(
     return (bases[operation.data_file] if operation.data_file else None), logs
 
 
-def _metadata(table: TableState, plan: CompactionPlan, stats: Sequence[WriteStat]) -> CommitMetadata:
+def _metadata(schema: TableSchema, plan: CompactionPlan, stats: Sequence[WriteStat]) -> CommitMetadata:
     by_partition: dict[str, list[WriteStat]] = defaultdict(list)
     for stat in stats:
         by_partition[stat.partition_path].append(stat)
-    schema = load_table_schema(table)
     return CommitMetadata(
         operation=WriteOperation.LOG_COMPACT if plan.is_log_compaction else WriteOperation.COMPACT,
         stats_by_partition={path: tuple(group) for path, group in sorted(by_partition.items())},
-        extra={SCHEMA_KEY: schema.avro} if schema else {},
+        extra={SCHEMA_KEY: schema.avro},
         compacted=True,
     )

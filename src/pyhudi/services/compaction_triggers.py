@@ -5,7 +5,6 @@ Source: `format/timeline.md` 7.2, 9; mission rows S1-38, S3-08.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -49,19 +48,17 @@ class Due:
     reason: str
 
 
-def trigger_facts(
-    timeline: Timeline, compaction_times: Collection[str], *, now_ms: int, zone: tzinfo | None
-) -> TriggerFacts:
+def trigger_facts(timeline: Timeline, last_compaction: str | None, *, now_ms: int, zone: tzinfo | None) -> TriggerFacts:
     """What the triggers look at, from the active timeline of a merge-on-read table.
 
-    `compaction_times` are the instant times of the completed compactions. The timeline alone cannot tell: a compaction
+    `last_compaction` is the instant time of the newest completed compaction. The timeline alone cannot tell: it
     completes as a commit, and so does a bulk insert. `now_ms` is in milliseconds since the epoch, `zone` the table's.
 
     Only completed delta commits count. Real Hudi counts pending ones, too, in two corners: after a request, and when it
     looks for the first delta commit. What was never committed leaves nothing to compact.
     """
     deltas = [write for write in timeline.completed_writes if write.action is Action.DELTA_COMMIT]
-    last = max(compaction_times, default="")
+    last = last_compaction or ""
     planned = (i.requested_time for i in timeline.pending_compactions if i.action is Action.COMPACTION)
     last_request = max(planned, default=last)
     since = last or (deltas[0].requested_time if deltas else None)

@@ -3,7 +3,7 @@
 The answer comes from the timeline, active and archived, and never from a guess: where neither says anything, the
 outcome is unknown.
 
-Source: issue 5 part 4; reliability.md 5.1 K3.
+Source: reliability.md 5.1, K3.
 """
 
 from __future__ import annotations

@@ -121,8 +121,9 @@ def _merged_rows(spark: SparkSession, plan: ScanPlan, names: list[str]) -> DataF
     needed = names if plan.commit_times is None else list(dict.fromkeys([*names, _COMMIT_TIME]))
     schema = pa.schema([plan.schema.field(name) for name in needed])
 
-    def read(storage: Storage, plan: ScanPlan, number: int) -> Iterator[pa.RecordBatch]:
-        return read_slice(storage, plan, plan.merged[number], schema.names)
+    def read(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
+        del number
+        return read_slice(storage, plan, one, schema.names)
 
     return _in_range(_task_rows(spark, plan, read, schema), plan).select(*map(_quoted, names))
 
@@ -146,11 +147,11 @@ def _split_rows(spark: SparkSession, plan: ScanPlan, names: list[str]) -> DataFr
     number = pa.field(ROW_NUMBER, pa.int64())
     of_logs = pa.schema([*(plan.schema.field(name).with_nullable(True) for name in names), number])
 
-    def find(storage: Storage, plan: ScanPlan, place: int) -> Iterator[pa.RecordBatch]:
-        return rows_out_of_use(storage, plan.merged[place].files, plan.merging, place)
+    def find(storage: Storage, plan: ScanPlan, one: ScanSlice, place: int) -> Iterator[pa.RecordBatch]:
+        return rows_out_of_use(storage, one.files, plan.merging, place)
 
-    def read(storage: Storage, plan: ScanPlan, place: int) -> Iterator[pa.RecordBatch]:
-        return rows_of_logs(storage, plan.merged[place].files, plan.merging, names, place)
+    def read(storage: Storage, plan: ScanPlan, one: ScanSlice, place: int) -> Iterator[pa.RecordBatch]:
+        return rows_of_logs(storage, one.files, plan.merging, names, place)
 
     out_of_use = sql.broadcast(_task_rows(spark, plan, find, pa.schema([number])))
     rows = _task_rows(spark, plan, read, of_logs).join(out_of_use, ROW_NUMBER, "left_anti")
@@ -166,7 +167,7 @@ def _split_rows(spark: SparkSession, plan: ScanPlan, names: list[str]) -> DataFr
 def _task_rows(
     spark: SparkSession,
     plan: ScanPlan,
-    read: Callable[[Storage, ScanPlan, int], Iterator[pa.RecordBatch]],
+    read: Callable[[Storage, ScanPlan, ScanSlice, int], Iterator[pa.RecordBatch]],
     schema: pa.Schema,
 ) -> DataFrame:
     """What a function makes of each slice with logs, a few slices to a task."""
@@ -178,11 +179,11 @@ def _task_rows(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Spark's own cloudpickle wrote these bytes in this program's driver.
         plan = pickle.loads(pickled)  # noqa: S301
-        storage = open_spec(plan.storage)
+        storage, slices, shape = open_spec(plan.storage), plan.merged, arrow_schema(ddl)
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 for number in shares[index]:
-                    yield from conformed(read(storage, plan, number), arrow_schema(ddl))
+                    yield from conformed(read(storage, plan, slices[number], number), shape)
 
     return spark.range(0, len(shares), 1, len(shares)).mapInArrow(run, ddl)
 

@@ -1,4 +1,4 @@
-"""What the archived timeline says of one instant.
+"""The archived timeline: what is asked of instants that have left the active one.
 
 Source: `format/timeline.md` 1.6.
 """
@@ -6,14 +6,21 @@ Source: `format/timeline.md` 1.6.
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection
 
 from pyhudi.format.archived_log import is_archive_file, parse_archive_file
 from pyhudi.format.instant import Action
-from pyhudi.format.lsm_history import parse_history_file
+from pyhudi.format.lsm_history import (
+    VERSION_FILE,
+    HistoryFile,
+    manifest_name,
+    parse_history_file,
+    parse_manifest,
+    parse_version_file,
+)
 from pyhudi.format.rollback_metadata import decode_rollback_metadata
 from pyhudi.format.table_version import TableVersion
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.history import history_files
 
 
 class ArchivedOutcome(enum.Enum):
@@ -21,6 +28,27 @@ class ArchivedOutcome(enum.Enum):
 
     COMPLETED = "completed"
     ROLLED_BACK = "rolled back"
+
+
+def has_archive(storage: Storage, version: TableVersion) -> bool:
+    """Whether instants of the table were ever archived. Cost: one listing."""
+    return bool(storage.list_folder(version.history_folder).files)
+
+
+def archived_completion_times(storage: Storage, version: TableVersion, instants: Collection[str]) -> dict[str, str]:
+    """When archived writes became visible, by requested time; those that the archive does not know are left out.
+
+    Only for table versions with completion times. Cost: two reads, and one per archive file that spans one of the
+    instants. Raises `CorruptDataError` naming a damaged file.
+    """
+    times: dict[str, str] = {}
+    for file in _history_files(storage, version) if instants else ():
+        if any(file.min_time <= instant <= file.max_time for instant in instants):
+            path = f"{version.history_folder}/{file.name}"
+            for entry in parse_history_file(storage.read(path), path=path):
+                if entry.instant_time in instants:
+                    times[entry.instant_time] = entry.completion_time
+    return times
 
 
 def archived_outcome(storage: Storage, version: TableVersion, instant_time: str) -> ArchivedOutcome | None:
@@ -35,7 +63,7 @@ def archived_outcome(storage: Storage, version: TableVersion, instant_time: str)
 
 
 def _in_history(storage: Storage, version: TableVersion, instant_time: str) -> ArchivedOutcome | None:
-    for file in history_files(storage, version):
+    for file in _history_files(storage, version):
         if file.max_time < instant_time:
             continue
         path = f"{version.history_folder}/{file.name}"
@@ -59,3 +87,15 @@ def _in_log(storage: Storage, version: TableVersion, instant_time: str) -> Archi
             if instant_time in instant.rolled_back:
                 return ArchivedOutcome.ROLLED_BACK
     return None
+
+
+def _history_files(storage: Storage, version: TableVersion) -> tuple[HistoryFile, ...]:
+    """The files of the archived timeline of a table version with completion times; none where nothing was archived.
+
+    Cost: two reads. Raises `CorruptDataError` naming a damaged file.
+    """
+    path = f"{version.history_folder}/{VERSION_FILE}"
+    if storage.info(path) is None:
+        return ()
+    manifest = f"{version.history_folder}/{manifest_name(parse_version_file(storage.read(path), path=path))}"
+    return parse_manifest(storage.read(manifest), path=manifest)

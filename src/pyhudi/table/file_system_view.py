@@ -22,8 +22,8 @@ from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.instant import Action
 from pyhudi.storage.protocol import FileInfo, Storage
+from pyhudi.table.archive import archived_completion_times, has_archive
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
-from pyhudi.table.history import archived_completion_times, has_archive
 from pyhudi.table.timeline import Timeline, load_commit_metadata, load_compaction_plan
 
 METADATA_FOLDER = ".hoodie"

@@ -125,9 +125,8 @@ def commit(
     `base_schema` is the Avro schema of the table that the write began from, `unique_keys` what the write promises.
 
     Raises `WriteConflictError` when a write that completed meanwhile changed the same file groups or was of the same
-    batch (`table/batches.py`),
-    `LockLostError` when this write was rolled back by another writer who took it for dead, and
-    `CommitOutcomeUnknownError` when the store does not say whether the last put succeeded.
+    batch (`table/batches.py`), `LockLostError` when this write was rolled back by another writer who took it for dead,
+    and `CommitOutcomeUnknownError` when the store does not say whether the last put succeeded.
     """
     storage, environment = transaction.storage, transaction.environment
     _delete_lost_attempts(storage, transaction.instant_time, metadata)
@@ -135,16 +134,13 @@ def commit(
         now = transaction.base.reload()
         _check_still_pending(transaction, now.timeline)
         check_batch_is_new(now, metadata.extra, known=transaction.base.timeline.completed_times)
-        _check_conflicts(transaction, now.timeline, footprint_of(metadata, unique_keys), base_schema)
-        _check_plans(transaction, now.timeline, footprint_of(metadata))
+        mine = footprint_of(metadata, unique_keys)
+        _check_conflicts(transaction, now.timeline, mine, base_schema)
+        _check_plans(transaction, now.timeline, mine)
         drop_metadata_table(now)
         completed = completed_now(transaction.instant, now.timeline, now.config, environment.clock)
         _put_completed(transaction, completed, encode_commit_metadata(metadata, now.version), lock)
-    try:
-        tidy_up(storage, transaction.instant_time)
-    except StorageError as error:
-        # The write stands; raising would make the caller run it again.
-        _log.warning("markers and heartbeat of a commit stay for a later write to remove: %s", error)
+    _tidy_up_after_commit(transaction)
     return position_of(completed)
 
 
@@ -171,11 +167,16 @@ def commit_compaction(transaction: Transaction, metadata: CommitMetadata) -> Ins
         completed = completed_now(transaction.instant, now.timeline, now.config, environment.clock)
         _put_completed(transaction, completed, encode_commit_metadata(metadata, now.version), lock)
     _delete_lost_attempts(storage, transaction.instant_time, metadata)
-    try:
-        tidy_up(storage, transaction.instant_time)
-    except StorageError as error:
-        _log.warning("markers and heartbeat of a compaction stay for a later write to remove: %s", error)
+    _tidy_up_after_commit(transaction)
     return position_of(completed)
+
+
+def _tidy_up_after_commit(transaction: Transaction) -> None:
+    try:
+        tidy_up(transaction.storage, transaction.instant_time)
+    except StorageError as error:
+        # The commit stands; raising would make the caller run it again.
+        _log.warning("markers and heartbeat of a commit stay for a later write to remove: %s", error)
 
 
 def tidy_up(storage: Storage, instant_time: str) -> None:

@@ -22,14 +22,13 @@ from pyhudi.format.keys import (
     sniff_single_field_prefix,
 )
 from pyhudi.format.merge_rules import Merger, MergeRules, first_versions
-from pyhudi.format.meta_columns import RECORD_KEY, with_meta_columns
+from pyhudi.format.meta_columns import RECORD_KEY
 from pyhudi.format.schema import normalise
 from pyhudi.io.base_file import read_batches
 from pyhudi.io.data_file import WriteTarget
 from pyhudi.io.keyed import keyed_schema
-from pyhudi.io.log_records import SpillSettings, block_filter
 from pyhudi.io.merged_slice import MergeSettings
-from pyhudi.io.write_target import write_target
+from pyhudi.io.write_target import merge_settings, write_target
 from pyhudi.table.batches import BATCH_ID_METADATA
 from pyhudi.table.environment import Environment
 from pyhudi.table.file_system_view import load_view
@@ -98,14 +97,7 @@ class WriteJob:
     @property
     def merging(self) -> MergeSettings:
         """How the table's slices are read while the write looks at them."""
-        timeline, memory = self.table.timeline, self.config.memory
-        schema = (self.former_schema or self.schema).arrow
-        return MergeSettings(
-            schema=with_meta_columns(schema),
-            rules=self.table_rules,
-            blocks=block_filter(timeline, timeline.completed_times),
-            spill=SpillSettings(memory.merge_max_bytes, memory.spill_folder),
-        )
+        return merge_settings(self.table, self.config, self.former_schema or self.schema, self.table_rules)
 
     @property
     def transaction_settings(self) -> TransactionSettings:
@@ -201,14 +193,11 @@ def _key_generator(table: TableState, options: Mapping[str, str]) -> KeyGenerato
     keys = key_generator_from_table(table.config.values, table.config.version, options)
     if keys.kind is not KeyGeneratorKind.COMPLEX or len(keys.record_key_fields) != 1:
         return keys
-    for slices in load_view(table.storage, table.timeline).latest.values():
-        for one in slices:
-            for batch in (
-                read_batches(table.storage, one.base.path, columns=[RECORD_KEY], batch_rows=1) if one.base else ()
-            ):
-                sample = batch.column(RECORD_KEY)[0].as_py()
-                prefixed = sniff_single_field_prefix(sample, keys.record_key_fields[0])
-                return replace(keys, single_field_prefix=prefixed)
+    latest = load_view(table.storage, table.timeline).latest
+    for base in (one.base for slices in latest.values() for one in slices if one.base is not None):
+        for batch in read_batches(table.storage, base.path, columns=[RECORD_KEY], batch_rows=1):
+            sample = batch.column(RECORD_KEY)[0].as_py()
+            return replace(keys, single_field_prefix=sniff_single_field_prefix(sample, keys.record_key_fields[0]))
     return keys
 
 
