@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from tests.support.spark import trip_options
 
 import pyhudi
-from pyhudi.spark.reader import scan_frame
+from pyhudi.spark.reader import _base_parts, scan_frame
 
 TRIPS = "uuid string, city string, fare double, ts long"
 FIRST = [("a", "oslo", 1.0, 1), ("b", "oslo", 2.0, 1), ("c", "rome", 3.0, 1), ("d", "bern", 4.0, 1)]
@@ -123,6 +124,35 @@ def test_slices_without_logs_are_left_to_the_reader_of_spark(spark: Any, table: 
     assert "MapInArrow" in text_of(scan_frame(spark, plan))
     only_plain = opened(table).scan(query_type="read_optimized")
     assert "MapInArrow" not in text_of(scan_frame(spark, only_plain))
+
+
+def test_of_logs_only_the_columns_that_a_query_needs_are_read(spark: Any, table: Path) -> None:
+    frame = load(spark, table)
+
+    def functions(query: Any) -> int:
+        plan = str(query._jdf.queryExecution().optimizedPlan())
+        return sum(line.partition("], [")[0].count("read(") for line in plan.splitlines() if "ArrowEvalPython" in line)
+
+    assert functions(frame.groupBy().sum("fare")) == 1
+    assert functions(frame.where("ts > 1").select("fare")) == 2
+    assert functions(frame.select("uuid", "city", "fare", "ts")) == 4
+    frame.createOrReplaceTempView("trips_with_logs")
+    assert functions(spark.sql("select city, max(ts) from trips_with_logs group by city")) == 2
+
+
+def test_base_files_of_one_size_are_told_apart_by_their_names(spark: Any, table: Path) -> None:
+    plan = opened(table).scan()
+    same_size = [replace(one, size=77, log_size=7) if one.files.logs else one for one in plan.slices]
+
+    by_name = _base_parts(replace(plan, slices=tuple(same_size)))
+
+    assert by_name is not None
+    assert "crc32" in str(by_name[0])
+    assert len(set(by_name[1].values())) == 2
+    (of_size, sizes), paths = _base_parts(plan) or (None, {}), [one.files.base for one in plan.merged]
+    assert "file_size" in str(of_size)
+    assert sizes == {path: (table / path).stat().st_size for path in paths if path}
+    assert trips(scan_frame(spark, replace(plan, slices=tuple(same_size)))) == NOW
 
 
 def test_columns_of_all_types_come_back_from_logs_as_they_went(spark: Any, tmp_path: Path) -> None:

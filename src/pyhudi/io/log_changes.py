@@ -52,6 +52,12 @@ class LogChanges:
         """Whether each is deleted."""
         return self.merged.column(DELETED)
 
+    @property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """The number of the version that each is, where every merged row is one."""
+        numbers: npt.NDArray[np.int64] = self.merged.column(_VERSION).to_numpy()
+        return numbers
+
     def take(self, rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
         """Some of the rows, with all columns."""
         part = self.merged.take(pa.array(rows))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,12 +93,24 @@ class LogVersions:
 
 
 @dataclass(frozen=True, slots=True)
+class LogContent:
+    """A block that counts, the log that it is in, and its bytes."""
+
+    path: str
+    block: LogBlock
+    data: pa.Buffer
+
+
+@dataclass(frozen=True, slots=True)
 class _Found:
     """A block, and the open log that it is in."""
 
     path: str
     reader: LogReader
     block: LogBlock
+
+    def content(self) -> LogContent:
+        return LogContent(self.path, self.block, self.reader.content(self.block))
 
 
 @dataclass(slots=True)
@@ -145,12 +157,8 @@ def read_log_versions(
         logs = [(path, stack.enter_context(open_log(storage, path))) for path in paths]
         found = _scan(logs, blocks)
         column_sets: list[frozenset[str]] = []
-        batches = (
-            _decode(one, schema, rules, column_sets)
-            for one in _in_merge_order(found)
-            if one.block.kind is not BlockType.CDC_DATA
-        )
-        rows = _gather(batches, version_schema(schema), spill)
+        batches = (decode_versions(one.content(), schema, rules, column_sets) for one in _in_merge_order(found))
+        rows = gather(batches, version_schema(schema), spill)
     return LogVersions(
         rows=rows,
         instants=frozenset(found.by_instant),
@@ -159,6 +167,13 @@ def read_log_versions(
         corrupt_blocks=found.corrupt,
         rollback_blocks=found.rollbacks,
     )
+
+
+def read_log_contents(storage: Storage, paths: Sequence[str], blocks: BlockFilter) -> list[LogContent]:
+    """The bytes of the blocks that `read_log_versions` reads, in the same order. Cost: the logs, also in memory."""
+    with ExitStack() as stack:
+        logs = [(path, stack.enter_context(open_log(storage, path))) for path in paths]
+        return [one.content() for one in _in_merge_order(_scan(logs, blocks))]
 
 
 def _scan(logs: Sequence[tuple[str, LogReader]], counting: BlockFilter) -> _Blocks:
@@ -186,21 +201,45 @@ def _in_merge_order(found: _Blocks) -> Iterator[_Found]:
         for one in blocks
         for replaced in one.block.compacted_instants
     }
+    finals = _finals(compacted_by, found)
     done: set[str] = set()
     for instant_time in found.by_instant:
-        final = instant_time
-        while final in compacted_by:
-            final = compacted_by[final]
+        final = finals.get(instant_time, instant_time)
         if final not in done:
             done.add(final)
-            yield from found.by_instant[final]
+            yield from (one for one in found.by_instant[final] if one.block.kind is not BlockType.CDC_DATA)
 
 
-def _decode(one: _Found, schema: pa.Schema, rules: MergeRules, column_sets: list[frozenset[str]]) -> pa.RecordBatch:
-    content = one.reader.content(one.block)
+def _finals(compacted_by: Mapping[str, str], found: _Blocks) -> dict[str, str]:
+    """The log compaction that stands at the end for each write that one replaced, in one pass over all of them."""
+    finals: dict[str, str] = {}
+    for start in compacted_by:
+        chain, at = dict.fromkeys([start]), compacted_by[start]
+        while at in compacted_by and at not in finals:
+            if at in chain:
+                block = found.by_instant[at][0]
+                raise CorruptDataError(
+                    "a log compaction says that it replaced itself",
+                    path=block.path,
+                    offset=block.block.offset,
+                    instant=at,
+                )
+            chain[at] = None
+            at = compacted_by[at]
+        finals.update(dict.fromkeys(chain, finals.get(at, at)))
+    return finals
+
+
+def decode_versions(
+    one: LogContent, schema: pa.Schema, rules: MergeRules, column_sets: list[frozenset[str]]
+) -> pa.RecordBatch:
+    """The versions in a block, with the columns of `version_schema`; adds to `column_sets`.
+
+    Errors: see `read_log_versions`.
+    """
     if one.block.kind is BlockType.DELETE:
-        return _deleted(one, content, schema, rules)
-    rows = _data(one, content, schema)
+        return _deleted(one, schema, rules)
+    rows = _data(one, schema)
     columns: int | None = None
     if one.block.is_partial:
         present = frozenset(rows.schema.names)
@@ -220,18 +259,18 @@ def _decode(one: _Found, schema: pa.Schema, rules: MergeRules, column_sets: list
     return _with_control(aligned, deletes, pa.repeat(False, rows.num_rows), columns)
 
 
-def _data(one: _Found, content: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
+def _data(one: LogContent, schema: pa.Schema) -> pa.RecordBatch:
     """The wanted columns that the block has, in canonical types."""
     names = [*schema.names, *(name for name in (IS_DELETED, OPERATION) if name not in schema.names)]
     block = one.block
     if block.kind is BlockType.PARQUET_DATA:
-        return _parquet_data(one, content, set(names))
+        return _parquet_data(one, set(names))
     if block.schema is None:
         raise CorruptDataError("a data block has no schema", path=one.path, offset=block.offset)
     present = avro_to_arrow(block.schema, source=one.path).names
     decode = decode_avro_records if block.kind is BlockType.AVRO_DATA else decode_hfile_records
     return decode(
-        content,
+        one.data,
         block.schema,
         columns=[present[at] for at in match_columns(names, present) if at is not None],
         path=one.path,
@@ -239,9 +278,9 @@ def _data(one: _Found, content: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
     )
 
 
-def _parquet_data(one: _Found, content: pa.Buffer, names: Collection[str]) -> pa.RecordBatch:
+def _parquet_data(one: LogContent, names: Collection[str]) -> pa.RecordBatch:
     try:
-        parquet = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
+        parquet = pq.ParquetFile(pa.BufferReader(one.data), page_checksum_verification=True)
         present = [name for name in parquet.schema_arrow.names if name in names]
         rows = parquet.read(columns=present, use_threads=False)
     except (pa.ArrowException, OSError) as error:
@@ -253,10 +292,10 @@ def _parquet_data(one: _Found, content: pa.Buffer, names: Collection[str]) -> pa
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)
 
 
-def _deleted(one: _Found, content: pa.Buffer, schema: pa.Schema, rules: MergeRules) -> pa.RecordBatch:
+def _deleted(one: LogContent, schema: pa.Schema, rules: MergeRules) -> pa.RecordBatch:
     fields = [schema.field(name) for name in rules.ordering_fields]
     deletes = decode_delete_block(
-        content, ordering_types=[field.type for field in fields], path=one.path, offset=one.block.content_offset
+        one.data, ordering_types=[field.type for field in fields], path=one.path, offset=one.block.content_offset
     )
     count = len(deletes.record_keys)
     given: dict[str, pa.Array] = {RECORD_KEY: deletes.record_keys, PARTITION_PATH: deletes.partition_paths}
@@ -296,7 +335,7 @@ def _nullable(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_nullable(True) for field in schema])
 
 
-def _gather(batches: Iterator[pa.RecordBatch], schema: pa.Schema, spill: SpillSettings) -> pa.Table:
+def gather(batches: Iterator[pa.RecordBatch], schema: pa.Schema, spill: SpillSettings) -> pa.Table:
     """All batches as one table: in memory while they are within the limit, else in a file that is mapped.
 
     The file has no name any more when it is read, so that nothing is left behind however this process ends.

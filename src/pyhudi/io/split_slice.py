@@ -1,16 +1,19 @@
-"""A slice with logs in two parts: which rows of its base file do not count, and the rows of its logs that do.
+"""A slice with logs in two parts, the rows of its base file and the records of its logs; and which do not count.
 
 An engine that reads base files by itself, columns and row groups pruned, needs no more than that to have the merged
-slice. Only for rules that select one of the versions of a record. Both parts name rows by numbers:
+slice. Only for rules that select one of the versions of a record.
 
-    base file   crc32(name of the file) * 2^31 + position of the row
-    logs        -(1 + number of the slice * 2^31 + number of the record)
+A row has two numbers: that of its part, which the caller gives, and its place in it. For base files the place is the
+position of the row, for logs the number of the version (`pyhudi.io.log_columns`). What does not count comes in words of
+64 places, so that it is small whether logs change some rows of a slice or most of them:
+
+    column `WORD`   number of the part * 2^25 + place // 64
+    column `BITS`   bit `place % 64` is set if the row does not count
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -21,79 +24,89 @@ import pyarrow.compute as pc
 from pyhudi.format.evolution import align
 from pyhudi.format.meta_columns import RECORD_KEY
 from pyhudi.io.base_file import read_batches, read_footer
-from pyhudi.io.log_changes import merge_logs
+from pyhudi.io.log_changes import LogChanges, merge_logs
 from pyhudi.io.log_records import LogVersions, read_log_versions
 from pyhudi.io.merged_slice import MergeSettings, SliceFiles, read_merged, stays_as_it_is
 from pyhudi.storage.protocol import Storage
 
-ROW_NUMBER: Final = "__row_number"
-ROWS_PER_FILE: Final = 2**31
+WORD: Final = "__word"
+BITS: Final = "__bits"
+PART: Final = "__part"
+PLACE: Final = "__place"
+WORD_ROWS: Final = 64
+WORDS_PER_PART: Final = 2**25
+PARTS_MAX: Final = 2**38
+"""Numbers of parts are between minus this and this."""
 KEY_BATCH_ROWS: Final = 1_000_000
-
-
-def file_number(path: str) -> int:
-    """What stands for a base file in the numbers of its rows. The caller sees to it that no two files share one."""
-    return zlib.crc32(path.rpartition("/")[2].encode())
+OUT_OF_USE_SCHEMA: Final = pa.schema([(WORD, pa.int64()), (BITS, pa.int64())])
+LOG_ROWS_SCHEMA: Final = pa.schema([(PART, pa.int64()), (PLACE, pa.int64())])
 
 
 def rows_out_of_use(
-    storage: Storage, files: SliceFiles, settings: MergeSettings, number: int
+    storage: Storage, files: SliceFiles, settings: MergeSettings, *, base_part: int, log_part: int
 ) -> Iterator[pa.RecordBatch]:
-    """Numbers of stored rows that the logs replace or delete, and of log records that lose against stored rows.
+    """Which stored rows the logs replace or delete, and which log records lose against stored rows.
 
-    One column, `ROW_NUMBER`. Cost: keys and ordering values, of the base file and of the logs. Errors: see
-    `merge_slice`.
+    Batches of `OUT_OF_USE_SCHEMA`; a word where nothing is set is left out. Cost: keys and ordering values, of the base
+    file and of the logs. Errors: see `merge_slice`.
     """
     if files.base is None:
         return
-    schema = settings.looked_at([RECORD_KEY])
-    versions = _versions(storage, files, settings, schema)
-    first = file_number(files.base) * ROWS_PER_FILE
+    versions = _versions(storage, files, settings)
+    rows = read_footer(storage, files.base).rows
     if versions.column_sets:
-        yield _numbers(first + np.arange(read_footer(storage, files.base).rows, dtype=np.int64))
+        yield _words(base_part, np.ones(rows, dtype=bool))
         return
     changes = merge_logs(settings.rules, versions)
-    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    replaced, lost = np.zeros(rows, dtype=bool), np.zeros(versions.rows.num_rows, dtype=bool)
+    schema = settings.looked_at([RECORD_KEY])
+    nullable, first = pa.schema([field.with_nullable(True) for field in schema]), 0
     for batch in read_batches(storage, files.base, columns=schema.names, batch_rows=KEY_BATCH_ROWS):
         stored = align(batch, nullable)
         at = pc.index_in(stored.column(RECORD_KEY), value_set=changes.keys)
         places = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
         changed_by = at.drop_null().to_numpy().astype(np.int64)
         stays = stays_as_it_is(settings.rules, stored.take(pa.array(places)), changes.take(changed_by))
-        yield _numbers(np.concatenate([first + places[~stays], _log_numbers(number, changed_by[stays])]))
+        replaced[first + places[~stays]] = True
+        lost[changes.numbers[changed_by[stays]]] = True
         first += batch.num_rows
+    yield _words(base_part, replaced)
+    yield _words(log_part, lost)
 
 
-def rows_of_logs(
-    storage: Storage, files: SliceFiles, settings: MergeSettings, columns: Sequence[str], number: int
+def log_rows(
+    storage: Storage, files: SliceFiles, settings: MergeSettings, *, log_part: int
 ) -> Iterator[pa.RecordBatch]:
-    """The live records of the logs with these columns, and `ROW_NUMBER`; not yet without those that lose.
+    """The places of the live records of the logs, not yet without those that lose against stored rows.
 
-    Of logs with rows that say only some columns, the whole merged slice, whose rows have no numbers. Cost: the logs.
+    Batches of `LOG_ROWS_SCHEMA`. Cost: keys and ordering values of the logs.
     """
-    schema = settings.looked_at(columns)
-    versions = _versions(storage, files, settings, schema)
+    versions = _versions(storage, files, settings)
     if versions.column_sets:
-        for rows in read_merged(storage, files, settings, columns):
-            yield rows.append_column(ROW_NUMBER, pa.nulls(rows.num_rows, pa.int64()))
-        return
-    changes = merge_logs(settings.rules, versions)
-    live = np.flatnonzero(~changes.deleted.to_numpy(zero_copy_only=False))
-    for start in range(0, len(live), KEY_BATCH_ROWS):
-        numbers = live[start : start + KEY_BATCH_ROWS]
-        rows = changes.take(numbers).select(list(columns))
-        yield rows.append_column(ROW_NUMBER, pa.array(_log_numbers(number, numbers)))
+        rows = sum(batch.num_rows for batch in read_merged(storage, files, settings, [RECORD_KEY]))
+        yield _places(log_part, np.arange(rows, dtype=np.int64))
+    else:
+        yield _places(log_part, _live(merge_logs(settings.rules, versions)))
 
 
-def _versions(storage: Storage, files: SliceFiles, settings: MergeSettings, schema: pa.Schema) -> LogVersions:
-    return read_log_versions(
-        storage, files.logs, schema, settings.rules.in_logs, blocks=settings.blocks, spill=settings.spill
-    )
+def _versions(storage: Storage, files: SliceFiles, settings: MergeSettings) -> LogVersions:
+    schema, rules = settings.looked_at([RECORD_KEY]), settings.rules.in_logs
+    return read_log_versions(storage, files.logs, schema, rules, blocks=settings.blocks, spill=settings.spill)
 
 
-def _log_numbers(number: int, records: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return -(1 + number * ROWS_PER_FILE + records)
+def _live(changes: LogChanges) -> npt.NDArray[np.int64]:
+    return np.sort(changes.numbers[~changes.deleted.to_numpy(zero_copy_only=False)])
 
 
-def _numbers(numbers: npt.NDArray[np.int64]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64())], names=[ROW_NUMBER])
+def _places(part: int, places: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    parts = np.full(len(places), part, dtype=np.int64)
+    return pa.RecordBatch.from_arrays([pa.array(parts), pa.array(places)], schema=LOG_ROWS_SCHEMA)
+
+
+def _words(part: int, flags: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+    padded = np.zeros(-(-len(flags) // WORD_ROWS) * WORD_ROWS, dtype=bool)
+    padded[: len(flags)] = flags
+    words = np.packbits(padded, bitorder="little").view("<i8")
+    places = np.flatnonzero(words)
+    numbers = part * WORDS_PER_PART + places
+    return pa.RecordBatch.from_arrays([pa.array(numbers), pa.array(words[places])], schema=OUT_OF_USE_SCHEMA)

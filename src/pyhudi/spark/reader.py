@@ -6,29 +6,46 @@ and row groups by itself.
 
 Slices with logs are read in one of two ways (measured in `docs/design/merge_on_read.md`). Where every record is one of
 its versions, Spark reads the base files in the same way, less the rows that logs replace: tasks in Arrow find those by
-keys and ordering values, and Spark leaves them out by a broadcast join; the rows of the logs come from other tasks
-(`pyhudi.io.split_slice`). Where rules mix versions, where logs are large, or where the caller names the columns, tasks
-in Arrow merge whole slices (`pyhudi.io.merged_slice`).
+keys and ordering values, and Spark leaves them out by a broadcast join; records of logs come from other tasks, and
+their columns from a function each, which Spark leaves out where a query does not need them (`pyhudi.io.split_slice`).
+Where rules mix versions, where logs are large, or where the caller names the columns, tasks in Arrow merge whole slices
+(`pyhudi.io.merged_slice`).
 """
 
 from __future__ import annotations
 
 import pickle
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.column import Column
+from pyspark.sql.types import StructField, StructType
 
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.index.lookup import spread
-from pyhudi.io.split_slice import ROW_NUMBER, ROWS_PER_FILE, file_number, rows_of_logs, rows_out_of_use
+from pyhudi.io.log_columns import LogColumns
+from pyhudi.io.split_slice import (
+    BITS,
+    LOG_ROWS_SCHEMA,
+    OUT_OF_USE_SCHEMA,
+    PART,
+    PARTS_MAX,
+    PLACE,
+    WORD,
+    WORD_ROWS,
+    WORDS_PER_PART,
+    log_rows,
+    rows_out_of_use,
+)
 from pyhudi.read.arrow import read_slice
 from pyhudi.read.scan import ScanPlan, ScanSlice, plan_scan
 from pyhudi.spark.engine import conformed, session_parallelism
@@ -44,7 +61,7 @@ SLICES_PER_TASK_MAX = 64
 """Slices with logs that one task merges, one after the other."""
 
 BROADCAST_LOG_BYTES_MAX = 256 << 20
-"""Bytes of logs up to which the numbers of rows that they put out of use, some bytes each, are sent to all workers."""
+"""Bytes of logs up to which what they put out of use, at most some bytes a record, is sent to all workers."""
 
 _DISCOVERY_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -129,39 +146,101 @@ def _merged_rows(spark: SparkSession, plan: ScanPlan, names: list[str]) -> DataF
 
 
 def _can_split(plan: ScanPlan) -> bool:
-    """Whether Spark can read the base files of slices with logs by itself, and join the rest to them."""
+    """Whether Spark can read the base files of slices with logs by itself, and the columns of logs one by one."""
     rules = plan.merging.rules
-    numbers = [file_number(one.files.base) for one in plan.merged if one.files.base is not None]
     return (
-        rules.with_base.selects
+        hasattr(sql, "arrow_udf")  # PySpark 4.1
+        and rules.with_base.selects
         and rules.in_logs.selects
         and plan.commit_times is None
         and not plan.path_columns
         and sum(one.log_size for one in plan.merged) <= BROADCAST_LOG_BYTES_MAX
-        and len(set(numbers)) == len(numbers)
+        and _base_parts(plan) is not None
     )
 
 
+def _base_parts(plan: ScanPlan) -> tuple[Column, dict[str, int]] | None:
+    """What numbers the base files with logs: as Spark's column over their rows, and by path; None if two share one.
+
+    Their sizes if they differ, which cost Spark nothing, else a checksum of their names.
+    """
+    bases = [(one.files.base, one.size - one.log_size) for one in plan.merged if one.files.base is not None]
+    by_size = {base: size for base, size in bases if size < PARTS_MAX}
+    if len(set(by_size.values())) == len(bases):
+        return sql.col("_metadata.file_size"), by_size
+    by_name = {base: zlib.crc32(base.rpartition("/")[2].encode()) for base, _ in bases}
+    if len(set(by_name.values())) == len(bases):
+        return sql.crc32("_metadata.file_name"), by_name
+    return None
+
+
 def _split_rows(spark: SparkSession, plan: ScanPlan, names: list[str]) -> DataFrame:
-    """The rows of the slices with logs: base files read by Spark less what is out of use, and rows of logs."""
-    number = pa.field(ROW_NUMBER, pa.int64())
-    of_logs = pa.schema([*(plan.schema.field(name).with_nullable(True) for name in names), number])
+    """The rows of the slices with logs: base files read by Spark and records of logs, less what is out of use."""
+    parts = _base_parts(plan)
+    assert parts is not None
+    part_of_file, base_parts = parts
 
-    def find(storage: Storage, plan: ScanPlan, one: ScanSlice, place: int) -> Iterator[pa.RecordBatch]:
-        return rows_out_of_use(storage, one.files, plan.merging, place)
+    def find(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
+        base_part = base_parts.get(one.files.base or "", 0)
+        return rows_out_of_use(storage, one.files, plan.merging, base_part=base_part, log_part=_log_part(number))
 
-    def read(storage: Storage, plan: ScanPlan, one: ScanSlice, place: int) -> Iterator[pa.RecordBatch]:
-        return rows_of_logs(storage, one.files, plan.merging, names, place)
+    def count(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
+        return log_rows(storage, one.files, plan.merging, log_part=_log_part(number))
 
-    out_of_use = sql.broadcast(_task_rows(spark, plan, find, pa.schema([number])))
-    rows = _task_rows(spark, plan, read, of_logs).join(out_of_use, ROW_NUMBER, "left_anti")
-    with_base = tuple(one for one in plan.merged if one.files.base is not None)
-    if not with_base:
-        return rows.select(*map(_quoted, names))
-    position = sql.crc32("_metadata.file_name") * ROWS_PER_FILE + sql.col("_metadata.row_index")
-    stored = _parquet(spark, plan, with_base).select(*map(_quoted, names), position.alias(ROW_NUMBER))
-    parts = [stored.join(out_of_use, ROW_NUMBER, "left_anti"), rows]
-    return reduce(lambda one, other: one.unionAll(other), [part.select(*map(_quoted, names)) for part in parts])
+    in_logs = _task_rows(spark, plan, count, LOG_ROWS_SCHEMA)
+    rows = in_logs.select(*_log_columns(plan, names), PART, PLACE)
+    with_base = [one for one in plan.merged if one.files.base is not None]
+    if with_base:
+        place = sql.col("_metadata.row_index").alias(PLACE)
+        stored = _parquet(spark, plan, with_base).select(*map(_quoted, names), part_of_file.alias(PART), place)
+        rows = stored.unionAll(rows)
+    out_of_use = sql.broadcast(_task_rows(spark, plan, find, OUT_OF_USE_SCHEMA))
+    word = sql.col(PART) * WORDS_PER_PART + sql.shiftright(PLACE, 6)
+    is_out_of_use = (sql.col(WORD) == word) & (sql.getbit(BITS, sql.col(PLACE).bitwiseAND(WORD_ROWS - 1)) == 1)
+    return rows.join(out_of_use, is_out_of_use, "left_anti").select(*map(_quoted, names))
+
+
+def _log_part(number: int) -> int:
+    return -1 - number
+
+
+def _log_columns(plan: ScanPlan, names: Sequence[str]) -> list[Column]:
+    """Columns over `LOG_ROWS_SCHEMA`: a function each, so that Spark leaves out those that a query does not need.
+
+    What one task yields in many columns it cannot leave out: Spark tells a Python task nothing of the query.
+    """
+    pickled = zlib.compress(cloudpickle.dumps(plan))
+
+    def column(name: str) -> Column:
+        kind = spark_schema(pa.schema([plan.schema.field(name)])).fields[0].dataType
+
+        def read(parts: pa.Array, places: pa.Array) -> pa.Array:
+            shape = arrow_schema(StructType([StructField(name, kind)])).field(0)
+            return read_log_column(pickled, shape, parts, places)
+
+        return sql.arrow_udf(read, kind)(PART, PLACE).alias(name)
+
+    return [column(name) for name in names]
+
+
+def read_log_column(pickled: bytes, field: pa.Field, parts: pa.Array, places: pa.Array) -> pa.Array:
+    """A column of log records, of which rows of one part come together."""
+    part_numbers, numbers = parts.to_numpy(), places.to_numpy()
+    ends = [*(np.flatnonzero(np.diff(part_numbers)) + 1).tolist(), len(numbers)]
+    chunks: list[pa.Array] = []
+    for first, end in zip([0, *ends], ends, strict=False):
+        if first < end:
+            columns = _open_log_columns(pickled, _log_part(int(part_numbers[first])))
+            chunks += columns.take(field.name, numbers[first:end]).cast(field.type).chunks
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.nulls(0, field.type)
+
+
+@lru_cache(maxsize=1)
+def _open_log_columns(pickled: bytes, number: int) -> LogColumns:
+    """Kept from batch to batch, and from column to column, of the slice that a task is at."""
+    # Spark's own cloudpickle wrote these bytes in this program's driver.
+    plan: ScanPlan = pickle.loads(zlib.decompress(pickled))  # noqa: S301
+    return LogColumns(open_spec(plan.storage), plan.merged[number].files, plan.merging)
 
 
 def _task_rows(

@@ -12,7 +12,8 @@ import pytest
 
 import pyhudi
 from pyhudi.io.base_file import read_batches
-from pyhudi.io.split_slice import ROW_NUMBER, ROWS_PER_FILE, file_number, rows_of_logs, rows_out_of_use
+from pyhudi.io.log_columns import LogColumns
+from pyhudi.io.split_slice import BITS, PART, PLACE, WORD, WORD_ROWS, WORDS_PER_PART, log_rows, rows_out_of_use
 from pyhudi.read.scan import ScanPlan
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "mor"
@@ -33,19 +34,26 @@ CASES = (
 def joined(table: pyhudi.HudiTable, plan: ScanPlan) -> list[str]:
     """The rows of the slices with logs as an engine puts them together, as text."""
     storage, names = table.state.storage, list(plan.schema.names)
-    out_of_use: set[int] = set()
-    rows: list[tuple[int | None, dict[str, Any]]] = []
+    out_of_use: set[tuple[int, int]] = set()
+    rows: list[tuple[tuple[int, int], dict[str, Any]]] = []
     for number, one in enumerate(plan.merged):
-        for batch in rows_out_of_use(storage, one.files, plan.merging, number):
-            out_of_use.update(batch.column(ROW_NUMBER).to_pylist())
-        for batch in rows_of_logs(storage, one.files, plan.merging, names, number):
-            numbers = batch.column(ROW_NUMBER).to_pylist()
-            rows += zip(numbers, batch.select(names).to_pylist(), strict=True)
+        parts = {"base_part": number + 1, "log_part": -1 - number}
+        for batch in rows_out_of_use(storage, one.files, plan.merging, **parts):
+            out_of_use.update(place for word in batch.to_pylist() for place in places_in(word[WORD], word[BITS]))
+        columns = LogColumns(storage, one.files, plan.merging)
+        for batch in log_rows(storage, one.files, plan.merging, log_part=parts["log_part"]):
+            places = batch.column(PLACE).to_numpy()
+            values = pa.table({name: columns.take(name, places) for name in names}).to_pylist()
+            rows += zip(zip(batch.column(PART).to_pylist(), places.tolist(), strict=True), values, strict=True)
         if one.files.base is not None:
             stored = pa.Table.from_batches(read_batches(storage, one.files.base)).to_pylist()
-            first = file_number(one.files.base) * ROWS_PER_FILE
-            rows += [(first + place, {name: row.get(name) for name in names}) for place, row in enumerate(stored)]
-    return sorted(repr(row) for number, row in rows if number not in out_of_use)
+            rows += [((number + 1, place), {name: row.get(name) for name in names}) for place, row in enumerate(stored)]
+    return sorted(repr(row) for at, row in rows if at not in out_of_use)
+
+
+def places_in(word: int, bits: int) -> list[tuple[int, int]]:
+    part, first = word // WORDS_PER_PART, word % WORDS_PER_PART * WORD_ROWS
+    return [(part, first + bit) for bit in range(WORD_ROWS) if bits >> bit & 1]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,60 @@
+"""The columns of the records in a slice's logs, each read when it is asked for.
+
+For an engine that learns only row by row, and column by column, what a query needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi.format.log_blocks import BlockType
+from pyhudi.format.merge_rules import MergeRules
+from pyhudi.io.log_records import LogContent, decode_versions, gather, read_log_contents
+from pyhudi.io.merged_slice import MergeSettings, SliceFiles, read_merged
+from pyhudi.storage.protocol import Storage
+
+
+class LogColumns:
+    """The versions of records in the logs of one slice, numbered from 0 in merge order, deletes among them.
+
+    Of logs with rows that say only some columns, the records of the whole merged slice instead. Cost: the logs are read
+    once. Memory: the logs, and the columns that were asked for; of Avro blocks all columns, because finding one of
+    them in a record takes as long as reading them all; a whole merged slice spills as `settings.spill` says.
+    """
+
+    def __init__(self, storage: Storage, files: SliceFiles, settings: MergeSettings) -> None:
+        self._schema = pa.schema([field.with_nullable(True) for field in settings.schema])
+        self._columns: dict[str, pa.ChunkedArray] = {}
+        self._contents = read_log_contents(storage, files.logs, settings.blocks)
+        self._decoded: dict[int, pa.RecordBatch] = {}
+        if any(one.block.is_partial for one in self._contents):
+            rows = gather(read_merged(storage, files, settings, self._schema.names), self._schema, settings.spill)
+            self._columns = dict(zip(rows.column_names, rows.columns, strict=True))
+
+    def take(self, name: str, numbers: npt.NDArray[np.int64]) -> pa.ChunkedArray:
+        """A column's values of some versions; null for a delete. Raises `CorruptDataError` for a damaged block."""
+        if name not in self._columns:
+            schema = pa.schema([self._schema.field(name)])
+            self._columns[name] = pa.Table.from_batches(self._batches(schema), schema).combine_chunks().column(0)
+        if len(numbers) and (np.diff(numbers) == 1).all():
+            # Most often: logs seldom say two things of one record.
+            return self._columns[name].slice(int(numbers[0]), len(numbers))
+        return self._columns[name].take(pa.array(numbers))
+
+    def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for number, one in enumerate(self._contents):
+            if one.block.kind in (BlockType.PARQUET_DATA, BlockType.DELETE):
+                yield _versions(one, schema)
+                continue
+            if number not in self._decoded:
+                self._decoded[number] = _versions(one, self._schema)
+            yield self._decoded[number].select(schema.names)
+
+
+def _versions(one: LogContent, schema: pa.Schema) -> pa.RecordBatch:
+    # How versions compare was decided before; which of them are deletes, too.
+    return decode_versions(one, schema, MergeRules(), []).select(schema.names)
