@@ -5,7 +5,7 @@ PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fmt interop interop-quick bench docs clean
+.PHONY: help setup demo test sim fuzz check fmt interop interop-quick bench docs clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -34,6 +34,12 @@ check: $(STAMP)  ## Lint, types, architecture, generated option reference
 fmt: $(STAMP)  ## Format the code
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
+
+sim: $(STAMP)  ## Run concurrent writers through every order, crash and fault that fits into MINUTES (10), with SEED (1)
+	$(PY) -m pyhudi.testing --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1) --processes $(or $(PROCESSES),2)
+
+fuzz: $(STAMP)  ## Feed every parser damaged inputs: INPUTS (100000) of them in all, from SEED (1)
+	$(PY) -m tests.fuzz --inputs $(or $(INPUTS),100000) --seed $(or $(SEED),1)
 
 interop: $(STAMP)  ## Prove reads and writes against real Hudi 0.15.0, 1.0.2 and 1.2.0 (fetches them from Maven Central once)
 	$(PY) tools/oracle/setup.py

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -57,7 +57,7 @@ class HudiTable:
     """
 
     state: TableState
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # credentials of the store may be among them
     engine: Engine
     environment: Environment = SYSTEM
     mergers: tuple[Merger, ...] = ()

@@ -99,16 +99,21 @@ def running(binary: Path, folder: Path) -> Iterator[Minio]:
                 process.wait()
 
 
-def _server() -> Path:
+def server_program() -> Path:
+    """The server's executable, built if there is none yet; `RuntimeError` or `CalledProcessError` where it cannot be."""
     tool = _minio_tool()
     found: Path | None = tool.find()
     if found is not None:
         return found
+    built: Path = tool.build()
+    return built
+
+
+def _server() -> Path:
     try:
-        built: Path = tool.build()
+        return server_program()
     except (RuntimeError, subprocess.CalledProcessError) as error:
         pytest.skip(f"no S3 server to test against: {error}")
-    return built
 
 
 def _minio_tool() -> ModuleType:

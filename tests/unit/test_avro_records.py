@@ -23,7 +23,7 @@ from pyhudi.format.avro_records import decode_avro_records, encode_avro_records
 from pyhudi.format.avro_records_decode import Source
 from pyhudi.format.avro_records_layout import record_layout
 from pyhudi.format.avro_records_rowwise import read_rowwise
-from pyhudi.format.schema import avro_to_arrow
+from pyhudi.format.schema import FIXED_BYTES_MAX, avro_to_arrow
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-200, 200), st.integers(-(2**52), 2**52))
@@ -405,7 +405,7 @@ def test_a_damaged_value_read_one_by_one_is_an_error_with_its_place(case: str) -
 
 @pytest.mark.parametrize(
     ("avro", "datum"),
-    [("long", b"\x80"), ("string", b"\x06ab"), (FIXED, b"1234"), (named("fixed", "huge", size=1 << 30), b"1")],
+    [("long", b"\x80"), ("string", b"\x06ab"), (FIXED, b"1234"), (named("fixed", "huge", size=FIXED_BYTES_MAX), b"1")],
 )
 def test_a_value_that_leaves_its_record_is_found_though_others_follow(avro: Any, datum: bytes) -> None:
     schema = record_schema({"v": avro, "other": "long"})

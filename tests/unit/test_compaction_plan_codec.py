@@ -234,7 +234,7 @@ def operations(draw: st.DrawFn) -> CompactionOperation:
     st.lists(operations(), max_size=4, unique_by=lambda each: each.file_id),
     st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=2),
     st.booleans(),
-    st.none() | st.lists(st.text(max_size=5), max_size=2).map(tuple),
+    st.none() | st.lists(st.from_regex(r"[a-zé =%-]{1,6}", fullmatch=True), max_size=2).map(tuple),
 )
 @settings(max_examples=40, deadline=None)
 def test_plan_survives_its_bytes(

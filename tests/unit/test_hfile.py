@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptDataError, InternalError, RecordKeyError, UnsupportedFeatureError
-from pyhudi.format.hfile import HFile, read_hfile
+from pyhudi.format.hfile import UNSUSPICIOUS_BYTES, HFile, read_hfile
 from pyhudi.format.hfile_checksums import crc32c_of_chunks
 from pyhudi.format.hfile_codecs import HFileCodec
 from pyhudi.format.hfile_records import decode_hfile_records
@@ -557,7 +557,7 @@ def test_any_damage_gives_an_error_or_entries(data: st.DataObject):
 
 @pytest.mark.parametrize("codec", STORED, ids=lambda codec: codec.name)
 def test_block_that_promises_too_much_is_refused_without_the_memory(codec: HFileCodec):
-    store, huge = STORED[codec], 2**31 - 1
+    store, huge = STORED[codec], UNSUSPICIOUS_BYTES
     data = hfile(block(b"DATABLK*", PAYLOAD, store=store, claimed=huge), count=100, codec=codec, store=store)
     before = pa.total_allocated_bytes()
     tracemalloc.start()
@@ -583,7 +583,7 @@ def test_block_that_expands_beyond_its_size_is_refused_without_the_memory():
 
 
 def test_snappy_chunk_that_promises_too_much_is_refused_without_the_memory():
-    huge = 2**31 - 1
+    huge = UNSUSPICIOUS_BYTES
     stream = struct.pack(">ii", huge, 10) + varint(huge) + b"\0" * 5
     data = hfile(block(b"DATABLK*", PAYLOAD, store=lambda _: stream, claimed=huge), count=100, codec=3, store=STORED[3])
     tracemalloc.start()

@@ -204,6 +204,22 @@ class FailedWritesPolicy(enum.Enum):
     NEVER = "NEVER"
 
 
+class MarkerKeeping(enum.Enum):
+    """How a write keeps the markers of its files: in a file each, or in few files by a service."""
+
+    DIRECT = "DIRECT"
+    TIMELINE_SERVER_BASED = "TIMELINE_SERVER_BASED"
+
+
+class EarlyDetectionStrategy(enum.Enum):
+    """Who looks for other writers' markers. The values are the JVM's class names, unqualified."""
+
+    BY_TASKS = "SimpleDirectMarkerBasedDetectionStrategy"
+    """Each task, before it announces a file."""
+    BY_SERVICE = "AsyncTimelineServerBasedDetectionStrategy"
+    """The marker service, before it stores a batch."""
+
+
 class QueryType(enum.Enum):
     """What a read returns."""
 

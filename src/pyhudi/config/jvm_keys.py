@@ -160,16 +160,21 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         write.lock.conflict.resolution.strategy write.lock.heartbeat_interval_ms write.lock.hivemetastore.
         write.lock.max_wait_time_ms_between_retry write.lock.num_retries write.lock.wait_time_ms_between_retry
         write.lock.zookeeper.port
-        write.concurrency.async. write.concurrency.early. write.concurrency.schema. time.generator.
+        write.concurrency.async. write.concurrency.schema. time.generator.
         write.application.id""",
     ),
     _area(
-        "markers and rollback",
-        "each marker is a file of its own, and rollbacks go by markers",
-        """write.markers.type markers. rollback.avoid.duplicate.plan rollback.parallelism
+        "batches of markers",
+        "what is announced while a batch is being stored makes the next one: there is no timer and no pool to set",
+        "markers.",
+    ),
+    _area(
+        "rollback",
+        "rollbacks go by markers and by a listing",
+        """rollback.avoid.duplicate.plan rollback.parallelism
         rollback.using.markers write.ignore.failed write.can.ignore.post.commit.failures
         post.commit.failures.ignored fail.job.on.duplicate.data.file.detection finalize.write.parallelism""",
-        quiet=frozenset({"false", "direct"}),
+        quiet=frozenset({"false"}),
     ),
     _area(
         "the timeline server and file-system views of the JVM",

@@ -13,6 +13,7 @@ from pyhudi.config.jvm_keys import UNSUPPORTED, unsupported_area
 from pyhudi.config.option import Option, OptionWarning, options_of, text_of
 from pyhudi.config.options_locks import LockOptions
 from pyhudi.config.options_logs import CompactionOptions, LogOptions
+from pyhudi.config.options_markers import MarkerOptions
 from pyhudi.config.options_merging import MemoryOptions, MergingOptions
 from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.options_write import (
@@ -54,6 +55,7 @@ SECTIONS = (
     Section("Compaction", CompactionOptions),
     Section("Memory", MemoryOptions),
     Section("Concurrency", ConcurrencyOptions),
+    Section("Markers and early conflict detection", MarkerOptions),
     Section("The table lock", LockOptions),
     Section("Reads", ReadOptions),
 )

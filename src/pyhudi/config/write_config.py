@@ -20,6 +20,7 @@ from pyhudi.config.names import NEWEST_TABLE_VERSION
 from pyhudi.config.option import read_group, text_of
 from pyhudi.config.options_locks import LockOptions, lock_problems
 from pyhudi.config.options_logs import CompactionOptions, LogOptions
+from pyhudi.config.options_markers import MarkerOptions, marker_problems
 from pyhudi.config.options_merging import MERGER_OPTIONS_KEY, MERGERS_KEY, MemoryOptions, MergingOptions
 from pyhudi.config.options_write import (
     BloomOptions,
@@ -56,8 +57,9 @@ class WriteConfig:
     compaction: CompactionOptions = field(default_factory=CompactionOptions)
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     concurrency: ConcurrencyOptions = field(default_factory=ConcurrencyOptions)
+    markers: MarkerOptions = field(default_factory=MarkerOptions)
     locks: LockOptions = field(default_factory=LockOptions)
-    extra_metadata: tuple[tuple[str, str], ...] = ()
+    extra_metadata: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # of any option, credentials too
 
     @staticmethod
     def from_options(options: Mapping[str, Any]) -> WriteConfig:
@@ -81,6 +83,7 @@ class WriteConfig:
             compaction=read_group(CompactionOptions, given),
             memory=read_group(MemoryOptions, given),
             concurrency=read_group(ConcurrencyOptions, given),
+            markers=read_group(MarkerOptions, given),
             locks=read_group(LockOptions, given),
             extra_metadata=_extra_metadata(options, input_options.commit_metadata_prefix),
         )
@@ -195,6 +198,7 @@ def check_combination(config: WriteConfig) -> None:
         *_merge_problems(config),
         *_version_problems(config),
         *_compaction_problems(config.compaction),
+        *marker_problems(config.markers),
         *lock_problems(config.locks),
     ]
     if config.index.index_type.uses_bloom_filters and not config.bloom.enabled:

@@ -34,6 +34,11 @@ class LocalEngine:
 
     parallelism: int = field(default_factory=default_parallelism)
 
+    @property
+    def callback_hosts(self) -> None:
+        """None: all tasks run in this process."""
+        return None
+
     def accepts(self, rows: Any) -> bool:
         """Arrow tables, batches and readers, and anything with the Arrow PyCapsule stream (polars, pandas, duckdb).
 

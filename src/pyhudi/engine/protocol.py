@@ -31,6 +31,17 @@ class TaskContext:
         return f"{self.partition}-{self.stage}-{self.attempt}"
 
 
+@dataclass(frozen=True, slots=True)
+class CallbackHosts:
+    """How tasks in other processes reach a server in this one.
+
+    `host` is this machine's name as they know it, `bind_to` the address here that the server listens on.
+    """
+
+    host: str
+    bind_to: str
+
+
 class Arrangement(enum.Enum):
     """How rows are distributed over splits before a function sees them.
 
@@ -64,6 +75,14 @@ class Engine(Protocol):
     @property
     def parallelism(self) -> int:
         """How many tasks can run at once."""
+        ...
+
+    @property
+    def callback_hosts(self) -> CallbackHosts | None:
+        """How tasks reach this process; None where all of them run in it.
+
+        Raises `UnsupportedFeatureError` where they cannot.
+        """
         ...
 
     def accepts(self, rows: Any) -> bool:

@@ -9,15 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi.errors import CorruptDataError, SchemaMismatchError
 from pyhudi.format.avro_records import decode_avro_records
 from pyhudi.format.log_blocks import BlockType, LogBlock, parse_block
 
+ARCHIVE_BYTES_MAX: Final = 1024 * 1024 * 1024
+"""The size of a file that is still read; real writers begin a new one after some hundred instants."""
+
 _COLUMNS: Final = ("commitTime", "actionType", "actionState", "hoodieRollbackMetadata")
 _FILE_PREFIX: Final = ".commits_.archive."
 _COMPLETED: Final = "COMPLETED"
+_ROLLED_BACK: Final = "commitsRollback"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +68,28 @@ def _completed(data: bytes, block: LogBlock, path: str) -> Iterator[ArchivedInst
         raise CorruptDataError(
             "the archived timeline holds something else than instants", path=path, offset=block.offset
         ) from error
-    for time, action, state, rollback in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-        if state == _COMPLETED and isinstance(time, str):
-            yield ArchivedInstant(time, str(action), _rolled_back(rollback))
+    columns = (*rows.columns[:-1], _rolled_back(rows.columns[-1]))
+    if not all(_is_text(column.type) for column in columns[:-1]) or not _is_texts(columns[-1].type):
+        raise CorruptDataError(
+            "a column of the archived timeline is of the wrong type",
+            path=path,
+            offset=block.offset,
+            types=[str(column.type)[:100] for column in columns],
+        )
+    for time, action, state, times in zip(*(column.to_pylist() for column in columns), strict=True):
+        if state == _COMPLETED and time is not None:
+            yield ArchivedInstant(time, str(action), frozenset(time for time in times or () if time is not None))
 
 
-def _rolled_back(metadata: Any) -> frozenset[str]:
-    times = metadata.get("commitsRollback") if isinstance(metadata, dict) else None
-    return frozenset(str(time) for time in times or ())
+def _rolled_back(metadata: pa.Array) -> pa.Array:
+    """The instants that each rollback took away; of all else that its metadata hold nothing is made into a value."""
+    is_record = pa.types.is_struct(metadata.type) and metadata.type.get_field_index(_ROLLED_BACK) >= 0
+    return pc.struct_field(metadata, [_ROLLED_BACK]) if is_record else pa.nulls(len(metadata))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_null(kind))
+
+
+def _is_texts(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_null(kind) or (pa.types.is_list(kind) and _is_text(kind.value_type)))

@@ -5,7 +5,8 @@
 
 The framing is read and written here, because real writers leave the codec out of the header and because damage is
 to be found before a decoder meets it: sizes are bounded, the record must fill its block to the byte, and the writer's
-schema may neither recurse nor describe values that take no bytes, by which a few bytes could ask for endless work.
+schema may neither recurse, nor describe values that take no bytes, nor use types in types so often that a value has
+more parts than the schema has room for: by each of these a few bytes could ask for endless work.
 
 Source: `format/timeline.md` 1.3 and trap 7; Avro specification, object container files.
 """
@@ -36,6 +37,9 @@ SCHEMA_BYTES_MAX: Final = 1024 * 1024
 
 SCHEMA_DEPTH_MAX: Final = 64
 """How deep types may nest in a writer's schema; those of Hudi nest 12 deep."""
+
+SCHEMA_NODES_MAX: Final = 100_000
+"""How many types a writer's schema may have, named ones counted wherever they are used; those of Hudi have 200."""
 
 _SYNC_BYTES: Final = 16
 _HEADER_ENTRIES_MAX: Final = 64
@@ -159,16 +163,19 @@ class _SchemaCheck:
     """Makes sure that decoding with a schema does work in proportion to the bytes, at a bounded depth."""
 
     def __init__(self) -> None:
-        self._widths: dict[str, int] = {}
+        self._named: dict[str, tuple[int, int]] = {}
+        self._nodes = 0
 
     def width(self, schema: Any, *, namespace: str, depth: int) -> int:
         """The fewest bytes that a value takes.
 
         Raises:
-            ValueError: items without bytes in an array, a type inside itself, an unknown type, or nesting too deep.
+            ValueError: items without bytes in an array, a type inside itself, an unknown type, nesting too deep, or too
+                many types.
         """
         if depth > SCHEMA_DEPTH_MAX:
             raise ValueError("its types are nested too deep")
+        self._count(1)
         if isinstance(schema, str):
             return self._width_of_name(schema, namespace)
         if isinstance(schema, list):
@@ -190,21 +197,28 @@ class _SchemaCheck:
     def _width_of_name(self, name: str, namespace: str) -> int:
         if name in _PRIMITIVE_WIDTHS:
             return _PRIMITIVE_WIDTHS[name]
-        known = self._widths.get(_full_name(name, namespace))
+        known = self._named.get(_full_name(name, namespace))
         if known is None:
             raise ValueError("a type is unknown, or inside itself")
-        return known
+        width, nodes = known
+        self._count(nodes)
+        return width
 
     def _width_of_named(self, schema: Mapping[str, Any], kind: str, namespace: str, depth: int) -> int:
-        name = _full_name(schema["name"], schema.get("namespace", namespace))
+        name, before = _full_name(schema["name"], schema.get("namespace", namespace)), self._nodes
         if kind == "record":
             inner = name.rpartition(".")[0]
             width = sum(self.width(item["type"], namespace=inner, depth=depth + 1) for item in schema["fields"])
         else:
-            width = 1 if kind == "enum" else int(schema["size"])
+            width = 1 if kind == "enum" else _fixed_size(schema["size"])
         # Known only from here on: a type that names itself inside is refused.
-        self._widths[name] = width
+        self._named[name] = width, self._nodes - before
         return width
+
+    def _count(self, nodes: int) -> None:
+        self._nodes += nodes
+        if self._nodes > SCHEMA_NODES_MAX:
+            raise ValueError("it has too many types")
 
 
 class _Cursor:
@@ -252,6 +266,12 @@ class _Cursor:
                 if len(entries) > _HEADER_ENTRIES_MAX:
                     raise self.damage("the header of the Avro file is damaged")
         return entries
+
+
+def _fixed_size(size: object) -> int:
+    if not isinstance(size, int) or size < 0:
+        raise ValueError("a fixed type has no usable size")
+    return size
 
 
 def _full_name(name: str, namespace: str) -> str:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.avro_records_layout import Kind, Layout
+from pyhudi.format.avro_records_layout import Kind, Layout, null_bytes_max
 
 PADDING: Final = 16
 """Bytes that a source has before and after the records, so that reading a whole word never leaves it."""
@@ -32,9 +32,10 @@ PADDING: Final = 16
 _Ints: TypeAlias = npt.NDArray[np.int64]
 _Words: TypeAlias = npt.NDArray[np.uint64]
 
-_ROUNDS_FREE: Final = 1024
+_ROUNDS_FREE: Final = 256
 _BYTES_PER_ROUND: Final = 256
 _DECIMAL_BYTES_MAX: Final = 16
+_MILLISECONDS_PER_DAY: Final = 86_400_000
 
 _ONE: Final = np.uint64(1)
 _EVERY_BYTE: Final = np.uint64(0x0101010101010101)
@@ -70,6 +71,7 @@ class Source:
         self._base, self._path, self._offset = base, path, offset
         # A round costs some numpy calls however few records take part.
         self._rounds_left = _ROUNDS_FREE + len(data) // _BYTES_PER_ROUND
+        self._null_bytes_left = null_bytes_max(len(data))
 
     def damage(self, message: str, position: int) -> CorruptDataError:
         """The error for damage at this place of the source."""
@@ -90,6 +92,16 @@ class Source:
         self._rounds_left -= 1
         if self._rounds_left < 0:
             raise RaggedRecordsError
+
+    def count_nulls(self, size: int, position: int) -> None:
+        """Account for the bytes that nulls are about to take in Arrow.
+
+        Raises:
+            CorruptDataError: they are far more than the records have.
+        """
+        self._null_bytes_left -= size
+        if self._null_bytes_left < 0:
+            raise self.damage("nulls take many times its size", position)
 
 
 @dataclass(slots=True)
@@ -188,6 +200,7 @@ def read(layout: Layout, cursors: Cursors) -> pa.Array:
     if valid is None:
         return _READERS[layout.kind](layout, cursors)
     rows = np.flatnonzero(valid)
+    cursors.source.count_nulls((len(valid) - rows.size) * layout.null_bytes, int(cursors.position[0]))
     if not rows.size:
         return pa.nulls(len(valid), layout.arrow)
     present = cursors.of(rows)
@@ -265,11 +278,19 @@ def _read_boolean(layout: Layout, cursors: Cursors) -> pa.Array:
 
 
 def _read_int(layout: Layout, cursors: Cursors) -> pa.Array:
-    return _array(layout, len(cursors), cursors.ints())
+    return _array(layout, len(cursors), _checked(layout, cursors, cursors.ints()))
 
 
 def _read_long(layout: Layout, cursors: Cursors) -> pa.Array:
-    return _array(layout, len(cursors), cursors.longs())
+    return _array(layout, len(cursors), _checked(layout, cursors, cursors.longs()))
+
+
+def _checked(layout: Layout, cursors: Cursors, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The numbers, of which times of day lie within a day: Arrow's own functions fail at others."""
+    if pa.types.is_time(layout.arrow):
+        day = _MILLISECONDS_PER_DAY * (1 if layout.kind is Kind.INT else 1000)
+        cursors.require((numbers >= 0) & (numbers < day), "a time of day is none")
+    return numbers
 
 
 def _read_floating(layout: Layout, cursors: Cursors) -> pa.Array:

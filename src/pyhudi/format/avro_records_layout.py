@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
@@ -22,6 +22,20 @@ from pyhudi.format.schema import avro_to_arrow
 
 SYMBOL_LENGTH_MAX: Final = 1024
 """Characters of an enum's symbol: a byte of a record becomes that many."""
+
+
+_NULL_BYTES: Final = 8
+_NULL_BYTES_FREE: Final = 16 << 20
+_NULL_BYTES_PER_BYTE: Final = 64
+
+
+def null_bytes_max(size: int) -> int:
+    """What the nulls among records of so many bytes may take in Arrow.
+
+    A byte is enough for a null, also for one of a record with thousands of members: rows of real tables have values
+    as well, so that nulls do not take many times their bytes.
+    """
+    return max(_NULL_BYTES_FREE, size * _NULL_BYTES_PER_BYTE)
 
 
 class Kind(enum.Enum):
@@ -49,7 +63,8 @@ class Layout:
 
     `null_branch` and `value_branch` are the places in the union around it, both None where there is no union.
     `children` are a record's fields, an array's items, or a map's key and value; `names` those of the fields.
-    `width_min` is the fewest bytes that a value takes, the union included.
+    `width_min` is the fewest bytes that a value takes, the union included; `null_bytes` about how many a null takes in
+    Arrow, where all members of a null record have a place, too.
     """
 
     kind: Kind
@@ -60,6 +75,16 @@ class Layout:
     children: tuple[Layout, ...] = ()
     null_branch: int | None = None
     value_branch: int | None = None
+    null_bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.kind is Kind.RECORD:
+            taken = sum(child.null_bytes for child in self.children)
+        elif self.kind in (Kind.FIXED, Kind.DECIMAL_FIXED):
+            taken = self.size
+        else:
+            taken = 0 if self.kind is Kind.NULL else _NULL_BYTES
+        object.__setattr__(self, "null_bytes", taken)
 
     @property
     def is_union(self) -> bool:
@@ -183,9 +208,14 @@ class _Compiler:
 def _symbols(node: Mapping[str, Any]) -> tuple[str, ...]:
     symbols = node.get("symbols")
     texts = symbols if isinstance(symbols, list) else []
-    if not texts or not all(isinstance(text, str) and len(text) <= SYMBOL_LENGTH_MAX for text in texts):
+    if not texts or not all(isinstance(text, str) and _is_symbol(text) for text in texts):
         raise CorruptDataError("the Avro schema is damaged: an enum has no usable symbols")
     return tuple(texts)
+
+
+def _is_symbol(text: str) -> bool:
+    # JSON can spell half of a surrogate pair, which is no character.
+    return len(text) <= SYMBOL_LENGTH_MAX and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _full_name(name: str, namespace: str) -> str:

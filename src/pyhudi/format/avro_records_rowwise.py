@@ -18,7 +18,7 @@ import fastavro
 import pyarrow as pa
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.avro_records_layout import Kind, Layout
+from pyhudi.format.avro_records_layout import Kind, Layout, null_bytes_max
 
 _NAMES: Final[Mapping[tuple[Kind, int], str]] = {
     (Kind.NULL, 0): "null",
@@ -56,15 +56,20 @@ def read_rowwise(layout: Layout, records: Sequence[bytes], *, path: str, offset:
     Raises:
         CorruptDataError: the bytes are no such records.
     """
+    if len(records) * layout.null_bytes > null_bytes_max(sum(map(len, records))):
+        raise CorruptDataError("the rows of an Avro block would take many times its size", path=path, offset=offset)
     schema = fastavro.parse_schema(_plain_schema(layout, count()))
     try:
         rows = [_row(record, schema) for record in records]
-        return [
+        columns = [
             pa.array([_converted(child, row[f"f{number}"]) for row in rows], child.arrow)
             for number, child in enumerate(layout.children)
         ]
+        for column in columns:
+            column.validate(full=True)  # finds times of day outside of a day
     except _DECODER_ERRORS as cause:
         raise CorruptDataError("a record in an Avro block is damaged", path=path, offset=offset) from cause
+    return columns
 
 
 def _row(record: bytes, schema: Any) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class BloomKind(enum.Enum):
         for kind in cls:
             if kind.value == code.upper():
                 return kind
-        raise UnsupportedFeatureError("the base file has a Bloom filter of an unknown type", type=code, path=path)
+        raise UnsupportedFeatureError("the base file has a Bloom filter of an unknown type", type=code[:80], path=path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from pyhudi.errors import CorruptDataError
 from pyhudi.format.avro_container import MAGIC, AvroRecord, decode_container, encode_container
 from pyhudi.format.avro_schemas import COMMIT_METADATA, REPLACE_COMMIT_METADATA
 from pyhudi.format.record_fields import RecordFields
+from pyhudi.format.safe_paths import check_data_path, check_file_name
 from pyhudi.format.table_version import MetadataEncoding, TableVersion
 
 JSON_BYTES_MAX: Final = 1024 * 1024 * 1024
@@ -190,6 +191,7 @@ def decode_commit_metadata(data: bytes, *, path: str) -> CommitMetadata:
     Raises:
         CorruptDataError: it is empty, truncated or damaged, or a field has another type than it must have. A completed
             commit always has a body; ask only for that of an inflight one if it is not empty.
+        UnsafePathError: a partition, a file or a file group of it would lie outside of the table's data.
     """
     if not data:
         raise CorruptDataError("the commit metadata is empty", path=path)
@@ -228,22 +230,41 @@ def _metadata_of(record: AvroRecord, path: str) -> CommitMetadata:
     return CommitMetadata(
         operation=operation or WriteOperation.UNKNOWN,
         stats_by_partition={
-            partition_path: tuple(_stat_of(stat, partition_path) for stat in stats)
+            check_data_path(partition_path, source=path): tuple(_stat_of(stat, partition_path, path) for stat in stats)
             for partition_path, stats in fields.record_lists("partitionToWriteStats").items()
         },
         extra=fields.text_map("extraMetadata") or {},
         compacted=fields.flag("compacted"),
-        replaced_file_ids=replaced,
+        replaced_file_ids=None if replaced is None else _checked_groups(replaced, path),
         unknown=fields.unknown if operation is not None else {**fields.unknown, "operationType": word},
     )
 
 
-def _stat_of(fields: RecordFields, partition_path: str) -> WriteStat:
+def _checked_groups(groups: Mapping[str, tuple[str, ...]], path: str) -> dict[str, tuple[str, ...]]:
+    """File ids by partition path, once each of them is seen to be one."""
+    return {
+        check_data_path(partition_path, source=path): tuple(check_file_name(file_id, source=path) for file_id in ids)
+        for partition_path, ids in groups.items()
+    }
+
+
+def _checked_name(name: str | None, path: str) -> str:
+    return check_file_name(name, source=path) if name else ""
+
+
+def _checked_paths(paths: Iterable[str], path: str) -> tuple[str, ...]:
+    return tuple(check_data_path(one, source=path) for one in paths)
+
+
+def _stat_of(fields: RecordFields, partition_path: str, path: str) -> WriteStat:
     fields.record("recordsStats")  # column ranges that JSON of log appends announces and never holds
     stored_partition_path = fields.text("partitionPath")
+    former_base, base_file, log_files = fields.text("prevBaseFile"), fields.text("baseFile"), fields.texts("logFiles")
+    change_data = fields.number_map("cdcStats")
+    _checked_paths([stored_partition_path or "", former_base or "", base_file or "", *(change_data or ())], path)
     return WriteStat(
-        file_id=fields.text("fileId") or "",
-        path=fields.text("path") or "",
+        file_id=_checked_name(fields.text("fileId"), path),
+        path=check_data_path(fields.text("path") or "", source=path),
         partition_path=partition_path if stored_partition_path is None else stored_partition_path,
         prev_commit=fields.text("prevCommit"),
         num_writes=fields.count("numWrites"),
@@ -254,8 +275,8 @@ def _stat_of(fields: RecordFields, partition_path: str) -> WriteStat:
         total_write_bytes=fields.count("totalWriteBytes"),
         total_write_errors=fields.count("totalWriteErrors"),
         file_size_in_bytes=fields.count("fileSizeInBytes"),
-        prev_base_file=fields.text("prevBaseFile"),
-        cdc_stats=fields.number_map("cdcStats"),
+        prev_base_file=former_base,
+        cdc_stats=change_data,
         runtime_stats=_runtime_stats_of(fields.record("runtimeStats")),
         min_event_time=fields.number("minEventTime"),
         max_event_time=fields.number("maxEventTime"),
@@ -271,8 +292,8 @@ def _stat_of(fields: RecordFields, partition_path: str) -> WriteStat:
         total_rollback_blocks=fields.count("totalRollbackBlocks"),
         log_version=fields.number("logVersion"),
         log_offset=fields.number("logOffset"),
-        base_file=fields.text("baseFile"),
-        log_files=fields.texts("logFiles"),
+        base_file=base_file,
+        log_files=None if log_files is None else _checked_paths(log_files, path),
         unknown=fields.unknown,
     )
 

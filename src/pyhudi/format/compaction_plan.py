@@ -9,16 +9,16 @@ Source: `format/timeline.md` 1.4, 7.2; traps 7, 8; mission row S1-38.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pyhudi.errors import CorruptDataError, UnsafePathError
+from pyhudi.errors import CorruptDataError
 from pyhudi.format.avro_container import decode_container, encode_container
 from pyhudi.format.avro_schemas import COMPACTION_PLAN
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.record_fields import RecordFields
+from pyhudi.format.safe_paths import check_data_path, check_file_name
 
 LOG_COMPACTOR: Final = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
 """The class that real Hudi names in the plan of a log compaction, and in no other plan."""
@@ -28,7 +28,6 @@ PLAN_VERSION: Final = 2
 
 _PLAN: Final = "HoodieCompactionPlan"
 _STRATEGY_VERSION: Final = 1
-_FOLDERS_OR_CONTROL: Final = re.compile(r"[/\\\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +100,7 @@ def decode_compaction_plan(data: bytes, *, path: str) -> CompactionPlan:
     Raises:
         CorruptDataError: the body is empty or damaged, another record, or an operation names no file group, no log, the
             file of another group, or a file group a second time.
-        UnsafePathError: a file name, file id or partition path would lead out of its folder.
+        UnsafePathError: a file name, file id or partition path would lead out of its folder, or among metadata.
     """
     record = decode_container(data, path=path)
     if record.name != _PLAN:
@@ -111,7 +110,7 @@ def decode_compaction_plan(data: bytes, *, path: str) -> CompactionPlan:
     groups = {(operation.partition_path, operation.file_id) for operation in operations}
     if len(groups) != len(operations):
         raise CorruptDataError("the plan names a file group twice", path=path)
-    strategy = fields.record("strategy")
+    strategy, missing = fields.record("strategy"), fields.texts("missingSchedulePartitions")
     return CompactionPlan(
         operations=operations,
         extra=fields.text_map("extraMetadata") or {},
@@ -119,7 +118,7 @@ def decode_compaction_plan(data: bytes, *, path: str) -> CompactionPlan:
         compactor_class=None if strategy is None else strategy.text("compactorClassName"),
         compactor_params={} if strategy is None else strategy.text_map("strategyParams") or {},
         preserve_meta=fields.flag("preserveHoodieMetadata"),
-        missing_partitions=fields.texts("missingSchedulePartitions"),
+        missing_partitions=None if missing is None else tuple(check_data_path(one, source=path) for one in missing),
         unknown=fields.unknown,
     )
 
@@ -144,8 +143,8 @@ def _operation_of(fields: RecordFields, path: str) -> CompactionOperation:
         raise fields.damage("baseInstantTime")
     partition_path, data_file = fields.text("partitionPath") or "", fields.text("dataFilePath")
     delta_files = fields.texts("deltaFilePaths") or ()
-    _check_folder(partition_path, path)
-    _check_name(file_id, path)
+    check_data_path(partition_path, source=path)
+    check_file_name(file_id, source=path)
     for name in delta_files:
         if not isinstance(_file_of(name, file_id, path), LogFileName):
             raise CorruptDataError("the plan calls a file a log that is none", path=path, file=name)
@@ -174,20 +173,8 @@ def _metrics_of(fields: RecordFields) -> dict[str, float]:
 
 
 def _file_of(name: str, file_id: str, path: str) -> BaseFileName | LogFileName:
-    _check_name(name, path)
+    check_file_name(name, source=path)
     file = parse_data_file(name)
     if file is None or file.file_id != file_id:
         raise CorruptDataError("the plan names a file that is none of its group", path=path, file=name, file_id=file_id)
     return file
-
-
-def _check_name(name: str, path: str) -> None:
-    if name in {"", ".", ".."} or _FOLDERS_OR_CONTROL.search(name):
-        raise UnsafePathError("a compaction plan names files without folders", path=path, file=name)
-
-
-def _check_folder(folder: str, path: str) -> None:
-    """A partition path is relative to the table, and stays in it; empty for a table without partitions."""
-    for part in folder.split("/") if folder else ():
-        if part in {"", ".", ".."} or _FOLDERS_OR_CONTROL.search(part):
-            raise UnsafePathError("a partition path would leave the table's folder", path=path, partition=folder)

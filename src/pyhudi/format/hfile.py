@@ -53,6 +53,13 @@ from pyhudi.format.hfile_layout import (
 CONTENT_BYTES_MAX: Final = (1 << 31) - 1
 """Keys and values of one file, decompressed: what the 32-bit offsets of Arrow's binary arrays can address."""
 
+EXPANSION_MAX: Final = 256
+"""How many times its own size a file may hold beyond `UNSUSPICIOUS_BYTES`. Records seldom shrink to a tenth."""
+UNSUSPICIOUS_BYTES: Final = 32 * 1024 * 1024
+"""What a file may hold however small it is: even bzip2 is done with it in less than a second."""
+FILE_INFO_BYTES_MAX: Final = 64 * 1024 * 1024
+"""The decompressed file info block: a schema, and some numbers."""
+
 _CHECKSUM_CHUNK_MIN: Final = 512
 """The least bytes per checksum that are believed; every known writer has 16384."""
 _ENTRY_OVERHEAD: Final = 8 + KEY_OVERHEAD + 1
@@ -94,7 +101,7 @@ def read_hfile(data: pa.Buffer | bytes | memoryview, *, path: str, offset: int =
     Raises:
         CorruptDataError: any damage; names path and the offset of the part that is damaged.
         UnsupportedFeatureError: another version than 3, the codec LZO or an unknown one, encryption, entries with
-            transaction numbers, or more than `CONTENT_BYTES_MAX`.
+            transaction numbers, or more than `CONTENT_BYTES_MAX`, or than a file of this size may expand to.
 
     Cost: two copies of the content: one decompressing, one gathering keys and values; 0.5 µs per entry to find where
     it begins.
@@ -243,7 +250,7 @@ def _parse_file_info(source: _Source, trailer: _Trailer) -> dict[str, bytes]:
     block = _block_at(source, trailer.file_info_offset)
     if block.magic != FILE_INFO_MAGIC:
         raise source.damage("the file info block of the HFile is not where the trailer says", block.position)
-    if block.size > CONTENT_BYTES_MAX:
+    if block.size > FILE_INFO_BYTES_MAX:
         raise source.damage("the file info block of the HFile is too large", block.position)
     payload = _payload_of(block, source, trailer.codec)
     if bytes(payload[: len(FILE_INFO_PREFIX)]) != FILE_INFO_PREFIX:
@@ -275,10 +282,11 @@ def _read_entries(source: _Source, trailer: _Trailer) -> tuple[pa.BinaryArray, p
     keys: list[pa.BinaryArray] = []
     values: list[pa.BinaryArray] = []
     size = 0
+    size_max = min(CONTENT_BYTES_MAX, max(UNSUSPICIOUS_BYTES, len(source.data) * EXPANSION_MAX))
     for block in _data_blocks(source, trailer):
         size += block.size
-        if size > CONTENT_BYTES_MAX:
-            raise source.unsupported("the HFile holds more than can be read at once", bytes_max=CONTENT_BYTES_MAX)
+        if size > size_max:
+            raise source.unsupported("the HFile holds more than can be read at once", bytes_max=size_max)
         payload = _payload_of(block, source, trailer.codec)
         block_keys, block_values = _entries_of(payload, source, block.position)
         keys.append(block_keys)

@@ -67,6 +67,12 @@ _TWO_DIGIT_YEARS_FROM: Final = 1950
 """What two digits mean when read as a year: 1950 to 2049. Joda's window moves with the clock; ours cannot."""
 _YEAR_MAX: Final = 292_000_000
 """Milliseconds of later years do not fit into 64 bits."""
+PATTERN_CHARACTERS_MAX: Final = 256
+ZONE_CHARACTERS_MAX: Final = 64
+"""The longest name of a zone has half of them."""
+FIELD_WIDTH_MAX: Final = 18
+"""The digits that always fit into 64 bits."""
+_HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - naive, so that a zone can be put on it
 _FIRST_MS: Final = (date(1, 1, 3) - date(1970, 1, 1)).days * _DAY
 _LAST_MS: Final = (date(9999, 12, 29) - date(1970, 1, 1)).days * _DAY
@@ -121,8 +127,10 @@ def compile_pattern(text: str) -> DatePattern:
     """The parts of a pattern.
 
     Raises:
-        ConfigError: a quote is not closed, or a letter means nothing here.
+        ConfigError: a quote is not closed, a letter means nothing here, or the pattern is longer than any real one.
     """
+    if len(text) > PATTERN_CHARACTERS_MAX or _HALF_PAIR.search(text):
+        raise ConfigError("A date pattern is too long, or is no valid text.", pattern=text[:PATTERN_CHARACTERS_MAX])
     tokens: list[Token] = []
     position = 0
     while position < len(text):
@@ -134,6 +142,8 @@ def compile_pattern(text: str) -> DatePattern:
         if letter is None:
             literal = other if quoted is None else quoted.replace("''", "'") or "'"
             tokens.append(Token("", 0, literal))
+        elif len(found[0]) > FIELD_WIDTH_MAX:
+            raise ConfigError(f"A field of a date pattern is wider than {FIELD_WIDTH_MAX} letters.", pattern=text)
         elif letter in _LETTERS:
             tokens.append(Token(letter, len(found[0])))
         else:
@@ -157,6 +167,8 @@ def resolve_zone(name: str) -> tzinfo:
         offset = timedelta(hours=int(found[2]), minutes=int(found[3] or 0))
         if offset < timedelta(days=1):
             return timezone(-offset if found[1] == "-" else offset)
+    if len(name) > ZONE_CHARACTERS_MAX:  # each slash is one more package that Python looks for the zone in
+        raise ConfigError("There is no such time zone.", timezone=name[:ZONE_CHARACTERS_MAX])
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError) as cause:  # not a key of the zone data, in any of its forms

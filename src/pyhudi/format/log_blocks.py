@@ -29,6 +29,8 @@ FORMAT_VERSION: Final = 1
 """The log format of Hudi 0.4 and every release since."""
 HEADERS_BYTES_MAX: Final = 64 * 1024 * 1024
 """A block's headers, or its footers, together. The largest are a schema and the positions of a block's records."""
+HEADERS_MAX: Final = 256
+"""How many headers, or footers, a block may have; Hudi knows nine, and newer releases may know some more."""
 
 _FRAME: Final = struct.Struct(">6sqii")
 _COUNT: Final = struct.Struct(">i")
@@ -256,8 +258,8 @@ def _parse_map(read: ReadRange, start: int, limit: int, path: str) -> tuple[dict
         return fixed.unpack(read(at, fixed.size))
 
     (count,) = take(_COUNT, start)
-    if count < 0:
-        raise CorruptDataError("a log block has a negative number of headers", path=path, offset=start)
+    if not 0 <= count <= HEADERS_MAX:
+        raise CorruptDataError("a log block has an impossible number of headers", path=path, offset=start, count=count)
     values: dict[int, bytes] = {}
     at = start + _COUNT.size
     for _ in range(count):

@@ -23,11 +23,17 @@ from pyhudi.format.instant import InstantTime
 
 VERSION_FILE: Final = "_version_"
 
+VERSION_BYTES_MAX: Final = 64
+"""The size of a version file that is still read."""
+
 MANIFEST_BYTES_MAX: Final = 64 * 1024 * 1024
 """The size of a manifest that is still read: half a million files."""
 
 HISTORY_BYTES_MAX: Final = 4 * 1024 * 1024 * 1024
 """What a history file may hold, in bytes uncompressed; real writers stop at 1 GB compressed."""
+
+HISTORY_ROWS_MAX: Final = 10_000_000
+"""How many instants a history file may hold: runs of equal values let a few bytes stand for billions of rows."""
 
 _FILE_NAME: Final = re.compile(r"(?P<min>[0-9]+)_(?P<max>[0-9]+)_(?P<level>[0-9]{1,9})\.parquet")
 _VERSION: Final = re.compile(rb"[0-9]{1,18}")
@@ -66,8 +72,8 @@ def parse_version_file(data: bytes, *, path: str) -> int:
     Raises:
         CorruptDataError: the content is no number.
     """
-    digits = data[:64].strip()
-    if len(data) > 64 or not _VERSION.fullmatch(digits):
+    digits = data[:VERSION_BYTES_MAX].strip()
+    if len(data) > VERSION_BYTES_MAX or not _VERSION.fullmatch(digits):
         raise CorruptDataError("the version of the archived timeline is no number", path=path)
     return int(digits)
 
@@ -101,7 +107,8 @@ def parse_history_file(data: bytes, *, path: str) -> tuple[HistoryEntry, ...]:
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
         groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
-        if not 0 <= sum(group.total_byte_size for group in groups) <= HISTORY_BYTES_MAX:
+        size = sum(group.total_byte_size for group in groups)
+        if not 0 <= size <= HISTORY_BYTES_MAX or file.metadata.num_rows > HISTORY_ROWS_MAX:
             raise CorruptDataError("the archived timeline file is too large to be one", path=path)
         rows = file.read(columns=list(_COLUMNS))
         columns = [rows.column(name).to_pylist() for name in _COLUMNS]
@@ -114,7 +121,7 @@ def _history_file(entry: object, path: str) -> HistoryFile:
     name = entry.get("fileName") if isinstance(entry, dict) else None
     size = entry.get("fileLen") if isinstance(entry, dict) else None
     match = _FILE_NAME.fullmatch(name) if isinstance(name, str) else None
-    if match is None or not isinstance(size, int) or size < 0:
+    if match is None or type(size) is not int or size < 0:
         raise CorruptDataError("the manifest names something that is no history file", path=path, name=name)
     return HistoryFile(match.string, size, InstantTime(match["min"]), InstantTime(match["max"]), int(match["level"]))
 

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from pyhudi.errors import CorruptDataError
 from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.safe_paths import data_path_problem
 
 MARKERS_ROOT: Final = ".hoodie/.temp"
 MARKERS_TYPE_FILE: Final = "MARKERS.type"
@@ -26,7 +28,6 @@ MARKERS_BYTES_MAX: Final = 256 * 1024 * 1024
 """The size of a MARKERS file that is still read: room for a million markers."""
 
 _MARKERS_FILE: Final = re.compile(r"MARKERS[0-9]+")
-_METADATA_FOLDER: Final = ".hoodie"
 
 
 class MarkerKind(enum.Enum):
@@ -46,10 +47,13 @@ class MarkersType(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """One marker: the data file, relative to the table, and why it was begun."""
+    """One marker: the data file, relative to the table, and why it was begun. `str` gives the line that says so."""
 
     data_path: str
     kind: MarkerKind
+
+    def __str__(self) -> str:
+        return f"{self.data_path}.marker.{self.kind.value}"
 
 
 _SUFFIXES: Final = {f".marker.{kind.value}": kind for kind in MarkerKind}
@@ -60,12 +64,9 @@ def marker_folder(instant_time: str) -> str:
     return f"{MARKERS_ROOT}/{instant_time}"
 
 
-def marker_path(instant_time: str, partition_path: str, file_name: str, kind: MarkerKind) -> str:
+def marker_path(instant_time: str, marker: Marker) -> str:
     """Where the DIRECT marker of a data file lies, relative to the table."""
-    folder = marker_folder(instant_time)
-    if partition_path:
-        folder = f"{folder}/{partition_path}"
-    return f"{folder}/{file_name}.marker.{kind.value}"
+    return f"{marker_folder(instant_time)}/{marker}"
 
 
 def parse_marker_path(path: str, instant_time: str) -> str | None:
@@ -78,9 +79,19 @@ def parse_marker_path(path: str, instant_time: str) -> str | None:
     return None if marker is None else marker.data_path
 
 
+def markers_file_name(number: int) -> str:
+    """The name of a `MARKERS<n>` file. Real Hudi leaves numbers out, too."""
+    return f"MARKERS{number}"
+
+
 def is_markers_file(name: str) -> bool:
     """Whether this is the name of a `MARKERS<n>` file."""
     return _MARKERS_FILE.fullmatch(name) is not None
+
+
+def encode_markers_file(markers: Iterable[Marker]) -> bytes:
+    """The content of a `MARKERS<n>` file: one marker per line."""
+    return "".join(f"{marker}\n" for marker in markers).encode()
 
 
 def parse_markers_type(data: bytes, *, path: str) -> MarkersType:
@@ -124,9 +135,6 @@ def _parse_marker(text: str) -> Marker | None:
     kind = _SUFFIXES.get(f"{dot}{kind_word}")
     if kind is None:
         return None
-    *folders, file_name = data_path.split("/")
-    if parse_data_file(file_name) is None or any(folder in ("", ".", "..") for folder in folders):
-        return None
-    if folders and folders[0] == _METADATA_FOLDER:
+    if parse_data_file(data_path.rpartition("/")[2]) is None or data_path_problem(data_path) is not None:
         return None
     return Marker(data_path, kind)

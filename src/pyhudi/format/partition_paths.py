@@ -16,18 +16,18 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pyhudi.errors import CorruptDataError, UnsafePathError
+from pyhudi.format.safe_paths import METADATA_FOLDER, is_metadata_folder, path_problem
 
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
-RESERVED_FOLDER: Final = ".hoodie"
 SEGMENT_BYTES_MAX: Final = 255
 """The longest file name of the common local file systems, in bytes of UTF-8."""
 
 _CONTROL: Final = "".join(map(chr, range(0x20))) + "\x7f"
 _ESCAPES: Final = {ord(char): f"%{ord(char):02X}" for char in _CONTROL + "\"#%'*/:=?[\\]^{"}
 _ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
-_UNWRITABLE = re.compile(f"[\\\\{re.escape(_CONTROL)}]")
 
-_PLAINLY_SAFE = re.compile(f"[^./:\\\\{re.escape(_CONTROL)}][^/:\\\\{re.escape(_CONTROL)}]{{0,62}}")
+_UNCOMMON: Final = f"/:\\\\{re.escape(_CONTROL)}\ud800-\udfff"
+_PLAINLY_SAFE = re.compile(f"[^.{_UNCOMMON}\x80-\U0010ffff][^{_UNCOMMON}]{{0,62}}")
 """One folder name that no check has to look at: the common case, and at most 4 bytes per character."""
 
 
@@ -162,16 +162,16 @@ def _problem_of(path: str, *, is_first: bool) -> str | None:
     """Why a path (one segment, or several) must not be written, as the end of a sentence; None if it may."""
     if _PLAINLY_SAFE.fullmatch(path):
         return None
+    problem = path_problem(path)
+    if problem is not None:
+        return problem
     parts = path.split("/")
     first = parts[0] if is_first else ""
     checks = (
-        (_UNWRITABLE.search(path), "holds a backslash or a control character"),
-        ("" in parts, "starts or ends with '/', or has an empty folder name in it"),
-        ("." in parts or ".." in parts, "is a step to another folder ('.' or '..')"),
         # Hudi on the JVM passes over such folders, at any depth, when it lists partitions.
         (
-            any(part.startswith(RESERVED_FOLDER) for part in parts),
-            f"names a reserved folder: its name starts with {RESERVED_FOLDER!r}",
+            any(part.startswith(METADATA_FOLDER) or is_metadata_folder(part) for part in parts),
+            f"names a reserved folder: its name starts with {METADATA_FOLDER!r}",
         ),
         # Hadoop takes what stands before a colon in the first name for a URI scheme.
         (":" in first, "has a ':' in the first folder name, which Hudi on the JVM cannot open"),

@@ -26,7 +26,6 @@ CHECKSUM_KEY: Final = "hoodie.table.checksum"
 
 _BLANKS: Final = " \t\f"
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
-_TRAILING_BACKSLASHES: Final = re.compile(r"\\*\Z")
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _KEY: Final = re.compile(r"(?:[^\\=: \t\f]|\\.)*", re.DOTALL)
 _SEPARATOR: Final = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
@@ -97,9 +96,8 @@ def _logical_lines(text: str) -> Iterator[str]:
         line = natural.lstrip(_BLANKS)
         if not parts and (not line or line[0] in "#!"):
             continue
-        backslashes = _TRAILING_BACKSLASHES.search(line)
-        assert backslashes is not None
-        if len(backslashes.group()) % 2:
+        # Not by a pattern: a search for backslashes at the end begins anew at each backslash.
+        if (len(line) - len(line.rstrip("\\"))) % 2:
             parts.append(line[:-1])
             continue
         yield "".join([*parts, line])

@@ -21,8 +21,9 @@ from pyhudi.errors import CorruptDataError
 
 Positions = npt.NDArray[np.int64]
 
-POSITIONS_MAX: Final = 1 << 28
-"""Of one block. A few hundred bytes of text can stand for billions of positions, which must not fill the memory."""
+POSITIONS_MAX: Final = 1 << 24
+"""Of one block. A few hundred bytes of text can stand for billions of positions, which must not fill the memory; a
+block of the usual 256 MiB has room for a quarter of these records."""
 
 
 def encode_positions(positions: Positions) -> str:

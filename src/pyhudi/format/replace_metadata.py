@@ -14,6 +14,7 @@ from pyhudi.format.avro_container import decode_container, encode_container
 from pyhudi.format.avro_schemas import REQUESTED_REPLACE_METADATA
 from pyhudi.format.commit_metadata import WriteOperation
 from pyhudi.format.record_fields import RecordFields
+from pyhudi.format.safe_paths import check_data_path, check_file_name
 
 _RECORD: Final = "HoodieRequestedReplaceMetadata"
 
@@ -62,6 +63,7 @@ def decode_requested_replace_metadata(data: bytes, *, path: str) -> RequestedRep
 
     Raises:
         CorruptDataError: it is empty or damaged, or another record.
+        UnsafePathError: a partition or a file group of it would lie outside of the table's data.
     """
     record = decode_container(data, path=path)
     if record.name != _RECORD:
@@ -76,12 +78,12 @@ def decode_requested_replace_metadata(data: bytes, *, path: str) -> RequestedRep
         operation=operation,
         extra=fields.text_map("extraMetadata"),
         version=fields.number("version"),
-        clustered=None if plan is None else _clustered(plan),
+        clustered=None if plan is None else _clustered(plan, path),
         unknown=fields.unknown,
     )
 
 
-def _clustered(plan: RecordFields) -> frozenset[tuple[str, str]]:
+def _clustered(plan: RecordFields, path: str) -> frozenset[tuple[str, str]]:
     found = set()
     for group in plan.records("inputGroups"):
         for part in group.records("slices"):
@@ -89,5 +91,6 @@ def _clustered(plan: RecordFields) -> frozenset[tuple[str, str]]:
             if file_id is None:
                 # Whoever plans with this must know every group; one without an id could be any.
                 raise part.damage("fileId")
-            found.add((part.text("partitionPath") or "", file_id))
+            partition_path = check_data_path(part.text("partitionPath") or "", source=path)
+            found.add((partition_path, check_file_name(file_id, source=path)))
     return frozenset(found)

@@ -15,6 +15,7 @@ from pyhudi.errors import CorruptDataError
 from pyhudi.format.avro_container import decode_container, encode_container
 from pyhudi.format.avro_schemas import ROLLBACK_METADATA, ROLLBACK_PLAN
 from pyhudi.format.record_fields import RecordFields
+from pyhudi.format.safe_paths import check_data_path, check_file_name
 
 _VERSION: Final = 1
 _PLAN: Final = "HoodieRollbackPlan"
@@ -103,6 +104,8 @@ def decode_rollback_plan(data: bytes, *, path: str) -> RollbackPlan:
 
     Raises:
         CorruptDataError: the body is empty or damaged, another record, or names no instant.
+        UnsafePathError: a partition, a file group or an instant of it is none. The files to be deleted are not looked
+            at: they are absolute, and whoever deletes them knows where the table is.
     """
     fields = _fields(data, _PLAN, path)
     instant = fields.record("instantToRollback")
@@ -110,9 +113,9 @@ def decode_rollback_plan(data: bytes, *, path: str) -> RollbackPlan:
         raise fields.damage("instantToRollback")
     fields.number("version")
     return RollbackPlan(
-        instant_time=_required(instant, "commitTime"),
+        instant_time=check_file_name(_required(instant, "commitTime"), source=path),
         action=_required(instant, "action"),
-        requests=tuple(_request_of(request) for request in fields.records("RollbackRequests")),
+        requests=tuple(_request_of(request, path) for request in fields.records("RollbackRequests")),
         unknown=fields.unknown,
     )
 
@@ -183,11 +186,14 @@ def _required(fields: RecordFields, name: str) -> str:
     return text
 
 
-def _request_of(fields: RecordFields) -> RollbackRequest:
+def _request_of(fields: RecordFields, path: str) -> RollbackRequest:
+    file_id, base_instant = fields.text("fileId") or "", fields.text("latestBaseInstant") or ""
+    for name in filter(None, (file_id, base_instant)):
+        check_file_name(name, source=path)
     return RollbackRequest(
-        partition_path=_required(fields, "partitionPath"),
-        file_id=fields.text("fileId") or "",
-        latest_base_instant=fields.text("latestBaseInstant") or "",
+        partition_path=check_data_path(_required(fields, "partitionPath"), source=path),
+        file_id=file_id,
+        latest_base_instant=base_instant,
         files_to_be_deleted=fields.texts("filesToBeDeleted") or (),
         log_blocks_to_be_deleted=fields.number_map("logBlocksToBeDeleted") or {},
         unknown=fields.unknown,

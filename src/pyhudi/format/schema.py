@@ -45,10 +45,15 @@ SCHEMA_TEXT_MAX: Final = 16 << 20
 """Characters of Avro JSON that are parsed at all."""
 SCHEMA_DEPTH_MAX: Final = 64
 """Types inside types, top to bottom."""
-SCHEMA_NODES_MAX: Final = 100_000
-"""Types in one schema, with named types counted wherever they are used."""
+SCHEMA_NODES_MAX: Final = 20_000
+"""Types in one schema, with named types counted wherever they are used: each costs some work in every block."""
+FIXED_BYTES_MAX: Final = 1024
+"""The size of a fixed type: in Arrow a null takes as much room as a value, so that one byte becomes that many."""
 
 DECIMAL_DIGITS_MAX: Final = 38
+
+_HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
+"""JSON can spell half of a surrogate pair, which is no character."""
 
 LIST_ELEMENT: Final = "element"
 MAP_KEY: Final = "key"
@@ -396,6 +401,8 @@ class _AvroReader:
         path = (*path, name)
         if not isinstance(node, list):
             return pa.field(name, self.type_of(node, namespace, path), nullable=node == "null")
+        if not node:
+            raise self._corrupt("a union has no branches", path)
         branches = [branch for branch in node if branch != "null"]
         if len(branches) > 1:
             raise self._unsupported("a union of several types", path)
@@ -424,15 +431,17 @@ class _AvroReader:
         fields: dict[str, pa.Field] = {}
         for member in members:
             name = member.get("name") if isinstance(member, dict) else None
-            if not isinstance(name, str) or not name or name in fields:
-                raise self._corrupt("a record has a field without a name, or two of one name", path)
+            if not isinstance(name, str) or not name or name in fields or _HALF_PAIR.search(name):
+                raise self._corrupt("a record has a field without a proper name, or two of one name", path)
             fields[name] = self._child(name, member.get("type"), namespace, path)
         return pa.struct(list(fields.values()))
 
     def _fixed(self, node: dict[str, Any], path: ColumnPath) -> pa.DataType:
         size = node.get("size")
-        if not isinstance(size, int) or not 0 < size < 1 << 31:
+        if type(size) is not int or size <= 0:
             raise self._corrupt("a fixed type has no usable size", path)
+        if size > FIXED_BYTES_MAX:
+            raise self._unsupported(f"a fixed type of {size} bytes", path)
         if node.get("logicalType") != "decimal":
             return pa.binary(size)
         decimal = self._decimal(node, path)
@@ -442,7 +451,7 @@ class _AvroReader:
 
     def _decimal(self, node: dict[str, Any], path: ColumnPath) -> pa.DataType:
         precision, scale = node.get("precision"), node.get("scale", 0)
-        if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision != 0:
+        if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision != 0:
             raise self._corrupt("a decimal has no usable precision and scale", path)
         if precision > DECIMAL_DIGITS_MAX:
             raise self._unsupported(f"a decimal of {precision} digits", path)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pyhudi.errors import CorruptDataError
+from pyhudi.errors import CorruptDataError, LockLostError
 from pyhudi.format.meta_columns import RECORD_KEY
 from pyhudi.io.key_footer import BloomSettings, KeyFooter
 from pyhudi.storage.protocol import Storage
@@ -110,7 +110,7 @@ class BaseFileWriter:
             self.flush()
 
     def close(self) -> WrittenFile:
-        """Write the footer and make the file durable."""
+        """Write the footer and make the file durable. Raises `LockLostError` when somebody removed it meanwhile."""
         self.flush()
         footer = {"parquet.avro.schema": self._settings.avro_schema, "writer.model.name": "avro"}
         parquet = self._opened(self._schema.empty_table())
@@ -118,7 +118,12 @@ class BaseFileWriter:
         parquet.close()
         self._sink.close()
         info = self._storage.info(self._path)
-        assert info is not None
+        if info is None:
+            raise LockLostError(
+                "a file was removed while it was written: another writer took this write for dead and rolled it back; "
+                "run it again",
+                path=self._path,
+            )
         return WrittenFile(self._rows, info.size)
 
     def flush(self) -> None:
@@ -159,7 +164,10 @@ def read_footer(storage: Storage, path: str) -> BaseFileFooter:
     """The footer of a base file. Cost: one or two ranged reads."""
     with _opened(storage, path) as parquet:
         raw = parquet.metadata.metadata or {}
-        values = {key.decode(): value.decode() for key, value in raw.items() if key != b"ARROW:schema"}
+        try:
+            values = {key.decode(): value.decode() for key, value in raw.items() if key != b"ARROW:schema"}
+        except UnicodeDecodeError as error:
+            raise _damaged(path, error) from error
         return BaseFileFooter(parquet.metadata.num_rows, parquet.schema_arrow.remove_metadata(), values)
 
 
@@ -175,9 +183,14 @@ def read_batches(
         present = set(parquet.schema_arrow.names)
         wanted = None if columns is None else [name for name in columns if name in present]
         try:
-            yield from parquet.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False)
-        except (pa.ArrowException, OSError) as error:
+            missing = parquet.metadata.num_rows
+            for batch in parquet.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False):
+                missing -= batch.num_rows
+                yield batch
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise _damaged(path, error) from error
+        if missing and wanted != []:
+            raise _damaged(path, "its row groups do not have as many rows as its footer says")
 
 
 @contextmanager
@@ -186,18 +199,18 @@ def _opened(storage: Storage, path: str) -> Iterator[Any]:
     try:
         try:
             parquet = pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:  # the last one for names that are not UTF-8
             raise _damaged(path, error) from error
         yield parquet
     finally:
         source.close()
 
 
-def _damaged(path: str, error: Exception) -> CorruptDataError:
+def _damaged(path: str, cause: object) -> CorruptDataError:
     return CorruptDataError(
         "this base file is damaged; restore it from a copy, or roll the table back to before it was written",
         path=path,
-        cause=str(error),
+        cause=str(cause),
     )
 
 

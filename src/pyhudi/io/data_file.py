@@ -17,7 +17,7 @@ from pyhudi.errors import AlreadyExistsError
 from pyhudi.format.commit_metadata import WriteStat
 from pyhudi.format.evolution import align
 from pyhudi.format.file_names import BaseFileName
-from pyhudi.format.markers import MarkerKind, marker_path
+from pyhudi.format.markers import Marker, MarkerKind
 from pyhudi.format.merge_rules import MergeRules
 from pyhudi.format.meta_columns import (
     COMMIT_SEQNO,
@@ -32,17 +32,22 @@ from pyhudi.format.partition_paths import partition_depth
 from pyhudi.io.base_file import BaseFileSettings, BaseFileWriter, read_footer
 from pyhudi.io.key_footer import KeyFooter
 from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.table.markers.announcing import DIRECT_MARKERS, TaskMarkers, announce
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTarget:
-    """Where and as what rows are written; the same for all tasks of a write. `schema` is without meta columns."""
+    """Where and as what rows are written; the same for all tasks of a write. `schema` is without meta columns.
+
+    `markers`: how tasks announce their files.
+    """
 
     storage: StorageSpec
     instant_time: str
     schema: pa.Schema
     rules: MergeRules
     files: BaseFileSettings
+    markers: TaskMarkers = DIRECT_MARKERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +80,22 @@ class SequenceNumbers:
         return pc.binary_join_element_wise(self._prefix, pa.array(numbers).cast(pa.string()), "")
 
 
+def base_file_path(target: WriteTarget, context: TaskContext, partition_path: str, file_id: str) -> str:
+    """Where a task writes the base file of a group, relative to the table."""
+    name = _name(target, context, file_id)
+    return f"{partition_path}/{name}" if partition_path else str(name)
+
+
+def _name(target: WriteTarget, context: TaskContext, file_id: str) -> BaseFileName:
+    return BaseFileName(file_id, context.write_token, target.instant_time, ".parquet")
+
+
 class DataFile:
     """A base file being written: announces itself by a marker, adds the meta columns and counts the rows.
 
-    `keeps_keys`: no record of the former version is left out, so that its bloom filter can be continued. A context
-    manager: leaving it by an exception removes the file, not the marker.
+    `keeps_keys`: no record of the former version is left out, so that its bloom filter can be continued.
+    `is_announced`: its marker is stored already. A context manager: leaving it by an exception removes the file, not
+    the marker.
     """
 
     def __init__(
@@ -93,15 +109,17 @@ class DataFile:
         *,
         numbers: SequenceNumbers,
         keeps_keys: bool = False,
+        is_announced: bool = False,
     ) -> None:
-        name = BaseFileName(file_id, context.write_token, target.instant_time, ".parquet")
-        self._target, self._partition_path, self._name, self._former = target, partition_path, name, former
+        self._target, self._partition_path, self._former = target, partition_path, former
+        self._name = _name(target, context, file_id)
         self._numbers = numbers
         self._inserts = self._updates = self._deletes = 0
         self._schema = _as_written(with_meta_columns(target.schema))
-        self._path = f"{partition_path}/{name}" if partition_path else str(name)
-        kind = MarkerKind.CREATE if former is None else MarkerKind.MERGE
-        storage.put(marker_path(target.instant_time, partition_path, str(name), kind), b"", durable=False)
+        self._path = base_file_path(target, context, partition_path, file_id)
+        if not is_announced:
+            marker = Marker(self._path, MarkerKind.CREATE if former is None else MarkerKind.MERGE)
+            announce(storage, target.instant_time, target.markers, [marker], groups_exist=former is not None)
         former_keys = _former_keys(storage, target, former) if former is not None and keeps_keys else None
         self._continues_keys = former_keys is not None
         keys = former_keys or (KeyFooter(target.files.bloom) if target.files.bloom is not None else None)

@@ -283,7 +283,7 @@ def _parquet_data(one: LogContent, names: Collection[str]) -> pa.RecordBatch:
         parquet = pq.ParquetFile(pa.BufferReader(one.data), page_checksum_verification=True)
         present = [name for name in parquet.schema_arrow.names if name in names]
         rows = parquet.read(columns=present, use_threads=False)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptDataError(
             "a data block of this log is damaged", path=one.path, offset=one.block.offset, cause=str(error)[:200]
         ) from error

@@ -26,6 +26,10 @@ WINDOW_BYTES = 64 * 1024
 """Read at a time around the ends of blocks: the end of one and, in most files, all headers of the next."""
 WHOLE_FILE_BYTES_MAX = 1024 * 1024
 """Up to here a file is read in one piece: its contents will be wanted, and one request is cheaper than several."""
+EFFORT_MAX = 16
+"""How many times its own size may be read and looked at of a log file's framing; a sound file takes less than twice."""
+EFFORT_FREE_BYTES = 16 * 1024 * 1024
+"""What may be read of any log file, however small."""
 _SEARCH_BYTES = 1024 * 1024
 _MAGIC_PATTERN = re.compile(re.escape(MAGIC))  # searches a buffer where it lies
 
@@ -67,7 +71,7 @@ class LogReader:
 
     def __init__(self, source: Any, path: str, size: int | None) -> None:
         """Take over `source`, what `Storage.open_input` gave. See `open_log`."""
-        self._source, self._path = source, path
+        self._source, self._path, self._effort = source, path, 0
         self._windows: deque[tuple[int, pa.Buffer]] = deque(maxlen=2)  # around the start and the end of one block
         found = self._length()
         if size is not None and found < size:
@@ -95,6 +99,7 @@ class LogReader:
         block can come as several. Damage of a block's magic also costs the block before it, as in Hudi.
 
         Raises:
+            CorruptDataError: so many blocks of a damaged file overlap that it would be read again and again.
             UnsupportedFeatureError: a whole block of an unknown format version, type or command.
             StorageError: the store failed.
         """
@@ -108,6 +113,10 @@ class LogReader:
             else:
                 if block.kind is BlockType.CORRUPT:
                     self._warn(block, "its writer found it damaged")
+            if self._effort > EFFORT_MAX * self.size + EFFORT_FREE_BYTES:
+                raise CorruptDataError(
+                    "the log file is damaged in too many places to be read", path=self._path, offset=offset
+                )
             yield block
             offset = block.end
 
@@ -146,6 +155,7 @@ class LogReader:
     def _read(self, start: int, length: int) -> memoryview:
         """A range near the start or the end of a block, fewer bytes at the end of the file."""
         length = max(0, min(length, self.size - start))
+        self._effort += length
         first, window = self._window(start, length, WINDOW_BYTES)
         return memoryview(window)[start - first : start - first + length]
 
@@ -158,6 +168,7 @@ class LogReader:
             first, last = 0, self.size
         else:
             first, last = start, min(start + max(length, length_wanted), self.size)
+        self._effort += last - first
         self._windows.append((first, self._fetch(first, last - first)))
         return self._windows[-1]
 

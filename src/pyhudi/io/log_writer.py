@@ -21,12 +21,13 @@ from pyhudi.format.commit_metadata import WriteStat
 from pyhudi.format.delete_blocks import encode_delete_block
 from pyhudi.format.file_names import LogFileName
 from pyhudi.format.log_blocks import BlockHeader, BlockType, encode_block
-from pyhudi.format.markers import MarkerKind, marker_path
+from pyhudi.format.markers import Marker, MarkerKind
 from pyhudi.io.base_file import dictionary_columns
 from pyhudi.io.data_file import WriteTarget
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView
+from pyhudi.table.markers.announcing import announce
 
 BLOCK_BYTES_MAX = 64 * 1024 * 1024
 """Arrow bytes gathered for a block at most: what a task holds in memory, and a reader at once."""
@@ -205,8 +206,14 @@ class LogWriter:
     def _opened(self) -> IO[bytes]:
         to = self._to
         self._name = str(LogFileName(to.file_id, to.name_time, self._version, to.write_token(self._context)))
-        marker = marker_path(self._target.instant_time, to.partition_path, self._name, to.marker)
-        self._storage.put(marker, b"", durable=False)
+        # After the first log of the slice was announced, others know that it is taken.
+        announce(
+            self._storage,
+            self._target.instant_time,
+            self._target.markers,
+            [Marker(self._path, to.marker)],
+            groups_exist=not self._stats,
+        )
         self._sink = self._storage.open_output(self._path)
         return self._sink
 

@@ -17,12 +17,14 @@ from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.commit_metadata import WriteStat
 from pyhudi.format.file_names import file_id
 from pyhudi.format.keys import KeyGenerator
+from pyhudi.format.markers import Marker, MarkerKind
 from pyhudi.format.merge_rules import first_versions
 from pyhudi.format.meta_columns import PARTITION_PATH
-from pyhudi.io.data_file import DataFile, SequenceNumbers, WriteTarget, ensure_partition
+from pyhudi.io.data_file import DataFile, SequenceNumbers, WriteTarget, base_file_path, ensure_partition
 from pyhudi.io.keyed import keyed_rows
 from pyhudi.storage.opening import open_spec
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.markers.announcing import announce
 
 BUFFERED_BYTES = 256 * 1024 * 1024
 """When the open files of one task hold more rows than this in memory, the fullest writes its row group early."""
@@ -70,6 +72,7 @@ class _OpenFiles:
         paths = rows.column(PARTITION_PATH).dictionary_encode()
         codes = paths.indices.to_numpy()
         values = paths.dictionary.to_pylist()
+        self._open_files([value for value in values if value not in self._open])
         if len(values) == 1:
             self._append(values[0], rows)
             return
@@ -86,19 +89,25 @@ class _OpenFiles:
         return tuple(self._stats)
 
     def _append(self, partition_path: str, rows: pa.RecordBatch) -> None:
-        file = self._open.get(partition_path) or self._new_file(partition_path)
+        file = self._open[partition_path]
         file.append(rows)
         if file.size_estimate >= self._task.target.files.max_file_size:
             self._stats.append(self._open.pop(partition_path).close())
         elif sum(other.buffered_bytes for other in self._open.values()) > BUFFERED_BYTES:
             max(self._open.values(), key=lambda other: other.buffered_bytes).flush()
 
-    def _new_file(self, partition_path: str) -> DataFile:
-        ensure_partition(self._storage, partition_path, self._task.target.instant_time)
-        group = file_id(str(self._uuid), self._opened)
-        self._opened += 1
-        file = DataFile(
-            self._storage, self._task.target, self._context, partition_path, group, None, numbers=self._numbers
-        )
-        self._open[partition_path] = self._stack.enter_context(file)
-        return file
+    def _open_files(self, partition_paths: list[str]) -> None:
+        """Begin a file in each of the partitions. All are announced at once: a batch may open hundreds."""
+        target = self._task.target
+        groups = [file_id(str(self._uuid), self._opened + n) for n in range(len(partition_paths))]
+        self._opened += len(groups)
+        new = list(zip(partition_paths, groups, strict=True))
+        markers = [Marker(base_file_path(target, self._context, path, group), MarkerKind.CREATE) for path, group in new]
+        if markers:
+            announce(self._storage, target.instant_time, target.markers, markers, groups_exist=False)
+        for path, group in new:
+            ensure_partition(self._storage, path, target.instant_time)
+            file = DataFile(
+                self._storage, target, self._context, path, group, None, numbers=self._numbers, is_announced=True
+            )
+            self._open[path] = self._stack.enter_context(file)

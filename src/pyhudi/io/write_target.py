@@ -14,13 +14,19 @@ from pyhudi.io.key_footer import BloomSettings
 from pyhudi.io.log_records import SpillSettings, block_filter
 from pyhudi.io.log_writer import LogSettings
 from pyhudi.io.merged_slice import MergeSettings
+from pyhudi.table.markers.announcing import TaskMarkers
 from pyhudi.table.merge_rules import TableRules
 from pyhudi.table.schema import TableSchema
 from pyhudi.table.state import TableState
 
 
 def write_target(
-    table: TableState, config: WriteConfig, instant_time: str, schema: TableSchema, rules: MergeRules
+    table: TableState,
+    config: WriteConfig,
+    instant_time: str,
+    schema: TableSchema,
+    rules: MergeRules,
+    markers: TaskMarkers,
 ) -> WriteTarget:
     """The target of an instant, with files as the options want them."""
     files, bloom = config.files, config.bloom
@@ -40,6 +46,7 @@ def write_target(
             avro_schema=avro_with_meta_columns(schema.avro),
             bloom=filters if bloom.enabled else None,
         ),
+        markers=markers,
     )
 
 

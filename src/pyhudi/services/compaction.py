@@ -19,7 +19,13 @@ from datetime import datetime, timezone
 from pyhudi.config.choices import FailedWritesPolicy, TableType
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
-from pyhudi.errors import AlreadyExistsError, CorruptDataError, InvalidRequestError, SchemaMismatchError
+from pyhudi.errors import (
+    AlreadyExistsError,
+    CorruptDataError,
+    InvalidRequestError,
+    LockLostError,
+    SchemaMismatchError,
+)
 from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteStat
 from pyhudi.format.compaction_plan import CompactionOperation, CompactionPlan, encode_compaction_plan
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
@@ -35,13 +41,20 @@ from pyhudi.services.compaction_plan import PlannedCompaction, plan_compaction, 
 from pyhudi.services.compaction_strategies import CompactionSettings
 from pyhudi.services.compaction_triggers import Due, TriggerSettings, is_due, trigger_facts
 from pyhudi.services.rollback import roll_back_failed_writes
+from pyhudi.services.rollback_run import is_clustering_plan
+from pyhudi.services.task_markers import task_markers
+from pyhudi.table.conflict_check import check_nothing_exclusive
+from pyhudi.table.conflict_table import Ours
 from pyhudi.table.environment import Environment
 from pyhudi.table.file_slice import BaseFile, FileGroupId, LogFile
 from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.heartbeat import Heartbeat, Liveness, heartbeat_path, liveness_of
 from pyhudi.table.instant_times import next_time, table_zone
+from pyhudi.table.intents import standing_intents
 from pyhudi.table.locks import table_lock
+from pyhudi.table.markers.announcing import TaskMarkers
 from pyhudi.table.merge_rules import mergers_of, table_rules_of
+from pyhudi.table.pending_clusterings import clustered_groups
 from pyhudi.table.schema import SCHEMA_KEY, TableSchema, load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_commit_metadata, load_compaction_plan
@@ -135,8 +148,8 @@ def planned_log_compaction(call: ServiceCall) -> PlannedCompaction:
 
 
 def _held_groups(table: TableState, view: FileSystemView) -> set[FileGroupId]:
-    """The groups of pending compactions of both kinds: what one of logs writes must not fall behind a base file."""
-    held = set(view.pending_compactions)
+    """The groups of pending plans: what a compaction of logs writes must not fall behind a base file, for example."""
+    held = {*view.pending_compactions, *clustered_groups(table.storage, table.timeline)}
     for instant in table.timeline.pending_compactions:
         if instant.action is Action.LOG_COMPACTION:
             operations = load_compaction_plan(table.storage, instant, table.version).operations
@@ -148,15 +161,23 @@ def schedule_compaction(call: ServiceCall, *, of_logs: bool = False) -> InstantT
     """Put a compaction of what is there now on the timeline; None where there is nothing to compact.
 
     In table version 6 it waits for running writes to end, as their logs carry the names of the slices that the plan
-    closes: then it is None, too. Dead writers are rolled back first, if the options want that of writes. `of_logs`: a
-    log compaction. Cost: a listing of the table, one put, the lock.
+    closes: then it is None, too. Under a lock that can be lost it also is while another writer may stand in its last
+    put, which the plan would not know of. Dead writers are rolled back first, if the options want that of writes.
+    `of_logs`: a log compaction. Cost: a listing of the table, one put, the lock; one more listing where that can be
+    lost.
     """
     storage = call.table.storage
     _recover(call)
     with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
+        committing = standing_intents(storage, besides="") if lock.can_be_lost else ()
         call = call.reloaded()
         table = call.table
-        if table.timeline.pending_writes and not table.version.has_completion_times:
+        check_nothing_exclusive(table.timeline, Ours.COMPACTION_PLAN)
+        pending = {one.requested_time for one in table.timeline.pending_writes}
+        if any(intent.instant_time in pending for intent in committing):
+            return None
+        running = (one for one in table.timeline.pending_writes if not is_clustering_plan(table, one))
+        if not table.version.has_completion_times and any(running):
             return None
         planned = planned_log_compaction(call) if of_logs else planned_compaction(call)
         if not planned.plan.operations:
@@ -167,7 +188,14 @@ def schedule_compaction(call: ServiceCall, *, of_logs: bool = False) -> InstantT
             state=InstantState.REQUESTED,
         )
         lock.check_held()
-        storage.put_if_absent(instant_path(instant, table.version), encode_compaction_plan(planned.plan))
+        path = instant_path(instant, table.version)
+        storage.put_if_absent(path, encode_compaction_plan(planned.plan))
+        try:
+            lock.check_held()
+        except LockLostError:
+            # A write that was completed meanwhile is not in the plan, and would be lost when that is run.
+            storage.delete(path)
+            raise
         return instant.requested_time
 
 
@@ -205,9 +233,10 @@ def run_compaction(call: ServiceCall, instant_time: str) -> Compacted | None:
         view = load_view(storage, table.timeline, {operation.partition_path for operation in plan.operations})
         run = _run_on_logs if plan.is_log_compaction else _run_on_slices
         call = replace(call, table=table)
-        shared = _merging(call, instant)
-        stats = run(call, instant, plan, view, shared)
         transaction = Transaction(table, instant, call.settings, call.environment)
+        with task_markers(transaction, call.config, call.engine, may_conflict=False) as markers:
+            shared = _merging(call, instant, markers)
+            stats = run(call, instant, plan, view, shared)
         commit_compaction(transaction, _metadata(shared.schema, plan, stats))
     return _compacted(instant.requested_time, stats)
 
@@ -245,15 +274,21 @@ def _taken(call: ServiceCall, instant_time: str) -> Iterator[tuple[TableState, I
     """The compaction for this process alone: marked inflight, without what a dead run left. None if it is taken."""
     storage, environment = call.table.storage, call.environment
     path = heartbeat_path(instant_time)
-    with table_lock(storage, environment, wait_ms=call.settings.lock_wait_ms):
+    with table_lock(storage, environment, wait_ms=call.settings.lock_wait_ms) as lock:
         table = call.table.reload()
         instant = next((i for i in table.timeline.pending_compactions if i.requested_time == instant_time), None)
         if instant is None and not table.timeline.is_committed(instant_time):
             raise InvalidRequestError("there is no planned compaction with this instant time", instant=instant_time)
         is_alive = liveness_of(storage, path, call.settings.heartbeat, environment) is Liveness.ALIVE
-        heartbeat = Heartbeat(storage, path, call.settings.heartbeat)
+        heartbeat = Heartbeat(storage, path, call.settings.heartbeat, environment)
         if instant is not None and not is_alive:
             heartbeat.start()
+            try:
+                # Who still has the lock now is the only one: all who come later see the heartbeat.
+                lock.check_held()
+            except BaseException:
+                heartbeat.stop()
+                raise
     if instant is None or is_alive:
         yield None
         return
@@ -277,17 +312,26 @@ def _remove_former_run(table: TableState, instant: Instant) -> None:
     """Delete the files that carry the instant of a pending compaction. Cost: one listing per partition path.
 
     A log of version 6 carries that of its slice; one that a dead run left has blocks of an instant that others write
-    again, with the same records.
+    again, with the same records. Raises `LockLostError`, with nothing deleted, when the compaction is completed.
     """
     plan = load_compaction_plan(table.storage, instant, table.version)
     planned = {FileGroupId(operation.partition_path, operation.file_id) for operation in plan.operations}
+    found = []
     for partition_path in sorted({group.partition_path for group in planned}):
         for info in table.storage.list_folder(partition_path).files:
             name = parse_data_file(info.name)
             if name is None or name.instant_time != instant.requested_time:
                 continue
             if FileGroupId(partition_path, name.file_id) in planned and _is_output(name, plan, table):
-                table.storage.delete(info.path)
+                found.append(info.path)
+    # After the listing: what is there now is of a dead run, unless another run has completed the compaction with it.
+    if found and table.reload().timeline.is_committed(instant.requested_time):
+        raise LockLostError(
+            "this compaction was ended by another process, who took this one for dead; there is nothing to do",
+            instant=instant.requested_time,
+        )
+    for path in found:
+        table.storage.delete(path)
 
 
 def _is_output(name: BaseFileName | LogFileName, plan: CompactionPlan, table: TableState) -> bool:
@@ -305,13 +349,13 @@ class _Merging:
     settings: MergeSettings
 
 
-def _merging(call: ServiceCall, instant: Instant) -> _Merging:
+def _merging(call: ServiceCall, instant: Instant, markers: TaskMarkers) -> _Merging:
     table = call.table
     schema = load_table_schema(table)
     if schema is None:
         raise SchemaMismatchError("no commit of the table says what its columns are, so it cannot be compacted")
     rules = table_rules_of(table.config, (*call.mergers, *mergers_of(call.config.merging)))
-    target = write_target(table, call.config, instant.requested_time, schema, rules.with_base)
+    target = write_target(table, call.config, instant.requested_time, schema, rules.with_base, markers)
     return _Merging(schema, target, merge_settings(table, call.config, schema, rules))
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import enum
 
+from pyhudi.format.avro_container import CONTAINER_BYTES_MAX
 from pyhudi.format.instant import Action, Instant, InstantState
 from pyhudi.format.rollback_metadata import decode_rollback_metadata
+from pyhudi.storage.bounded import read_at_most
 from pyhudi.table.archive import ArchivedOutcome, archived_outcome
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS, instant_path, load_rollback_plan
@@ -61,7 +63,8 @@ def rollback_of(table: TableState, instant_time: str) -> Instant | None:
             continue
         if rollback.requested_time > instant_time:
             path = instant_path(rollback, table.version)
-            if decode_rollback_metadata(table.storage.read(path), path=path).instant_time == instant_time:
+            data = read_at_most(table.storage, path, CONTAINER_BYTES_MAX)
+            if decode_rollback_metadata(data, path=path).instant_time == instant_time:
                 return rollback
     return None
 

@@ -9,21 +9,29 @@ Source: `format/timeline.md` section 6.2; mission rows S1-08, S5-05.
 
 from __future__ import annotations
 
+from pyhudi.errors import WriteConflictError
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.rollback_metadata import encode_rollback_plan
+from pyhudi.format.safe_paths import name_problem
 from pyhudi.services.outcome import rollback_of
 from pyhudi.services.rollback_checks import check_rollback, instant_to_roll_back
-from pyhudi.services.rollback_plan import find_leftovers, find_orphans, plan_rollback
+from pyhudi.services.rollback_plan import find_leftovers, find_lost_attempts, find_orphans, plan_rollback
 from pyhudi.services.rollback_run import RolledBack, is_clustering_plan, run_rollback, take_blocks_back
+from pyhudi.table.conflict_check import check_nothing_exclusive, exclusive_instant
+from pyhudi.table.conflict_table import Ours
 from pyhudi.table.environment import Environment
 from pyhudi.table.heartbeat import HEARTBEAT_FOLDER, HeartbeatSettings, Liveness, heartbeat_path, liveness_of
 from pyhudi.table.instant_times import next_time
-from pyhudi.table.locks import table_lock
+from pyhudi.table.intents import intent_path
+from pyhudi.table.locks import HeldLock, table_lock
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import instant_path, load_rollback_plan
+from pyhudi.table.timeline import instant_path, load_rollback_plan, load_timeline
 from pyhudi.table.transaction import TransactionSettings, tidy_up
 
 __all__ = ["RolledBack", "roll_back", "roll_back_failed_writes", "roll_back_own_write"]
+
+GRACE_SECONDS = 5.0
+"""How long a writer that stands at its last put, and counts as dead, has to show that it is not."""
 
 
 def roll_back_failed_writes(
@@ -37,28 +45,33 @@ def roll_back_failed_writes(
     """Roll back the pending writes whose writers are dead, and finish rollbacks that were left half done.
 
     A writer that lives is never touched. One that keeps no heartbeat (a single-writer JVM Hudi) is rolled back only
-    when `eager` says that nobody else writes to the table. Raises `UnsupportedFeatureError` for a table that this
-    release must not write. Cost: one listing where nothing is left over; else see `find_leftovers`.
+    when `eager` says that nobody else writes to the table. While real Hudi restores the table or builds an index of it
+    nothing is done. Raises `UnsupportedFeatureError` for a table that this release must not write. Cost: one listing
+    where nothing is left over; else see `find_leftovers`.
     """
     table.config.check_writable()
     storage = table.storage
-    heartbeats = [info.name for info in storage.list_folder(HEARTBEAT_FOLDER).files]
+    # A file that no path can name is nobody's heartbeat, and must not be in everybody's way.
+    names = (info.name for info in storage.list_folder(HEARTBEAT_FOLDER).files)
+    heartbeats = [name for name in names if name_problem(name) is None]
     dead = [
         instant
         for instant in table.timeline.pending_writes
-        if _may_roll_back(liveness_of(storage, heartbeat_path(instant.requested_time), settings, environment), eager)
-        and not is_clustering_plan(table, instant)
+        if _is_dead(table, instant, settings, environment, eager=eager) and not is_clustering_plan(table, instant)
     ]
     if not heartbeats and not dead and not table.timeline.pending_rollbacks:
         return ()
-    with table_lock(storage, environment, wait_ms=lock_wait_ms):
+    with table_lock(storage, environment, wait_ms=lock_wait_ms) as lock:
         table = table.reload()
-        done = [_resume(table, rollback, environment) for rollback in table.timeline.pending_rollbacks]
+        if exclusive_instant(table.timeline, Ours.ROLLBACK) is not None:
+            return ()
+        done = _resume_all(table, environment, lock)
         for instant in dead:
             table = table.reload()
             # Only if it is as it was: the writer may have gone on, or another process been faster.
             if instant in table.timeline.pending_writes:
-                done.append(_roll_back(table, instant, environment))
+                rolled_back = _roll_back(table, instant, environment, lock)
+                done += [rolled_back] if rolled_back is not None else []
         _tidy_up_after_the_dead(table.reload(), heartbeats, settings, environment)
     return tuple(done)
 
@@ -75,9 +88,10 @@ def roll_back(
     of a planned compaction it may then leave the plan. Cost: see `find_leftovers`.
     """
     table.config.check_writable()
-    with table_lock(table.storage, environment, wait_ms=settings.lock_wait_ms):
+    with table_lock(table.storage, environment, wait_ms=settings.lock_wait_ms) as lock:
         table = table.reload()
-        resumed = [_resume(table, rollback, environment) for rollback in table.timeline.pending_rollbacks]
+        check_nothing_exclusive(table.timeline, Ours.ROLLBACK)
+        resumed = _resume_all(table, environment, lock)
         table = table.reload()
         for done in resumed:
             if done.instant_time == instant_time and all(
@@ -86,7 +100,10 @@ def roll_back(
                 return done
         instant = instant_to_roll_back(table, instant_time)
         check_rollback(table, instant, settings.heartbeat, environment)
-        return _roll_back(table, instant, environment)
+        rolled_back = _roll_back(table, instant, environment, lock)
+        if rolled_back is None:
+            raise WriteConflictError("this write was completed at this moment; ask again", instant=instant_time)
+        return rolled_back
 
 
 def roll_back_own_write(
@@ -94,15 +111,15 @@ def roll_back_own_write(
 ) -> None:
     """Take away a write of this very process that failed before its commit, also what it wrote after others did so."""
     storage = table.storage
-    with table_lock(storage, environment, wait_ms=lock_wait_ms):
+    with table_lock(storage, environment, wait_ms=lock_wait_ms) as lock:
         table = table.reload()
-        for rollback in table.timeline.pending_rollbacks:
-            _resume(table, rollback, environment)
+        check_nothing_exclusive(table.timeline, Ours.ROLLBACK)
+        _resume_all(table, environment, lock)
         table = table.reload()
         mine = [instant for instant in table.timeline.instants if instant.requested_time == instant_time]
         for instant in mine:
             if instant in table.timeline.pending_writes:
-                _roll_back(table, instant, environment)
+                _roll_back(table, instant, environment, lock)
         if not mine:
             _remove_orphans(table, instant_time)
 
@@ -124,19 +141,42 @@ def _remove_orphans(table: TableState, instant_time: InstantTime) -> None:
 def _tidy_up_after_the_dead(
     table: TableState, heartbeats: list[str], settings: HeartbeatSettings, environment: Environment
 ) -> None:
-    """Remove heartbeats and markers of writers that died before their instant began or after it had ended."""
+    """Remove heartbeats and markers of writers that died before their instant began or after it had ended.
+
+    Of those that had ended, also what lost attempts of their tasks left.
+    """
     pending = {instant.requested_time for instant in table.timeline.pending_writes}
+    completed = {str(instant.requested_time): instant for instant in table.timeline.completed_writes}
     for instant_time in heartbeats:
         path = heartbeat_path(instant_time)
         if instant_time not in pending and liveness_of(table.storage, path, settings, environment) is Liveness.DEAD:
+            if instant_time in completed:
+                for lost in find_lost_attempts(table, completed[instant_time]):
+                    table.storage.delete(lost)
             tidy_up(table.storage, instant_time)
 
 
-def _may_roll_back(liveness: Liveness, eager: bool) -> bool:
-    return liveness is Liveness.DEAD or (eager and liveness is Liveness.UNKNOWN)
+def _is_dead(
+    table: TableState, instant: Instant, settings: HeartbeatSettings, environment: Environment, *, eager: bool
+) -> bool:
+    """Whether the writer of a pending instant counts as dead. Cost: two requests; more where it keeps no heartbeat."""
+    path = heartbeat_path(instant.requested_time)
+    match liveness_of(table.storage, path, settings, environment):
+        case Liveness.DEAD:
+            return True
+        case Liveness.ALIVE:
+            return False
+        case Liveness.UNKNOWN:
+            # A put that took effect after its write had been rolled back brings the instant back, without a heartbeat.
+            return eager or rollback_of(table, instant.requested_time) is not None
 
 
-def _roll_back(table: TableState, instant: Instant, environment: Environment) -> RolledBack:
+def _roll_back(table: TableState, instant: Instant, environment: Environment, lock: HeldLock) -> RolledBack | None:
+    """Roll an instant back; None for a pending one that turned out to be completed after all.
+
+    Where a lock can be lost, the writer may be about to put its completed instant, without the lock that we hold. It
+    looks for our plan after its put, and we look for its put after our plan, so that at least one sees the other.
+    """
     storage = table.storage
     plan = plan_rollback(storage.uri, instant, find_leftovers(table, instant))
     rollback = Instant(
@@ -144,11 +184,33 @@ def _roll_back(table: TableState, instant: Instant, environment: Environment) ->
         action=Action.ROLLBACK,
         state=InstantState.REQUESTED,
     )
+    lock.check_held()
     storage.put_if_absent(instant_path(rollback, table.version), encode_rollback_plan(plan))
+    if lock.can_be_lost and instant.state is not InstantState.COMPLETED and _was_completed(table, instant, environment):
+        storage.delete(instant_path(rollback, table.version))
+        return None
+    # A writer that holds the lock again does not look for the plan after its put. If it is not ours, the plan stays.
+    lock.check_held()
     return run_rollback(table, rollback, plan, environment, keeps_service_plan=False)
 
 
-def _resume(table: TableState, rollback: Instant, environment: Environment) -> RolledBack:
-    """Finish a rollback that somebody began. Real Hudi takes back only the run of a planned service, never its plan."""
-    plan = load_rollback_plan(table.storage, rollback, table.version)
-    return run_rollback(table, rollback, plan, environment, keeps_service_plan=True)
+def _was_completed(table: TableState, instant: Instant, environment: Environment) -> bool:
+    """Whether a pending instant is completed by now. One that has an intent to commit gets some time for it."""
+    storage = table.storage
+    if storage.info(intent_path(instant.requested_time)) is not None:
+        environment.clock.sleep(GRACE_SECONDS)
+    return load_timeline(storage, table.version).is_committed(instant.requested_time)
+
+
+def _resume_all(table: TableState, environment: Environment, lock: HeldLock) -> list[RolledBack]:
+    """Finish the rollbacks that somebody began. Of a planned service real Hudi takes back its run, never its plan."""
+    done = []
+    for rollback in table.timeline.pending_rollbacks:
+        plan = load_rollback_plan(table.storage, rollback, table.version)
+        is_untouched = rollback.state is InstantState.REQUESTED and table.timeline.is_committed(plan.instant_time)
+        if lock.can_be_lost and is_untouched:
+            # The write may have been completed, and said so, before there was the plan; see `_roll_back`.
+            table.storage.delete(instant_path(rollback, table.version))
+            continue
+        done.append(run_rollback(table, rollback, plan, environment, keeps_service_plan=True))
+    return done

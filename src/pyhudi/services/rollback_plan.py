@@ -14,20 +14,21 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from pyhudi.errors import CorruptDataError, NotFoundError
-from pyhudi.format.commit_metadata import CommitMetadata, decode_commit_metadata
+from pyhudi.format.commit_metadata import JSON_BYTES_MAX, CommitMetadata, decode_commit_metadata
 from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.instant import Action, Instant, InstantState
 from pyhudi.format.log_blocks import BlockType
-from pyhudi.format.markers import is_markers_file, marker_folder, parse_marker_path, parse_markers_file
 from pyhudi.format.rollback_metadata import RollbackPlan, RollbackRequest
 from pyhudi.io.log_scan import scan_blocks
+from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import list_data_files
+from pyhudi.table.markers.reading import groups_of_files, load_markers
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_commit_metadata
 
@@ -78,6 +79,19 @@ def find_orphans(table: TableState, instant_time: str) -> Leftovers:
     if table.version.has_completion_times:
         return Leftovers(files)
     return Leftovers(files, _logs_with_blocks(table.storage, listed, instant_time, _any_group))
+
+
+def find_lost_attempts(table: TableState, instant: Instant) -> tuple[str, ...]:
+    """Files that a completed write announced and does not list: of task attempts that did not count.
+
+    They are there still where the process died between its commit and the end of its tidying. Logs of version 6 are
+    left out: their names do not tell whose they are. Cost: that of its markers; with any, one read.
+    """
+    announced = _load_markers(table.storage, instant.requested_time)
+    if announced is None:
+        return ()
+    listed = load_commit_metadata(table.storage, instant, table.version).paths()
+    return tuple(path for path in _own_files(table, instant.requested_time, announced) if path not in listed)
 
 
 def plan_rollback(base_uri: str, instant: Instant, leftovers: Leftovers) -> RollbackPlan:
@@ -137,19 +151,15 @@ def _may_have_appended(instant: Instant) -> bool:
 
 
 def _load_markers(storage: Storage, instant_time: str) -> frozenset[str] | None:
-    """The data files that the markers of a write announce, of either kind; None where they do not tell."""
-    folder = marker_folder(instant_time)
-    announced: set[str] = set()
-    for info in storage.list_recursive(folder):
-        if info.path == f"{folder}/{info.name}" and is_markers_file(info.name):
-            try:
-                announced.update(one.data_path for one in parse_markers_file(storage.read(info.path), path=info.path))
-            except CorruptDataError as damage:
-                _log.warning("markers cannot be read, so files are looked for everywhere: %s", damage)
-                return None
-        elif (data_path := parse_marker_path(info.path, instant_time)) is not None:
-            announced.add(data_path)
-    return frozenset(announced) or None
+    """The data files that the markers of a write announce; None where they do not tell.
+
+    A store that fails does not make them silent: its error goes on, and the rollback is tried again.
+    """
+    try:
+        return load_markers(storage, instant_time) or None
+    except CorruptDataError as damage:
+        _log.warning("markers are damaged, so files are looked for everywhere: %s", damage)
+        return None
 
 
 def _suspects(table: TableState, instant: Instant, markers: frozenset[str] | None) -> Callable[[FileGroupId], bool]:
@@ -159,7 +169,7 @@ def _suspects(table: TableState, instant: Instant, markers: frozenset[str] | Non
         return {FileGroupId(path, stat.file_id) for path, group in stats.items() for stat in group}.__contains__
     if markers is not None:
         # Of 0.14 and before, a marker of an append names a base file that is not there; its group is right.
-        return set(_groups_of(markers)).__contains__
+        return set(groups_of_files(markers)).__contains__
     profile = _load_profile(table, instant)
     if profile is not None and profile.stats_by_partition:
         # It names all partitions, but not the groups that inserts are appended to.
@@ -173,19 +183,11 @@ def _any_group(group: FileGroupId) -> bool:
     return True
 
 
-def _groups_of(paths: Iterable[str]) -> Iterator[FileGroupId]:
-    for path in paths:
-        partition_path, _, file_name = path.rpartition("/")
-        name = parse_data_file(file_name)
-        if name is not None:
-            yield FileGroupId(partition_path, name.file_id)
-
-
 def _load_profile(table: TableState, instant: Instant) -> CommitMetadata | None:
     """What an inflight instant says that its write is going to do, if it says anything."""
     path = instant_path(replace(instant, state=InstantState.INFLIGHT), table.version)
     try:
-        data = table.storage.read(path)
+        data = read_at_most(table.storage, path, JSON_BYTES_MAX)
         return decode_commit_metadata(data, path=path) if data else None
     except NotFoundError:
         return None

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from pyhudi.errors import CorruptDataError, UnsafePathError
+from pyhudi.format.avro_container import CONTAINER_BYTES_MAX
 from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.instant import (
     Action,
@@ -30,12 +31,13 @@ from pyhudi.format.rollback_metadata import (
     RollbackRequest,
     encode_rollback_metadata,
 )
+from pyhudi.format.safe_paths import check_data_path
 from pyhudi.io.log_scan import scan_blocks
 from pyhudi.services.rollback_plan import LogSlice, logs_of_slice
+from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.environment import Environment
-from pyhudi.table.file_system_view import METADATA_FOLDER
 from pyhudi.table.instant_times import completed_now
 from pyhudi.table.metadata_table import drop_metadata_table
 from pyhudi.table.state import TableState
@@ -186,7 +188,7 @@ def is_clustering_plan(table: TableState, instant: Instant) -> bool:
     path = instant_path(replace(instant, state=InstantState.REQUESTED, completion_time=None), table.version)
     if table.storage.info(path) is None:
         return False
-    data = table.storage.read(path)
+    data = read_at_most(table.storage, path, CONTAINER_BYTES_MAX)
     return bool(data) and decode_requested_replace_metadata(data, path=path).clustered is not None
 
 
@@ -200,13 +202,13 @@ def _action_of(plan: RollbackPlan) -> Action:
 
 
 def _check_plan(storage: Storage, plan: RollbackPlan) -> None:
+    """Everything that the plan names, before anything is touched: what is half done would have to be finished."""
     _action_of(plan)
     for request in plan.requests:
         for file in request.files_to_be_deleted:
             _check_belongs_to(_relative_to_table(storage.uri, file), plan.instant_time)
         if request.log_blocks_to_be_deleted:
             name = LogFileName(request.file_id, request.latest_base_instant, 1, _UNKNOWN_TASK)
-            _check_is_data(request.partition_path)
             if parse_data_file(str(name)) != name:
                 raise UnsafePathError(
                     "a rollback plan names a file slice that cannot be; nothing was changed",
@@ -217,7 +219,7 @@ def _check_plan(storage: Storage, plan: RollbackPlan) -> None:
 
 
 def _check_belongs_to(path: str, instant_time: str) -> None:
-    _check_is_data(path)
+    check_data_path(path, source=f"the plan of the rollback of {instant_time}")
     name = parse_data_file(path.rpartition("/")[2])
     if name is None or name.instant_time != instant_time:
         raise UnsafePathError(
@@ -225,11 +227,6 @@ def _check_belongs_to(path: str, instant_time: str) -> None:
             path=path,
             instant=instant_time,
         )
-
-
-def _check_is_data(path: str) -> None:
-    if path.partition("/")[0] == METADATA_FOLDER:
-        raise UnsafePathError("a rollback plan names a file among the table's metadata; it was left alone", path=path)
 
 
 def _relative_to_table(base_uri: str, file: str) -> str:

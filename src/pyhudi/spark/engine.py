@@ -21,8 +21,8 @@ from pyspark.sql import functions as sql
 from pyspark.sql.column import Column
 
 from pyhudi.engine.local import LocalEngine
-from pyhudi.engine.protocol import Arrangement, Distribution, TaskContext
-from pyhudi.errors import HudiError, InternalError, WorkerEnvironmentError
+from pyhudi.engine.protocol import Arrangement, CallbackHosts, Distribution, TaskContext
+from pyhudi.errors import HudiError, InternalError, UnsupportedFeatureError, WorkerEnvironmentError
 from pyhudi.spark.settings import temporarily
 from pyhudi.spark.types import arrow_schema
 
@@ -44,6 +44,8 @@ as long as the hand-over itself; the limit in rows, Spark's own default, keeps b
 SPLIT_BATCH_ROWS = 65_536
 SPLIT_BATCH_BYTES = 32 << 20
 """Batches from Spark are joined up to this size: the work per batch and column is then negligible."""
+
+_LOOPBACK = "127.0.0.1"
 
 _OUTCOME_SCHEMA = pa.schema(
     [pa.field("task", pa.int64(), nullable=False), pa.field("outcome", pa.binary(), nullable=False)]
@@ -70,6 +72,23 @@ class SparkEngine:
     def parallelism(self) -> int:
         """How many tasks the session runs at once; through Spark Connect an estimate from its options."""
         return session_parallelism(self.spark)
+
+    @property
+    def callback_hosts(self) -> CallbackHosts:
+        """How executors reach the driver: by the loopback device where they are on its machine, else as Spark does.
+
+        Raises:
+            UnsupportedFeatureError: through Spark Connect this process is not the driver.
+        """
+        if _is_connect(self.spark):
+            raise UnsupportedFeatureError(
+                "executors cannot reach the client of Spark Connect, so there is no marker service: set "
+                "hoodie.write.markers.type=DIRECT"
+            )
+        if (_setting(self.spark, "spark.master") or "").startswith("local"):
+            return CallbackHosts(_LOOPBACK, _LOOPBACK)
+        host = _setting(self.spark, "spark.driver.host") or _LOOPBACK
+        return CallbackHosts(host, _setting(self.spark, "spark.driver.bindAddress") or host)
 
     def accepts(self, rows: Any) -> bool:
         """Spark DataFrames, classic and Connect."""

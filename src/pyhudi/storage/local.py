@@ -27,12 +27,12 @@ from pyhudi.errors import (
     PreconditionFailedError,
     StorageError,
     UnavailableError,
-    UnsafePathError,
     UnsupportedFeatureError,
 )
 from pyhudi.storage.output import Output
 from pyhudi.storage.paths import (
     LOCK_NAME,
+    check_inside,
     check_relative,
     check_relative_folder,
     checksum_name,
@@ -77,15 +77,15 @@ class LocalStorage:
         return f"file:{self._root}"
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
-        """One open file; a symlink is followed."""
-        target = self._root / check_relative(path)
+        """One open file; a symlink is followed where it stays in the table."""
+        target = self._readable(path)
         with self._typed_read_errors("read", path), target.open("rb", buffering=0) as file:
             file.seek(offset)
             return file.readall() if length is None else _read_up_to(file, length)
 
     def open_input(self, path: str) -> Any:
         """Arrow's own file, which reads outside of Python's lock."""
-        target = self._root / check_relative(path)
+        target = self._readable(path)
         with self._typed_read_errors("open", path):
             # Arrow reports a folder as an error without an errno.
             if target.is_dir():
@@ -121,8 +121,8 @@ class LocalStorage:
 
     def put_if_match(self, path: str, data: bytes, *, etag: str) -> str:
         """Compares and replaces under a lock file in the folder. The tag is a hash of the content."""
-        target = self._root / check_relative(path)
-        self._folders.check(parent_of(path))
+        target = self._readable(path)
+        check_inside(self._root, join(parent_of(path), LOCK_NAME))
         with self._typed_errors("write", path):
             if not target.is_file():
                 raise self._precondition_failed(path)
@@ -144,7 +144,7 @@ class LocalStorage:
 
     def info(self, path: str) -> FileInfo | None:
         """One stat."""
-        target = self._root / check_relative(path)
+        target = self._readable(path)
         with self._typed_errors("look at", path):
             try:
                 found = target.stat()
@@ -156,8 +156,9 @@ class LocalStorage:
         """One stat per file. Temporary files and Hadoop's checksum files are left out."""
         files: list[FileInfo] = []
         folders: list[str] = []
+        self._folders.check(check_relative_folder(path))
         with self._typed_errors("list", path):
-            for entry in _entries(self._root / check_relative_folder(path)):
+            for entry in self._entries(path):
                 if entry.is_dir():
                     folders.append(join(path, entry.name))
                 elif (found := _file_info(path, entry)) is not None:
@@ -169,12 +170,13 @@ class LocalStorage:
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
         """One stat per file. A symlinked folder is followed once."""
         files: list[FileInfo] = []
-        pending = [check_relative_folder(path)]
+        self._folders.check(check_relative_folder(path))
+        pending = [path]
         followed: set[str] = set()
         with self._typed_errors("list", path):
             while pending:
                 folder = pending.pop()
-                for entry in _entries(self._root / folder):
+                for entry in self._entries(folder):
                     if entry.is_dir():
                         if entry.is_symlink() and not _first_visit(entry.path, followed):
                             continue
@@ -203,6 +205,23 @@ class LocalStorage:
         with self._typed_errors("delete", path):
             # The root itself may be a symlink of the user's, who means the folder behind it.
             _remove_tree(target if path else Path(os.path.realpath(target)))
+
+    def _readable(self, path: str) -> Path:
+        """The absolute path of a file that no symlink leads out of the table."""
+        target = self._root / check_relative(path)
+        self._folders.check(parent_of(path))
+        # Not the methods of `Path`, which raise for a folder that may not be looked into: what follows says so better.
+        if os.path.islink(target):  # noqa: PTH114
+            check_inside(self._root, path)
+        return target
+
+    def _entries(self, folder: str) -> list[os.DirEntry[str]]:
+        """What is in a folder that was found good. A symlink out of it is refused: data may be behind it."""
+        entries = _entries(self._root / folder)
+        for entry in entries:
+            if entry.is_symlink():
+                check_inside(self._root, join(folder, entry.name))
+        return entries
 
     def _in_folder_of(self, path: str, durable: bool, act: Callable[[Path], T]) -> tuple[Path, T]:
         """Run `act` on the absolute path once its folder exists, again if somebody removed the folder meanwhile."""
@@ -332,21 +351,17 @@ class _Folders:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._guard = threading.Lock()
+        self._inside: set[str] = set()
         self._existing: set[str] = set()
         self._synced: set[str] = set()
 
     def check(self, folder: str) -> None:
         """Raise `UnsafePathError` if a symlink leads the folder out of the root."""
-        if folder in self._existing:
+        if folder in self._inside:
             return
-        real_root = os.path.realpath(self._root)
-        real = os.path.realpath(self._root / folder)
-        if real != real_root and not real.startswith(real_root.rstrip("/") + "/"):
-            raise UnsafePathError(
-                "a symbolic link leads this folder out of the table's base path",
-                path=folder,
-                base_path=str(self._root),
-            )
+        check_inside(self._root, folder)
+        if os.path.isdir(self._root / folder):  # noqa: PTH112  # raises nothing
+            self._remember(folder, self._inside)
 
     def admit(self, folder: str, *, durable: bool) -> None:
         """Check the folder and make it. With `durable`, it survives a power failure from now on, whoever made it."""
@@ -363,19 +378,20 @@ class _Folders:
         if durable:
             for parent in self._parents_to_sync(folder, missing):
                 _sync_folder(parent)
-        with self._guard:
-            if len(self._existing) >= _KNOWN_FOLDERS_MAX:
-                self._existing.clear()
-                self._synced.clear()
-            self._existing.add(folder)
-            if durable:
-                self._synced.add(folder)
+        self._remember(folder, self._inside, self._existing, *([self._synced] if durable else []))
 
     def forget(self, folder: str) -> None:
         """Take nothing for granted about the folder, what is below it, and what is above it."""
         with self._guard:
-            for known in (self._existing, self._synced):
+            for known in (self._inside, self._existing, self._synced):
                 known.difference_update([each for each in known if _related(each, folder)])
+
+    def _remember(self, folder: str, *kinds: set[str]) -> None:
+        with self._guard:
+            for known in kinds:
+                if len(known) >= _KNOWN_FOLDERS_MAX:
+                    known.clear()
+                known.add(folder)
 
     def _parents_to_sync(self, folder: str, missing: list[Path]) -> list[Path]:
         parents = {path.parent: None for path in missing}
@@ -439,6 +455,8 @@ def _write_all(descriptor: int, data: memoryview) -> None:
 
 
 def _read_up_to(file: IO[bytes], length: int) -> bytes:
+    # A read reserves what it is asked for, and callers ask for more than there is to find out whether there is more.
+    length = min(length, max(os.fstat(file.fileno()).st_size - file.tell(), 0))
     pieces = []
     while length > 0 and (piece := file.read(length)):
         pieces.append(piece)

@@ -8,6 +8,7 @@ for example none.
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 import uuid
@@ -42,12 +43,14 @@ PART_BYTES = 10 * 1024 * 1024
 READ_AHEAD_BYTES = 512 * 1024
 TAIL_BYTES = 64 * 1024
 """Read when a file is opened: the footer of most Parquet files, and with it the size, in one request."""
+_PROBE_FOLDER = ".hoodie/.aux/.probe"
 _DELETE_ROUNDS = 5
 _CREATE_ATTEMPTS = 5
 _REASON_CHARACTERS_MAX = 500
 
 _PUT_NUMBER = "pyhudi-put"
 _STATUS = re.compile(r"status code: (\d{3})")
+_NOT_IMPLEMENTED = "<Code>NotImplemented</Code>"
 _NO_ANSWER = re.compile(r"HTTP error|error sending request|timed? ?out|connection|retries", re.IGNORECASE)
 _CLIENT_ERRORS = (obstore_errors.BaseError, ValueError, OSError)
 
@@ -60,6 +63,7 @@ class ObjectStorage:
         self._uri = uri
         self._prefix = f"{prefix}/" if prefix else ""
         self._spec = StorageSpec(uri, dict(options))
+        self._is_exclusive: bool | None = None
 
     def __repr__(self) -> str:
         return f"ObjectStorage({self._uri!r})"
@@ -114,8 +118,42 @@ class ObjectStorage:
         key = self._key(path)
         self._call("write", path, lambda: obstore.put(self._store, key, data, use_multipart=False))
 
+    def creates_exclusively(self) -> bool:
+        """Whether the store refuses to create an object that is there: tried once, with an object of its own.
+
+        Some that speak S3's protocol answer that they cannot do it, others pass over the condition and overwrite. On
+        such a store `put_if_absent` looks, and then puts: of two callers at one moment both may succeed. Cost: four
+        requests the first time.
+        """
+        if self._is_exclusive is None:
+            path = f"{_PROBE_FOLDER}/{uuid.uuid4()}"
+            key = self._key(path)
+            try:
+                for number in ("first", "second"):
+                    self._call("create", path, functools.partial(self._conditional_put, key, b"", number, "create"))
+                self._is_exclusive = False
+            except AlreadyExistsError:
+                self._is_exclusive = True
+            except UnsupportedFeatureError:
+                self._is_exclusive = False
+            finally:
+                self.delete(path)
+        return self._is_exclusive
+
     def put_if_absent(self, path: str, data: bytes) -> None:
-        """One request, and one more when it is refused or its answer is lost."""
+        """One request, and one more when it is refused or its answer is lost; see `creates_exclusively`."""
+        if self._is_exclusive is not False:
+            try:
+                self._create(path, data)
+            except UnsupportedFeatureError:
+                self._is_exclusive = False
+            else:
+                return
+        if self.info(path) is not None:
+            raise AlreadyExistsError("there is an object at this path already", path=self._full(path))
+        self.put(path, data)
+
+    def _create(self, path: str, data: bytes) -> None:
         key = self._key(path)
         number = uuid.uuid4().hex
         for _ in range(_CREATE_ATTEMPTS):
@@ -420,6 +458,8 @@ def _kind_of(error: Exception, status: int | None, text: str) -> type[HudiError]
     for theirs, ours in by_type:
         if isinstance(error, theirs):
             return ours
+    if status == 501 or _NOT_IMPLEMENTED in text:
+        return UnsupportedFeatureError
     # Listings and deletions have one error type for everything.
     if status is None:
         return UnavailableError if _NO_ANSWER.search(text) else StorageError

@@ -1,24 +1,22 @@
 """Which paths a store accepts, and which file names belong to the store itself.
 
 Paths reach a store from table contents: partition values, file names in commit metadata of other writers. So
-every store checks each one here before it touches anything.
+every store checks each one here, by the rules of `pyhudi.format.safe_paths`, before it touches anything.
 """
 
 from __future__ import annotations
 
-import re
+import os
 import uuid
 from pathlib import Path
 
 from pyhudi.errors import UnsafePathError
+from pyhudi.format.safe_paths import path_problem
 
 TEMPORARY_PREFIX = ".pyhudi-tmp-"
 """Starts the names of files on their way to their final name. No instant, data file or log file looks like it."""
 LOCK_NAME = ".pyhudi-lock"
 """The file in a local folder under whose lock `put_if_match` runs."""
-
-# Control characters cannot be listed from S3 (XML has no way to write them), and a backslash is a separator to some.
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")
 
 
 def check_relative(path: str) -> str:
@@ -29,16 +27,31 @@ def check_relative(path: str) -> str:
     """
     if not path:
         raise UnsafePathError("a file needs a name; this path is empty", path=path)
-    if _FORBIDDEN.search(path):
-        raise UnsafePathError("a path may hold no backslash, control character or lone surrogate", path=path)
-    if any(part in {"", ".", ".."} for part in path.split("/")):
-        raise UnsafePathError("a path must be relative, without empty, `.` or `..` parts", path=path)
+    problem = path_problem(path)
+    if problem is not None:
+        raise UnsafePathError(f"a path must stay below its root; this one {problem}", path=path)
     return path
 
 
 def check_relative_folder(path: str) -> str:
     """Like `check_relative`, for a folder: `""` is the root."""
     return check_relative(path) if path else path
+
+
+def check_inside(root: Path, path: str) -> None:
+    """Raise `UnsafePathError` where a symbolic link leads a path of local disk out of its root.
+
+    `path` is relative and may be missing, or `""`. The root itself may be a link of the user's. Cost: one look at each
+    folder above the two.
+    """
+    real_root = os.path.realpath(root)
+    real = os.path.realpath(root / path)
+    if real != real_root and not real.startswith(real_root.rstrip("/") + "/"):
+        raise UnsafePathError(
+            "a symbolic link leads out of the table's base path; replace it by what it leads to, or remove it",
+            path=path,
+            base_path=str(root),
+        )
 
 
 def parent_of(path: str) -> str:

@@ -8,9 +8,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection
 
-from pyhudi.format.archived_log import is_archive_file, parse_archive_file
+from pyhudi.format.archived_log import ARCHIVE_BYTES_MAX, is_archive_file, parse_archive_file
 from pyhudi.format.instant import Action
 from pyhudi.format.lsm_history import (
+    HISTORY_BYTES_MAX,
+    MANIFEST_BYTES_MAX,
+    VERSION_BYTES_MAX,
     VERSION_FILE,
     HistoryFile,
     manifest_name,
@@ -20,6 +23,7 @@ from pyhudi.format.lsm_history import (
 )
 from pyhudi.format.rollback_metadata import decode_rollback_metadata
 from pyhudi.format.table_version import TableVersion
+from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import Storage
 
 
@@ -45,7 +49,7 @@ def archived_completion_times(storage: Storage, version: TableVersion, instants:
     for file in _history_files(storage, version) if instants else ():
         if any(file.min_time <= instant <= file.max_time for instant in instants):
             path = f"{version.history_folder}/{file.name}"
-            for entry in parse_history_file(storage.read(path), path=path):
+            for entry in parse_history_file(read_at_most(storage, path, HISTORY_BYTES_MAX), path=path):
                 if entry.instant_time in instants:
                     times[entry.instant_time] = entry.completion_time
     return times
@@ -67,7 +71,7 @@ def _in_history(storage: Storage, version: TableVersion, instant_time: str) -> A
         if file.max_time < instant_time:
             continue
         path = f"{version.history_folder}/{file.name}"
-        for entry in parse_history_file(storage.read(path), path=path):
+        for entry in parse_history_file(read_at_most(storage, path, HISTORY_BYTES_MAX), path=path):
             if entry.instant_time == instant_time:
                 return ArchivedOutcome.COMPLETED
             if entry.action != Action.ROLLBACK.value or entry.instant_time < instant_time or not entry.metadata:
@@ -81,7 +85,7 @@ def _in_log(storage: Storage, version: TableVersion, instant_time: str) -> Archi
     for info in storage.list_folder(version.history_folder).files:
         if not is_archive_file(info.name):
             continue
-        for instant in parse_archive_file(storage.read(info.path), path=info.path):
+        for instant in parse_archive_file(read_at_most(storage, info.path, ARCHIVE_BYTES_MAX), path=info.path):
             if instant.instant_time == instant_time:
                 return ArchivedOutcome.COMPLETED
             if instant_time in instant.rolled_back:
@@ -97,5 +101,6 @@ def _history_files(storage: Storage, version: TableVersion) -> tuple[HistoryFile
     path = f"{version.history_folder}/{VERSION_FILE}"
     if storage.info(path) is None:
         return ()
-    manifest = f"{version.history_folder}/{manifest_name(parse_version_file(storage.read(path), path=path))}"
-    return parse_manifest(storage.read(manifest), path=manifest)
+    number = parse_version_file(read_at_most(storage, path, VERSION_BYTES_MAX), path=path)
+    manifest = f"{version.history_folder}/{manifest_name(number)}"
+    return parse_manifest(read_at_most(storage, manifest, MANIFEST_BYTES_MAX), path=manifest)

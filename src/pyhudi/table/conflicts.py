@@ -1,32 +1,25 @@
-"""Which two writes exclude one another. Pure.
+"""What an action changes, and what two of them have in common. Pure.
 
-When two writes overlap in time, the second to commit gives up
+Which of it makes the second action give way is told by the table of conflicts (`pyhudi.table.conflict_table`).
 
-- if both rewrote, made or replaced a common file group;
-- if it looked its keys up and put new ones into a partition which the first gave new rows to; with a global index,
-  into any partition while the first gave new rows to any;
-- if it replaces a partition (overwrite, delete_partition) that the first gave new rows to or replaced;
-- if it puts rows into a partition that the first replaced.
-
-- if a compaction was planned over a file group while it ran, and it made a base file there, which the compaction will
-  not read; in table version 6, whose logs carry the name of the slice that they belong to, also if it appended there.
-
-Besides, any write conflicts with one that changed the table's schema meanwhile to another than its own. A compaction
-whose plan was there when a write began does not stand in its way: the write belongs to the slice after it.
-
-The rule on new keys keeps UPSERT's promise of one row per key: two writers that both find a key absent put it into
-different file groups, where no file-group check can see them. Mission rows S5-34, S5-39, S5-43.
+Two writers that both find a key absent put it into different file groups, where no look at file groups can see them.
+So a write that promises unique keys also looks for new rows where it adds some: Mission rows S5-34, S5-39, S5-43.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from pyhudi.format.commit_metadata import CommitMetadata
+from pyhudi.errors import HudiError
+from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation
 from pyhudi.format.compaction_plan import CompactionPlan
 from pyhudi.format.file_names import BaseFileName, parse_data_file
+from pyhudi.format.schema import avro_to_arrow
 from pyhudi.format.table_version import TableVersion
+from pyhudi.table.conflict_table import Ground, Met, Ours, conflict_grounds
 from pyhudi.table.file_slice import FileGroupId
 
 
@@ -38,30 +31,37 @@ class UniqueKeys(enum.Enum):
     IN_TABLE = "it looked for them in all partitions (global indexes)"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Footprint:
-    """What a write changes: groups it wrote to, groups it replaced, where it put new keys, and its schema.
+    """What an action changes, or is going to: file groups and partitions, and the columns of the table.
 
-    `rebased` are those of the groups in `rewritten` that got a base file; the others got logs.
+    `rewritten`: groups that it wrote to, of which those in `rebased` got a base file and the others logs. `replaced`:
+    groups that it took out. `inserted_partitions`: where it put new rows. `replaced_partitions`: whose rows gave way.
+    `schema`: the Avro text of the table's columns after it, None where it says nothing of them.
     """
 
-    rewritten: frozenset[FileGroupId]
-    rebased: frozenset[FileGroupId]
-    replaced: frozenset[FileGroupId]
-    inserted_partitions: frozenset[str]
-    replaced_partitions: frozenset[str]
-    unique_keys: UniqueKeys
-    schema: str | None
-    is_compaction: bool = False
+    kind: Met
+    rewritten: frozenset[FileGroupId] = frozenset()
+    rebased: frozenset[FileGroupId] = frozenset()
+    replaced: frozenset[FileGroupId] = frozenset()
+    inserted_partitions: frozenset[str] = frozenset()
+    replaced_partitions: frozenset[str] = frozenset()
+    unique_keys: UniqueKeys = UniqueKeys.NOWHERE
+    schema: str | None = None
 
     @property
-    def is_replace(self) -> bool:
-        """Whether the write replaces file groups or partitions."""
-        return bool(self.replaced or self.replaced_partitions)
+    def changed(self) -> frozenset[FileGroupId]:
+        """All file groups that are not afterwards what they were before."""
+        return self.rewritten | self.replaced
+
+    @property
+    def as_ours(self) -> Ours:
+        """What a write is called while it is the one that may have to give way."""
+        return Ours.OVERWRITE if self.kind is Met.OVERWRITE else Ours.WRITE
 
 
 def footprint_of(metadata: CommitMetadata, unique_keys: UniqueKeys = UniqueKeys.NOWHERE) -> Footprint:
-    """The footprint of a write. What it promises of its keys matters only for the second of two."""
+    """The footprint of a write or of a service that wrote files."""
     rewritten: set[FileGroupId] = set()
     rebased: set[FileGroupId] = set()
     inserted: set[str] = set()
@@ -75,40 +75,98 @@ def footprint_of(metadata: CommitMetadata, unique_keys: UniqueKeys = UniqueKeys.
                 inserted.add(partition_path)
     replaced = metadata.replaced_file_ids or {}
     return Footprint(
+        kind=_kind_of(metadata),
         rewritten=frozenset(rewritten),
         rebased=frozenset(rebased),
         replaced=frozenset(FileGroupId(path, file_id) for path, ids in replaced.items() for file_id in ids),
         inserted_partitions=frozenset(inserted),
         replaced_partitions=frozenset(replaced),
         unique_keys=unique_keys,
-        schema=metadata.extra.get("schema"),
-        is_compaction=metadata.compacted,
+        schema=metadata.schema,
     )
 
 
+def footprint_of_compaction_plan(plan: CompactionPlan) -> Footprint:
+    """The footprint that a planned compaction, or log compaction, will have."""
+    kind = Met.LOG_COMPACTION_PLAN if plan.is_log_compaction else Met.COMPACTION_PLAN
+    groups = frozenset(FileGroupId(operation.partition_path, operation.file_id) for operation in plan.operations)
+    return Footprint(kind=kind, rewritten=groups)
+
+
+def footprint_of_clustering_plan(groups: Iterable[FileGroupId]) -> Footprint:
+    """The footprint that a planned clustering of these file groups will have."""
+    return Footprint(kind=Met.CLUSTERING_PLAN, replaced=frozenset(groups))
+
+
 def shared_ground(mine: Footprint, theirs: Footprint, version: TableVersion) -> frozenset[FileGroupId | str]:
-    """The file groups and partition paths over which two writes conflict; empty when both may commit."""
-    if theirs.is_compaction:
-        return frozenset(_met_by_compaction(mine, version) & theirs.rewritten)
-    groups = (mine.rewritten | mine.replaced) & (theirs.rewritten | theirs.replaced)
-    partitions: frozenset[str] = frozenset()
-    if mine.unique_keys is UniqueKeys.IN_PARTITION:
-        partitions |= mine.inserted_partitions & theirs.inserted_partitions
-    elif mine.unique_keys is UniqueKeys.IN_TABLE and mine.inserted_partitions:
-        partitions |= theirs.inserted_partitions
-    if mine.is_replace:
-        partitions |= mine.replaced_partitions & (theirs.inserted_partitions | theirs.replaced_partitions)
-    if theirs.is_replace:
-        partitions |= theirs.replaced_partitions & mine.inserted_partitions
-    return frozenset(groups) | partitions
+    """The file groups and partition paths over which a write gives way to another action; empty when it need not."""
+    grounds = conflict_grounds(theirs.kind, mine.as_ours, version)
+    return frozenset(item for ground in grounds if ground in _SHARED for item in _SHARED[ground](mine, theirs))
 
 
-def ground_of_plan(plan: CompactionPlan, version: TableVersion, mine: Footprint) -> frozenset[FileGroupId]:
-    """The file groups of a plan over which a write conflicts with it that began before the plan was made."""
-    planned = {FileGroupId(operation.partition_path, operation.file_id) for operation in plan.operations}
-    return frozenset(planned & _met_by_compaction(mine, version))
+def schemas_clash(mine: Footprint, theirs: Footprint, base_schema: str | None, *, theirs_began_later: bool) -> bool:
+    """Whether one of two writes changed the table's columns to something else than the other one's.
+
+    `base_schema`: the columns that mine began from. If only mine changes them, theirs is in the way when it began
+    later: the table's columns are those of the write with the largest instant time, so the change would not be seen.
+    """
+    if not theirs.schema or same_columns(theirs.schema, mine.schema):
+        return False
+    return theirs_began_later or not same_columns(theirs.schema, base_schema)
 
 
-def _met_by_compaction(mine: Footprint, version: TableVersion) -> frozenset[FileGroupId]:
-    """The groups of a write that a compaction planned meanwhile must not touch."""
-    return mine.rebased if version.has_completion_times else mine.rewritten
+def same_columns(one: str | None, other: str | None) -> bool:
+    """Whether two Avro texts spell the same columns. Writers differ in names of records, which are no columns."""
+    if one == other or one is None or other is None:
+        return one == other
+    try:
+        return bool(avro_to_arrow(one, source="a commit").equals(avro_to_arrow(other, source="a commit")))
+    except HudiError:
+        # What cannot be understood is not known to be the same.
+        return False
+
+
+def _kind_of(metadata: CommitMetadata) -> Met:
+    match metadata.operation:
+        case WriteOperation.LOG_COMPACT:
+            return Met.LOG_COMPACTION
+        case WriteOperation.CLUSTER:
+            return Met.CLUSTERING
+        case WriteOperation.ALTER_SCHEMA:
+            return Met.SCHEMA_CHANGE
+    if metadata.compacted or metadata.operation is WriteOperation.COMPACT:
+        return Met.COMPACTION
+    return Met.WRITE if metadata.replaced_file_ids is None else Met.OVERWRITE
+
+
+def _groups(mine: Footprint, theirs: Footprint) -> frozenset[FileGroupId]:
+    return mine.changed & theirs.changed
+
+
+def _base_files(mine: Footprint, theirs: Footprint) -> frozenset[FileGroupId]:
+    return mine.rebased & theirs.changed
+
+
+def _new_keys(mine: Footprint, theirs: Footprint) -> frozenset[str]:
+    match mine.unique_keys:
+        case UniqueKeys.NOWHERE:
+            return frozenset()
+        case UniqueKeys.IN_PARTITION:
+            return mine.inserted_partitions & theirs.inserted_partitions
+        case UniqueKeys.IN_TABLE:
+            return theirs.inserted_partitions if mine.inserted_partitions else frozenset()
+
+
+def _partitions(mine: Footprint, theirs: Footprint) -> frozenset[str]:
+    return (mine.replaced_partitions & (theirs.inserted_partitions | theirs.replaced_partitions)) | (
+        theirs.replaced_partitions & mine.inserted_partitions
+    )
+
+
+_SHARED: Final[Mapping[Ground, Callable[[Footprint, Footprint], Iterable[FileGroupId | str]]]] = {
+    Ground.GROUP: _groups,
+    Ground.BASE_FILE: _base_files,
+    Ground.NEW_KEYS: _new_keys,
+    Ground.PARTITION: _partitions,
+}
+"""The grounds that file groups and partitions make; the others are looked for by `pyhudi.table.conflict_check`."""

@@ -1,10 +1,12 @@
-"""The clock, the source of ids, and who keeps the table lock: passed in, so that a simulator can replace them."""
+"""The clock, timers, ids, and who keeps the table lock: passed in, so that a simulator can replace them."""
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -35,6 +37,25 @@ class Ids(Protocol):
         ...
 
 
+class Timer(Protocol):
+    """A call that is repeated."""
+
+    def stop(self) -> None:
+        """End it. A call that is under way is waited for; after this there is none."""
+        ...
+
+
+class Timers(Protocol):
+    """Where repeated calls come from: heartbeats and renewals of leases."""
+
+    def every(self, seconds: float, call: Callable[[], bool], *, name: str) -> Timer:
+        """Make the call after each span of so many seconds, until it returns False or the timer is stopped.
+
+        `name` says in a list of threads what the timer is for.
+        """
+        ...
+
+
 class SystemClock:
     """The clock of this machine."""
 
@@ -49,6 +70,32 @@ class SystemClock:
     def sleep(self, seconds: float) -> None:
         """Wait."""
         time.sleep(seconds)
+
+
+class ThreadTimers:
+    """A thread for each timer, which does not keep the process alive."""
+
+    def every(self, seconds: float, call: Callable[[], bool], *, name: str) -> Timer:
+        """See `Timers.every`."""
+        return _ThreadTimer(seconds, call, name)
+
+
+class _ThreadTimer:
+    def __init__(self, seconds: float, call: Callable[[], bool], name: str) -> None:
+        self._seconds = seconds
+        self._call = call
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """See `Timer.stop`."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._seconds) and self._call():
+            pass
 
 
 class RandomIds:
@@ -69,6 +116,7 @@ class Environment:
     clock: Clock
     ids: Ids
     locks: LockProvider | None = None
+    timers: Timers = field(default_factory=ThreadTimers)
 
 
 SYSTEM = Environment(clock=SystemClock(), ids=RandomIds())

@@ -21,12 +21,11 @@ from functools import cache, cached_property
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.instant import Action
+from pyhudi.format.safe_paths import is_metadata_folder
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.archive import archived_completion_times, has_archive
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
 from pyhudi.table.timeline import Timeline, load_commit_metadata, load_compaction_plan
-
-METADATA_FOLDER = ".hoodie"
 
 SlicesByPartition = Mapping[str, tuple[FileSlice, ...]]
 
@@ -214,7 +213,7 @@ def list_data_files(storage: Storage) -> list[FileInfo]:
     root = storage.list_folder("")
     files = list(root.files)
     for folder in root.folders:
-        if folder != METADATA_FOLDER:
+        if not is_metadata_folder(folder):
             files.extend(storage.list_recursive(folder))
     return files
 

@@ -10,19 +10,23 @@ Source: `format/timeline.md` section 6.2; mission row S1-08.
 from __future__ import annotations
 
 import enum
+import functools
 import json
+import os
 import platform
-import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from pyhudi.errors import NotFoundError, StorageError
-from pyhudi.storage.protocol import Storage
-from pyhudi.table.environment import Environment
+from pyhudi.storage.protocol import FileInfo, Storage
+from pyhudi.table.environment import Environment, Timer
 
 HEARTBEAT_FOLDER = ".hoodie/.heartbeat"
+HEARTBEAT_BYTES_MAX = 4096
+"""What is read of a heartbeat; ours have 200 bytes, those of real Hudi none."""
 
 
 class Liveness(enum.Enum):
@@ -47,35 +51,34 @@ class HeartbeatSettings:
 
 
 class Heartbeat:
-    """Keeps one heartbeat file fresh from a thread of its own, until it is stopped."""
+    """Keeps one heartbeat file fresh, by a timer of the environment, until it is stopped."""
 
-    def __init__(self, storage: Storage, path: str, settings: HeartbeatSettings) -> None:
+    def __init__(self, storage: Storage, path: str, settings: HeartbeatSettings, environment: Environment) -> None:
         self._storage = storage
         self._path = path
         self._settings = settings
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"heartbeat {path}", daemon=True)
+        self._timers = environment.timers
+        self._timer: Timer | None = None
 
     def start(self) -> None:
         """Write the first beat, before anything of the instant can be seen, and go on beating."""
         self._beat()
-        self._thread.start()
+        interval = self._settings.interval_ms / 1000
+        self._timer = self._timers.every(interval, self._beat_again, name=f"heartbeat {self._path}")
 
     def stop(self) -> None:
         """Stop beating. The file stays: whoever finishes the instant removes it."""
-        self._stopped.set()
-        self._thread.join()
+        if self._timer is not None:
+            self._timer.stop()
 
-    def _run(self) -> None:
-        while not self._stopped.wait(self._settings.interval_ms / 1000):
-            try:
-                self._beat()
-            except StorageError:
-                # A missed beat is what `tolerable_misses` is for; the commit itself re-reads its instant.
-                continue
+    def _beat_again(self) -> bool:
+        # A missed beat is what `tolerable_misses` is for; the commit itself re-reads its instant.
+        with suppress(StorageError):
+            self._beat()
+        return True
 
     def _beat(self) -> None:
-        self._storage.put(self._path, json.dumps(_this_process()).encode(), durable=False)
+        self._storage.put(self._path, _this_process(os.getpid()), durable=False)
 
 
 def heartbeat_path(instant_time: str) -> str:
@@ -86,20 +89,26 @@ def heartbeat_path(instant_time: str) -> str:
 def liveness_of(storage: Storage, path: str, settings: HeartbeatSettings, environment: Environment) -> Liveness:
     """Whether the writer that keeps a heartbeat file still works. Cost: two requests."""
     info = storage.info(path)
-    if info is None:
-        return Liveness.UNKNOWN
-    if environment.clock.now_ms() - info.modified_ms > settings.expiry_ms:
+    return Liveness.UNKNOWN if info is None else liveness_at(storage, info, settings, environment.clock.now_ms())
+
+
+def liveness_at(storage: Storage, beat: FileInfo, settings: HeartbeatSettings, now_ms: int) -> Liveness:
+    """Whether a writer still works, by its last beat and a time in milliseconds since the epoch. Cost: one request."""
+    if now_ms - beat.modified_ms > settings.expiry_ms:
         return Liveness.DEAD
     try:
-        writer = json.loads(storage.read(path) or b"null")
-    except (NotFoundError, ValueError):
+        writer = json.loads(storage.read(beat.path, length=HEARTBEAT_BYTES_MAX) or b"null")
+    except (NotFoundError, ValueError, RecursionError):
         return Liveness.ALIVE
     return Liveness.DEAD if isinstance(writer, dict) and _has_ended(writer) else Liveness.ALIVE
 
 
-def _this_process() -> dict[str, str | int | float]:
-    process = psutil.Process()
-    return {"machine": _process_table(), "pid": process.pid, "started": process.create_time()}
+# The process is told because a forked child must not take its parent's answer for its own.
+@functools.lru_cache(maxsize=1)
+def _this_process(pid: int) -> bytes:
+    """What a beat says, which stays the same for as long as the process lives."""
+    started = psutil.Process(pid).create_time()
+    return json.dumps({"machine": _process_table(), "pid": pid, "started": started}).encode()
 
 
 def _has_ended(writer: dict[str, object]) -> bool:
@@ -111,7 +120,7 @@ def _has_ended(writer: dict[str, object]) -> bool:
         return bool(abs(process.create_time() - started) > 1.0 or process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True
-    except psutil.AccessDenied:
+    except (psutil.AccessDenied, ValueError):  # a number that no process can have says nothing
         return False
 
 

@@ -13,20 +13,22 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import filelock
 
-from pyhudi.errors import OutOfSpaceError, PermissionDeniedError, StorageError
-from pyhudi.storage.paths import local_path
+from pyhudi.errors import OutOfSpaceError, PermissionDeniedError, StorageError, UnsupportedFeatureError
+from pyhudi.storage.object_store import ObjectStorage
+from pyhudi.storage.paths import check_inside, local_path
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.environment import Environment
 from pyhudi.table.lock_providers.in_process import InProcessLocks
-from pyhudi.table.lock_providers.protocol import LockProvider, not_acquired
+from pyhudi.table.lock_providers.protocol import AcquiredLock, LockProvider, not_acquired
 from pyhudi.table.lock_providers.storage_based import LOCK_PATH, StorageLocks
 
 LOCK_FOLDER = ".hoodie/.locks"
+_LOCAL_LOCK = f"{LOCK_FOLDER}/pyhudi_table.lock"
 LEASE_PATH = LOCK_PATH
 LEASE_MS = 60_000
 _MUTEXES = InProcessLocks()
@@ -40,27 +42,26 @@ _KIND_OF_ERRNO = {
 }
 
 
-class HeldLock(Protocol):
-    """A lock in our hands."""
+@dataclass(frozen=True, slots=True)
+class HeldLock:
+    """A lock in our hands. `can_be_lost`: whether another writer may get it while we still work under it."""
+
+    can_be_lost: bool
+    _lock: AcquiredLock | None = None
 
     def check_held(self) -> None:
         """Raise `LockLostError` unless the lock is still ours for long enough to finish a commit."""
-        ...
-
-
-class _UntilReleased:
-    """A lock that cannot be lost while the process lives."""
-
-    def check_held(self) -> None:
-        """Such a lock is always held."""
+        if self._lock is not None:
+            self._lock.check_held()
 
 
 @contextmanager
 def table_lock(storage: Storage, environment: Environment, *, wait_ms: int) -> Iterator[HeldLock]:
     """Hold the table's lock for a block of code.
 
-    Raises `LockNotAcquiredError` when it stays taken for `wait_ms` milliseconds. Cost of the built-in lock on an object
-    store: three requests; on local disk no request of the Storage.
+    Raises `LockNotAcquiredError` when it stays taken for `wait_ms` milliseconds, and `UnsupportedFeatureError` for a
+    lease in a store that cannot create objects exclusively. Cost of the built-in lock on an object store: three
+    requests, and some more the first time; on local disk no request of the Storage.
     """
     deadline = environment.clock.monotonic() + wait_ms / 1000
     root = local_path(storage.uri)
@@ -70,12 +71,33 @@ def table_lock(storage: Storage, environment: Environment, *, wait_ms: int) -> I
             # Even if another one counts, for it costs nothing and keeps writers of different settings apart.
             stack.enter_context(_local_lock(storage, root, wait_ms))
         if provider is None:
-            yield _UntilReleased()
+            yield HeldLock(can_be_lost=False)
             return
+        if isinstance(provider, StorageLocks) and not creates_exclusively(storage):
+            raise needs_lock_provider(storage, "no lock can be kept in it")
         left_ms = max(int((deadline - environment.clock.monotonic()) * 1000), 0)
         lock = provider.acquire(storage, environment, wait_ms=left_ms)
         stack.callback(lock.release)
-        yield lock
+        ends_with_process = root is not None or isinstance(provider, InProcessLocks)
+        yield HeldLock(not ends_with_process, lock)
+
+
+def creates_exclusively(storage: Storage) -> bool:
+    """Whether of several `put_if_absent` at one moment only one succeeds. Cost: a few requests, once per object store.
+
+    Source: reliability.md 3; mission rows S5-16, S5-26.
+    """
+    return storage.creates_exclusively() if isinstance(storage, ObjectStorage) else True
+
+
+def needs_lock_provider(storage: Storage, consequence: str) -> UnsupportedFeatureError:
+    """The error for a store that cannot create objects exclusively, where only a lock elsewhere helps."""
+    return UnsupportedFeatureError(
+        "this object store does not create objects exclusively (it ignores or refuses If-None-Match), so "
+        f"{consequence}: set hoodie.write.lock.provider to ZookeeperBasedLockProvider or DynamoDBBasedLockProvider in "
+        "all writers",
+        path=storage.uri,
+    )
 
 
 def _built_in(storage: Storage) -> LockProvider | None:
@@ -87,10 +109,10 @@ def _built_in(storage: Storage) -> LockProvider | None:
 
 @contextmanager
 def _local_lock(storage: Storage, root: Path, wait_ms: int) -> Iterator[None]:
-    folder = root / LOCK_FOLDER
-    lock = filelock.FileLock(folder / "pyhudi_table.lock", timeout=wait_ms / 1000, thread_local=False)
+    check_inside(root, _LOCAL_LOCK)
+    lock = filelock.FileLock(root / _LOCAL_LOCK, timeout=wait_ms / 1000, thread_local=False)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        (root / LOCK_FOLDER).mkdir(parents=True, exist_ok=True)
         lock.acquire(poll_interval=0.005)
     except filelock.Timeout as error:
         raise not_acquired(storage, wait_ms) from error

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import AlreadyExistsError, NotFoundError, TableExistsError, TableNotFoundError
-from pyhudi.format.properties import check_table_properties, format_properties, parse_properties
+from pyhudi.format.properties import PROPERTIES_BYTES_MAX, check_table_properties, format_properties, parse_properties
 from pyhudi.format.table_version import TableVersion, table_version
+from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.timeline import Timeline, load_timeline
 
@@ -44,7 +46,7 @@ def load_table(storage: Storage) -> TableState:
     Raises `TableNotFoundError` for a folder that is no table, `CorruptDataError` for damaged properties and
     `UnsupportedFeatureError` for a table that this release cannot read.
     """
-    config = TableConfig.from_properties(_load_properties(storage), path=f"{storage.uri}/{PROPERTIES_PATH}")
+    config = _config_of(*_read_properties(storage))
     config.check_readable()
     return TableState(storage, config, load_timeline(storage, table_version(config.version)))
 
@@ -68,19 +70,29 @@ def create_table(storage: Storage, properties: Mapping[str, str]) -> TableState:
 
 def update_properties(storage: Storage, changes: Mapping[str, str]) -> None:
     """Replace some properties of the table, under the table lock. Readers see all of the old ones or all of the new."""
-    values = {**_load_properties(storage), **changes}
+    values = {**_parsed(*_read_properties(storage)), **changes}
     storage.put(PROPERTIES_PATH, format_properties(values, comment="Properties saved by pyhudi"))
 
 
-def _load_properties(storage: Storage) -> dict[str, str]:
+# A write loads its table several times, and the properties are nearly always the same.
+@functools.lru_cache(maxsize=64)
+def _config_of(data: bytes, path: str) -> TableConfig:
+    return TableConfig.from_properties(_parsed(data, path), path=path)
+
+
+def _parsed(data: bytes, path: str) -> dict[str, str]:
+    values = parse_properties(data, path=path)
+    check_table_properties(values, path=path)
+    return values
+
+
+def _read_properties(storage: Storage) -> tuple[bytes, str]:
+    """The content of the properties file, or of its backup, with its full path."""
     for path in (PROPERTIES_PATH, PROPERTIES_BACKUP_PATH):
         try:
-            data = storage.read(path)
+            return read_at_most(storage, path, PROPERTIES_BYTES_MAX), f"{storage.uri}/{path}"
         except NotFoundError:
             continue
-        values = parse_properties(data, path=f"{storage.uri}/{path}")
-        check_table_properties(values, path=f"{storage.uri}/{path}")
-        return values
     raise TableNotFoundError(
         "this folder is no Hudi table: it has no .hoodie/hoodie.properties; check the path, or create a table there",
         path=storage.uri,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from pyhudi.errors import (
@@ -19,28 +19,32 @@ from pyhudi.errors import (
     LockLostError,
     StorageError,
     UnavailableError,
-    WriteConflictError,
 )
 from pyhudi.format.commit_metadata import CommitMetadata, encode_commit_metadata
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
-from pyhudi.format.markers import marker_folder, parse_marker_path
+from pyhudi.format.markers import marker_folder
+from pyhudi.format.table_version import TableVersion
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.batches import check_batch_is_new
-from pyhudi.table.conflicts import Footprint, UniqueKeys, footprint_of, ground_of_plan, shared_ground
+from pyhudi.table.conflict_check import (
+    check_clusterings,
+    check_conflicts,
+    check_intents,
+    check_nothing_exclusive,
+    check_still_ours,
+)
+from pyhudi.table.conflict_table import Ours
+from pyhudi.table.conflicts import UniqueKeys, footprint_of
 from pyhudi.table.environment import Environment
 from pyhudi.table.heartbeat import Heartbeat, HeartbeatSettings, heartbeat_path
 from pyhudi.table.instant_times import completed_now, next_time
+from pyhudi.table.intents import Intent, announce, standing_intents, withdraw, withdraw_stale
 from pyhudi.table.locks import HeldLock, table_lock
+from pyhudi.table.markers.reading import load_markers
 from pyhudi.table.metadata_table import drop_metadata_table
+from pyhudi.table.schema import SCHEMA_KEY, load_table_schema
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import (
-    Timeline,
-    instant_path,
-    load_commit_metadata,
-    load_compaction_plan,
-    load_rollback_plan,
-    position_of,
-)
+from pyhudi.table.timeline import Timeline, instant_path, load_rollback_plan, load_timeline, position_of
 
 _log = logging.getLogger("pyhudi")
 
@@ -84,22 +88,28 @@ def begin(
 ) -> Iterator[Transaction]:
     """Take an instant time, announce the write, and keep its heartbeat while the block runs.
 
-    `requested` is the content of the requested instant (empty but for replace commits). Cost: one listing, two puts,
-    the lock.
+    `requested` is the content of the requested instant (empty but for replace commits). Raises `WriteConflictError`
+    while real Hudi restores the table or builds an index of it, and `LockLostError` when another writer took the same
+    instant time, which only happens where a lock was lost. Cost: one listing, two puts, the lock; one more listing
+    under a lock that can be lost.
     """
     storage, version = table.storage, table.version
     with table_lock(storage, environment, wait_ms=settings.lock_wait_ms) as lock:
         table = table.reload()
+        ours = Ours.OVERWRITE if action is Action.REPLACE_COMMIT else Ours.WRITE
+        check_nothing_exclusive(table.timeline, ours)
         instant = Instant(
             requested_time=next_time(table.timeline, table.config, environment.clock),
             action=action,
             state=InstantState.REQUESTED,
         )
-        heartbeat = Heartbeat(storage, heartbeat_path(instant.requested_time), settings.heartbeat)
-        lock.check_held()
+        heartbeat = Heartbeat(storage, heartbeat_path(instant.requested_time), settings.heartbeat, environment)
         heartbeat.start()
         try:
-            storage.put_if_absent(instant_path(instant, version), requested)
+            lock.check_held()
+            _put_requested(storage, instant, requested, version)
+            if lock.can_be_lost:
+                _check_alone(storage, instant, version)
         except BaseException:
             heartbeat.stop()
             raise
@@ -109,12 +119,43 @@ def begin(
         heartbeat.stop()
 
 
+def _put_requested(storage: Storage, instant: Instant, requested: bytes, version: TableVersion) -> None:
+    try:
+        storage.put_if_absent(instant_path(instant, version), requested)
+    except AlreadyExistsError as error:
+        raise _time_is_taken(instant) from error
+
+
+def _check_alone(storage: Storage, instant: Instant, version: TableVersion) -> None:
+    """Give up an instant time that another action has, too: files of both would carry it, and go with one of them.
+
+    Instants of two actions have different names, so that exclusive creation does not keep them apart. Both writers look
+    after they have put theirs, so that at least one sees the other.
+    """
+    for other in load_timeline(storage, version).instants:
+        if other.requested_time == instant.requested_time and other.action is not instant.action:
+            storage.delete(instant_path(instant, version))
+            raise _time_is_taken(instant)
+
+
+def _time_is_taken(instant: Instant) -> LockLostError:
+    return LockLostError(
+        "another writer took the same instant time, so the table lock does not keep the two apart; nothing of this "
+        "write is visible, run it again, and make sure that all writers of the table use the same lock provider",
+        instant=instant.requested_time,
+    )
+
+
 def mark_inflight(transaction: Transaction, profile: CommitMetadata) -> None:
-    """Say what the write is about to change. Cost: one put."""
-    version = transaction.base.version
+    """Say what the write is about to change. Cost: one put, and the reads of `check_clusterings`.
+
+    Raises `WriteConflictError`, before any data is written, for file groups that real Hudi is about to cluster.
+    """
+    base, own = transaction.base, transaction.instant_time
+    check_clusterings(base.timeline, base.storage, own=own, mine=footprint_of(profile))
     inflight = replace(transaction.instant, state=InstantState.INFLIGHT)
-    body = encode_commit_metadata(profile, version)
-    transaction.storage.put_if_absent(instant_path(inflight, version), body)
+    body = encode_commit_metadata(profile, base.version)
+    transaction.storage.put_if_absent(instant_path(inflight, base.version), body)
 
 
 def commit(
@@ -124,22 +165,29 @@ def commit(
 
     `base_schema` is the Avro schema of the table that the write began from, `unique_keys` what the write promises.
 
-    Raises `WriteConflictError` when a write that completed meanwhile changed the same file groups or was of the same
-    batch (`table/batches.py`), `LockLostError` when this write was rolled back by another writer who took it for dead,
-    and `CommitOutcomeUnknownError` when the store does not say whether the last put succeeded.
+    Raises `WriteConflictError` when the table of conflicts says that it must give way (`table/conflict_table.py`), or
+    a write of the same batch was completed (`table/batches.py`); `LockLostError` when this write was rolled back by
+    another writer who took it for dead, or its lock is gone; and `CommitOutcomeUnknownError` when the store does not
+    say whether the last put succeeded.
+
+    Cost: one listing, one put and the lock; one read for each write that was completed, and each plan that was made,
+    since this one began; under a lock that can be lost one more put, one delete and two listings.
     """
-    storage, environment = transaction.storage, transaction.environment
-    _delete_lost_attempts(storage, transaction.instant_time, metadata)
-    with table_lock(storage, environment, wait_ms=transaction.settings.lock_wait_ms) as lock:
-        now = transaction.base.reload()
-        _check_still_pending(transaction, now.timeline)
-        check_batch_is_new(now, metadata.extra, known=transaction.base.timeline.completed_times)
-        mine = footprint_of(metadata, unique_keys)
-        _check_conflicts(transaction, now.timeline, mine, base_schema)
-        _check_plans(transaction, now.timeline, mine)
-        drop_metadata_table(now)
-        completed = completed_now(transaction.instant, now.timeline, now.config, environment.clock)
-        _put_completed(transaction, completed, encode_commit_metadata(metadata, now.version), lock)
+    storage, base, own = transaction.storage, transaction.base, transaction.instant_time
+    _delete_lost_attempts(storage, own, metadata)
+    mine = footprint_of(metadata, unique_keys)
+    with (
+        table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
+        _announced(transaction, Intent(own, metadata, unique_keys), lock) as rivals,
+    ):
+        now = base.reload()
+        check_nothing_exclusive(now.timeline, mine.as_ours, base=base.timeline)
+        check_still_ours(now.timeline, base.timeline, storage, own)
+        check_batch_is_new(now, metadata.extra, known=base.timeline.completed_times)
+        check_conflicts(now.timeline, base.timeline, storage, own=own, mine=mine, base_schema=base_schema)
+        check_intents(now.timeline, rivals, own=own, metadata=metadata, mine=mine)
+        withdraw_stale(storage, rivals, {instant.requested_time for instant in now.timeline.pending_writes})
+        completed = _complete(transaction, now, metadata, lock)
     _tidy_up_after_commit(transaction)
     return position_of(completed)
 
@@ -147,28 +195,116 @@ def commit(
 def commit_compaction(transaction: Transaction, metadata: CommitMetadata) -> InstantTime:
     """Make the base files of a compaction take the place of the slices that it was planned for.
 
-    It conflicts with nothing: writes that overlap with it have to respect its plan, which came before it.
+    It gives way to no write: writes that overlap with it have to respect its plan, which came before it. The columns of
+    the table stay what they are now, whatever they were when it began.
 
     Raises `LockLostError`, with nothing visible, when another process has finished the compaction, or began it anew
-    and removed files of this run; and `CommitOutcomeUnknownError` like `commit`. Cost: one listing per partition path
-    beside what a commit costs.
+    and removed files of this run; `WriteConflictError` when a write that it was planned over was taken back; and
+    `CommitOutcomeUnknownError` like `commit`. Cost: one listing per partition path beside what a commit costs.
     """
-    storage, environment = transaction.storage, transaction.environment
-    with table_lock(storage, environment, wait_ms=transaction.settings.lock_wait_ms) as lock:
-        now = transaction.base.reload()
-        pending = {instant.requested_time for instant in now.timeline.pending_compactions}
+    storage, base, own = transaction.storage, transaction.base, transaction.instant_time
+    with table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock:
+        now = base.reload()
+        check_nothing_exclusive(now.timeline, Ours.COMPACTION, base=base.timeline)
+        check_still_ours(now.timeline, base.timeline, storage, own)
         found = {info.path for path in metadata.stats_by_partition for info in storage.list_folder(path).files}
-        if transaction.instant_time not in pending or not metadata.paths() <= found:
+        if not metadata.paths() <= found:
             raise LockLostError(
                 "this compaction was taken over by another process, who took it for dead; there is nothing to do",
-                instant=transaction.instant_time,
+                instant=own,
             )
-        drop_metadata_table(now)
-        completed = completed_now(transaction.instant, now.timeline, now.config, environment.clock)
-        _put_completed(transaction, completed, encode_commit_metadata(metadata, now.version), lock)
-    _delete_lost_attempts(storage, transaction.instant_time, metadata)
+        if (schema := load_table_schema(now)) is not None:
+            metadata = replace(metadata, extra={**metadata.extra, SCHEMA_KEY: schema.avro})
+        completed = _complete(transaction, now, metadata, lock)
+    _delete_lost_attempts(storage, own, metadata)
     _tidy_up_after_commit(transaction)
     return position_of(completed)
+
+
+@contextmanager
+def _announced(transaction: Transaction, intent: Intent, lock: HeldLock) -> Iterator[tuple[Intent, ...]]:
+    """Let the intent stand while the block decides and puts; gives what others intend (`table/intents.py`).
+
+    It is withdrawn when the block fails, but for a put whose outcome is unknown: that may still take effect. When the
+    block succeeds, whoever tidies up after the commit does it.
+    """
+    if not lock.can_be_lost:
+        yield ()
+        return
+    storage, version = transaction.storage, transaction.base.version
+    announce(storage, intent, version)
+    try:
+        yield standing_intents(storage, besides=intent.instant_time)
+    except CommitOutcomeUnknownError:
+        raise
+    except BaseException:
+        # If this fails too, the rollback of the write will do it.
+        with suppress(StorageError):
+            withdraw(storage, intent.instant_time)
+        raise
+
+
+def _complete(transaction: Transaction, now: TableState, metadata: CommitMetadata, lock: HeldLock) -> Instant:
+    """Put the completed instant: the moment at which everything becomes visible. Expects that nothing is in the way."""
+    storage, environment = transaction.storage, transaction.environment
+    drop_metadata_table(now)
+    timeline = now.timeline
+    if lock.can_be_lost:
+        timeline = load_timeline(storage, now.version)
+        check_still_ours(timeline, transaction.base.timeline, storage, transaction.instant_time)
+    completed = completed_now(transaction.instant, timeline, now.config, environment.clock)
+    _put_completed(transaction, completed, encode_commit_metadata(metadata, now.version), lock)
+    if lock.can_be_lost:
+        _check_not_undone(transaction, completed, lock)
+    return completed
+
+
+def _check_not_undone(transaction: Transaction, completed: Instant, lock: HeldLock) -> None:
+    """Take the completed instant away again if our lock was gone before it was put, and a rollback of it came between.
+
+    Its files are being deleted, or are already. Whoever rolls back puts the plan and looks for the completed instant
+    then, and we put that and look for the plan now, so that at least one sees the other. Cost: as a rule none.
+    """
+    with suppress(LockLostError, StorageError):
+        lock.check_held()
+        return
+    storage, version = transaction.storage, transaction.base.version
+    try:
+        timeline = load_timeline(storage, version)
+        if not _is_rolled_back(storage, timeline, completed):
+            _warn_if_out_of_order(timeline, completed)
+            return
+        storage.delete(instant_path(completed, version))
+    except StorageError as error:
+        raise CommitOutcomeUnknownError(
+            "the commit was written, but perhaps after it had been rolled back; look at the table's history before "
+            "writing again",
+            instant=completed.requested_time,
+        ) from error
+    raise LockLostError(
+        "this write was rolled back by another writer, who took it for dead; run it again",
+        instant=completed.requested_time,
+    )
+
+
+def _is_rolled_back(storage: Storage, timeline: Timeline, instant: Instant) -> bool:
+    """Whether a rollback of an instant has begun or ended. Cost: a read per younger rollback."""
+    return any(
+        load_rollback_plan(storage, rollback, timeline.version).instant_time == instant.requested_time
+        for rollback in timeline.instants
+        if rollback.action is Action.ROLLBACK and rollback.requested_time > instant.requested_time
+    )
+
+
+def _warn_if_out_of_order(timeline: Timeline, completed: Instant) -> None:
+    later = [one.requested_time for one in timeline.completed_writes if position_of(one) >= position_of(completed)]
+    if timeline.version.has_completion_times and later != [completed.requested_time]:
+        _log.warning(
+            "the table lock was lost during the last put of commit %s, and commits %s were completed meanwhile: an "
+            "incremental reader who has seen them already does not get it; read it by its own time",
+            completed.requested_time,
+            later,
+        )
 
 
 def _tidy_up_after_commit(transaction: Transaction) -> None:
@@ -180,62 +316,10 @@ def _tidy_up_after_commit(transaction: Transaction) -> None:
 
 
 def tidy_up(storage: Storage, instant_time: str) -> None:
-    """Remove what a finished write leaves beside its data: markers and heartbeat."""
+    """Remove what a finished write leaves beside its data: markers, intent and heartbeat. Cost: three requests."""
     storage.delete_folder(marker_folder(instant_time))
+    withdraw(storage, instant_time)
     storage.delete(heartbeat_path(instant_time))
-
-
-def _check_still_pending(transaction: Transaction, timeline: Timeline) -> None:
-    storage, version = transaction.storage, timeline.version
-    pending = any(instant.requested_time == transaction.instant_time for instant in timeline.pending_writes)
-    begun = (load_rollback_plan(storage, rollback, version) for rollback in timeline.pending_rollbacks)
-    # A rollback that was interrupted has removed files already, though the instant is still there.
-    if pending and all(plan.instant_time != transaction.instant_time for plan in begun):
-        return
-    raise LockLostError(
-        "this write was rolled back by another writer, who took it for dead; run it again",
-        instant=transaction.instant_time,
-    )
-
-
-def _check_conflicts(transaction: Transaction, timeline: Timeline, mine: Footprint, base_schema: str | None) -> None:
-    base = transaction.base.timeline
-    # A compaction whose plan was there when the write began was respected by it.
-    known = base.completed_times | {instant.requested_time for instant in base.pending_compactions}
-    for instant in timeline.completed_writes:
-        if instant.requested_time in known:
-            continue
-        their_metadata = load_commit_metadata(transaction.storage, instant, timeline.version)
-        if their_metadata.extra.get("schema") not in (None, "", base_schema, mine.schema):
-            raise WriteConflictError(
-                "another writer changed the table's schema; nothing of this write is visible, run it again",
-                instant=transaction.instant_time,
-                winner=instant.requested_time,
-            )
-        if shared := shared_ground(mine, footprint_of(their_metadata), timeline.version):
-            raise WriteConflictError(
-                "another writer changed the same file groups first; nothing of this write is visible, run it again",
-                instant=transaction.instant_time,
-                winner=instant.requested_time,
-                shared=sorted(str(item) for item in shared)[:10],
-            )
-
-
-def _check_plans(transaction: Transaction, timeline: Timeline, mine: Footprint) -> None:
-    """A compaction that was planned while the write ran will not see what the write did to its groups."""
-    known = {instant.requested_time for instant in transaction.base.timeline.pending_compactions}
-    for instant in timeline.pending_compactions:
-        if instant.requested_time in known:
-            continue
-        plan = load_compaction_plan(transaction.storage, instant, timeline.version)
-        if shared := ground_of_plan(plan, timeline.version, mine):
-            raise WriteConflictError(
-                "a compaction was planned meanwhile for file groups that this write changed; nothing of the write is "
-                "visible, run it again",
-                instant=transaction.instant_time,
-                winner=instant.requested_time,
-                shared=sorted(str(item) for item in shared)[:10],
-            )
 
 
 def _put_completed(transaction: Transaction, completed: Instant, body: bytes, lock: HeldLock) -> None:
@@ -264,9 +348,5 @@ def _put_completed(transaction: Transaction, completed: Instant, body: bytes, lo
 
 def _delete_lost_attempts(storage: Storage, instant_time: str, metadata: CommitMetadata) -> None:
     """Remove files of task attempts whose result did not count: retried or speculative tasks of Spark."""
-    listed = metadata.paths()
-    folder = marker_folder(instant_time)
-    for marker in storage.list_recursive(folder):
-        data_path = parse_marker_path(marker.path, instant_time)
-        if data_path is not None and data_path not in listed:
-            storage.delete(data_path)
+    for data_path in sorted(load_markers(storage, instant_time) - metadata.paths()):
+        storage.delete(data_path)

@@ -10,6 +10,7 @@ from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation
 from pyhudi.format.instant import Action
 from pyhudi.format.replace_metadata import encode_requested_replace_metadata, requested_replace
 from pyhudi.io.write_split import SplitTask, write_split
+from pyhudi.services.task_markers import task_markers
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.transaction import mark_inflight
 from pyhudi.write.finish import committed, write_transaction
@@ -28,13 +29,15 @@ def bulk_insert(job: WriteJob, rows: Any, *, overwrite: bool = False) -> WriteRe
     requested = encode_requested_replace_metadata(requested_replace(operation)) if overwrite else b""
     with write_transaction(job, action, requested) as transaction:
         mark_inflight(transaction, CommitMetadata(operation=operation, stats_by_partition={}))
-        task = SplitTask(target=job.target(transaction.instant_time), keys=job.keys, seed=job.environment.ids.uuid())
-        results = job.engine.map_splits(
-            rows,
-            functools.partial(write_split, task),
-            distribution=_distribution(job),
-            description="bulk insert",
-        )
+        with task_markers(transaction, job.config, job.engine) as markers:
+            target = job.target(transaction.instant_time, markers)
+            task = SplitTask(target=target, keys=job.keys, seed=job.environment.ids.uuid())
+            results = job.engine.map_splits(
+                rows,
+                functools.partial(write_split, task),
+                distribution=_distribution(job),
+                description="bulk insert",
+            )
         stats = [stat for result in results for stat in result]
         replaced = None
         if overwrite:

@@ -22,7 +22,7 @@ def exchange_folder(storage: Storage, settings: HeartbeatSettings, environment: 
     _remove_abandoned(storage, settings, environment)
     name = environment.ids.uuid()
     folder = f"{EXCHANGE_FOLDER}/{name}"
-    heartbeat = Heartbeat(storage, f"{folder}/{_OWNER}", settings)
+    heartbeat = Heartbeat(storage, f"{folder}/{_OWNER}", settings, environment)
     heartbeat.start()
     try:
         yield f"{folder}/{name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,12 +11,13 @@ from importlib.metadata import version
 
 from pyhudi.config.choices import DuplicatePolicy
 from pyhudi.config.write_config import WriteConfig
-from pyhudi.errors import CommitOutcomeUnknownError, HudiError, WriteConflictError
+from pyhudi.errors import CommitOutcomeUnknownError, HudiError
 from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteStat
 from pyhudi.format.instant import Action
 from pyhudi.services.rollback import roll_back_own_write
 from pyhudi.table.batches import check_batch_is_new
-from pyhudi.table.conflicts import UniqueKeys
+from pyhudi.table.conflict_check import schema_conflict
+from pyhudi.table.conflicts import UniqueKeys, same_columns
 from pyhudi.table.schema import SCHEMA_KEY, load_table_schema
 from pyhudi.table.transaction import Transaction, begin, commit
 from pyhudi.write.inserts_in_logs import WRITER_KEY
@@ -66,7 +68,7 @@ def committed(
     metadata = CommitMetadata(
         operation=operation,
         stats_by_partition={path: tuple(group) for path, group in sorted(by_partition.items())},
-        extra={**job.extra_metadata, SCHEMA_KEY: job.schema.avro, WRITER_KEY: version("pyhudi")},
+        extra={**job.extra_metadata, SCHEMA_KEY: job.schema.avro, WRITER_KEY: _own_version()},
         replaced_file_ids=replaced,
     )
     base_schema = job.former_schema.avro if job.former_schema else None
@@ -75,6 +77,12 @@ def committed(
     )
     seconds = job.environment.clock.monotonic() - job.started
     return result_of(metadata, transaction.instant_time, completion_time, seconds)
+
+
+@functools.cache
+def _own_version() -> str:
+    """The release of pyhudi that writes. Cached: to look it up takes longer than the rest of a small commit."""
+    return version("pyhudi")
 
 
 def _unique_keys(config: WriteConfig, operation: WriteOperation) -> UniqueKeys:
@@ -92,11 +100,6 @@ def _check_schema_unchanged(job: WriteJob, transaction: Transaction) -> None:
     if transaction.base.timeline.completed_times == job.table.timeline.completed_times:
         return
     now = load_table_schema(transaction.base)
-    if (now.avro if now else None) not in (
-        job.former_schema.avro if job.former_schema else None,
-        job.schema.avro,
-    ):
-        raise WriteConflictError(
-            "another writer changed the table's schema; nothing of this write is visible, run it again",
-            instant=transaction.instant_time,
-        )
+    former = job.former_schema.avro if job.former_schema else None
+    if not any(same_columns(now.avro if now else None, schema) for schema in (former, job.schema.avro)):
+        raise schema_conflict(transaction.instant_time, winner=None)

@@ -18,16 +18,21 @@ def groups_with_inserts_in_logs(table: TableState, slices: Iterable[FileSlice]) 
 
     Our writes put new records into base files, and their commits carry `WRITER_KEY`. Real Hudi with a bucket index puts
     them into logs, and its stats do not tell: they call all rows of a log updates. So every log that is not ours may
-    hold any record. Cost: one read per delta commit of the active timeline, and nothing where no slice has both a base
-    file and logs.
+    hold any record. Cost: one read per delta commit that wrote one of the logs; in version 6, where names do not tell,
+    per delta commit since the oldest slice with logs began. Nothing where no slice has both a base file and logs.
     """
     with_logs = [one for one in slices if one.base is not None and one.logs]
     if not with_logs:
         return frozenset()
-    ours: set[str] = set()
-    for instant in table.timeline.completed_writes:
-        if instant.action is Action.DELTA_COMMIT:
+    not_ours = {log.path for one in with_logs for log in one.logs}
+    named = {log.name.instant_time for one in with_logs for log in one.logs}
+    oldest = min(one.instant_time for one in with_logs)
+    for instant in reversed(table.timeline.completed_writes):
+        if not not_ours or instant.requested_time < oldest:
+            break
+        by_name = table.version.has_completion_times
+        if instant.action is Action.DELTA_COMMIT and (instant.requested_time in named or not by_name):
             metadata = load_commit_metadata(table.storage, instant, table.version)
             if WRITER_KEY in metadata.extra:
-                ours |= metadata.paths()
-    return frozenset(one.group for one in with_logs if any(log.path not in ours for log in one.logs))
+                not_ours -= metadata.paths()
+    return frozenset(one.group for one in with_logs if any(log.path in not_ours for log in one.logs))

@@ -29,11 +29,13 @@ from pyhudi.io.data_file import WriteTarget
 from pyhudi.io.keyed import keyed_schema
 from pyhudi.io.merged_slice import MergeSettings
 from pyhudi.io.write_target import merge_settings, write_target
+from pyhudi.storage.options import select_storage_options
 from pyhudi.table.batches import BATCH_ID_METADATA
 from pyhudi.table.environment import Environment
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.heartbeat import HeartbeatSettings
 from pyhudi.table.lock_providers.opening import open_locks
+from pyhudi.table.markers.announcing import TaskMarkers
 from pyhudi.table.merge_rules import TableRules, mergers_of, table_rules_of
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
@@ -104,9 +106,16 @@ class WriteJob:
         """How the transaction waits and shows that it is alive."""
         return transaction_settings(self.config)
 
-    def target(self, instant_time: str) -> WriteTarget:
+    def target(self, instant_time: str, markers: TaskMarkers) -> WriteTarget:
         """What the writing tasks need to know."""
-        return write_target(self.table, self.config, instant_time, self.schema, self.rules)
+        return write_target(self.table, self.config, instant_time, self.schema, self.rules, markers)
+
+
+def _own_metadata(config: WriteConfig) -> dict[str, str]:
+    """The options that go into the commit; never those of the store, though a prefix may ask for them."""
+    given = dict(config.extra_metadata)
+    credentials = select_storage_options(given)
+    return {name: value for name, value in given.items() if name not in credentials}
 
 
 def transaction_settings(config: WriteConfig) -> TransactionSettings:
@@ -162,7 +171,7 @@ def prepare(
         table_rules=rules,
         schema=schema,
         former_schema=former,
-        extra_metadata={**dict(config.extra_metadata), **({BATCH_ID_METADATA: batch_id} if batch_id else {})},
+        extra_metadata={**_own_metadata(config), **({BATCH_ID_METADATA: batch_id} if batch_id else {})},
         started=environment.clock.monotonic(),
     )
 

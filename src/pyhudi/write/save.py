@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 import functools
+import itertools
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +23,7 @@ from pyhudi.format.keys import key_generator_from_table
 from pyhudi.format.merge_rules import Merger
 from pyhudi.format.partition_metadata import PARTITION_METADATA_FILE
 from pyhudi.format.properties import table_checksum
+from pyhudi.format.safe_paths import METADATA_FOLDER
 from pyhudi.format.schema import normalise
 from pyhudi.io.stage import partition_paths_in
 from pyhudi.mergers import merger_to_properties
@@ -31,9 +34,10 @@ from pyhudi.storage.opening import open_storage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.batches import find_batch
 from pyhudi.table.environment import SYSTEM, Environment
-from pyhudi.table.file_system_view import METADATA_FOLDER, list_data_files
+from pyhudi.table.file_system_view import list_data_files
 from pyhudi.table.locks import table_lock
 from pyhudi.table.merge_rules import merger_of_new_table
+from pyhudi.table.sole_writer import alone_if_needed
 from pyhudi.table.state import TableState, create_table, load_table, table_exists
 from pyhudi.table.timeline import position_of
 from pyhudi.write.bulk_insert import bulk_insert
@@ -41,6 +45,8 @@ from pyhudi.write.delete_partition import delete_partitions
 from pyhudi.write.job import WriteJob, check_columns, locking, prepare, transaction_settings
 from pyhudi.write.result import WriteResult, result_of
 from pyhudi.write.staged import staged_write_of, write_staged
+
+_FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.1, 10.0
 
 
 class SaveMode(enum.Enum):
@@ -112,34 +118,43 @@ def write(
 ) -> WriteResult:
     """Run one write operation on an existing table, again from the input when it lost against another writer.
 
-    How often again: `hoodie.write.num.retries.on.conflict.failures`. `mergers`: those among which the table's own is
-    found, besides those that the options name. A batch whose name (`hoodie.write.batch.id`) is that of a completed
-    write is not written: the result is that write's.
+    How often again: `hoodie.write.num.retries.on.conflict.failures`, after pauses that grow. `mergers`: those among
+    which the table's own is found, besides those that the options name. A batch whose name (`hoodie.write.batch.id`)
+    is that of a completed write is not written: the result is that write's. Raises `UnsupportedFeatureError` for a
+    second writer to a store that cannot keep two apart (`table/sole_writer.py`).
     """
-    attempts = 1 + config.concurrency.conflict_retries
-    if attempts > 1 and isinstance(rows, pa.RecordBatchReader):
+    retries = config.concurrency.conflict_retries
+    if retries and isinstance(rows, pa.RecordBatchReader):
         # A stream can be read once; a second attempt would find it empty and lose its rows.
         rows = rows.read_all()
-    while True:
-        attempts -= 1
-        table = load_table(storage)
-        environment = locking(environment, config, table.config.name)
-        table = _recovered(table, config, environment)
-        if (done := _already_done(table, config)) is not None:
-            return done
-        job = _prepared(rows, table, config, options, engine, environment, mergers)
-        try:
-            result = _run(job, rows, overwrite=overwrite)
-        except WriteConflictError:
-            if (done := _already_done(table.reload(), config)) is not None:
+    table = load_table(storage)
+    settings = transaction_settings(config)
+    environment = locking(environment, config, table.config.name)
+    with alone_if_needed(table, settings.heartbeat, environment) as environment:
+        for attempt in itertools.count(1):
+            table = _recovered(table, config, environment)
+            if (done := _already_done(table, config)) is not None:
                 return done
-            if attempts == 0:
-                raise
-            continue
-        run_inline_services(
-            ServiceCall(job.table, config, job.transaction_settings, engine, environment, tuple(mergers))
-        )
+            job = _prepared(rows, table, config, options, engine, environment, mergers)
+            try:
+                result = _run(job, rows, overwrite=overwrite)
+                break
+            except WriteConflictError:
+                if (done := _already_done(table.reload(), config)) is not None:
+                    return done
+                if attempt > retries:
+                    raise
+            environment.clock.sleep(_pause_seconds(attempt, environment))
+            table = table.reload()
+        run_inline_services(ServiceCall(job.table, config, settings, engine, environment, tuple(mergers)))
         return result
+
+
+def _pause_seconds(attempt: int, environment: Environment) -> float:
+    """How long to wait after a lost attempt, counted from 1: longer each time, and not as long as the others do."""
+    longest = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(attempt - 1, 10), _LAST_PAUSE_SECONDS)
+    chance = uuid.UUID(environment.ids.uuid()).int % 1024 / 1024
+    return longest * (0.5 + chance / 2)
 
 
 def _already_done(table: TableState, config: WriteConfig) -> WriteResult | None:

@@ -22,14 +22,17 @@ from pyhudi.format.merge_rules import MergeRules
 from pyhudi.format.replace_metadata import encode_requested_replace_metadata, requested_replace
 from pyhudi.index.lookup import Lookup, Tagged, look_up
 from pyhudi.io.append_log import AppendTask, append_rows
-from pyhudi.io.data_file import FormerVersion
+from pyhudi.io.data_file import FormerVersion, WriteTarget
 from pyhudi.io.exchange import Segment
 from pyhudi.io.log_writer import slice_to_append
 from pyhudi.io.route import RouteTask, route_split
 from pyhudi.io.stage import StagedSplit, StageTask, stage_split
 from pyhudi.io.write_bucket import BucketTask, write_bucket
 from pyhudi.io.write_target import log_settings
+from pyhudi.services.task_markers import task_markers
+from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
+from pyhudi.table.pending_clusterings import clustered_groups
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import load_commit_metadata
 from pyhudi.table.transaction import Transaction, mark_inflight
@@ -116,7 +119,9 @@ def write_staged(job: WriteJob, rows: Any, kind: StagedWrite) -> WriteResult:
             plan = _plan(job, transaction, splits, tagged, view, kind)
             mark_inflight(transaction, _profile_metadata(plan, kind))
             segments = _route(job, splits, tagged, plan, kind, folder)
-            stats = _write_buckets(job, transaction, view, plan, segments, kind, splits)
+            with task_markers(transaction, job.config, job.engine) as markers:
+                target = job.target(transaction.instant_time, markers)
+                stats = _write_buckets(job, target, view, plan, segments, kind, splits)
             replaced = _replaced(view.latest, splits, kind) if kind.replaces else None
             return committed(job, transaction, kind.operation, stats, replaced)
 
@@ -207,20 +212,22 @@ def _plan(
     ids = job.environment.ids
     return plan_buckets(
         Profile(new_rows, updates),
-        _packable(view) if kind.packs else {},
+        _packable(view, clustered_groups(job.table.storage, view.timeline)) if kind.packs else {},
         _sizing(job, transaction.base),
         lambda: file_id(ids.uuid(), 0),
         appends=job.is_merge_on_read,
     )
 
 
-def _packable(view: FileSystemView) -> SlicesByPartition:
-    """The slices that may be rewritten with new records: not those with logs, nor those that will be compacted.
+def _packable(view: FileSystemView, clustered: frozenset[FileGroupId]) -> SlicesByPartition:
+    """The slices that may be rewritten with new records: not those with logs, nor those that a plan has as its input.
 
-    Rewriting them would merge logs that readers count on, or race with the compaction for the group's next base file.
+    Rewriting them would merge logs that readers count on, or race with the compaction for the group's next base file;
+    and what is written into `clustered` groups, which real Hudi is about to replace, would be lost.
     """
+    held = clustered.union(view.pending_compactions)
     return {
-        path: tuple(one for one in slices if not one.logs and one.group not in view.pending_compactions)
+        path: tuple(one for one in slices if not one.logs and one.group not in held)
         for path, slices in view.latest.items()
     }
 
@@ -293,14 +300,13 @@ def _route(
 
 def _write_buckets(
     job: WriteJob,
-    transaction: Transaction,
+    target: WriteTarget,
     view: FileSystemView,
     plan: BucketPlan,
     segments: Mapping[int, list[Segment]],
     kind: StagedWrite,
     splits: Sequence[StagedSplit],
 ) -> list[WriteStat]:
-    target = job.target(transaction.instant_time)
     staged_bytes = sum(split.bytes for split in splits)
     written = [bucket for bucket in plan.buckets if bucket.number in segments]
     appended = [bucket for bucket in written if bucket.appends and bucket.former is not None]
@@ -326,7 +332,7 @@ def _write_buckets(
             AppendTask(
                 target=target,
                 logs=log_settings(job.table, job.config),
-                to=slice_to_append(view, bucket.former, transaction.instant_time),
+                to=slice_to_append(view, bucket.former, target.instant_time),
                 segments=tuple(segments[bucket.number]),
                 keys_repeat=not kind.combine,
                 tasks_before=len(rewritten),

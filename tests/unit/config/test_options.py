@@ -71,7 +71,6 @@ def test_known_jvm_key_warns_with_the_reason():
     [
         {"hoodie.metadata.enable": False},
         {"hoodie.clean.automatic": "false"},
-        {"hoodie.write.markers.type": "DIRECT"},
         {"hoodie.write.auto.upgrade": "false"},
         {"path": "/t", "some.other.key": 1, "fs.s3a.access.key": "k"},
         {"hoodie.no.such.key": None},

@@ -15,9 +15,11 @@ from pyhudi.format.markers import (
     Marker,
     MarkerKind,
     MarkersType,
+    encode_markers_file,
     is_markers_file,
     marker_folder,
     marker_path,
+    markers_file_name,
     parse_marker_path,
     parse_markers_file,
     parse_markers_type,
@@ -64,9 +66,10 @@ def test_file_id_of_a_new_group_is_uuid_and_number() -> None:
 @pytest.mark.parametrize("partition_path", ["", "p=1", "a/b c/\u00e9"])
 @pytest.mark.parametrize("kind", MarkerKind)
 def test_direct_marker_names_its_data_file(partition_path: str, kind: MarkerKind) -> None:
-    path = marker_path(T1, partition_path, BASE, kind)
+    data_path = "/".join(filter(None, [partition_path, BASE]))
+    path = marker_path(T1, Marker(data_path, kind))
     assert path == "/".join(filter(None, [".hoodie/.temp", T1, partition_path, f"{BASE}.marker.{kind.value}"]))
-    assert parse_marker_path(path, T1) == "/".join(filter(None, [partition_path, BASE]))
+    assert parse_marker_path(path, T1) == data_path
 
 
 @pytest.mark.parametrize(
@@ -80,7 +83,7 @@ def test_file_that_marks_no_data_file_is_passed_over(rest: str) -> None:
 
 
 def test_marker_of_another_write_is_passed_over() -> None:
-    assert parse_marker_path(marker_path(f"{T1}1", "p", BASE, MarkerKind.CREATE), T1) is None
+    assert parse_marker_path(marker_path(f"{T1}1", Marker(f"p/{BASE}", MarkerKind.CREATE)), T1) is None
 
 
 def test_markers_of_the_timeline_server_parse() -> None:
@@ -90,6 +93,14 @@ def test_markers_of_the_timeline_server_parse() -> None:
         Marker(f"p=0/{LOG}", MarkerKind.APPEND),
         Marker(BASE, MarkerKind.MERGE),
     )
+
+
+@given(st.lists(st.sampled_from(MarkerKind), max_size=4), st.sampled_from(["", "p=1/", "a/b c/\u00e9/"]))
+@settings(max_examples=20, deadline=None)
+def test_markers_that_were_encoded_parse_to_the_same(kinds: list[MarkerKind], folder: str) -> None:
+    written = tuple(Marker(f"{folder}{name}", kind) for kind in kinds for name in (BASE, LOG))
+    assert parse_markers_file(encode_markers_file(written), path=PATH) == written
+    assert is_markers_file(markers_file_name(len(kinds)))
 
 
 def test_markers_file_cut_anywhere_gives_the_whole_lines() -> None:

@@ -26,6 +26,7 @@ from pyhudi.errors import (
     UnsupportedFeatureError,
 )
 from pyhudi.storage.local import LocalStorage
+from pyhudi.storage.paths import LOCK_NAME
 from pyhudi.storage.protocol import FolderListing
 
 Write = Callable[[LocalStorage, str], None]
@@ -272,16 +273,54 @@ class TestSymlinks:
         assert _all_names(outside.parent) == ["table-of-others/precious", "table/dangling", "table/way_out"]
         assert (outside / "precious").read_bytes() == b"precious"
 
-    def test_symlinked_files_are_read_and_replaced_not_written_through(
+    def test_symlinked_files_are_replaced_not_written_through(
         self, storage: LocalStorage, outside: Path, root: Path
     ) -> None:
         (root / "file").symlink_to(outside / "precious")
 
-        assert storage.read("file") == b"precious"
-        assert storage.read("way_out/precious") == b"precious"
         storage.put("file", b"mine")
         assert (outside / "precious").read_bytes() == b"precious"
         assert storage.read("file") == b"mine"
+
+    def test_symlink_that_stays_in_the_table_is_followed(self, storage: LocalStorage, root: Path) -> None:
+        storage.put("a/file", b"mine")
+        (root / "file").symlink_to("a/file")
+        (root / "b").symlink_to("a")
+
+        assert storage.read("file") == storage.read("b/file") == b"mine"
+        assert [info.path for info in storage.list_folder("b").files] == ["b/file"]
+
+    @pytest.mark.parametrize("path", ["way_out/precious", "file"])
+    def test_symlink_out_of_the_table_is_not_read(
+        self, storage: LocalStorage, outside: Path, root: Path, path: str
+    ) -> None:
+        (root / "file").symlink_to(outside / "precious")
+        calls: list[Callable[[], object]] = [
+            lambda: storage.read(path),
+            lambda: storage.open_input(path),
+            lambda: storage.read_with_etag(path),
+            lambda: storage.info(path),
+            lambda: storage.put_if_match(path, b"", etag="x"),
+            lambda: storage.list_folder("way_out"),
+            lambda: storage.list_recursive("way_out"),
+            lambda: storage.list_folder(""),
+            lambda: storage.list_recursive(""),
+        ]
+        for call in calls:
+            with pytest.raises(UnsafePathError, match="symbolic link"):
+                call()
+
+    def test_lock_file_that_is_a_symlink_out_of_the_table_is_not_written_through(
+        self, storage: LocalStorage, outside: Path, root: Path
+    ) -> None:
+        storage.put("file", b"mine")
+        _, etag = storage.read_with_etag("file")
+        (root / LOCK_NAME).symlink_to(outside / "precious")
+
+        with pytest.raises(UnsafePathError, match="symbolic link"):
+            storage.put_if_match("file", b"new", etag=etag)
+
+        assert (outside / "precious").read_bytes() == b"precious"
 
     def test_deleting_a_folder_removes_links_but_not_what_they_lead_to(
         self, storage: LocalStorage, outside: Path, root: Path

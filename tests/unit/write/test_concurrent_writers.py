@@ -164,6 +164,84 @@ def test_a_conflict_is_retried_as_often_as_the_option_says_and_then_sees_the_win
     assert len(open_table(storage).to_arrow()) == 4
 
 
+class CountingClock(StepClock):
+    """A clock that remembers how long it was waited for."""
+
+    pauses: list[float]
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+
+def test_a_write_that_loses_again_and_again_waits_longer_each_time_and_then_says_who_won() -> None:
+    inner = prepared()
+    clock = CountingClock(CLOCK.ms)
+    clock.pauses = []
+    wins: list[str] = []
+
+    def win(operation: str, path: str) -> None:
+        if operation == "put_if_absent" and path.endswith("inflight") and "rollback" not in path:
+            wins.append(opened(inner).upsert(rows((2, "oslo", 9, "theirs"))).instant)
+
+    table = open_table(FaultStorage(inner, before=win), env=environment(clock))
+
+    with pytest.raises(WriteConflictError) as caught:
+        table.upsert(rows((1, "oslo", 9, "mine")), **{"hoodie.write.num.retries.on.conflict.failures": "4"})
+
+    assert len(wins) == 5
+    assert caught.value.context["winner"] == wins[-1]
+    (group,) = caught.value.context["file_groups"]
+    assert group.startswith("city=oslo/")
+    longest = [0.1, 0.2, 0.4, 0.8]
+    assert all(most / 2 <= pause <= most for pause, most in zip(clock.pauses, longest, strict=True))
+    assert len({pause / most for pause, most in zip(clock.pauses, longest, strict=True)}) > 1
+    audit(inner)
+
+
+def test_a_batch_that_another_writer_committed_first_is_not_written_again_by_a_retry() -> None:
+    storage = prepared()
+    batch = {"hoodie.write.batch.id": "b1", "hoodie.write.num.retries.on.conflict.failures": "3"}
+    theirs = lambda t: t.bulk_insert(rows((8, "bern", 1, "once")), **batch)  # noqa: E731
+
+    result = opened(with_other_in_between(storage, theirs)).bulk_insert(rows((8, "bern", 1, "once")), **batch)
+
+    assert [row for row in contents(storage) if row[0] == 8] == [(8, "bern", 1, "once")]
+    assert result.instant == load_table(storage).timeline.completed_writes[-1].requested_time
+    audit(storage)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_change_of_columns_gives_way_to_a_write_that_would_hide_it(version: int) -> None:
+    storage = prepared(version)
+    wider = rows((8, "bern", 1, "x")).append_column("extra", pa.array([1]))
+    store = with_other_in_between(storage, WRITES["update oslo"])
+
+    with pytest.raises(WriteConflictError, match="schema"):
+        opened(store).insert(wider)
+    opened(storage).insert(wider)
+
+    assert "extra" in open_table(storage).to_arrow().column_names
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_compaction_keeps_columns_that_were_added_while_it_ran(version: int) -> None:
+    storage = prepared(version, **MOR)
+    WRITES["update oslo"](opened(storage))
+    wider = rows((8, "bern", 1, "x")).append_column("extra", pa.array([1]))
+    done = False
+
+    def widen(operation: str, path: str) -> None:
+        nonlocal done
+        if not done and operation == "put_if_absent" and path.endswith("compaction.inflight"):
+            done = True
+            opened(storage).insert(wider, **MOR)
+
+    opened(FaultStorage(storage, before=widen)).compact()
+
+    assert done
+    assert "extra" in open_table(storage).to_arrow().column_names
+
+
 def test_a_stream_of_rows_is_not_lost_by_a_retry() -> None:
     storage = prepared()
     batch = rows((1, "oslo", 9, "mine"))

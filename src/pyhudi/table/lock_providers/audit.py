@@ -16,6 +16,8 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.lock_providers.lease import Lease
 
 SWITCH_PATH = ".hoodie/.locks/audit_enabled.json"
+SWITCH_BYTES_MAX = 4096
+"""What is read of the switch: one field."""
 SWITCH_FIELD = "STORAGE_LOCK_AUDIT_SERVICE_ENABLED"
 AUDIT_FOLDER = ".hoodie/.locks/audit"
 
@@ -57,10 +59,10 @@ class Audit:
 def open_audit(storage: Storage, owner: str, lease: Lease) -> Audit | None:
     """The audit of one acquisition, or None where the table has none. Cost: one read."""
     try:
-        switch = json.loads(storage.read(SWITCH_PATH))
+        switch = json.loads(storage.read(SWITCH_PATH, length=SWITCH_BYTES_MAX))
     except NotFoundError:
         return None
-    except (StorageError, ValueError) as error:
+    except (StorageError, ValueError, RecursionError) as error:
         _log.warning("the table lock is not audited, because it cannot be read whether it should be: %s", error)
         return None
     if not isinstance(switch, dict) or switch.get(SWITCH_FIELD) is not True:

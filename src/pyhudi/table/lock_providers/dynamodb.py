@@ -23,8 +23,8 @@ from typing import Any
 from pyhudi.config.options_locks import BillingMode
 from pyhudi.errors import ConfigError, CorruptDataError, PermissionDeniedError, StorageError, UnavailableError
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.environment import Clock, Environment
-from pyhudi.table.lock_providers.lease import Lease, Renewal
+from pyhudi.table.environment import Clock, Environment, Timer
+from pyhudi.table.lock_providers.lease import Lease
 from pyhudi.table.lock_providers.protocol import lost, wait_for
 
 DEFAULT_REGION = "us-east-1"
@@ -146,7 +146,7 @@ class _Seen:
 
 @dataclass(slots=True, kw_only=True)
 class HeldItem:
-    """The item, with `owner` in it, whose name no other acquisition has. Renewed by a thread, so guarded by a mutex."""
+    """The item, with `owner` in it, whose name no other acquisition has. Renewed by a timer, so guarded by a mutex."""
 
     storage: Storage
     environment: Environment
@@ -154,7 +154,7 @@ class HeldItem:
     owner: str
     lease: Lease
     _is_lost: bool = False
-    _renewal: Renewal | None = None
+    _renewal: Timer | None = None
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def check_held(self) -> None:
@@ -178,9 +178,9 @@ class HeldItem:
 
     def keep_alive(self) -> None:
         """From now on, renew the lease."""
-        every_ms = self.lease.duration_ms // _RENEWALS_PER_LEASE
-        self._renewal = Renewal(self._renew, every_ms=every_ms, name=f"{self.client.table}/{self.client.key}")
-        self._renewal.start()
+        every_seconds = self.lease.duration_ms / _RENEWALS_PER_LEASE / 1000
+        name = f"renewal of {self.client.table}/{self.client.key}"
+        self._renewal = self.environment.timers.every(every_seconds, self._renew, name=name)
 
     def _renew(self) -> bool:
         lease = Lease.beginning_now(self.environment.clock, self.lease.duration_ms)

@@ -32,8 +32,8 @@ from pyhudi.errors import (
 from pyhudi.storage.opening import open_storage
 from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.environment import Environment
-from pyhudi.table.lock_providers.lease import Lease, Renewal
+from pyhudi.table.environment import Environment, Timer, Timers
+from pyhudi.table.lock_providers.lease import Lease
 from pyhudi.table.lock_providers.protocol import lost, wait_for
 
 FILE_NAME = "lock"
@@ -70,7 +70,7 @@ class FileSystemLocks:
             return HeldFile(table=storage, store=store, path=path, record=record, lease=lease)
 
         held = wait_for(attempt, storage, environment, wait_ms=wait_ms, poll_seconds=POLL_SECONDS)
-        held.keep_alive()
+        held.keep_alive(environment.timers)
         return held
 
     def _place(self, storage: Storage) -> tuple[Storage, str]:
@@ -113,7 +113,7 @@ class HeldFile:
     path: str
     record: bytes = field(repr=False)
     lease: Lease | None
-    _renewal: Renewal | None = None
+    _renewal: Timer | None = None
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def check_held(self) -> None:
@@ -138,15 +138,14 @@ class HeldFile:
         except StorageError as error:
             _log.warning("the file of the table lock stays; remove it, or no writer gets the lock: %s", error)
 
-    def keep_alive(self) -> None:
+    def keep_alive(self, timers: Timers) -> None:
         """From now on, touch the file well before it expires."""
         folder = local_path(self.store.uri)
         if self.lease is None or folder is None:
             return
         file = folder / self.path
-        every_ms = self.lease.duration_ms // RENEWALS_PER_EXPIRY
-        self._renewal = Renewal(lambda: self._touch(file), every_ms=every_ms, name=str(file))
-        self._renewal.start()
+        every_seconds = self.lease.duration_ms / RENEWALS_PER_EXPIRY / 1000
+        self._renewal = timers.every(every_seconds, lambda: self._touch(file), name=f"renewal of {file}")
 
     def _touch(self, file: Path) -> bool:
         with self._guard:

@@ -1,9 +1,7 @@
-"""Locks that end by themselves: how long one still lasts, and who keeps it alive meanwhile."""
+"""Locks that end by themselves: how long one still lasts."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyhudi.table.environment import Clock
@@ -57,26 +55,3 @@ class Lease:
     def outlasts_a_commit(self) -> bool:
         """Whether enough is left to put a commit under it."""
         return self.remaining_ms >= margin_ms(self.duration_ms)
-
-
-class Renewal:
-    """Calls `renew` every so often from a thread of its own, until it returns False or the renewal is stopped."""
-
-    def __init__(self, renew: Callable[[], bool], *, every_ms: int, name: str) -> None:
-        self._renew = renew
-        self._every_seconds = every_ms / 1000
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"renewal of {name}", daemon=True)
-
-    def start(self) -> None:
-        """Begin; the first call comes after the first span."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop, and wait for a call that is under way."""
-        self._stopped.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(self._every_seconds) and self._renew():
-            pass

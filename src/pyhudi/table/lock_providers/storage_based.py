@@ -21,9 +21,9 @@ from pyhudi.errors import (
     StorageError,
 )
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.environment import Environment
+from pyhudi.table.environment import Environment, Timer
 from pyhudi.table.lock_providers.audit import Audit, open_audit
-from pyhudi.table.lock_providers.lease import Lease, Renewal
+from pyhudi.table.lock_providers.lease import Lease
 from pyhudi.table.lock_providers.protocol import lost, wait_for
 
 LOCK_PATH = ".hoodie/.locks/table_lock.json"
@@ -50,7 +50,7 @@ class LockRecord:
         try:
             values = json.loads(data)
             owner, until, expired = values["owner"], values["validUntil"], values["expired"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise _damaged() from error
         if not (isinstance(owner, str) and type(until) is int and isinstance(expired, bool)):
             raise _damaged()
@@ -111,7 +111,7 @@ class StorageLocks:
 
 @dataclass(slots=True, kw_only=True)
 class HeldObject:
-    """The lease in our hands: `record` under the version `etag`. Renewed by a thread, so guarded by a mutex."""
+    """The lease in our hands: `record` under the version `etag`. Renewed by a timer, so guarded by a mutex."""
 
     storage: Storage
     environment: Environment
@@ -119,7 +119,7 @@ class HeldObject:
     lease: Lease
     etag: str
     _is_lost: bool = False
-    _renewal: Renewal | None = None
+    _renewal: Timer | None = None
     _audit: Audit | None = None
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -153,8 +153,8 @@ class HeldObject:
 
     def keep_alive(self, every_ms: int) -> None:
         """From now on, renew the lease every so many milliseconds."""
-        self._renewal = Renewal(self._renew, every_ms=every_ms, name=f"{self.storage.uri}/{LOCK_PATH}")
-        self._renewal.start()
+        name = f"renewal of {self.storage.uri}/{LOCK_PATH}"
+        self._renewal = self.environment.timers.every(every_ms / 1000, self._renew, name=name)
 
     def _renew(self) -> bool:
         lease = Lease.beginning_now(self.environment.clock, self.lease.duration_ms)

@@ -1,0 +1,55 @@
+"""The clusterings that real Hudi has planned and not finished: which file groups they take as their input.
+
+Source: `format/timeline.md` 1.3, 1.4, 7.3; reliability.md 4, row 27.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pyhudi.errors import NotFoundError
+from pyhudi.format.instant import Action, Instant, InstantState
+from pyhudi.format.replace_metadata import decode_requested_replace_metadata
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.file_slice import FileGroupId
+from pyhudi.table.timeline import Timeline, instant_path
+
+
+def load_clustering_plans(
+    storage: Storage, timeline: Timeline, *, besides: str | None = None
+) -> Iterator[tuple[Instant, frozenset[FileGroupId]]]:
+    """Each pending clustering, but for an instant `besides`, with its input.
+
+    Cost: one read per pending clustering; in version 6, where they are called replace commits, per pending replace
+    commit. Raises `CorruptDataError` for a damaged plan.
+    """
+    for instant in timeline.instants:
+        if instant.state is InstantState.COMPLETED or instant.requested_time == besides:
+            continue
+        if instant.action is Action.CLUSTERING or (
+            instant.action is Action.REPLACE_COMMIT and not timeline.version.has_clustering_action
+        ):
+            groups = _input_of(storage, timeline, instant)
+            if groups is not None:
+                yield instant, groups
+
+
+def clustered_groups(storage: Storage, timeline: Timeline) -> frozenset[FileGroupId]:
+    """The file groups that pending clusterings take as their input. Cost: see `load_clustering_plans`."""
+    return frozenset(group for _, groups in load_clustering_plans(storage, timeline) for group in groups)
+
+
+def _input_of(storage: Storage, timeline: Timeline, instant: Instant) -> frozenset[FileGroupId] | None:
+    path = instant_path(replace(instant, state=InstantState.REQUESTED), timeline.version)
+    try:
+        data = storage.read(path)
+    except NotFoundError:
+        # It ended since the timeline was loaded, or its writer made no such file.
+        return None
+    if not data:
+        return None
+    clustered = decode_requested_replace_metadata(data, path=path).clustered
+    if clustered is None:
+        return None
+    return frozenset(FileGroupId(partition_path, file_id) for partition_path, file_id in clustered)

@@ -1,0 +1,377 @@
+"""Whether a history of concurrent transactions is one that snapshot isolation allows.
+
+The transactions append to lists and read lists, and no value is appended twice. So a list that was read tells all
+versions before it, the order of those versions is known without asking the store, and so is who wrote each of them.
+What follows from what makes a graph, in which the anomalies are cycles. Pure: it needs no table and no clock, only what
+the clients wrote down.
+
+What is excluded: dirty writes (G0), reads of values that were given up (G1a) or not final (G1b), circular information
+flow (G1c), lost updates, read skew, and any other cycle without two anti-dependencies in a row, which are the cycles
+that snapshot isolation excludes. Write skew is such a cycle with two in a row, and allowed. Where the times of the
+calls are known, also acknowledged appends that a later read lacks, and reads that go back in time.
+
+Source: reliability.md 5.5, which describes Elle; Adya's names of the anomalies.
+"""
+
+from __future__ import annotations
+
+import bisect
+import enum
+import itertools
+import math
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyhudi.errors import InvalidRequestError
+
+Version = tuple[str, ...]
+"""What a list held at one moment."""
+
+
+class Ending(enum.Enum):
+    """What the client of a transaction was told at its end."""
+
+    OK = "it was done"
+    FAILED = "nothing of it was done"
+    UNKNOWN = "nobody knows"
+
+
+class AnomalyKind(enum.Enum):
+    """What is wrong; the value is the sentence for it."""
+
+    GARBAGE = "a read holds a value that nobody appended"
+    REPEATED = "a read holds a value twice"
+    ABORTED_READ = "G1a: a read holds a value of a transaction that failed"
+    INTERMEDIATE_READ = "G1b: a read ends between two appends of one transaction"
+    ORDERS_DIFFER = "two reads of a key disagree on the order of its values"
+    LOST_UPDATE = "lost update: two transactions read one version of a key, and both appended to it"
+    LOST_APPEND = "an acknowledged append is missing from a read that began later"
+    STALE_READ = "a read is older than one that ended before it began"
+    DIRTY_WRITE = "G0: appends of transactions follow one another in a circle"
+    CIRCULAR_FLOW = "G1c: transactions saw one another in a circle"
+    READ_SKEW = "G-single: a transaction saw one part of another one's appends and not the rest"
+    NO_SNAPSHOT = "a circle of transactions that snapshot isolation excludes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """One call of a client: the lists that it read, then what it appended to lists, all by key.
+
+    `began` and `ended` are seconds by one clock for all clients; a transaction without an end has not been answered.
+    """
+
+    name: str
+    ending: Ending
+    reads: Mapping[str, Version] = field(default_factory=dict)
+    appends: Mapping[str, Version] = field(default_factory=dict)
+    began: float = -math.inf
+    ended: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """Something that must not be, the transactions that show it, and where to look."""
+
+    kind: AnomalyKind
+    transactions: tuple[str, ...]
+    evidence: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} [{', '.join(self.transactions)}]: {self.evidence}"
+
+
+def check_history(transactions: Iterable[Transaction]) -> tuple[Anomaly, ...]:
+    """The anomalies of a history; none for one that snapshot isolation allows.
+
+    A transaction of unknown ending counts as done when somebody saw an append of it. Raises `InvalidRequestError` for a
+    history that cannot be judged: two transactions of one name, or a value that was appended twice. Cost: linear in the
+    values that were read, and in their logarithm where times are compared.
+    """
+    history = _History.of(tuple(transactions))
+    found = [*_wrong_values(history), *_wrong_orders(history), *_lost_updates(history), *_wrong_times(history)]
+    return (*found, *_cycles(history))
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """The transactions, who appended each value, and the order of each key's values as far as anybody saw it."""
+
+    by_name: dict[str, Transaction]
+    writer_of: dict[tuple[str, str], str]
+    orders: dict[str, Version]
+
+    @classmethod
+    def of(cls, transactions: tuple[Transaction, ...]) -> _History:
+        by_name = {one.name: one for one in transactions}
+        if len(by_name) < len(transactions):
+            raise InvalidRequestError("two transactions of this history have one name")
+        writer_of: dict[tuple[str, str], str] = {}
+        for one in transactions:
+            for key, values in one.appends.items():
+                for value in values:
+                    if (key, value) in writer_of:
+                        raise InvalidRequestError("this value was appended twice", key=key, value=value)
+                    writer_of[key, value] = one.name
+        orders: dict[str, Version] = {}
+        for one in transactions:
+            for key, version in _seen_by(one):
+                orders[key] = max(orders.get(key, ()), version, key=len)
+        return cls(by_name, writer_of, orders)
+
+    def reads(self) -> Iterator[tuple[Transaction, str, Version]]:
+        """What was read and is believed: what a transaction that failed has read led to nothing."""
+        for one in self.by_name.values():
+            if one.ending is Ending.OK:
+                for key, version in one.reads.items():
+                    yield one, key, version
+
+    def done(self) -> frozenset[str]:
+        """The transactions that took effect."""
+        seen = {self.writer_of.get((key, value)) for key, order in self.orders.items() for value in order}
+        return frozenset(
+            one.name
+            for one in self.by_name.values()
+            if one.ending is Ending.OK or (one.ending is Ending.UNKNOWN and one.name in seen)
+        )
+
+
+def _seen_by(one: Transaction) -> Iterator[tuple[str, Version]]:
+    """The versions that an answered transaction is a witness of: what it read, and what it made of that."""
+    if one.ending is not Ending.OK:
+        return
+    for key, version in one.reads.items():
+        yield key, version + tuple(one.appends.get(key, ()))
+
+
+def _wrong_values(history: _History) -> Iterator[Anomaly]:
+    """Values that no read may hold: nobody's, doubled ones, those of failed transactions, and half of an append."""
+    for reader, key, version in history.reads():
+        if len(set(version)) < len(version):
+            yield Anomaly(AnomalyKind.REPEATED, (reader.name,), f"{key} = {_text(version)}")
+        for value in dict.fromkeys(version):
+            writer = history.writer_of.get((key, value))
+            if writer is None:
+                yield Anomaly(AnomalyKind.GARBAGE, (reader.name,), f"{value!r} in {key}")
+            elif history.by_name[writer].ending is Ending.FAILED:
+                yield Anomaly(AnomalyKind.ABORTED_READ, (reader.name, writer), f"{value!r} in {key}")
+        if version and (writer := history.writer_of.get((key, version[-1]))) not in (None, reader.name):
+            appended = history.by_name[str(writer)].appends[key]
+            if appended[-1] != version[-1]:
+                yield Anomaly(AnomalyKind.INTERMEDIATE_READ, (reader.name, str(writer)), f"{version[-1]!r} in {key}")
+
+
+def _wrong_orders(history: _History) -> Iterator[Anomaly]:
+    """Reads that are no beginning of the longest version of their key."""
+    for one in history.by_name.values():
+        for key, version in _seen_by(one):
+            order = history.orders[key]
+            if version != order[: len(version)]:
+                yield Anomaly(AnomalyKind.ORDERS_DIFFER, (one.name,), f"{key}: {_text(version)} and {_text(order)}")
+
+
+def _lost_updates(history: _History) -> Iterator[Anomaly]:
+    """Transactions that made two different versions of one."""
+    successors: dict[tuple[str, Version], list[str]] = defaultdict(list)
+    done = history.done()
+    for one in history.by_name.values():
+        for key in one.appends:
+            if one.name in done and key in one.reads:
+                successors[key, one.reads[key]].append(one.name)
+    for (key, version), names in successors.items():
+        if len(names) > 1:
+            yield Anomaly(AnomalyKind.LOST_UPDATE, tuple(names), f"{key} = {_text(version)}")
+
+
+def _wrong_times(history: _History) -> Iterator[Anomaly]:
+    """Reads that lack what had been acknowledged, or read by somebody, before they began."""
+    known = _known_by_time(history)
+    for reader, key, version in history.reads():
+        ends, knowledge = known.get(key, ((), ()))
+        before = bisect.bisect_left(ends, reader.began)
+        if before == 0:
+            continue
+        length, witness, is_append = knowledge[before - 1]
+        if length > len(version):
+            kind = AnomalyKind.LOST_APPEND if is_append else AnomalyKind.STALE_READ
+            yield Anomaly(kind, (reader.name, witness), f"{key} = {_text(version)}")
+
+
+_Known = tuple[float, str, bool]
+"""How long a list was by then, who is the witness, and whether that one appended to it."""
+
+
+def _known_by_time(history: _History) -> dict[str, tuple[list[float], list[_Known]]]:
+    """By key: times, and the most that was known of the list when each had come.
+
+    An acknowledged append that is in no version makes the list longer than any read of it.
+    """
+    positions = {key: {value: n + 1 for n, value in enumerate(order)} for key, order in history.orders.items()}
+    events: dict[str, list[tuple[float, _Known]]] = defaultdict(list)
+    for one in history.by_name.values():
+        if one.ending is not Ending.OK or one.ended == math.inf:
+            continue
+        for key, version in one.reads.items():
+            events[key].append((one.ended, (len(version), one.name, False)))
+        for key, values in one.appends.items():
+            length = max((positions.get(key, {}).get(value, math.inf) for value in values), default=0)
+            events[key].append((one.ended, (length, one.name, True)))
+    known = {}
+    for key, timed in events.items():
+        timed.sort(key=lambda event: event[0])
+        most: list[_Known] = []
+        for _, now in timed:
+            most.append(now if not most or now[0] > most[-1][0] else most[-1])
+        known[key] = ([time for time, _ in timed], most)
+    return known
+
+
+class _Edge(enum.Enum):
+    """Why a transaction comes before another one."""
+
+    WW = "appends after"
+    WR = "is seen by"
+    RW = "does not see"
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One edge of the graph of dependencies."""
+
+    source: str
+    edge: _Edge
+    target: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.source} -{self.edge.name.lower()} {self.key}-> {self.target}"
+
+
+_Node = tuple[str, bool]
+"""A transaction, and whether it was reached by a step other than RW, so that RW may come next."""
+
+
+def _cycles(history: _History) -> Iterator[Anomaly]:
+    """A shortest circle of each tangle in the graph, of those without two anti-dependencies in a row."""
+    steps = _steps(history)
+    graph: dict[_Node, list[tuple[_Node, _Step]]] = defaultdict(list)
+    for step in steps:
+        if step.edge is _Edge.RW:
+            graph[step.source, True].append(((step.target, False), step))
+        else:
+            for reached in (False, True):
+                graph[step.source, reached].append(((step.target, True), step))
+    for tangle in _components(graph):
+        circle = min((_circle(graph, tangle, start) for start in sorted(tangle)[:_STARTS_MAX]), key=len)
+        names = tuple(dict.fromkeys(step.source for step in circle))
+        yield Anomaly(_kind_of(circle), names, ", ".join(map(str, circle)))
+
+
+_STARTS_MAX = 32
+"""From so many transactions of a tangle a short circle is looked for."""
+
+
+def _steps(history: _History) -> tuple[_Step, ...]:
+    """The dependencies between transactions that took effect."""
+    done = history.done()
+    found: dict[_Step, None] = {}
+
+    def add(source: str | None, edge: _Edge, target: str | None, key: str) -> None:
+        if source in done and target in done and source != target:
+            found[_Step(str(source), edge, str(target), key)] = None
+
+    for key, order in history.orders.items():
+        writers = [history.writer_of.get((key, value)) for value in order]
+        for before, after in itertools.pairwise(writers):
+            add(before, _Edge.WW, after, key)
+    for reader, key, version in history.reads():
+        order = history.orders[key]
+        if version != order[: len(version)]:
+            continue
+        if version:
+            add(history.writer_of.get((key, version[-1])), _Edge.WR, reader.name, key)
+        # Its own appends come next in the list; what it did not see comes after them.
+        later = (history.writer_of.get((key, value)) for value in order[len(version) :])
+        add(reader.name, _Edge.RW, next((writer for writer in later if writer != reader.name), None), key)
+    return tuple(found)
+
+
+def _components(graph: Mapping[_Node, Sequence[tuple[_Node, _Step]]]) -> Iterator[frozenset[_Node]]:
+    """The sets of more than one node in which each can be reached from each (Tarjan), without recursion."""
+    order: dict[_Node, int] = {}
+    lowest: dict[_Node, int] = {}
+    stack: list[_Node] = []
+    on_stack: set[_Node] = set()
+    for root in list(graph):
+        if root in order:
+            continue
+        work: list[tuple[_Node, Iterator[tuple[_Node, _Step]]]] = [(root, iter(graph[root]))]
+        order[root] = lowest[root] = len(order)
+        stack.append(root)
+        on_stack.add(root)
+        while work:
+            node, targets = work[-1]
+            for target, _ in targets:
+                if target not in order:
+                    order[target] = lowest[target] = len(order)
+                    stack.append(target)
+                    on_stack.add(target)
+                    work.append((target, iter(graph.get(target, ()))))
+                    break
+                if target in on_stack:
+                    lowest[node] = min(lowest[node], order[target])
+            else:
+                work.pop()
+                if work:
+                    lowest[work[-1][0]] = min(lowest[work[-1][0]], lowest[node])
+                if lowest[node] == order[node]:
+                    component = frozenset(_taken_until(node, stack, on_stack))
+                    if len(component) > 1:
+                        yield component
+
+
+def _taken_until(node: _Node, stack: list[_Node], on_stack: set[_Node]) -> Iterator[_Node]:
+    taken = None
+    while taken != node:
+        taken = stack.pop()
+        on_stack.discard(taken)
+        yield taken
+
+
+def _circle(
+    graph: Mapping[_Node, Sequence[tuple[_Node, _Step]]], tangle: frozenset[_Node], start: _Node
+) -> tuple[_Step, ...]:
+    """A shortest way from a node of a tangle back to it, by breadth first."""
+    came: dict[_Node, tuple[_Node, _Step]] = {}
+    queue = deque([start])
+    while queue and start not in came:
+        node = queue.popleft()
+        for target, step in graph[node]:
+            if target in tangle and target not in came:
+                came[target] = (node, step)
+                queue.append(target)
+    steps: list[_Step] = []
+    node = start
+    while not steps or node != start:
+        node, step = came[node]
+        steps.append(step)
+    return tuple(reversed(steps))
+
+
+def _kind_of(circle: Sequence[_Step]) -> AnomalyKind:
+    edges = [step.edge for step in circle]
+    match edges.count(_Edge.RW):
+        case 0:
+            return AnomalyKind.CIRCULAR_FLOW if _Edge.WR in edges else AnomalyKind.DIRTY_WRITE
+        case 1:
+            return AnomalyKind.READ_SKEW
+        case _:
+            return AnomalyKind.NO_SNAPSHOT
+
+
+def _text(version: Version) -> str:
+    """The end of a list, which is where lists differ."""
+    return ("[…, " if len(version) > _SHOWN else "[") + ", ".join(version[-_SHOWN:]) + "]"
+
+
+_SHOWN = 6

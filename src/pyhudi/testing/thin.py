@@ -1,0 +1,251 @@
+"""Writes without Parquet: the shipped transaction around files that hold a few keys and values as JSON.
+
+Everything that makes a write safe is the shipped code: the transaction and its undoing, the timeline, the view of file
+slices, names, markers, commit metadata, the conflict check. Only what a task writes into a data file is made up, which
+makes a write of one row ten times as fast. A key is a text whose first letter is its partition path.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyhudi.engine.local import LocalEngine
+from pyhudi.engine.protocol import TaskContext
+from pyhudi.format.commit_metadata import NO_PREVIOUS_COMMIT, CommitMetadata, WriteOperation, WriteStat
+from pyhudi.format.file_names import BaseFileName, LogFileName, file_id
+from pyhudi.format.instant import Action
+from pyhudi.format.log_blocks import BlockHeader, BlockType, encode_block
+from pyhudi.format.markers import MarkerKind, marker_folder
+from pyhudi.format.replace_metadata import encode_requested_replace_metadata, requested_replace
+from pyhudi.io.compact_slice import CompactTask
+from pyhudi.io.log_records import BlockFilter, block_filter
+from pyhudi.io.log_scan import open_log
+from pyhudi.io.log_writer import slice_to_append
+from pyhudi.storage.opening import open_spec
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.file_slice import FileSlice
+from pyhudi.table.file_system_view import FileSystemView, load_view
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import Timeline
+from pyhudi.table.transaction import Transaction, mark_inflight
+from pyhudi.write.finish import committed, write_transaction
+from pyhudi.write.job import WriteJob
+from pyhudi.write.result import WriteResult
+
+_CONTEXT = TaskContext(partition=0, stage=0, attempt=0)
+
+Values = Mapping[str, str | None]
+"""Keys and their new values; None deletes the key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a write is asked to do. `replaces`: partitions that give way to the values (overwrite, delete_partition)."""
+
+    operation: WriteOperation
+    values: Values = field(default_factory=dict)
+    replaces: tuple[str, ...] = ()
+
+    @property
+    def partition_paths(self) -> frozenset[str]:
+        """The partitions that the write touches."""
+        return frozenset({*(key[0] for key in self.values), *self.replaces})
+
+    def apply_to(self, rows: Mapping[str, str]) -> dict[str, str]:
+        """What the write makes of a table's rows: the oracle of all checks."""
+        kept = {key: value for key, value in rows.items() if key[0] not in self.replaces}
+        for key, value in self.values.items():
+            if value is not None:
+                kept[key] = value
+            else:
+                kept.pop(key, None)
+        return kept
+
+
+def write_thinly(job: WriteJob, request: Request) -> WriteResult:
+    """Run the write, or raise with nothing of it visible: see `pyhudi.write.staged.write_staged`."""
+    is_replace = bool(request.replaces)
+    action = Action.REPLACE_COMMIT if is_replace else job.action
+    requested = encode_requested_replace_metadata(requested_replace(request.operation)) if is_replace else b""
+    with write_transaction(job, action, requested) as transaction:
+        storage, base = transaction.storage, transaction.base
+        view = load_view(storage, base.timeline, request.partition_paths)
+        slices = [one for path in sorted(request.partition_paths) for one in view.latest.get(path, ())]
+        found = {} if is_replace else {one: rows_of_slice(storage, base.timeline, one) for one in slices}
+        updates, inserts = _placed(request, found)
+        mark_inflight(transaction, _profile(request.operation, updates, inserts))
+        stats = [
+            _append(job, transaction, view, one, values) if job.is_merge_on_read else _rewrite(transaction, one, rows)
+            for one, values in updates.items()
+            for rows in [_merged(found[one], values)]
+        ]
+        stats += [
+            _write_base(transaction, path, file_id(job.environment.ids.uuid(), 0), None, rows, inserts=len(rows))
+            for path, rows in inserts.items()
+        ]
+        replaced = {path: tuple(one.file_id for one in view.latest.get(path, ())) for path in request.replaces}
+        return committed(job, transaction, request.operation, stats, replaced if is_replace else None)
+
+
+def read_thinly(table: TableState, as_of: str | None) -> list[tuple[str, str]]:
+    """All keys and values that a table shows, now or as of an instant time, sorted; a key in two groups twice."""
+    storage, timeline = table.storage, table.timeline
+    view = load_view(storage, timeline)
+    latest = view.latest if as_of is None else view.latest_until(as_of)
+    seen = timeline if as_of is None else timeline.until(as_of)
+    return sorted(
+        row for slices in latest.values() for one in slices for row in rows_of_slice(storage, seen, one).items()
+    )
+
+
+def rows_of_slice(storage: Storage, timeline: Timeline, one: FileSlice) -> dict[str, str]:
+    """The rows of a base file with the changes of its logs."""
+    rows: dict[str, str] = {} if one.base is None else json.loads(storage.read(one.base.path))
+    return _with_logs(storage, rows, [log.path for log in one.logs], block_filter(timeline, timeline.completed_times))
+
+
+def _with_logs(storage: Storage, rows: dict[str, str], paths: Sequence[str], blocks: BlockFilter) -> dict[str, str]:
+    for path in paths:
+        with open_log(storage, path) as reader:
+            for block in reader.blocks():
+                if block.kind.has_rows and blocks.counts(block.instant_time):
+                    rows = _merged(rows, json.loads(reader.content(block).to_pybytes()))
+    return rows
+
+
+def _merged(rows: Mapping[str, str], values: Values) -> dict[str, str]:
+    merged = {**rows, **values}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def _placed(
+    request: Request, found: Mapping[FileSlice, Mapping[str, str]]
+) -> tuple[dict[FileSlice, dict[str, str | None]], dict[str, dict[str, str]]]:
+    """Changes by the slice that has the key, and new rows by partition path."""
+    updates: dict[FileSlice, dict[str, str | None]] = defaultdict(dict)
+    inserts: dict[str, dict[str, str]] = defaultdict(dict)
+    for key, value in request.values.items():
+        one = next((one for one, rows in found.items() if key in rows), None)
+        if one is not None:
+            updates[one][key] = value
+        elif value is not None:
+            inserts[key[0]][key] = value
+    return dict(updates), dict(inserts)
+
+
+def _profile(
+    operation: WriteOperation, updates: Mapping[FileSlice, Values], inserts: Mapping[str, Mapping[str, str]]
+) -> CommitMetadata:
+    stats: dict[str, list[WriteStat]] = defaultdict(list)
+    for one, values in updates.items():
+        stat = WriteStat(file_id=one.file_id, prev_commit=one.instant_time, num_update_writes=len(values))
+        stats[one.partition_path].append(stat)
+    for path, rows in inserts.items():
+        stats[path].append(WriteStat(file_id="", num_inserts=len(rows)))
+    return CommitMetadata(operation=operation, stats_by_partition={path: tuple(group) for path, group in stats.items()})
+
+
+def _rewrite(transaction: Transaction, one: FileSlice, rows: Mapping[str, str]) -> WriteStat:
+    return _write_base(transaction, one.partition_path, one.file_id, one, rows, inserts=0)
+
+
+def _write_base(
+    transaction: Transaction,
+    partition_path: str,
+    group: str,
+    former: FileSlice | None,
+    rows: Mapping[str, str],
+    *,
+    inserts: int,
+) -> WriteStat:
+    storage, instant_time = transaction.storage, transaction.instant_time
+    name = BaseFileName(group, _CONTEXT.write_token, instant_time)
+    kind = MarkerKind.CREATE if former is None else MarkerKind.MERGE
+    body = json.dumps(rows).encode()
+    _put_file(storage, instant_time, f"{partition_path}/{name}", kind, body)
+    return WriteStat(
+        file_id=group,
+        path=f"{partition_path}/{name}",
+        partition_path=partition_path,
+        prev_commit=NO_PREVIOUS_COMMIT if former is None else former.instant_time,
+        prev_base_file=str(former.base.name) if former is not None and former.base is not None else None,
+        num_writes=len(rows),
+        num_inserts=inserts,
+        num_update_writes=len(rows) - inserts,
+        total_write_bytes=len(body),
+        file_size_in_bytes=len(body),
+    )
+
+
+def _append(job: WriteJob, transaction: Transaction, view: FileSystemView, one: FileSlice, values: Values) -> WriteStat:
+    to = slice_to_append(view, one, transaction.instant_time)
+    name = LogFileName(to.file_id, to.name_time, to.first_version, to.write_token(_CONTEXT))
+    headers = {BlockHeader.INSTANT_TIME: transaction.instant_time, BlockHeader.SCHEMA: job.schema.avro}
+    body = b"".join(encode_block(BlockType.AVRO_DATA, headers, json.dumps(values).encode()))
+    _put_file(transaction.storage, transaction.instant_time, f"{to.partition_path}/{name}", to.marker, body)
+    return WriteStat(
+        file_id=to.file_id,
+        path=f"{to.partition_path}/{name}",
+        partition_path=to.partition_path,
+        prev_commit=to.prev_commit,
+        num_writes=len(values),
+        num_update_writes=len(values),
+        total_write_bytes=len(body),
+        file_size_in_bytes=len(body),
+        log_version=to.first_version,
+        log_offset=0,
+        base_file=to.base_file,
+        log_files=(*to.known_logs, str(name)),
+    )
+
+
+def _put_file(storage: Storage, instant_time: str, path: str, kind: MarkerKind, body: bytes) -> None:
+    """A data file, announced by its marker."""
+    storage.put(f"{marker_folder(instant_time)}/{path}.marker.{kind.value}", b"", durable=False)
+    with storage.open_output(path) as output:
+        output.write(body)
+
+
+@dataclass(frozen=True)
+class ThinEngine(LocalEngine):
+    """Runs the tasks of a compaction over files of thin writes."""
+
+    parallelism: int = 1
+
+    def map(self, function: Any, tasks: Sequence[Any], *, size_bytes: int, description: str) -> list[Any]:
+        """See `Engine.map`."""
+        del function, size_bytes, description
+        return [_compact(task) for task in tasks]
+
+
+def _compact(task: CompactTask) -> WriteStat:
+    storage, former = open_spec(task.target.storage), task.former
+    base: dict[str, str] = {} if task.files.base is None else json.loads(storage.read(task.files.base))
+    rows = _with_logs(storage, base, task.files.logs, task.merging.blocks)
+    name = BaseFileName(task.file_id, _CONTEXT.write_token, task.target.instant_time)
+    body = json.dumps(rows).encode()
+    _put_file(storage, task.target.instant_time, f"{task.partition_path}/{name}", MarkerKind.MERGE, body)
+    return WriteStat(
+        file_id=task.file_id,
+        path=f"{task.partition_path}/{name}",
+        partition_path=task.partition_path,
+        prev_commit=former.instant_time if former else NO_PREVIOUS_COMMIT,
+        prev_base_file=former.file_name if former else None,
+        num_writes=len(rows),
+        num_update_writes=len(rows),
+        total_write_bytes=len(body),
+        file_size_in_bytes=len(body),
+    )
+
+
+def with_writer(job: WriteJob, writer: str) -> WriteJob:
+    """The job with the writer's name in what it commits, so that checks know whose commit it is."""
+    return replace(job, extra_metadata={**job.extra_metadata, WRITER: writer})
+
+
+WRITER = "_pyhudi_testing_writer"
+"""Where the extra metadata of a simulated commit name its actor."""

@@ -1,0 +1,94 @@
+"""Many writers, kill -9 at random, and a judge: `python -m tests.chaos --minutes 10 --store local --writers 8`.
+
+Ends with 1 and a list of problems when something is wrong; the folder with the journals, and with a local table, stays.
+"""
+
+# ruff: noqa: T201 - it talks to whoever runs it
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tests.chaos.judge import finish, judge
+from tests.chaos.jvm import problems_of_real_hudi
+from tests.chaos.run import run
+from tests.chaos.setting import Kind, Setting
+from tests.support import minio
+
+PROBLEMS_SHOWN = 40
+
+
+def main() -> int:
+    """Run what the command line asks for; 0 where nothing was found."""
+    asked = _arguments()
+    kinds = [Kind.parse(text) for text in asked.tables.split(",")]
+    folder = Path(tempfile.mkdtemp(prefix="pyhudi-chaos-", dir=asked.folder))
+    failed = False
+    with _store(asked.store, folder) as (root, options):
+        for kind in kinds:
+            seconds = 60 * asked.minutes / len(kinds)
+            failed |= not _one(asked, kind, folder / str(kind), f"{root}/{kind}", options, seconds)
+    if failed:
+        print(f"see {folder}")
+        return 1
+    shutil.rmtree(folder)
+    return 0
+
+
+def _one(
+    asked: argparse.Namespace, kind: Kind, folder: Path, path: str, options: Mapping[str, str], seconds: float
+) -> bool:
+    """One table; whether nothing was wrong."""
+    folder.mkdir()
+    setting = Setting(path=path, kind=kind, folder=folder, seed=asked.seed, options=options)
+    setting.create()
+    happened = run(setting, writers=asked.writers, seconds=seconds, kill_every=asked.kill_every, spark=asked.spark)
+    found = finish(setting)
+    began = time.monotonic()
+    verdict = judge(setting)
+    problems = [*happened.ended_badly, *verdict.problems]
+    if asked.jvm:
+        problems += problems_of_real_hudi(setting)
+    print(f"\n{kind} on {asked.store}: {asked.writers} writers, {happened.seconds:.0f} s, {happened.kills} kills")
+    for name, count in {**verdict.counts, **found}.items():
+        print(f"  {name:28} {count}")
+    print(f"  judged in {time.monotonic() - began:.0f} s: {len(problems) or 'no'} problems")
+    for problem in problems[:PROBLEMS_SHOWN]:
+        print(f"  PROBLEM {problem}")
+    sys.stdout.flush()
+    return not problems
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0, help="over all tables together")
+    parser.add_argument("--store", choices=("local", "s3"), default="local")
+    parser.add_argument("--writers", type=int, default=8)
+    parser.add_argument("--tables", default="mor9", help="kinds of tables one after the other: cow6,cow9,mor6,mor8")
+    parser.add_argument("--kill-every", type=float, default=3.0, help="seconds between two kills, on average")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--spark", action="store_true", help="with one writer on Spark more")
+    parser.add_argument("--jvm", action="store_true", help="let real Hudi read and write the table in the end (local)")
+    parser.add_argument("--folder", type=Path, help="where journals and local tables lie; a temporary one by default")
+    return parser.parse_args()
+
+
+@contextlib.contextmanager
+def _store(name: str, folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """Where tables go, and the options that reach it."""
+    if name == "local":
+        yield str(folder / "tables"), {}
+        return
+    (folder / "data" / minio.BUCKET).mkdir(parents=True)
+    with minio.running(minio.server_program(), folder) as server:
+        yield server.new_root(), server.options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""Real Hudi reads and writes the table that a chaos run left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.chaos.setting import Setting, rows_of
+from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, missing_oracle
+
+
+def problems_of_real_hudi(setting: Setting) -> tuple[str, ...]:
+    """What it sees otherwise than we do, before and after it has written a row of its own."""
+    release = RELEASE_OF_TABLE_VERSION[setting.kind.version]
+    if (reason := missing_oracle(release)) is not None:
+        return (f"real Hudi cannot be asked: {reason}",)
+    oracle = Oracle(release)
+    try:
+        return tuple(_problems(setting, oracle))
+    finally:
+        oracle.stop()
+
+
+def _problems(setting: Setting, oracle: Oracle) -> Iterator[str]:
+    yield from _differences(setting, oracle, "after the run")
+    mor = setting.kind.table_type == "mor"
+    options = {
+        "hoodie.table.name": setting.open().state.config.name,
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ" if mor else "COPY_ON_WRITE",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "area",
+        "hoodie.datasource.write.operation": "upsert",
+        "hoodie.metadata.enable": "false",
+        "hoodie.write.table.version": str(setting.kind.version),
+    }
+    oracle.write(setting.path, rows_of("real-hudi", {("real-hudi/0", "once-0"): None}), options)
+    if "real-hudi/0" not in setting.open().to_arrow(["id"]).column("id").to_pylist():
+        yield "what real Hudi has written is not there"
+    yield from _differences(setting, oracle, "after its own write")
+
+
+def _differences(setting: Setting, oracle: Oracle, when: str) -> Iterator[str]:
+    columns = ["id", "area", "call", "list", "_hoodie_commit_time"]
+    ours = sorted(map(repr, setting.open().to_arrow(columns).to_pylist()))
+    theirs = sorted(map(repr, oracle.read(setting.path).select(columns).to_pylist()))
+    if ours != theirs:
+        yield f"{when} real Hudi reads {len(theirs)} rows, we read {len(ours)}; {len(set(ours) ^ set(theirs))} differ"

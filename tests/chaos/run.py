@@ -1,0 +1,123 @@
+"""Processes on one table, and somebody who kills them: `run`."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import random
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from tests.chaos.reader import run_follower, run_reader
+from tests.chaos.setting import Setting
+from tests.chaos.writer import run_writer
+
+#: Processes begin as copies of one that has loaded everything, so that a new one costs milliseconds and not a second.
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["tests.chaos.run"])
+
+STOP_SECONDS = 180.0
+"""For so long a process may go on with its last call; on a busy machine a call takes seconds."""
+
+
+@dataclass(slots=True)
+class Happened:
+    """What was done to the processes, and how they ended who ended by themselves."""
+
+    kills: int = 0
+    seconds: float = 0.0
+    ended_badly: list[str] = field(default_factory=list)
+
+
+def run(setting: Setting, *, writers: int, seconds: float, kill_every: float, spark: bool = False) -> Happened:
+    """Let writers, a reader and a follower work for some time, and kill a random writer every few seconds.
+
+    In the end half of the writers are killed at once, and the others may finish their call. `kill_every`: seconds
+    between two kills on average.
+    """
+    dice = random.Random(setting.seed)
+    happened = Happened()
+    lives = [0] * writers
+    readers = {name: _start(program, setting, name) for name, program in _READERS.items()}
+    crew = [_start_writer(setting, slot, 0) for slot in range(writers)]
+    helpers = [_start_spark(setting)] if spark else []
+    began = time.monotonic()
+    try:
+        while (left := began + seconds - time.monotonic()) > 0:
+            time.sleep(min(left, kill_every * dice.uniform(0.3, 1.7)))
+            slot = dice.randrange(writers)
+            _note_bad_end(crew[slot], happened)
+            _kill(crew[slot])
+            happened.kills += 1
+            lives[slot] += 1
+            crew[slot] = _start_writer(setting, slot, lives[slot])
+        for process in crew[::2]:
+            _kill(process)
+            happened.kills += 1
+        for processes in ([*crew[1::2], *helpers], list(readers.values())):
+            _stop(processes, happened)
+    finally:
+        for process in [*crew, *helpers, *readers.values()]:
+            _kill(process)
+    happened.seconds = time.monotonic() - began
+    return happened
+
+
+_READERS: dict[str, Callable[[Setting, str], None]] = {"reader": run_reader, "follower": run_follower}
+
+
+def _start(program: Callable[..., None], setting: Setting, name: str, *arguments: Any) -> BaseProcess:
+    process = _PROCESSES.Process(target=_run, args=(program, setting.to_json(), name, arguments), name=name)
+    process.start()
+    return process
+
+
+def _start_writer(setting: Setting, slot: int, life: int) -> BaseProcess:
+    return _start(_write, setting, f"w{slot}-{life}", slot, life)
+
+
+def _start_spark(setting: Setting) -> BaseProcess:
+    return _start(_write_by_spark, setting, "spark")
+
+
+def _write(setting: Setting, _: str, slot: int, life: int) -> None:
+    run_writer(setting, slot, life)
+
+
+def _write_by_spark(setting: Setting, name: str) -> None:
+    from tests.chaos.spark_writer import run_spark_writer
+
+    run_spark_writer(setting, name)
+
+
+def _run(program: Callable[..., None], setting: str, name: str, arguments: tuple[Any, ...]) -> None:
+    """In the new process: what it says goes to a file of its own."""
+    told = Setting.from_json(setting)
+    errors = os.open(told.folder / f"{name}.err", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(errors, sys.stderr.fileno())
+    logging.basicConfig(level=logging.WARNING)
+    program(told, name, *arguments)
+
+
+def _kill(process: BaseProcess) -> None:
+    process.kill()
+    process.join()
+
+
+def _stop(processes: list[BaseProcess], happened: Happened) -> None:
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.join(STOP_SECONDS)
+        _note_bad_end(process, happened)
+
+
+def _note_bad_end(process: BaseProcess, happened: Happened) -> None:
+    """A process that still works when it should have stopped, or has stopped when it should work."""
+    if process.exitcode not in (None, 0):
+        happened.ended_badly.append(f"{process.name} ended by itself ({process.exitcode}): see {process.name}.err")

@@ -1,0 +1,10 @@
+"""All targets by name."""
+
+from __future__ import annotations
+
+from tests.fuzz import data_files, logs, options, tables, timeline
+from tests.fuzz.target import Target
+
+TARGETS: dict[str, Target] = {
+    target.name: target for room in (timeline, tables, logs, data_files, options) for target in room.TARGETS
+}

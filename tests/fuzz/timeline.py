@@ -1,0 +1,291 @@
+"""Parsers of the timeline: names and times of instants, and what their files say."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import timezone
+from typing import Any
+
+from tests.fuzz import golden, mutations
+from tests.fuzz.hostile_avro import container, damaged_container, doubling, record
+from tests.fuzz.target import PATH, Target, require, text_of
+
+from pyhudi.errors import CorruptDataError
+from pyhudi.format.archived_log import parse_archive_file
+from pyhudi.format.avro_container import MAGIC, decode_container
+from pyhudi.format.commit_metadata import CommitMetadata, decode_commit_metadata, encode_commit_metadata
+from pyhudi.format.compaction_plan import CompactionPlan, decode_compaction_plan, encode_compaction_plan
+from pyhudi.format.instant import (
+    InstantTime,
+    collapse,
+    format_instant_time,
+    instant_file_name,
+    instant_time_from_user,
+    next_instant_time,
+    parse_instant_file_name,
+    parse_instant_time,
+)
+from pyhudi.format.lsm_history import parse_history_file, parse_manifest, parse_version_file
+from pyhudi.format.replace_metadata import decode_requested_replace_metadata, encode_requested_replace_metadata
+from pyhudi.format.rollback_metadata import (
+    RollbackMetadata,
+    RollbackPartition,
+    RollbackPlan,
+    decode_rollback_metadata,
+    decode_rollback_plan,
+    encode_rollback_metadata,
+    encode_rollback_plan,
+)
+from pyhudi.format.table_version import V6, V8, V9
+
+_LAYOUTS = (V6, V8, V9)
+
+
+def _names(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _instant_names() -> tuple[bytes, ...]:
+    return tuple(sorted({_names(path).encode() for path in golden.files() if "/.hoodie/" in path}))[::7]
+
+
+def _check_instant_name(data: bytes) -> None:
+    name = text_of(data)
+    for version in _LAYOUTS:
+        try:
+            instant = parse_instant_file_name(name, version)
+        except CorruptDataError as error:
+            require(str(error.context["path"]).endswith(name), "the error does not name the file")
+            continue
+        if instant is not None:
+            require(instant_file_name(instant, version) == name, f"{instant} has another name")
+            require(collapse([instant]) == (instant,), "one instant collapses to something else")
+
+
+def _check_instant_time(data: bytes) -> None:
+    text = text_of(data)
+    moment = parse_instant_time(text, timezone.utc)
+    if moment is not None and len(text) == 17:
+        require(format_instant_time(moment, timezone.utc) == text, "the moment has another instant time")
+    asked = instant_time_from_user(text)
+    require(asked.isdigit() and asked.isascii(), "an instant time from a user is not made of digits")
+    require(next_instant_time(asked) > asked, "the next instant time is not later")
+
+
+def _check_next_time(data: bytes) -> None:
+    text = InstantTime(text_of(data))
+    require(next_instant_time(text) > text, "the next instant time is not later")
+
+
+def _metadata(*suffixes: str) -> tuple[bytes, ...]:
+    return golden.chosen(lambda path: "/.hoodie/" in path and _names(path).partition(".")[2] in suffixes)
+
+
+def _commits() -> tuple[bytes, ...]:
+    return _metadata("commit", "deltacommit", "replacecommit", "inflight", "deltacommit.inflight")
+
+
+def _known(metadata: CommitMetadata) -> CommitMetadata:
+    """Without what encoding leaves out."""
+    stats = {
+        path: tuple(replace(stat, unknown={}) for stat in found) for path, found in metadata.stats_by_partition.items()
+    }
+    return replace(metadata, stats_by_partition=stats, unknown={})
+
+
+def _check_commit(data: bytes) -> None:
+    known = _known(decode_commit_metadata(data, path=PATH))
+    metadata_of = known.file_groups(), known.paths()
+    version = V9 if data.startswith(MAGIC) else V6
+    again = decode_commit_metadata(encode_commit_metadata(known, version), path=PATH)
+    if version is V6:
+        # Its JSON has fewer fields than Avro, and the fields of logs only where a log version is.
+        again = _known(again)
+        require(
+            (again.operation, again.extra, again.compacted) == (known.operation, known.extra, known.compacted),
+            "changed",
+        )
+        require(again.file_groups() == metadata_of[0], "other file groups after encoding and decoding")
+        require(again.paths() == metadata_of[1], "other paths after encoding and decoding")
+        require(again.replaced_file_ids == known.replaced_file_ids, "other replaced groups after encoding and decoding")
+    else:
+        require(again == known, "another value after encoding and decoding")
+
+
+def _check_replace(data: bytes) -> None:
+    metadata = decode_requested_replace_metadata(data, path=PATH)
+    # A foreign schema may have wider numbers; what we write are those that we were given or made.
+    if metadata.clustered is None and abs(metadata.version or 0) < 1 << 31:
+        again = decode_requested_replace_metadata(encode_requested_replace_metadata(metadata), path=PATH)
+        require(again == replace(metadata, unknown={}), "another value after encoding and decoding")
+
+
+def _check_rollback_plan(data: bytes) -> None:
+    plan = decode_rollback_plan(data, path=PATH)
+    known: RollbackPlan = replace(
+        plan, unknown={}, requests=tuple(replace(request, unknown={}) for request in plan.requests)
+    )
+    require(decode_rollback_plan(encode_rollback_plan(known), path=PATH) == known, "another value after encoding")
+
+
+def _check_rollback(data: bytes) -> None:
+    metadata = decode_rollback_metadata(data, path=PATH)
+    partitions: dict[str, RollbackPartition] = {
+        path: replace(partition, unknown={}) for path, partition in metadata.partitions.items()
+    }
+    known: RollbackMetadata = replace(metadata, unknown={}, partitions=partitions)
+    require(
+        decode_rollback_metadata(encode_rollback_metadata(known), path=PATH) == known, "another value after encoding"
+    )
+
+
+def _check_compaction(data: bytes) -> None:
+    plan = decode_compaction_plan(data, path=PATH)
+    known: CompactionPlan = replace(
+        plan, unknown={}, operations=tuple(replace(operation, unknown={}) for operation in plan.operations)
+    )
+    has_nan = any(math.isnan(value) for operation in known.operations for value in operation.metrics.values())
+    if not has_nan and abs(known.version or 0) < 1 << 31:
+        require(
+            decode_compaction_plan(encode_compaction_plan(known), path=PATH) == known, "another value after encoding"
+        )
+
+
+def _plan_seeds() -> tuple[bytes, ...]:
+    folder = golden.GOLDEN / "compaction_plans"
+    return (*(path.read_bytes() for path in sorted(folder.glob("*.avro"))), *_metadata("compaction.requested"))
+
+
+def _container_seeds() -> tuple[bytes, ...]:
+    made: list[tuple[Any, bytes]] = [
+        (record("T", a="long"), b"\2"),
+        (record("T", a={"type": "array", "items": "long"}), b"\4\2\2\0"),
+        (doubling("null", 20), b""),
+        (record("T", a={"type": "map", "values": doubling("null", 6)}), b"\2\2k\0"),
+    ]
+    import json
+
+    return (
+        *(container(json.dumps(schema).encode(), content) for schema, content in made),
+        *_metadata("clean", "clean.requested", "savepoint", "restore", "rollback", "rollback.requested"),
+    )
+
+
+def _check_container(data: bytes) -> None:
+    require(isinstance(decode_container(data, path=PATH).name, str), "a record without a name")
+
+
+def _check_manifest(data: bytes) -> None:
+    for file in parse_manifest(data, path=PATH):
+        require(type(file.size) is int and file.size >= 0, "a size that is none")
+        require("/" not in file.name, "a history file outside of its folder")
+
+
+def _check_version(data: bytes) -> None:
+    require(parse_version_file(data, path=PATH) >= 0, "a negative version")
+
+
+def _check_history(data: bytes) -> None:
+    for entry in parse_history_file(data, path=PATH):
+        require(isinstance(entry.instant_time, str), "an instant without a time")
+
+
+def _check_archive(data: bytes) -> None:
+    for instant in parse_archive_file(data, path=PATH):
+        require(all(isinstance(time, str) for time in instant.rolled_back), "a time that is no text")
+
+
+def _archives() -> tuple[bytes, ...]:
+    """Files of the archive of version 6, and one cut down to a block of a few instants."""
+    import json
+
+    from tests.fuzz.hostile_avro import block
+
+    from pyhudi.format.log_blocks import BlockHeader, BlockType, encode_block
+
+    rollback = record("R", commitsRollback={"type": "array", "items": "string"})
+    kinds = (
+        ["null", rollback],
+        ["null", record("R", commitsRollback="long")],
+        ["null", record("R", commitsRollback="string")],
+    )
+    kinds = (*kinds, ["null", record("R", at={"type": "long", "logicalType": "timestamp-micros"})])
+    bodies = (b"\2\2\x06001\0", b"\2\x06", b"\2\x06001", b"\2" + b"\xfe" * 8 + b"\x7f")
+    made = []
+    for kind, body in zip(kinds, bodies, strict=True):
+        schema = json.dumps(
+            record("A", commitTime="string", actionType="string", actionState="string", hoodieRollbackMetadata=kind)
+        )
+        datum = b"\x06001\x10rollback\x12COMPLETED" + body
+        made.append(
+            b"".join(
+                encode_block(
+                    BlockType.AVRO_DATA, {BlockHeader.INSTANT_TIME: "1", BlockHeader.SCHEMA: schema}, block([datum])
+                )
+            )
+        )
+    return (*made, *golden.chosen(lambda path: ".commits_.archive" in path))
+
+
+TARGETS = (
+    Target(name="instant-name", seeds=_instant_names, mutate=mutations.text, check=_check_instant_name),
+    Target(
+        name="instant-time",
+        seeds=lambda: (b"20260131235959999", b"20260131235959", b"2026-01-31 23:59:59.999", b"2026-01-31", b"0" * 17),
+        mutate=mutations.text,
+        check=_check_instant_time,
+        names_path=False,
+    ),
+    Target(
+        name="next-instant-time",
+        seeds=lambda: (b"20260131235959999", b"20260131235959", b"00000000000000001", b"99991231235959999", b"010"),
+        mutate=mutations.text,
+        check=_check_next_time,
+        names_path=False,
+    ),
+    Target(
+        name="commit",
+        seeds=_commits,
+        mutate=mutations.several(damaged_container, mutations.json_text, mutations.binary),
+        check=_check_commit,
+    ),
+    Target(
+        name="replace-request",
+        seeds=lambda: _metadata("replacecommit.requested", "clustering.requested"),
+        mutate=damaged_container,
+        check=_check_replace,
+    ),
+    Target(
+        name="rollback-plan",
+        seeds=lambda: _metadata("rollback.requested"),
+        mutate=damaged_container,
+        check=_check_rollback_plan,
+    ),
+    Target(name="rollback", seeds=lambda: _metadata("rollback"), mutate=damaged_container, check=_check_rollback),
+    Target(name="compaction-plan", seeds=_plan_seeds, mutate=damaged_container, check=_check_compaction),
+    Target(name="avro-container", seeds=_container_seeds, mutate=damaged_container, check=_check_container),
+    Target(
+        name="history-version",
+        seeds=lambda: (b"1", b"12\n", b"999999999999999999"),
+        mutate=mutations.text,
+        check=_check_version,
+    ),
+    Target(
+        name="history-manifest",
+        seeds=lambda: (
+            b'{"files":[{"fileName":"001_003_0.parquet","fileLen":12},{"fileName":"004_009_1.parquet","fileLen":9}]}',
+            *golden.chosen(lambda path: "/history/manifest" in path),
+        ),
+        mutate=mutations.several(mutations.json_text, mutations.text),
+        check=_check_manifest,
+    ),
+    Target(
+        name="history-file",
+        seeds=lambda: golden.chosen(lambda path: "/history/" in path and path.endswith(".parquet")),
+        mutate=mutations.binary,
+        check=_check_history,
+        arrow_allocates=True,
+    ),
+    Target(name="archive-log", seeds=_archives, mutate=mutations.several(mutations.binary), check=_check_archive),
+)

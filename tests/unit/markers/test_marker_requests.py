@@ -1,0 +1,229 @@
+"""The marker service through HTTP, as tasks in other processes use it."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from pyhudi.errors import StorageError, TransactionError, UnavailableError, WriteConflictError
+from pyhudi.format.markers import Marker, MarkerKind, encode_markers_file
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.markers import remote
+from pyhudi.table.markers.announcing import TaskMarkers, announce, register
+from pyhudi.table.markers.reading import load_markers
+from pyhudi.table.markers.remote import ServiceAddress, announce_remotely, serving
+from pyhudi.table.markers.service import MarkerService
+
+T = "20240102030405678"
+KEY = "not told to anybody"
+MARKER = Marker(f"p=\u00e9/a-0_0-1-2_{T}.parquet", MarkerKind.MERGE)
+HOST = "127.0.0.1"
+
+
+@pytest.fixture
+def storage() -> MemoryStorage:
+    return MemoryStorage()
+
+
+@pytest.fixture
+def service(storage: MemoryStorage) -> MarkerService:
+    return MarkerService(storage, T, None)
+
+
+@pytest.fixture
+def address(service: MarkerService) -> Iterator[ServiceAddress]:
+    with serving(service, KEY, host=HOST, bind_to=HOST) as address:
+        yield address
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_PAUSE_SECONDS", 0.0)
+
+
+def asked(address: ServiceAddress, method: str, path: str, body: bytes, **headers: str) -> int:
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=10)
+    try:
+        connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_marker_is_stored_when_the_answer_comes(storage: MemoryStorage, address: ServiceAddress) -> None:
+    announce_remotely(address, KEY, [MARKER], groups_exist=True)
+
+    assert load_markers(storage, T) == {MARKER.data_path}
+
+
+def test_request_that_is_repeated_changes_nothing(storage: MemoryStorage, address: ServiceAddress) -> None:
+    announce_remotely(address, KEY, [MARKER], groups_exist=True)
+    before = {info.path: storage.read(info.path) for info in storage.list_recursive("")}
+
+    announce_remotely(address, KEY, [MARKER], groups_exist=True)
+
+    assert {info.path: storage.read(info.path) for info in storage.list_recursive("")} == before
+
+
+def test_more_markers_than_a_request_takes_are_sent_in_several(
+    storage: MemoryStorage, address: ServiceAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "MARKERS_PER_REQUEST", 3)
+    markers = [Marker(f"p={n}/a{n}_0-1-2_{T}.parquet", MarkerKind.CREATE) for n in range(7)]
+
+    announce_remotely(address, KEY, markers, groups_exist=False)
+
+    assert load_markers(storage, T) == {marker.data_path for marker in markers}
+    assert (
+        sum(info.name.startswith("MARKERS") and info.name != "MARKERS.type" for info in storage.list_recursive("")) == 3
+    )
+
+
+def test_another_key_stores_nothing(storage: MemoryStorage, address: ServiceAddress) -> None:
+    with pytest.raises(UnavailableError) as refused:
+        announce_remotely(address, "guessed", [MARKER], groups_exist=True)
+
+    assert refused.value.context["status"] == http.client.FORBIDDEN
+    assert storage.list_recursive("") == ()
+
+
+def test_signed_request_whose_flag_or_markers_were_changed_is_refused(
+    storage: MemoryStorage, address: ServiceAddress
+) -> None:
+    body = encode_markers_file([MARKER])
+    signature = remote._signature(KEY, "true", body)
+    sent = {"X_Markers_Signature": signature}
+
+    assert asked(address, "POST", "/markers", body, X_Markers_Groups_Exist="false", **sent) == 403
+    assert asked(address, "POST", "/markers", body + body, X_Markers_Groups_Exist="true", **sent) == 403
+    assert storage.list_recursive("") == ()
+    assert asked(address, "POST", "/markers", body, X_Markers_Groups_Exist="true", **sent) == 204
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "length", "expected"),
+    [
+        ("POST", "/", None, 400),
+        ("POST", "/markers/../../etc", None, 400),
+        ("POST", "/markers", str(remote.REQUEST_BYTES_MAX + 1), 400),
+        ("POST", "/markers", "-1", 400),
+        ("POST", "/markers", "\u00b2", 400),
+        ("GET", "/markers", None, 501),
+        ("PUT", "/markers", None, 501),
+    ],
+)
+def test_any_other_request_is_refused(
+    address: ServiceAddress, method: str, path: str, length: str | None, expected: int
+) -> None:
+    headers = {} if length is None else {"Content_Length": length}
+    assert asked(address, method, path, b"", **headers) == expected
+
+
+@pytest.mark.parametrize("text", ["../../x.parquet.marker.CREATE", "p/a.txt", "\x00"])
+def test_signed_request_for_something_else_than_a_data_file_is_refused(
+    storage: MemoryStorage, address: ServiceAddress, text: str
+) -> None:
+    body = f"{text}\n".encode()
+    sent = {"X_Markers_Groups_Exist": "true", "X_Markers_Signature": remote._signature(KEY, "true", body)}
+
+    assert asked(address, "POST", "/markers", body, **sent) == 409
+    assert storage.list_recursive("") == ()
+
+
+def test_errors_of_the_service_cross_as_they_are(
+    monkeypatch: pytest.MonkeyPatch, service: MarkerService, address: ServiceAddress
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise WriteConflictError("taken", instant=T, winner="other", shared=["p/a"])
+
+    monkeypatch.setattr(service, "announce", refuse)
+
+    with pytest.raises(WriteConflictError, match="taken") as conflict:
+        announce_remotely(address, KEY, [MARKER], groups_exist=True)
+
+    assert conflict.value.context == {"instant": T, "winner": "other", "shared": ["p/a"]}
+
+
+def test_service_that_has_stopped_refuses_late_tasks(service: MarkerService, address: ServiceAddress) -> None:
+    service.stop()
+
+    with pytest.raises(TransactionError, match="has ended"):
+        announce_remotely(address, KEY, [MARKER], groups_exist=True)
+
+
+def test_address_that_nobody_listens_on_gives_a_typed_error_that_tells_the_way_out(service: MarkerService) -> None:
+    with serving(service, KEY, host=HOST, bind_to=HOST) as address:
+        pass
+
+    with pytest.raises(UnavailableError, match=r"hoodie.write.markers.type=DIRECT"):
+        announce_remotely(address, KEY, [MARKER], groups_exist=True)
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", b"220 mail\r\n"])
+def test_another_server_at_the_address_gives_a_typed_error(answer: bytes) -> None:
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(65536)
+                    connection.sendall(answer)
+
+    with socket.create_server((HOST, 0)) as server:
+        threading.Thread(target=serve, daemon=True).start()
+        with pytest.raises(UnavailableError):
+            announce_remotely(ServiceAddress(HOST, server.getsockname()[1]), KEY, [MARKER], groups_exist=True)
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def test_address_of_another_machine_cannot_be_listened_on(service: MarkerService) -> None:
+    with (
+        pytest.raises(StorageError, match="cannot listen"),
+        serving(service, KEY, host="192.0.2.1", bind_to="192.0.2.1"),
+    ):
+        pytest.fail("listening")
+
+
+def test_task_of_this_process_needs_no_request(storage: MemoryStorage, service: MarkerService) -> None:
+    how = TaskMarkers(service=register(service, KEY, None))
+
+    announce(storage, T, how, [MARKER], groups_exist=False)
+
+    assert load_markers(storage, T) == {MARKER.data_path}
+
+
+def test_task_of_another_process_sends_a_request_though_it_has_a_copy_of_the_service(
+    storage: MemoryStorage, service: MarkerService, address: ServiceAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = []
+    monkeypatch.setattr(remote, "_post", lambda *args: sent.append(args) or (204, b""))
+    handle = register(service, KEY, address)
+
+    announce(storage, T, TaskMarkers(service=replace(handle, process=-1)), [MARKER], groups_exist=False)
+
+    assert len(sent) == 1
+
+
+def test_task_that_outlives_its_write_cannot_announce(storage: MemoryStorage) -> None:
+    service = MarkerService(storage, T, None)
+    how = TaskMarkers(service=register(service, "a key of its own", None))
+    del service
+
+    with pytest.raises(TransactionError, match="has ended"):
+        announce(storage, T, how, [MARKER], groups_exist=False)
+
+
+def test_key_is_in_no_text(service: MarkerService, address: ServiceAddress, caplog: pytest.LogCaptureFixture) -> None:
+    how = TaskMarkers(service=register(service, KEY, address))
+    with caplog.at_level(logging.DEBUG):
+        announce_remotely(address, KEY, [MARKER], groups_exist=False)
+
+    assert KEY not in repr(how)
+    assert KEY not in caplog.text

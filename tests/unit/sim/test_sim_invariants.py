@@ -1,0 +1,182 @@
+"""Each invariant is violated once, so that one can see that it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from pyhudi.errors import CommitOutcomeUnknownError, WriteConflictError
+from pyhudi.format.commit_metadata import WriteOperation
+from pyhudi.table.state import load_table
+from pyhudi.testing.history import History, Told, Verdict
+from pyhudi.testing.invariants import (
+    Facts,
+    check_answers,
+    check_at_rest,
+    check_conflicts,
+    check_endings,
+    check_files,
+    check_followers,
+    check_order,
+    check_readers,
+    check_recovered,
+    check_rows,
+    facts_of,
+)
+from pyhudi.testing.kinds import KINDS, START, observer, prepared
+from pyhudi.testing.thin import Request, read_thinly
+from pyhudi.testing.world import World
+
+TIMELINE = ".hoodie/timeline"
+
+
+def told(**values: object) -> Told:
+    return replace(Told(actor="w", verdict=Verdict.DONE, began=0, ended=1), **values)  # type: ignore[arg-type]
+
+
+def facts(world: World, history: History | None = None) -> Facts:
+    history = history or History()
+    history.requests.update(KINDS["cow8"].start)
+    return facts_of(load_table(observer(world)), read_thinly, history)
+
+
+def start() -> tuple[World, str, str]:
+    """A table after its first write, that write's instant, and the path of its completed instant."""
+    world = prepared(KINDS["cow8"])
+    completed = next(path for path in world.objects if path.endswith(".commit"))
+    return world, completed.rpartition("/")[2].partition("_")[0], completed
+
+
+def data_file(world: World) -> str:
+    return next(path for path in world.objects if path.startswith("a/"))
+
+
+def test_a_table_at_rest_violates_nothing() -> None:
+    world, instant, _ = start()
+    history = History(told=[told(actor="start", instant=instant), told(began=2, rows=(*sorted(START.items()),))])
+    history.told[1] = replace(history.told[1], seen=frozenset({instant}))
+    assert list(check_at_rest(facts(world, history), unique=True, ordered=True)) == []
+    assert list(check_recovered(facts(world), excused=())) == []
+
+
+def test_rows_that_no_write_made_are_a_violation_of_visibility() -> None:
+    world, _, _ = start()
+    world.set(data_file(world), b'{"a1": "somebody", "a2": "start"}')
+    assert [one[:2] for one in check_rows(facts(world), unique=True)] == ["K1", "K1"]
+
+
+def test_a_key_in_two_file_groups_is_a_violation_of_uniqueness() -> None:
+    world, _, _ = start()
+    other = next(path for path in world.objects if path.startswith("b/"))
+    world.set(other, b'{"a1": "start", "b1": "start"}')
+    assert {one[:2] for one in check_rows(facts(world), unique=True)} == {"K4"}
+
+
+def test_a_reader_who_saw_a_part_is_a_violation_of_atomicity() -> None:
+    world, instant, _ = start()
+    history = History(told=[told(rows=(("a1", "start"),), seen=frozenset({instant}))])
+    assert [one[:2] for one in check_readers(facts(world, history))] == ["K2"]
+
+
+def test_a_reader_who_missed_an_acknowledged_write_is_a_violation_of_durability() -> None:
+    world, instant, _ = start()
+    history = History(told=[told(actor="start", instant=instant), told(began=5, rows=())])
+    assert [one[:2] for one in check_readers(facts(world, history))] == ["K3"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        told(instant="20990101000000000"),
+        told(actor="start", verdict=Verdict.REFUSED, error=WriteConflictError("lost")),
+    ],
+    ids=["acknowledged and not there", "refused and there"],
+)
+def test_an_answer_that_is_not_true_is_a_violation_of_durability(answer: Told) -> None:
+    world, _, _ = start()
+    history = History(requests={"w": Request(operation=WriteOperation.UPSERT)}, told=[answer])
+    assert [one[:2] for one in check_answers(facts(world, history))] == ["K3"]
+
+
+def test_an_unknown_outcome_is_no_violation_as_long_as_it_can_be_found_out() -> None:
+    world, instant, _ = start()
+    error = CommitOutcomeUnknownError("who knows", instant=instant)
+    history = History(told=[told(actor="start", verdict=Verdict.UNKNOWN, error=error)])
+    assert list(check_answers(facts(world, history))) == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda world: world.remove(data_file(world)), lambda world: world.set(data_file(world), b"{}")],
+    ids=["missing", "shorter"],
+)
+def test_a_file_that_is_not_as_its_commit_says_is_a_violation_of_reference(damage: Callable[[World], None]) -> None:
+    world, _, _ = start()
+    damage(world)
+    assert [one[:2] for one in check_files(facts(world))] == ["K6"]
+
+
+def test_a_write_that_is_completed_twice_violates_that_it_ends_once() -> None:
+    world, instant, completed = start()
+    world.set(f"{TIMELINE}/{instant}_20990101000000000.deltacommit", world.objects[completed].data)
+    assert any(one.startswith("K7") for one in check_endings(facts(world)))
+
+
+def test_two_writes_at_one_moment_violate_the_order_of_time() -> None:
+    world, instant, completed = start()
+    position = completed.rpartition("_")[2]
+    world.set(f"{TIMELINE}/{int(instant) - 1}_{position}", world.objects[completed].data)
+    assert [one[:2] for one in check_order(facts(world))] == ["K8"]
+
+
+def test_a_follower_who_was_not_given_a_write_is_a_violation_of_increments() -> None:
+    world, _, _ = start()
+    history = History(told=[told(since="", position="99999999999999999")])
+    assert [one[:3] for one in check_followers(facts(world, history))] == ["K12"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{TIMELINE}/20990101000000000.commit.requested",
+        ".hoodie/.temp/20990101000000000/a/f.parquet.marker.CREATE",
+        ".hoodie/.heartbeat/20990101000000000",
+        ".hoodie/.aux/.intents/20990101000000000",
+        "a/00000000-0000-0000-0000-000000000001-0_0-0-0_20990101000000000.parquet",
+    ],
+)
+def test_what_a_dead_writer_left_is_a_violation_of_recovery(path: str) -> None:
+    world, _, _ = start()
+    world.set(path, b"")
+    assert [one[:3] for one in check_recovered(facts(world), excused=())] == ["K14"]
+    assert list(check_recovered(facts(world), excused=["20990101000000000", path])) == []
+
+
+def test_blocks_of_a_dead_write_without_a_command_behind_them_are_a_violation_of_recovery() -> None:
+    from pyhudi.format.log_blocks import BlockHeader, BlockType, encode_block, rollback_block
+
+    world = prepared(KINDS["mor6"])
+    base = data_file(world).rpartition("/")[2]
+    group, _, instant = base.removesuffix(".parquet").split("_")
+    headers = {BlockHeader.INSTANT_TIME: "20990101000000000", BlockHeader.SCHEMA: '"string"'}
+    block = b"".join(encode_block(BlockType.AVRO_DATA, headers, b"{}"))
+    world.set(f"a/.{group}_{instant}.log.5_0-1-0", block)
+    assert [one[:3] for one in check_recovered(facts(world), excused=())] == ["K14"]
+    world.set(f"a/.{group}_{instant}.log.6_0-1-0", rollback_block("20990101000000001", "20990101000000000"))
+    assert list(check_recovered(facts(world), excused=())) == []
+
+
+def test_giving_way_to_nobody_is_a_false_conflict() -> None:
+    error = WriteConflictError("lost")
+    history = History(
+        requests={
+            "a-0": Request(operation=WriteOperation.UPSERT, values={"a1": "x"}),
+            "b-1": Request(operation=WriteOperation.UPSERT, values={"b1": "x"}),
+        },
+        told=[told(actor="a-0", verdict=Verdict.REFUSED, error=error)],
+    )
+    assert [one[:3] for one in check_conflicts(history)] == ["K13"]
+    history.requests["a-2"] = history.requests["a-0"]
+    assert list(check_conflicts(history)) == []

@@ -1,0 +1,77 @@
+"""What a commit costs in requests: as much on a long timeline as on a short one, and little more beside others."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from tests.support.tables import MOR, StepClock, environment, new_table, open_table, rows
+
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.state import load_table
+from pyhudi.testing.storage import FaultStorage
+
+CLOCK = StepClock()
+KINDS = {"cow6": ({}, 6), "cow9": ({}, 9), "mor6": (MOR, 6), "mor9": (MOR, 9)}
+FLAT = ("cow6", "mor9")
+"""Not `mor6`, where an upsert reads the commits since the last compaction: names of logs do not tell whose they are."""
+WARM_UP = 6
+"""Commits before the first count: a write looks at the five newest for the size of a record."""
+
+
+def requests_of(storage: MemoryStorage, turn: int, *, others: int = 0) -> Counter[str]:
+    """The requests of an upsert of one known key, while so many others commit to partitions of their own."""
+    done = False
+
+    def commit_others(operation: str, path: str) -> None:
+        nonlocal done
+        if not done and operation == "put_if_absent" and path.endswith("inflight"):
+            done = True
+            for number in range(others):
+                opened(storage).upsert(rows((100 + number, f"w{number}", turn, "other")), **OPTIONS)
+
+    store = FaultStorage(storage, before=commit_others)
+    opened(store).upsert(rows((1, "mine", turn, "mine")), **OPTIONS)
+    return Counter(one.name for one in store.operations)
+
+
+OPTIONS = {"hoodie.compact.inline": "false"}
+
+
+def opened(storage: MemoryStorage | FaultStorage):
+    return open_table(storage, env=environment(CLOCK))
+
+
+def prepared(kind: dict[str, str], version: int, *, commits: int = WARM_UP) -> MemoryStorage:
+    storage = MemoryStorage()
+    new_table(storage, version=version, **kind)
+    for number in range(8):
+        opened(storage).insert(rows((100 + number, f"w{number}", 0, "other")), **OPTIONS)
+    for turn in range(commits):
+        opened(storage).upsert(rows((1, "mine", turn, "mine")), **OPTIONS)
+    return storage
+
+
+@pytest.mark.parametrize(("kind", "version"), [KINDS[name] for name in FLAT], ids=FLAT)
+def test_a_commit_costs_as_many_requests_after_thirty_commits_as_after_a_few(
+    kind: dict[str, str], version: int
+) -> None:
+    storage = prepared(kind, version)
+    first = requests_of(storage, WARM_UP)
+    for turn in range(WARM_UP + 1, 30):
+        opened(storage).upsert(rows((101, "w1", turn, "other")), **OPTIONS)
+
+    last = requests_of(storage, 30)
+
+    # The log that the first count made is there for the last one.
+    assert last - first <= Counter({"read": 1} if kind else {})
+    assert len(load_table(storage).timeline.completed_writes) > 30
+
+
+@pytest.mark.parametrize(("kind", "version"), KINDS.values(), ids=KINDS)
+def test_each_writer_beside_ours_costs_one_read(kind: dict[str, str], version: int) -> None:
+    counts = {others: requests_of(prepared(kind, version), WARM_UP, others=others) for others in (0, 1, 7)}
+
+    assert counts[1] - counts[0] == Counter({"read": 1})
+    assert counts[7] - counts[0] == Counter({"read": 7})
+    assert counts[0] - counts[7] == Counter()
