@@ -5,7 +5,7 @@ PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test sim fuzz check fmt interop interop-quick bench docs clean
+.PHONY: help setup demo test sim fuzz chaos check fmt interop interop-all interop-quick bench bench-writers docs clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -41,7 +41,15 @@ sim: $(STAMP)  ## Run concurrent writers through every order, crash and fault th
 fuzz: $(STAMP)  ## Feed every parser damaged inputs: INPUTS (100000) of them in all, from SEED (1)
 	$(PY) -m tests.fuzz --inputs $(or $(INPUTS),100000) --seed $(or $(SEED),1)
 
+chaos: $(STAMP)  ## Kill random ones of WRITERS (8) processes on one table for MINUTES (10); STORE=local or s3, TABLES=mor9
+	$(PY) -m tests.chaos --minutes $(or $(MINUTES),10) --store $(or $(STORE),local) --writers $(or $(WRITERS),8) \
+		--tables $(or $(TABLES),mor9) --seed $(or $(SEED),1)
+
 interop: $(STAMP)  ## Prove reads and writes against real Hudi 0.15.0, 1.0.2 and 1.2.0 (fetches them from Maven Central once)
+	$(PY) tools/oracle/setup.py
+	$(PY) -m pytest tests/interop -m "not thorough"
+
+interop-all: $(STAMP)  ## All of interop: an hour and more
 	$(PY) tools/oracle/setup.py
 	$(PY) -m pytest tests/interop
 
@@ -51,6 +59,9 @@ interop-quick: $(STAMP)  ## The part of interop that CI runs
 
 bench: $(STAMP)  ## Measure against JVM Hudi, Delta, Iceberg, delta-rs and plain Parquet (SF=0.5 by default)
 	$(PY) benchmarks/run.py --scale-factor $(or $(SF),0.5)
+
+bench-writers: $(STAMP)  ## Measure 1, 2 and 8 writer processes on one table
+	$(PY) benchmarks/writers.py --store $(or $(STORE),local)
 
 docs: $(STAMP)  ## Write the generated pages (option reference)
 	$(PY) tools/option_reference.py

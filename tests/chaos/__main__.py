@@ -22,6 +22,12 @@ from tests.chaos.setting import Kind, Setting
 from tests.support import minio
 
 PROBLEMS_SHOWN = 40
+SHORT_LEASE = {
+    "hoodie.write.lock.provider": "StorageBasedLockProvider",
+    "hoodie.write.lock.storage.validity.timeout.secs": "10",
+    "hoodie.write.lock.storage.renew.interval.secs": "1",
+}
+"""Who is killed with the lock in an object store stops all others until it has ended: not for a minute each time."""
 
 
 def main() -> int:
@@ -87,7 +93,7 @@ def _store(name: str, folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
         return
     (folder / "data" / minio.BUCKET).mkdir(parents=True)
     with minio.running(minio.server_program(), folder) as server:
-        yield server.new_root(), server.options
+        yield server.new_root(), {**server.options, **SHORT_LEASE}
 
 
 if __name__ == "__main__":

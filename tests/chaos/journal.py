@@ -47,14 +47,13 @@ class Journal:
     """One process's file."""
 
     def __init__(self, folder: Path, process: str) -> None:
-        self._file = (folder / f"{process}.jsonl").open("a")
-        self._process = process
+        self._path = folder / f"{process}.jsonl"
         self._calls = 0
 
     def begin(self, work: Work, **asked: Any) -> str:
         """Write down that a call begins; its name, which no other call has."""
         self._calls += 1
-        name = f"{self._process}.{self._calls}"
+        name = f"{self._path.stem}.{self._calls}"
         self._write({"call": name, "work": work.value, "at": time.monotonic(), "asked": asked})
         return name
 
@@ -64,9 +63,10 @@ class Journal:
         self._write(line)
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with self._path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def read_journals(folder: Path) -> tuple[Call, ...]:

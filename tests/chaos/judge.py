@@ -7,6 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tests.chaos.journal import Call, Journal, Work, read_journals
+from tests.chaos.reader import pull, take_snapshot
+from tests.chaos.setting import CALL_METADATA, Setting, rows_of
+from tests.support.audit import audit
+
 import pyhudi
 from pyhudi.errors import HudiError
 from pyhudi.format.instant import Action, InstantState
@@ -17,13 +22,11 @@ from pyhudi.table.intents import INTENT_FOLDER
 from pyhudi.table.locks import table_lock
 from pyhudi.table.timeline import load_commit_metadata, load_rollback_plan
 from pyhudi.testing.histories import Ending, Transaction, check_history
-from tests.chaos.journal import Call, Journal, Work, read_journals
-from tests.chaos.reader import pull, take_snapshot
-from tests.chaos.setting import CALL_METADATA, Setting, rows_of
-from tests.support.audit import audit
 
 _APPENDS = (Work.APPEND, Work.OWN)
 _WRITES = (*_APPENDS, Work.ONCE)
+_ROLLED_BACK_ASKED = 40
+"""Of so many of the newest rollbacks it is asked what they took away: each answer reads all that are younger."""
 
 
 def finish(setting: Setting) -> dict[str, int]:
@@ -75,7 +78,7 @@ def transactions(calls: Iterable[Call]) -> tuple[Transaction, ...]:
     for call in calls:
         if call.work in _APPENDS:
             reads = {key: tuple(values) for key, values in call.asked["reads"].items()}
-            appends = {key: (call.name,) for key in call.asked["appends"]}
+            appends = dict.fromkeys(call.asked["appends"], (call.name,))
         elif call.work is Work.SNAPSHOT and call.answer is not None:
             lists = call.answer.get("lists", {})
             reads, appends = {key: tuple(lists.get(key, ())) for key in keys}, {}
@@ -100,11 +103,15 @@ def _committed_calls(table: pyhudi.HudiTable) -> dict[str, str]:
 
 def _bad_errors(calls: Iterable[Call], setting: Setting) -> Iterator[str]:
     """Answers that nothing which happened here explains."""
+    expected = {"WriteConflictError", "LockNotAcquiredError", "CommitOutcomeUnknownError"}
+    if setting.path.startswith("s3:"):
+        # A lease that was not renewed in time, on a machine that is busy.
+        expected.add("LockLostError")
     for call in calls:
         if call.error is None:
             continue
         is_read = call.work in (Work.SNAPSHOT, Work.PULL)
-        if is_read or call.error not in ("WriteConflictError", "LockNotAcquiredError", "CommitOutcomeUnknownError"):
+        if is_read or call.error not in expected:
             yield f"{call.name} ({call.work.value}) ended with {call.error}: {(call.answer or {}).get('why')}"
         # In merge-on-read tables it may meet a compaction.
         elif call.work is Work.OWN and call.error == "WriteConflictError" and setting.kind.table_type == "cow":
@@ -130,7 +137,7 @@ def _wrong_outcomes(calls: Iterable[Call], committed: Mapping[str, str], table: 
     for name, instant in committed.items():
         if (said := outcome_of(table.state, instant)) is not Outcome.COMMITTED:
             yield f"the outcome of {instant} ({name}) is {said.value}"
-    for instant in _rolled_back(table):
+    for instant in _rolled_back(table)[-_ROLLED_BACK_ASKED:]:
         if (said := outcome_of(table.state, instant)) is not Outcome.ROLLED_BACK:
             yield f"the outcome of {instant}, which was rolled back, is {said.value}"
 

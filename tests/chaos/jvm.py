@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.chaos.setting import Setting, rows_of
-from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, missing_oracle
+from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, OracleError, missing_oracle
 
 
 def problems_of_real_hudi(setting: Setting) -> tuple[str, ...]:
@@ -16,6 +16,8 @@ def problems_of_real_hudi(setting: Setting) -> tuple[str, ...]:
     oracle = Oracle(release)
     try:
         return tuple(_problems(setting, oracle))
+    except OracleError as error:
+        return (f"real Hudi failed: {error}",)
     finally:
         oracle.stop()
 

@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from tests.chaos.journal import Journal, Work
+from tests.chaos.setting import Setting, split_list
+
 import pyhudi
 from pyhudi.errors import HudiError
 from pyhudi.table.timeline import position_of
 from pyhudi.testing.histories import Ending
-from tests.chaos.journal import Journal, Work
-from tests.chaos.setting import Setting, split_list
 
 PAUSE_SECONDS = 0.2
 """Between two reads: the writers are the ones who are to be busy."""

@@ -68,7 +68,6 @@ class Setting:
             "hoodie.index.bloom.num_entries": "500",
             # Small files, so that there are many file groups, and new rows often join one that others change.
             "hoodie.parquet.small.file.limit": "30000",
-            "hoodie.copyonwrite.insert.split.size": "300",
             "hoodie.compact.inline": "false",
         }
 

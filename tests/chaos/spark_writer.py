@@ -5,11 +5,12 @@ from __future__ import annotations
 import signal
 import threading
 
+from tests.chaos.journal import Journal, Work
+from tests.chaos.setting import CALL_METADATA, ONCE_AREAS, ONCE_ROWS, Setting, rows_of
+
 from pyhudi.errors import HudiError, TransactionError
 from pyhudi.spark.session import spark_session
 from pyhudi.testing.histories import Ending
-from tests.chaos.journal import Journal, Work
-from tests.chaos.setting import CALL_METADATA, ONCE_AREAS, ONCE_ROWS, Setting, rows_of
 
 _CONFIG = {
     "spark.driver.memory": "1g",

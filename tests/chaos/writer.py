@@ -15,11 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow.dataset as ds
-
-import pyhudi
-from pyhudi.engine.local import LocalEngine
-from pyhudi.errors import CommitOutcomeUnknownError, HudiError, TransactionError, WriteConflictError
-from pyhudi.testing.histories import Ending, Version
 from tests.chaos.journal import Journal, Work
 from tests.chaos.setting import (
     CALL_METADATA,
@@ -32,6 +27,11 @@ from tests.chaos.setting import (
     rows_of,
     split_list,
 )
+
+import pyhudi
+from pyhudi.engine.local import LocalEngine
+from pyhudi.errors import CommitOutcomeUnknownError, HudiError, TransactionError, WriteConflictError
+from pyhudi.testing.histories import Ending, Version
 
 Key = tuple[str, str]
 """A record key and its area, which is its partition."""

@@ -16,12 +16,14 @@ _TIMEOUT_SECONDS = 900
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "quick: the part of the interop suite that CI runs")
+    config.addinivalue_line("markers", "thorough: what `make interop` leaves out and `make interop-all` runs")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.parents:
             item.add_marker(pytest.mark.interop)
+            # After the test's own marks, so that these are stronger.
             item.add_marker(pytest.mark.timeout(_TIMEOUT_SECONDS))
 
 

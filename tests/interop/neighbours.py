@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,10 +15,12 @@ from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
 from tests.support.zookeeper import ZooKeeper
 
 import pyhudi
-from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.storage.local import LocalStorage
+from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.file_system_view import list_data_files
 from pyhudi.table.state import load_table
+from pyhudi.testing.storage import FaultStorage
 
 #: The ordering column is not a long: with one, 1.0.2 cannot read a log in which a key follows its deletion.
 SCHEMA = pa.schema(
@@ -34,8 +37,8 @@ LOCK_PACKAGE = "org.apache.hudi.client.transaction.lock"
 FILE_SYSTEM = f"{LOCK_PACKAGE}.FileSystemBasedLockProvider"
 ZOOKEEPER = f"{LOCK_PACKAGE}.ZookeeperBasedLockProvider"
 
-#: What the documents tell all writers of a shared table to set.
-SHARED = {
+#: What the documents tell real Hudi's writers of a shared table to set, besides the lock; by its old name, too.
+LAZY = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
     "hoodie.clean.failed.writes.policy": "LAZY",
     "hoodie.cleaner.policy.failed.writes": "LAZY",
@@ -66,7 +69,7 @@ class SharedTable:
         return RELEASE_OF_TABLE_VERSION[self.version]
 
     def write_with_jvm(self, oracle: Oracle, rows: pa.Table, **more: str) -> None:
-        options = {**self._options(), "hoodie.metadata.enable": "false", **self.options, **more}
+        options = {**self._options(), **LAZY, **ASK_OFTEN, "hoodie.metadata.enable": "false", **self.options, **more}
         if self.version == 6:
             del options["hoodie.write.table.version"]  # 0.15.0 does not know it
         oracle.write(self.path, rows, options)
@@ -74,8 +77,19 @@ class SharedTable:
     def write_with_us(self, rows: pa.Table, **more: str) -> None:
         pyhudi.save(rows, str(self.path), options={**self._options(), **self.options, **more}, mode="append")
 
+    def write_with_us_slowly(self, rows: pa.Table, seconds: float) -> None:
+        """An upsert that rests when it has looked its keys up: then another writer may come in between."""
+
+        def rest(operation: str, path: str) -> None:
+            if operation == "put_if_absent" and path.endswith(".inflight"):
+                time.sleep(seconds)
+
+        opened = self.open()
+        store = FaultStorage(LocalStorage(self.path), before=rest)
+        pyhudi.HudiTable(load_table(store), opened.options, opened.engine, opened.environment).upsert(rows)
+
     def open(self, **more: str) -> pyhudi.HudiTable:
-        return pyhudi.HudiTable.for_path(str(self.path), hudi_options={**SHARED, **self.options, **more})
+        return pyhudi.HudiTable.for_path(str(self.path), hudi_options={**self.options, **more})
 
     def rows_of_ours(self) -> list[Row]:
         return sorted_rows(self.open().to_arrow())
@@ -98,13 +112,13 @@ class SharedTable:
 
 
 def file_lock() -> dict[str, str]:
-    return {**SHARED, **ASK_OFTEN, "hoodie.write.lock.provider": FILE_SYSTEM}
+    return {"hoodie.write.lock.provider": FILE_SYSTEM}
 
 
 def zookeeper_lock(server: ZooKeeper) -> dict[str, str]:
     place = {"url": server.hosts, "base_path": "/hudi", "lock_key": secrets.token_hex(4)}
     named = {f"hoodie.write.lock.zookeeper.{name}": value for name, value in place.items()}
-    return {**SHARED, **ASK_OFTEN, "hoodie.write.lock.provider": ZOOKEEPER, **named}
+    return {"hoodie.write.lock.provider": ZOOKEEPER, **named}
 
 
 def batch(rows: Iterable[Row], gone: Iterable[Row] = ()) -> pa.Table:
@@ -129,12 +143,17 @@ def check_everybody_sees(table: SharedTable, oracle: Oracle, expected: Iterable[
 
 
 def check_nothing_left_over(table: SharedTable) -> None:
-    """No write is pending, and every data file is of a write that was completed."""
+    """No write is pending, and every data file is of a write that was completed; older ones than the timeline aside."""
     storage = LocalStorage(table.path)
-    state = load_table(storage)
-    assert not state.timeline.pending_writes
-    assert not state.timeline.pending_rollbacks
-    names = {info.path: parse_data_file(info.name) for info in list_data_files(storage)}
-    # In version 6 a log carries the instant of its slice, and the log of a failed write stays, taken back by a command.
-    strangers = [p for p, name in names.items() if name and not state.timeline.is_committed(name.instant_time)]
-    assert not strangers
+    timeline = load_table(storage).timeline
+    assert not timeline.pending_writes
+    assert not timeline.pending_rollbacks
+    times = {info.path: str(name.instant_time) for info, name in _data_files(storage)}
+    assert not [p for p, at in times.items() if not timeline.is_committed(at) and not timeline.starts_after(at)]
+
+
+def _data_files(storage: LocalStorage) -> Iterator[tuple[FileInfo, BaseFileName | LogFileName]]:
+    for info in list_data_files(storage):
+        name = parse_data_file(info.name)
+        if name is not None:
+            yield info, name

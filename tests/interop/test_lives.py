@@ -18,17 +18,19 @@ OracleOf = Callable[[str], Oracle]
 
 COMPLEX = ("region", "id")
 
+THOROUGH = pytest.mark.thorough
+
 #: Every pair of values of version, partitioning, key, metadata table and first writer occurs in one of these.
 MIXED_LIVES = [
     pytest.param(
         Shape(name="hive", table_version=9, partition_by=("city",), hive_style=True), "jvm", marks=pytest.mark.quick
     ),
-    pytest.param(Shape(name="none-complex", table_version=9, record_key=COMPLEX, metadata=False), "us"),
+    pytest.param(Shape(name="none-complex", table_version=9, record_key=COMPLEX, metadata=False), "us", marks=THOROUGH),
     pytest.param(
         Shape(name="levels-complex", table_version=9, record_key=COMPLEX, partition_by=("city", "year")), "us"
     ),
-    pytest.param(Shape(name="plain", table_version=8, partition_by=("city",), metadata=False), "jvm"),
-    pytest.param(Shape(name="none", table_version=8), "us"),
+    pytest.param(Shape(name="plain", table_version=8, partition_by=("city",), metadata=False), "jvm", marks=THOROUGH),
+    pytest.param(Shape(name="none", table_version=8), "us", marks=THOROUGH),
     pytest.param(
         Shape(
             name="hive-levels-complex",
@@ -46,7 +48,9 @@ MIXED_LIVES = [
         marks=pytest.mark.quick,
     ),
     pytest.param(
-        Shape(name="levels-complex", table_version=6, record_key=COMPLEX, partition_by=("city", "year")), "jvm"
+        Shape(name="levels-complex", table_version=6, record_key=COMPLEX, partition_by=("city", "year")),
+        "jvm",
+        marks=THOROUGH,
     ),
     pytest.param(
         Shape(
@@ -64,20 +68,25 @@ MIXED_LIVES = [
             cities=ODD_CITIES,
         ),
         "us",
+        marks=THOROUGH,
     ),
 ]
 OLD_TABLES = [
     Shape(name="hive", table_version=6, partition_by=("city",), hive_style=True, created_by_newest=True),
-    Shape(
-        name="levels-complex",
-        table_version=8,
-        record_key=COMPLEX,
-        partition_by=("city", "year"),
-        created_by_newest=True,
+    pytest.param(
+        Shape(
+            name="levels-complex",
+            table_version=8,
+            record_key=COMPLEX,
+            partition_by=("city", "year"),
+            created_by_newest=True,
+        ),
+        marks=THOROUGH,
     ),
 ]
 OWN_LIVES = [
-    Shape(name="hive", table_version=version, partition_by=("city",), hive_style=True) for version in (6, 8, 9)
+    pytest.param(Shape(name="hive", table_version=version, partition_by=("city",), hive_style=True), marks=marks)
+    for version, marks in ((6, THOROUGH), (8, THOROUGH), (9, ()))
 ]
 
 
@@ -134,6 +143,7 @@ def test_table_written_through_both_our_doors_is_read_by_its_release_the_newest_
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shape", OWN_LIVES, ids=str)
 def test_table_written_by_real_hudi_alone_matches_the_model(shape: Shape, tmp_path: Path, oracle_of: OracleOf) -> None:
     jvm = JvmHudi(oracle_of(RELEASE_OF_TABLE_VERSION[shape.table_version]))

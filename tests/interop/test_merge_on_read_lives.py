@@ -27,28 +27,44 @@ BY_EVENT_TIME = {
     "hoodie.compaction.payload.class": EVENT_TIME_PAYLOAD,
 }
 
+THOROUGH = pytest.mark.thorough
+
 LIVES = [
     (Shape(name="hive", table_version=9, partition_by=("city",), hive_style=True, metadata=False), "us"),
-    (Shape(name="none-complex-avro", table_version=9, record_key=COMPLEX, more_options=AVRO), "jvm"),
-    (Shape(name="hive", table_version=8, partition_by=("city",), hive_style=True, metadata=False), "jvm"),
+    pytest.param(
+        Shape(name="none-complex-avro", table_version=9, record_key=COMPLEX, more_options=AVRO), "jvm", marks=THOROUGH
+    ),
+    pytest.param(
+        Shape(name="hive", table_version=8, partition_by=("city",), hive_style=True, metadata=False),
+        "jvm",
+        marks=THOROUGH,
+    ),
     (Shape(name="levels-avro", table_version=8, partition_by=("city", "year"), more_options=AVRO), "us"),
-    (Shape(name="hive", table_version=6, partition_by=("city",), hive_style=True, metadata=False), "us"),
+    pytest.param(
+        Shape(name="hive", table_version=6, partition_by=("city",), hive_style=True, metadata=False),
+        "us",
+        marks=THOROUGH,
+    ),
     (Shape(name="event-time", table_version=6, partition_by=("city",), more_options=BY_EVENT_TIME), "jvm"),
-    (
+    pytest.param(
         Shape(name="none-complex-avro", table_version=6, record_key=COMPLEX, metadata=False, more_options=AVRO),
         "jvm",
+        marks=THOROUGH,
     ),
 ]
 OLD_TABLES = [
-    Shape(
-        name="hive",
-        table_version=version,
-        partition_by=("city",),
-        hive_style=True,
-        metadata=False,
-        created_by_newest=True,
+    pytest.param(
+        Shape(
+            name="hive",
+            table_version=version,
+            partition_by=("city",),
+            hive_style=True,
+            metadata=False,
+            created_by_newest=True,
+        ),
+        marks=marks,
     )
-    for version in (6, 8)
+    for version, marks in ((6, ()), (8, THOROUGH))
 ]
 
 
@@ -169,15 +185,15 @@ V6_LATEST, V6_EVENT_TIME, V8, V9 = (
     ]
 )
 WILD_LIVES = [
-    (V6_LATEST, 1),
-    (V6_LATEST, 3),
+    pytest.param(V6_LATEST, 1, marks=THOROUGH),
+    pytest.param(V6_LATEST, 3, marks=THOROUGH),
     # Changes that lose against a base file which a write in the interval made.
     (V6_EVENT_TIME, 4),
-    (V6_EVENT_TIME, 2),
+    pytest.param(V6_EVENT_TIME, 2, marks=THOROUGH),
     (V8, 1),
-    (V8, 2),
+    pytest.param(V8, 2, marks=THOROUGH),
     pytest.param(V9, 1, marks=pytest.mark.quick),
-    (V9, 2),
+    pytest.param(V9, 2, marks=THOROUGH),
 ]
 
 

@@ -38,7 +38,8 @@ OracleOf = Callable[[str], Oracle]
 PARTITIONS = ("p0", "p1", "p2")
 LEAD = 2
 """By how many commits one may be ahead: so that both are at it until the end, and the slower one gets through."""
-ATTEMPTS_PER_COMMIT = 6
+ATTEMPTS_PER_COMMIT = 10
+PAUSE_SECONDS = 0.5
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
 COMPACTING = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "4"}
 
@@ -61,13 +62,20 @@ class Meeting:
 
 MEETINGS = [
     pytest.param(Meeting(version=9, kind=COW, lock="file", commits=100), marks=pytest.mark.timeout(3600)),
-    Meeting(version=9, kind=COW, lock="zookeeper", overlapping=False),
-    Meeting(version=9, kind=MOR, lock="zookeeper"),
-    Meeting(version=9, kind=MOR, lock="file", options=COMPACTING),
-    Meeting(version=8, kind=COW, lock="zookeeper"),
-    Meeting(version=8, kind=MOR, lock="file", overlapping=False, options=COMPACTING),
-    Meeting(version=6, kind=COW, lock="file"),
-    Meeting(version=6, kind=MOR, lock="zookeeper", options=COMPACTING),
+    Meeting(version=9, kind=MOR, lock="zookeeper", options=COMPACTING),
+    Meeting(version=6, kind=MOR, lock="file", options=COMPACTING),
+    *(
+        pytest.param(meeting, marks=pytest.mark.thorough)
+        for meeting in (
+            Meeting(version=9, kind=COW, lock="zookeeper", overlapping=False),
+            Meeting(version=9, kind=MOR, lock="file"),
+            Meeting(version=8, kind=COW, lock="zookeeper"),
+            Meeting(version=8, kind=MOR, lock="file", overlapping=False, options=COMPACTING),
+            Meeting(version=8, kind=MOR, lock="zookeeper"),
+            Meeting(version=6, kind=COW, lock="file"),
+            Meeting(version=6, kind=MOR, lock="zookeeper"),
+        )
+    ),
 ]
 
 
@@ -112,8 +120,8 @@ def take_part(side: Side, other: Side, commits: int, write: Callable[[pa.Table],
     for _ in range(commits):
         while side.committed - other.committed >= LEAD and not stop.is_set():
             time.sleep(0.02)
-        # Not right behind the slower one's commit, where the two would never meet.
-        time.sleep(side.chance.uniform(0, max(0.0, other.seconds - side.seconds)))
+        # Not right behind the other one's commit, where the two would never meet.
+        time.sleep(side.chance.uniform(0, PAUSE_SECONDS))
         rows, gone = side.next_rows()
         changes = batch(rows, gone)
         for attempt in itertools.count(1):
@@ -151,7 +159,8 @@ def meet(table: SharedTable, oracle: Oracle, meeting: Meeting) -> tuple[Side, Si
     )
 
     def write_and_look(changes: pa.Table) -> None:
-        table.write_with_us(changes)
+        # About as long as real Hudi takes: either must be able to lose.
+        table.write_with_us_slowly(changes, us.chance.uniform(0, jvm.seconds))
         written = set(changes.filter(pc.invert(changes["_hoodie_is_deleted"]))["id"].to_pylist()) - set(common)
         seen = [row[0] for row in table.rows_of_ours()]
         assert written <= set(seen)

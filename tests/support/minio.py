@@ -100,7 +100,7 @@ def running(binary: Path, folder: Path) -> Iterator[Minio]:
 
 
 def server_program() -> Path:
-    """The server's executable, built if there is none yet; `RuntimeError` or `CalledProcessError` where it cannot be."""
+    """The executable, built if there is none yet; `RuntimeError` or `CalledProcessError` where that cannot be."""
     tool = _minio_tool()
     found: Path | None = tool.find()
     if found is not None:

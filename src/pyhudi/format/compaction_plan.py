@@ -76,7 +76,7 @@ class CompactionPlan:
 def encode_compaction_plan(plan: CompactionPlan) -> bytes:
     """The body of a requested compaction or log compaction, in every table version."""
     strategy = None
-    if plan.compactor_class is not None:
+    if plan.compactor_class is not None or plan.compactor_params:
         strategy = {
             "compactorClassName": plan.compactor_class,
             "strategyParams": dict(plan.compactor_params),

@@ -77,6 +77,10 @@ def decode_hfile_records(
     place = batch.schema.get_field_index(key_column)
     if place < 0:
         return batch
+    if not pa.types.is_string(batch.schema.field(place).type):
+        raise CorruptDataError(
+            "the key column of the HFile's records is no text", path=path, offset=offset, column=key_column
+        )
     return batch.set_column(place, batch.schema.field(place), _key_texts(hfile, path, offset))
 
 

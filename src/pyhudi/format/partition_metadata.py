@@ -41,5 +41,5 @@ def decode_partition_metadata(data: bytes, *, path: str) -> PartitionMetadata:
     values = parse_properties(data, path=path)
     instant_time, depth = values.get(_COMMIT_TIME, ""), values.get(_DEPTH, "")
     if not instant_time or not (depth.isascii() and depth.isdigit() and len(depth) <= 9):
-        raise CorruptDataError("the partition metadata lacks its commit time or its depth", path=path, depth=depth)
+        raise CorruptDataError("the partition metadata lacks its commit time or its depth", path=path, depth=depth[:40])
     return PartitionMetadata(instant_time, int(depth))

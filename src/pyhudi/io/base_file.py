@@ -201,6 +201,8 @@ def _opened(storage: Storage, path: str) -> Iterator[Any]:
             parquet = pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True)
         except (pa.ArrowException, OSError, ValueError) as error:  # the last one for names that are not UTF-8
             raise _damaged(path, error) from error
+        if parquet.metadata.num_rows < 0:
+            raise _damaged(path, "its footer says that it has less than no rows")
         yield parquet
     finally:
         source.close()

@@ -27,7 +27,10 @@ from pyhudi.storage.opening import open_spec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactTask:
-    """Write the base file of one group from its former base file, if any, and the logs over it."""
+    """Write the base file of one group from its former base file, if any, and the logs over it.
+
+    `run` stands in the write token in the place of the task's own stage.
+    """
 
     target: WriteTarget
     partition_path: str
@@ -36,6 +39,7 @@ class CompactTask:
     files: SliceFiles
     merging: MergeSettings
     log_bytes: int
+    run: int
 
 
 def compact_slice(context: TaskContext, task: CompactTask) -> WriteStat:
@@ -60,7 +64,7 @@ def _written(context: TaskContext, task: CompactTask, pieces: Iterator[MergedRow
     with DataFile(
         open_spec(task.target.storage),
         task.target,
-        context,
+        replace(context, stage=task.run),
         task.partition_path,
         task.file_id,
         task.former,

@@ -31,7 +31,7 @@ from pyhudi.table.markers.announcing import announce
 
 BLOCK_BYTES_MAX = 64 * 1024 * 1024
 """Arrow bytes gathered for a block at most: what a task holds in memory, and a reader at once."""
-_STAGES = 2**31 - 1
+WRITE_TOKEN_NUMBERS = 2**31 - 1
 """Real Hudi reads the parts of a write token as 32-bit numbers."""
 
 
@@ -109,7 +109,7 @@ def slice_to_append(view: FileSystemView, to: FileSlice, instant_time: str) -> S
         known_logs=tuple(str(name) for name in same_slice),
         prev_commit=name_time,
         marker=MarkerKind.APPEND,
-        stage=int(instant_time) % _STAGES,
+        stage=int(instant_time) % WRITE_TOKEN_NUMBERS,
     )
 
 

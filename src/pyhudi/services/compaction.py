@@ -10,9 +10,10 @@ Source: `format/timeline.md` 1.4, 7.2; mission rows S1-38 to S1-40, S3-08, S3-09
 from __future__ import annotations
 
 import logging
+import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
@@ -34,7 +35,7 @@ from pyhudi.format.merge_rules import Merger
 from pyhudi.io.compact_logs import CompactLogsTask, compact_logs
 from pyhudi.io.compact_slice import CompactTask, compact_slice
 from pyhudi.io.data_file import FormerVersion, WriteTarget
-from pyhudi.io.log_writer import slice_to_append
+from pyhudi.io.log_writer import WRITE_TOKEN_NUMBERS, slice_to_append
 from pyhudi.io.merged_slice import MergeSettings, SliceFiles
 from pyhudi.io.write_target import log_settings, merge_settings, write_target
 from pyhudi.services.compaction_plan import PlannedCompaction, plan_compaction, plan_log_compaction
@@ -55,6 +56,7 @@ from pyhudi.table.locks import table_lock
 from pyhudi.table.markers.announcing import TaskMarkers
 from pyhudi.table.merge_rules import mergers_of, table_rules_of
 from pyhudi.table.pending_clusterings import clustered_groups
+from pyhudi.table.plan_runs import begin_run, check_newest_run, forget_runs
 from pyhudi.table.schema import SCHEMA_KEY, TableSchema, load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_commit_metadata, load_compaction_plan
@@ -228,16 +230,16 @@ def run_compaction(call: ServiceCall, instant_time: str) -> Compacted | None:
     with _taken(call, instant_time) as taken:
         if taken is None:
             return None
-        table, instant = taken
+        table, instant, number = taken
         plan = load_compaction_plan(storage, instant, table.version)
         view = load_view(storage, table.timeline, {operation.partition_path for operation in plan.operations})
         run = _run_on_logs if plan.is_log_compaction else _run_on_slices
         call = replace(call, table=table)
         transaction = Transaction(table, instant, call.settings, call.environment)
         with task_markers(transaction, call.config, call.engine, may_conflict=False) as markers:
-            shared = _merging(call, instant, markers)
+            shared = _merging(call, instant, markers, number)
             stats = run(call, instant, plan, view, shared)
-        commit_compaction(transaction, _metadata(shared.schema, plan, stats))
+        commit_compaction(transaction, _metadata(shared.schema, plan, stats), run=number)
     return _compacted(instant.requested_time, stats)
 
 
@@ -270,10 +272,14 @@ def _newest_compaction(table: TableState) -> str | None:
 
 
 @contextmanager
-def _taken(call: ServiceCall, instant_time: str) -> Iterator[tuple[TableState, Instant] | None]:
-    """The compaction for this process alone: marked inflight, without what a dead run left. None if it is taken."""
+def _taken(call: ServiceCall, instant_time: str) -> Iterator[tuple[TableState, Instant, int] | None]:
+    """The compaction for this process alone: marked inflight, without what a dead run left. None if it is taken.
+
+    With it, the number of this run (`pyhudi.table.plan_runs`).
+    """
     storage, environment = call.table.storage, call.environment
     path = heartbeat_path(instant_time)
+    run = uuid.UUID(environment.ids.uuid()).int % WRITE_TOKEN_NUMBERS
     with table_lock(storage, environment, wait_ms=call.settings.lock_wait_ms) as lock:
         table = call.table.reload()
         instant = next((i for i in table.timeline.pending_compactions if i.requested_time == instant_time), None)
@@ -284,6 +290,7 @@ def _taken(call: ServiceCall, instant_time: str) -> Iterator[tuple[TableState, I
         if instant is not None and not is_alive:
             heartbeat.start()
             try:
+                begin_run(storage, instant_time, run)
                 # Who still has the lock now is the only one: all who come later see the heartbeat.
                 lock.check_held()
             except BaseException:
@@ -293,26 +300,29 @@ def _taken(call: ServiceCall, instant_time: str) -> Iterator[tuple[TableState, I
         yield None
         return
     try:
-        _remove_former_run(table, instant)
+        _remove_former_run(call, table, instant, run)
         inflight = replace(instant, state=InstantState.INFLIGHT)
         if instant.state is InstantState.REQUESTED:
             try:
                 storage.put_if_absent(instant_path(inflight, table.version), b"")
             except AlreadyExistsError:
                 _log.info("compaction %s was inflight already", instant_time)
-        yield table, inflight
+        yield table, inflight, run
     finally:
         heartbeat.stop()
         if not call.table.reload().timeline.is_committed(instant_time):
-            # The next run need not wait until the heartbeat has expired.
-            storage.delete(path)
+            with suppress(LockLostError):
+                check_newest_run(storage, instant_time, run)
+                forget_runs(storage, instant_time)
+                # The next run need not wait until the heartbeat has expired.
+                storage.delete(path)
 
 
-def _remove_former_run(table: TableState, instant: Instant) -> None:
+def _remove_former_run(call: ServiceCall, table: TableState, instant: Instant, run: int) -> None:
     """Delete the files that carry the instant of a pending compaction. Cost: one listing per partition path.
 
     A log of version 6 carries that of its slice; one that a dead run left has blocks of an instant that others write
-    again, with the same records. Raises `LockLostError`, with nothing deleted, when the compaction is completed.
+    again, with the same records. Raises `LockLostError`, with nothing deleted, where another run has begun meanwhile.
     """
     plan = load_compaction_plan(table.storage, instant, table.version)
     planned = {FileGroupId(operation.partition_path, operation.file_id) for operation in plan.operations}
@@ -324,12 +334,12 @@ def _remove_former_run(table: TableState, instant: Instant) -> None:
                 continue
             if FileGroupId(partition_path, name.file_id) in planned and _is_output(name, plan, table):
                 found.append(info.path)
-    # After the listing: what is there now is of a dead run, unless another run has completed the compaction with it.
-    if found and table.reload().timeline.is_committed(instant.requested_time):
-        raise LockLostError(
-            "this compaction was ended by another process, who took this one for dead; there is nothing to do",
-            instant=instant.requested_time,
-        )
+    if not found:
+        return
+    # After the listing: if this is the newest run now, what was there is of runs that are over.
+    with table_lock(table.storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
+        check_newest_run(table.storage, instant.requested_time, run)
+        lock.check_held()
     for path in found:
         table.storage.delete(path)
 
@@ -342,21 +352,23 @@ def _is_output(name: BaseFileName | LogFileName, plan: CompactionPlan, table: Ta
 
 @dataclass(frozen=True, slots=True)
 class _Merging:
-    """What all tasks of a compaction share."""
+    """What all tasks of a compaction share. `run` is in their write tokens: no other run names a file as this one."""
 
     schema: TableSchema
     target: WriteTarget
     settings: MergeSettings
+    run: int
 
 
-def _merging(call: ServiceCall, instant: Instant, markers: TaskMarkers) -> _Merging:
+def _merging(call: ServiceCall, instant: Instant, markers: TaskMarkers, run: int) -> _Merging:
     table = call.table
     schema = load_table_schema(table)
     if schema is None:
         raise SchemaMismatchError("no commit of the table says what its columns are, so it cannot be compacted")
     rules = table_rules_of(table.config, (*call.mergers, *mergers_of(call.config.merging)))
     target = write_target(table, call.config, instant.requested_time, schema, rules.with_base, markers)
-    return _Merging(schema, target, merge_settings(table, call.config, schema, rules))
+    settings = merge_settings(table, call.config, schema, rules)
+    return _Merging(schema, target, settings, run)
 
 
 def _run_on_slices(
@@ -376,6 +388,7 @@ def _run_on_slices(
                 files=SliceFiles(base.path if base else None, tuple(log.path for log in logs)),
                 merging=shared.settings,
                 log_bytes=log_bytes,
+                run=shared.run,
             )
         )
     return call.engine.map(compact_slice, tasks, size_bytes=size, description="compact")
@@ -393,7 +406,7 @@ def _run_on_logs(
             CompactLogsTask(
                 target=shared.target,
                 logs=log_settings(call.table, call.config),
-                to=slice_to_append(view, latest[group], instant.requested_time),
+                to=replace(slice_to_append(view, latest[group], instant.requested_time), stage=shared.run),
                 paths=tuple(log.path for log in logs),
                 merging=shared.settings,
                 log_bytes=sum(log.size for log in logs),

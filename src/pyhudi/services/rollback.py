@@ -17,13 +17,22 @@ from pyhudi.services.outcome import rollback_of
 from pyhudi.services.rollback_checks import check_rollback, instant_to_roll_back
 from pyhudi.services.rollback_plan import find_leftovers, find_lost_attempts, find_orphans, plan_rollback
 from pyhudi.services.rollback_run import RolledBack, is_clustering_plan, run_rollback, take_blocks_back
+from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.conflict_check import check_nothing_exclusive, exclusive_instant
 from pyhudi.table.conflict_table import Ours
 from pyhudi.table.environment import Environment
-from pyhudi.table.heartbeat import HEARTBEAT_FOLDER, HeartbeatSettings, Liveness, heartbeat_path, liveness_of
+from pyhudi.table.heartbeat import (
+    HEARTBEAT_FOLDER,
+    HeartbeatSettings,
+    Liveness,
+    heartbeat_path,
+    liveness_at,
+    liveness_of,
+)
 from pyhudi.table.instant_times import next_time
 from pyhudi.table.intents import intent_path
 from pyhudi.table.locks import HeldLock, table_lock
+from pyhudi.table.plan_runs import forget_runs
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_rollback_plan, load_timeline
 from pyhudi.table.transaction import TransactionSettings, tidy_up
@@ -47,19 +56,25 @@ def roll_back_failed_writes(
     A writer that lives is never touched. One that keeps no heartbeat (a single-writer JVM Hudi) is rolled back only
     when `eager` says that nobody else writes to the table. While real Hudi restores the table or builds an index of it
     nothing is done. Raises `UnsupportedFeatureError` for a table that this release must not write. Cost: one listing
-    where nothing is left over; else see `find_leftovers`.
+    where nothing is left over, and a read for each writer that lives; else see `find_leftovers`.
     """
     table.config.check_writable()
     storage = table.storage
     # A file that no path can name is nobody's heartbeat, and must not be in everybody's way.
-    names = (info.name for info in storage.list_folder(HEARTBEAT_FOLDER).files)
-    heartbeats = [name for name in names if name_problem(name) is None]
+    files = storage.list_folder(HEARTBEAT_FOLDER).files
+    beats = {info.name: info for info in files if name_problem(info.name) is None}
+    pending = {instant.requested_time: instant for instant in table.timeline.pending_writes}
     dead = [
         instant
-        for instant in table.timeline.pending_writes
-        if _is_dead(table, instant, settings, environment, eager=eager) and not is_clustering_plan(table, instant)
+        for name, instant in pending.items()
+        if _is_dead(table, instant, beats.get(name), settings, environment, eager=eager)
+        and not is_clustering_plan(table, instant)
     ]
-    if not heartbeats and not dead and not table.timeline.pending_rollbacks:
+    # Beside writers that live there is nothing to do, and no lock to wait for.
+    stray = (beat for name, beat in beats.items() if name not in pending)
+    now_ms = environment.clock.now_ms()
+    is_left_over = any(liveness_at(storage, beat, settings, now_ms) is Liveness.DEAD for beat in stray)
+    if not is_left_over and not dead and not table.timeline.pending_rollbacks:
         return ()
     with table_lock(storage, environment, wait_ms=lock_wait_ms) as lock:
         table = table.reload()
@@ -72,7 +87,7 @@ def roll_back_failed_writes(
             if instant in table.timeline.pending_writes:
                 rolled_back = _roll_back(table, instant, environment, lock)
                 done += [rolled_back] if rolled_back is not None else []
-        _tidy_up_after_the_dead(table.reload(), heartbeats, settings, environment)
+        _tidy_up_after_the_dead(table.reload(), list(beats), settings, environment)
     return tuple(done)
 
 
@@ -153,15 +168,22 @@ def _tidy_up_after_the_dead(
             if instant_time in completed:
                 for lost in find_lost_attempts(table, completed[instant_time]):
                     table.storage.delete(lost)
+            forget_runs(table.storage, instant_time)
             tidy_up(table.storage, instant_time)
 
 
 def _is_dead(
-    table: TableState, instant: Instant, settings: HeartbeatSettings, environment: Environment, *, eager: bool
+    table: TableState,
+    instant: Instant,
+    beat: FileInfo | None,
+    settings: HeartbeatSettings,
+    environment: Environment,
+    *,
+    eager: bool,
 ) -> bool:
-    """Whether the writer of a pending instant counts as dead. Cost: two requests; more where it keeps no heartbeat."""
-    path = heartbeat_path(instant.requested_time)
-    match liveness_of(table.storage, path, settings, environment):
+    """Whether the writer of a pending instant counts as dead. Cost: one request; more where it keeps no heartbeat."""
+    now_ms = environment.clock.now_ms()
+    match Liveness.UNKNOWN if beat is None else liveness_at(table.storage, beat, settings, now_ms):
         case Liveness.DEAD:
             return True
         case Liveness.ALIVE:

@@ -40,6 +40,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.environment import Environment
 from pyhudi.table.instant_times import completed_now
 from pyhudi.table.metadata_table import drop_metadata_table
+from pyhudi.table.plan_runs import forget_runs
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path
 from pyhudi.table.transaction import tidy_up
@@ -102,6 +103,8 @@ def run_rollback(
         partitions={path: _partition(path, one) for path, one in done.items()},
     )
     storage.put_if_absent(instant_path(completed, version), encode_rollback_metadata(metadata))
+    if _is_of_service(table, plan):
+        forget_runs(storage, plan.instant_time)
     tidy_up(storage, plan.instant_time)
     return RolledBack(
         InstantTime(plan.instant_time),

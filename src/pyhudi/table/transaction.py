@@ -42,6 +42,7 @@ from pyhudi.table.intents import Intent, announce, standing_intents, withdraw, w
 from pyhudi.table.locks import HeldLock, table_lock
 from pyhudi.table.markers.reading import load_markers
 from pyhudi.table.metadata_table import drop_metadata_table
+from pyhudi.table.plan_runs import check_newest_run, forget_runs
 from pyhudi.table.schema import SCHEMA_KEY, load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, instant_path, load_rollback_plan, load_timeline, position_of
@@ -192,8 +193,10 @@ def commit(
     return position_of(completed)
 
 
-def commit_compaction(transaction: Transaction, metadata: CommitMetadata) -> InstantTime:
+def commit_compaction(transaction: Transaction, metadata: CommitMetadata, *, run: int) -> InstantTime:
     """Make the base files of a compaction take the place of the slices that it was planned for.
+
+    `run`: the number of the run that made them (`table/plan_runs.py`).
 
     It gives way to no write: writes that overlap with it have to respect its plan, which came before it. The columns of
     the table stay what they are now, whatever they were when it began.
@@ -207,16 +210,14 @@ def commit_compaction(transaction: Transaction, metadata: CommitMetadata) -> Ins
         now = base.reload()
         check_nothing_exclusive(now.timeline, Ours.COMPACTION, base=base.timeline)
         check_still_ours(now.timeline, base.timeline, storage, own)
-        found = {info.path for path in metadata.stats_by_partition for info in storage.list_folder(path).files}
-        if not metadata.paths() <= found:
-            raise LockLostError(
-                "this compaction was taken over by another process, who took it for dead; there is nothing to do",
-                instant=own,
-            )
+        check_newest_run(storage, own, run)
         if (schema := load_table_schema(now)) is not None:
             metadata = replace(metadata, extra={**metadata.extra, SCHEMA_KEY: schema.avro})
-        completed = _complete(transaction, now, metadata, lock)
+        completed = _complete(transaction, now, metadata, lock, run=run)
     _delete_lost_attempts(storage, own, metadata)
+    # The heartbeat goes last: by it others find what is left over.
+    with suppress(StorageError):
+        forget_runs(storage, own)
     _tidy_up_after_commit(transaction)
     return position_of(completed)
 
@@ -244,8 +245,13 @@ def _announced(transaction: Transaction, intent: Intent, lock: HeldLock) -> Iter
         raise
 
 
-def _complete(transaction: Transaction, now: TableState, metadata: CommitMetadata, lock: HeldLock) -> Instant:
-    """Put the completed instant: the moment at which everything becomes visible. Expects that nothing is in the way."""
+def _complete(
+    transaction: Transaction, now: TableState, metadata: CommitMetadata, lock: HeldLock, *, run: int | None = None
+) -> Instant:
+    """Put the completed instant: the moment at which everything becomes visible. Expects that nothing is in the way.
+
+    `run`: of a compaction, the number of its run.
+    """
     storage, environment = transaction.storage, transaction.environment
     drop_metadata_table(now)
     timeline = now.timeline
@@ -255,15 +261,16 @@ def _complete(transaction: Transaction, now: TableState, metadata: CommitMetadat
     completed = completed_now(transaction.instant, timeline, now.config, environment.clock)
     _put_completed(transaction, completed, encode_commit_metadata(metadata, now.version), lock)
     if lock.can_be_lost:
-        _check_not_undone(transaction, completed, lock)
+        _check_not_undone(transaction, completed, lock, run=run)
     return completed
 
 
-def _check_not_undone(transaction: Transaction, completed: Instant, lock: HeldLock) -> None:
-    """Take the completed instant away again if our lock was gone before it was put, and a rollback of it came between.
+def _check_not_undone(transaction: Transaction, completed: Instant, lock: HeldLock, *, run: int | None) -> None:
+    """Take the completed instant away again if our lock was gone before it was put, and somebody ended ours meanwhile.
 
-    Its files are being deleted, or are already. Whoever rolls back puts the plan and looks for the completed instant
-    then, and we put that and look for the plan now, so that at least one sees the other. Cost: as a rule none.
+    Its files are being deleted, or are already: by a rollback, or by a newer run of our compaction. Whoever does that
+    puts the plan, or the number of the run, and looks for the completed instant then, and we put that and look for
+    those now, so that at least one sees the other. Cost: as a rule none.
     """
     with suppress(LockLostError, StorageError):
         lock.check_held()
@@ -271,7 +278,7 @@ def _check_not_undone(transaction: Transaction, completed: Instant, lock: HeldLo
     storage, version = transaction.storage, transaction.base.version
     try:
         timeline = load_timeline(storage, version)
-        if not _is_rolled_back(storage, timeline, completed):
+        if not _is_rolled_back(storage, timeline, completed) and _is_newest_run(storage, completed, run):
             _warn_if_out_of_order(timeline, completed)
             return
         storage.delete(instant_path(completed, version))
@@ -281,8 +288,13 @@ def _check_not_undone(transaction: Transaction, completed: Instant, lock: HeldLo
             "writing again",
             instant=completed.requested_time,
         ) from error
-    raise LockLostError(
-        "this write was rolled back by another writer, who took it for dead; run it again",
+    raise _taken_over(completed)
+
+
+def _taken_over(completed: Instant) -> LockLostError:
+    return LockLostError(
+        "this action was rolled back, or ended, by another process, who took it for dead; nothing of this run is "
+        "visible, run it again",
         instant=completed.requested_time,
     )
 
@@ -294,6 +306,15 @@ def _is_rolled_back(storage: Storage, timeline: Timeline, instant: Instant) -> b
         for rollback in timeline.instants
         if rollback.action is Action.ROLLBACK and rollback.requested_time > instant.requested_time
     )
+
+
+def _is_newest_run(storage: Storage, completed: Instant, run: int | None) -> bool:
+    if run is not None:
+        try:
+            check_newest_run(storage, completed.requested_time, run)
+        except LockLostError:
+            return False
+    return True
 
 
 def _warn_if_out_of_order(timeline: Timeline, completed: Instant) -> None:
@@ -333,8 +354,8 @@ def _put_completed(transaction: Transaction, completed: Instant, body: bytes, lo
             path=path,
             instant=completed.requested_time,
         ) from error
-    except AlreadyExistsError:
-        raise
+    except AlreadyExistsError as error:
+        raise _taken_over(completed) from error
     except StorageError as error:
         if transaction.storage.info(path) is None:
             raise

@@ -71,7 +71,7 @@ class Result:
     @property
     def digest(self) -> str:
         """A digest of all that happened."""
-        return stable_digest(iter([*self.trace, self.violation or ""]))
+        return stable_digest([*self.trace, self.violation or ""])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,7 +280,7 @@ def execute(scenario: Scenario, chooser: Chooser, powers: Powers, *, checked: se
     if violation is None and not is_cut:
         end = hash((world.digest, tuple(told_key(one) for one in history.told)))
         if checked is None or end not in checked:
-            violation = _check(scenario, run, history, _excused(run, watcher))
+            violation = _check(scenario, run, history, _excused(scenario, run, watcher))
             if checked is not None:
                 checked.add(end)
     return Result(schedule=schedule, violation=violation, trace=tuple(run.trace), points=run.points, is_cut=is_cut)
@@ -306,9 +306,10 @@ def _wrong_end(scenario: Scenario, run: Run, history: History) -> str | None:
     return None if {*SERVICES} & {*scenario.roles} else next(check_conflicts(history), None)
 
 
-def _excused(run: Run, watcher: Watcher) -> frozenset[str]:
-    """See `check_recovered`."""
-    away = (time for time, number in watcher.owners.items() if run.actors[number].was_away)
+def _excused(scenario: Scenario, run: Run, watcher: Watcher) -> frozenset[str]:
+    """See `check_recovered`. A plan may be run by others than who made it."""
+    runs_plans = any(one.was_away and role == "compact" for one, role in zip(run.actors, scenario.roles, strict=False))
+    away = (time for time, number in watcher.owners.items() if runs_plans or run.actors[number].was_away)
     late = [*run.world.landed, *(put.path for put in run.world.late)]
     return frozenset([*away, *late, *(re.split(r"[._]", path.rpartition("/")[2])[0] for path in late)])
 

@@ -96,15 +96,15 @@ class Seat:
         """Run a write. A thin one rolls dead writers back first, as whole ones do."""
         if self.kind.is_whole:
             return write_whole(self.storage, self.environment, self.kind.options, request, writer=self.name)
-        return write_thinly(self._job(), request)
+        return write_thinly(self._job(request), request)
 
-    def _job(self) -> WriteJob:
+    def _job(self, request: Request) -> WriteJob:
         template = _job(self.kind)
         table, heartbeat = load_table(self.storage), template.transaction_settings.heartbeat
         lock_wait_ms = template.transaction_settings.lock_wait_ms
         if roll_back_failed_writes(table, heartbeat, self.environment, lock_wait_ms=lock_wait_ms):
             table = table.reload()
-        return with_writer(replace(template, table=table, environment=self.environment), self.name)
+        return with_writer(replace(template, table=table, environment=self.environment), self.name, request.batch)
 
     def service_call(self) -> ServiceCall:
         """A call of a table service by this actor."""

@@ -81,11 +81,8 @@ class Scenario:
         """What of it can happen here.
 
         Where the lock ends with its process the store does not answer late either, and only local disk shows half a
-        file. Of two that run one compaction none stands still until it counts as dead: what happens then is a known
-        limit (`docs/reliability.md`).
+        file.
         """
-        if self.roles.count("compact") > 1:
-            powers = replace(powers, sleeps=False, jumps=False)
         return replace(powers, late=False) if self.lock is Lock.PERFECT else replace(powers, torn=False)
 
     def allowed_errors(self, powers: Powers) -> tuple[type[HudiError], ...]:
@@ -289,6 +286,11 @@ def _follow(stage: Stage) -> None:
         _serve(stage, look)
 
 
+def _partition(name: str) -> str:
+    """One of two partitions, by the number of an actor."""
+    return "ab"[int(name.rpartition("-")[2]) % 2]
+
+
 ROLES: dict[str, Role] = {
     "update": _values(WriteOperation.UPSERT, "a1"),
     "update-b": _values(WriteOperation.UPSERT, "b1"),
@@ -298,6 +300,10 @@ ROLES: dict[str, Role] = {
     "delete": _write(lambda _: Request(operation=WriteOperation.DELETE, values={"a1": None})),
     "overwrite": _values(WriteOperation.INSERT_OVERWRITE, "a1", replaces=("a",)),
     "drop": _write(lambda _: Request(operation=WriteOperation.DELETE_PARTITION, replaces=("a",))),
+    "batch": _write(
+        lambda name: Request(operation=WriteOperation.UPSERT, values={f"{_partition(name)}1": name}, batch="b")
+    ),
+    "retried": _write(lambda name: Request(operation=WriteOperation.UPSERT, values={"a1": name}, loses_attempt=True)),
     "schedule": _schedule,
     "compact": _compact,
     "recover": _recover,
@@ -306,7 +312,10 @@ ROLES: dict[str, Role] = {
     "read": _read,
     "follow": _follow,
 }
-"""What an actor can be. Writes put their actor's name as the value of a key; `a1` and `b1` are there, `a9` is new."""
+"""What an actor can be. Writes put their actor's name as the value of a key; `a1` and `b1` are there, `a9` is new.
+
+`batch`: all such actors write the same batch, to different partitions. `retried`: a task of it is run twice.
+"""
 
 WRITERS = ("update", "new", "both", "insert", "delete", "overwrite", "drop")
 OTHERS = ("update-b", "recover", "late", "read", "follow")

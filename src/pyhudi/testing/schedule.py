@@ -24,6 +24,7 @@ PAUSE: Final = "p"
 SLEEP: Final = "h"
 JUMP: Final = "j"
 BACK: Final = "b"
+AHEAD: Final = "s"
 BEAT: Final = "w"
 
 MEANING: Final = {
@@ -37,6 +38,7 @@ MEANING: Final = {
     SLEEP: "the actor's process stands still, for longer than leases and heartbeats last",
     JUMP: "time passes, for longer than leases and heartbeats last; timers go on",
     BACK: "everybody's clock is set back",
+    AHEAD: "the actor's own clock is set ahead, by less than leases allow for",
     BEAT: "the timers of an actor that stood still fire",
 }
 """Beside these a choice is the number of the actor that goes on."""

@@ -12,7 +12,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pyhudi.testing.schedule import BACK, BEAT, CRASH, FAIL, FAIL_AFTER, FAIL_LATE, JUMP, LAND, PAUSE, SLEEP, TORN
+from pyhudi.testing.schedule import (
+    AHEAD,
+    BACK,
+    BEAT,
+    CRASH,
+    FAIL,
+    FAIL_AFTER,
+    FAIL_LATE,
+    JUMP,
+    LAND,
+    PAUSE,
+    SLEEP,
+    TORN,
+)
 from pyhudi.testing.storage import SimulatedCrash
 from pyhudi.testing.world import World
 
@@ -20,6 +33,8 @@ STEPS_MAX = 4_000
 """Steps after which a run counts as one that never ends."""
 LEASE_MS = 5_000
 """Longer than the leases of simulated locks last, and shorter than heartbeats."""
+AHEAD_MS = 400
+"""How far the clock of one machine may be ahead of another's, in milliseconds; leases allow for 500."""
 AGES_MS = 1_000_000
 """Longer than leases and heartbeats last, in milliseconds."""
 GO_ON = ""
@@ -104,6 +119,7 @@ class Actor:
     """One process of the simulation. `seen` is a digest of all that it has learned from outside.
 
     `was_away`: it stood still for so long that others had to take it for dead.
+    `ahead_ms`: by how much its clock is ahead.
     `wakes_ms`: until when it sleeps; `waits_for`: what it waits for, unless that time comes first.
     """
 
@@ -117,6 +133,7 @@ class Actor:
     is_done: bool = False
     is_paused: bool = False
     was_away: bool = False
+    ahead_ms: int = 0
     in_timer: bool = False
     wakes_ms: int | None = None
     waits_for: Callable[[], bool] | None = None
@@ -231,6 +248,7 @@ class Run:
                         one.is_done,
                         one.is_dead,
                         one.is_paused,
+                        one.ahead_ms,
                         one.wakes_ms,
                         one.waits_for is None,
                         *(timer.due_ms for timer in one.timers),
@@ -297,6 +315,8 @@ class Run:
                 self.pass_time(AGES_MS)
             case "b":
                 self.world.wall_ms -= 3 * AGES_MS
+            case "s":
+                actor.ahead_ms = AHEAD_MS
             case "w":
                 for owner in self.actors:
                     self._fire(owner)
@@ -417,7 +437,7 @@ def choices_at(run: Run, point: Point) -> Sequence[str]:
     if powers.sleeps:
         options.append(SLEEP)
     if powers.jumps:
-        options += [JUMP, BACK]
+        options += [JUMP, BACK] if run.actors[point.actor].ahead_ms else [JUMP, BACK, AHEAD]
     if (powers.pauses or powers.sleeps) and any(
         timer.due_ms <= run.world.now_ms for one in run.actors for timer in one.timers
     ):

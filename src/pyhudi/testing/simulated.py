@@ -201,15 +201,14 @@ class _SimOutput(Output):
 
 @dataclass(frozen=True, slots=True)
 class SimClock:
-    """The world's clock as one actor sees it, `skew_ms` ahead. It stands still but for sleeping and chosen jumps."""
+    """The world's clock as one actor sees it. It stands still but for sleeping and chosen jumps."""
 
     run: Run
     actor: Actor
-    skew_ms: int = 0
 
     def now_ms(self) -> int:
         """See `Clock.now_ms`."""
-        now = self.run.world.now_ms + self.run.world.wall_ms + self.skew_ms
+        now = self.run.world.now_ms + self.run.world.wall_ms + self.actor.ahead_ms
         self.actor.learn(now)
         return now
 

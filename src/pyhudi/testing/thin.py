@@ -27,14 +27,15 @@ from pyhudi.io.log_scan import open_log
 from pyhudi.io.log_writer import slice_to_append
 from pyhudi.storage.opening import open_spec
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.batches import BATCH_ID_METADATA, find_batch
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import Timeline
+from pyhudi.table.timeline import Timeline, position_of
 from pyhudi.table.transaction import Transaction, mark_inflight
 from pyhudi.write.finish import committed, write_transaction
 from pyhudi.write.job import WriteJob
-from pyhudi.write.result import WriteResult
+from pyhudi.write.result import WriteResult, result_of
 
 _CONTEXT = TaskContext(partition=0, stage=0, attempt=0)
 
@@ -44,11 +45,17 @@ Values = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a write is asked to do. `replaces`: partitions that give way to the values (overwrite, delete_partition)."""
+    """What a write is asked to do. `replaces`: partitions that give way to the values (overwrite, delete_partition).
+
+    `batch`: the name of the batch that it writes, if it has one. `loses_attempt`: whether its tasks write base files
+    twice, as Spark's may do, and only the second attempt counts.
+    """
 
     operation: WriteOperation
     values: Values = field(default_factory=dict)
     replaces: tuple[str, ...] = ()
+    batch: str | None = None
+    loses_attempt: bool = False
 
     @property
     def partition_paths(self) -> frozenset[str]:
@@ -68,6 +75,9 @@ class Request:
 
 def write_thinly(job: WriteJob, request: Request) -> WriteResult:
     """Run the write, or raise with nothing of it visible: see `pyhudi.write.staged.write_staged`."""
+    if request.batch is not None and (found := find_batch(job.table, request.batch)) is not None:
+        instant, metadata = found
+        return result_of(metadata, instant.requested_time, position_of(instant), 0.0)
     is_replace = bool(request.replaces)
     action = Action.REPLACE_COMMIT if is_replace else job.action
     requested = encode_requested_replace_metadata(requested_replace(request.operation)) if is_replace else b""
@@ -78,6 +88,9 @@ def write_thinly(job: WriteJob, request: Request) -> WriteResult:
         found = {} if is_replace else {one: rows_of_slice(storage, base.timeline, one) for one in slices}
         updates, inserts = _placed(request, found)
         mark_inflight(transaction, _profile(request.operation, updates, inserts))
+        if request.loses_attempt:
+            for one, values in updates.items():
+                _rewrite(transaction, one, _merged(found[one], values), replace(_CONTEXT, attempt=1))
         stats = [
             _append(job, transaction, view, one, values) if job.is_merge_on_read else _rewrite(transaction, one, rows)
             for one, values in updates.items()
@@ -149,8 +162,10 @@ def _profile(
     return CommitMetadata(operation=operation, stats_by_partition={path: tuple(group) for path, group in stats.items()})
 
 
-def _rewrite(transaction: Transaction, one: FileSlice, rows: Mapping[str, str]) -> WriteStat:
-    return _write_base(transaction, one.partition_path, one.file_id, one, rows, inserts=0)
+def _rewrite(
+    transaction: Transaction, one: FileSlice, rows: Mapping[str, str], context: TaskContext = _CONTEXT
+) -> WriteStat:
+    return _write_base(transaction, one.partition_path, one.file_id, one, rows, inserts=0, context=context)
 
 
 def _write_base(
@@ -161,9 +176,10 @@ def _write_base(
     rows: Mapping[str, str],
     *,
     inserts: int,
+    context: TaskContext = _CONTEXT,
 ) -> WriteStat:
     storage, instant_time = transaction.storage, transaction.instant_time
-    name = BaseFileName(group, _CONTEXT.write_token, instant_time)
+    name = BaseFileName(group, context.write_token, instant_time)
     kind = MarkerKind.CREATE if former is None else MarkerKind.MERGE
     body = json.dumps(rows).encode()
     _put_file(storage, instant_time, f"{partition_path}/{name}", kind, body)
@@ -226,7 +242,7 @@ def _compact(task: CompactTask) -> WriteStat:
     storage, former = open_spec(task.target.storage), task.former
     base: dict[str, str] = {} if task.files.base is None else json.loads(storage.read(task.files.base))
     rows = _with_logs(storage, base, task.files.logs, task.merging.blocks)
-    name = BaseFileName(task.file_id, _CONTEXT.write_token, task.target.instant_time)
+    name = BaseFileName(task.file_id, replace(_CONTEXT, stage=task.run).write_token, task.target.instant_time)
     body = json.dumps(rows).encode()
     _put_file(storage, task.target.instant_time, f"{task.partition_path}/{name}", MarkerKind.MERGE, body)
     return WriteStat(
@@ -242,9 +258,10 @@ def _compact(task: CompactTask) -> WriteStat:
     )
 
 
-def with_writer(job: WriteJob, writer: str) -> WriteJob:
-    """The job with the writer's name in what it commits, so that checks know whose commit it is."""
-    return replace(job, extra_metadata={**job.extra_metadata, WRITER: writer})
+def with_writer(job: WriteJob, writer: str, batch: str | None) -> WriteJob:
+    """The job with its batch, and the writer's name in what it commits, so that checks know whose commit it is."""
+    named = {} if batch is None else {BATCH_ID_METADATA: batch}
+    return replace(job, extra_metadata={**job.extra_metadata, **named, WRITER: writer})
 
 
 WRITER = "_pyhudi_testing_writer"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,15 +14,18 @@ from pyhudi.table.heartbeat import Heartbeat, HeartbeatSettings, Liveness, liven
 
 EXCHANGE_FOLDER = ".hoodie/.aux/.exchange"
 _OWNER = "owner"
+_ALIVE_MAX = 2
+"""So many writers that live may be looked at in search of dead ones."""
+
 _log = logging.getLogger("pyhudi")
 
 
 @contextmanager
 def exchange_folder(storage: Storage, settings: HeartbeatSettings, environment: Environment) -> Iterator[str]:
     """A fresh folder that is removed at the end of the block; folders of dead writers go first."""
-    _remove_abandoned(storage, settings, environment)
     name = environment.ids.uuid()
     folder = f"{EXCHANGE_FOLDER}/{name}"
+    _remove_abandoned(storage, settings, environment, beside=folder)
     heartbeat = Heartbeat(storage, f"{folder}/{_OWNER}", settings, environment)
     heartbeat.start()
     try:
@@ -35,10 +39,26 @@ def exchange_folder(storage: Storage, settings: HeartbeatSettings, environment: 
             _log.warning("exchange files could not be removed; a later write will do it: %s", error)
 
 
-def _remove_abandoned(storage: Storage, settings: HeartbeatSettings, environment: Environment) -> None:
-    for folder in storage.list_folder(EXCHANGE_FOLDER).folders:
-        if liveness_of(storage, f"{folder}/{_OWNER}", settings, environment) is Liveness.DEAD:
-            _remove(storage, folder)
+def _remove_abandoned(storage: Storage, settings: HeartbeatSettings, environment: Environment, *, beside: str) -> None:
+    """Remove the folders of dead writers. Cost: one listing, and two requests for each that is looked at.
+
+    Not all that there are: every write begins with this, and with many of them each would look at all the others. The
+    search begins at our own name, which is random, and ends when some owners were found alive.
+    """
+    folders = storage.list_folder(EXCHANGE_FOLDER).folders
+    first = bisect.bisect(folders, beside)
+    alive = 0
+    for folder in (*folders[first:], *folders[:first]):
+        match liveness_of(storage, f"{folder}/{_OWNER}", settings, environment):
+            case Liveness.DEAD:
+                _remove(storage, folder)
+            case Liveness.ALIVE:
+                alive += 1
+                if alive == _ALIVE_MAX:
+                    return
+            case Liveness.UNKNOWN:
+                # It has just come or is about to go; what counts is what has an owner.
+                pass
 
 
 def _remove(storage: Storage, folder: str) -> None:

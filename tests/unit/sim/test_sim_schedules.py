@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.sim.broken import without_conflict_check
 
 from pyhudi.errors import InvalidRequestError
+from pyhudi.testing.__main__ import main
 from pyhudi.testing.explore import ALL_POWERS, Budget, execute, explore, replay, shrunk
 from pyhudi.testing.scenarios import matrix, scenario_of
 from pyhudi.testing.schedule import MEANING, Schedule, parse_schedule
@@ -46,6 +47,7 @@ def test_every_scenario_is_found_by_its_name() -> None:
 
 
 SEEDED = """
+from pyhudi.testing.__main__ import main
 from pyhudi.testing.explore import ALL_POWERS, replay
 from pyhudi.testing.schedule import parse_schedule
 for text in (
@@ -116,3 +118,15 @@ def test_a_failure_is_shrunk_to_the_deviations_that_it_takes() -> None:
     assert short.violation is not None
     assert short.violation[:3] == long.violation[:3]
     assert str(short.schedule) == "cow8/lock/update+update : 9=1"
+
+
+def test_the_command_shows_a_schedule_and_says_what_was_wrong(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["pyhudi.testing", "--replay", "cow8/lock/update+update : 9=1 20=c"])
+    assert main() == 0
+    assert "the actor dies before the call" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["pyhudi.testing", "--replay", "cow8/lock/update+update : 9=1"])
+    with without_conflict_check():
+        assert main() == 1
+    assert "K1: as of now" in capsys.readouterr().out

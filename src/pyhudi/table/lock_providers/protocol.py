@@ -11,6 +11,9 @@ from pyhudi.table.environment import Environment
 
 T = TypeVar("T")
 
+PAUSE_PER_ANSWER = 10
+"""The pause before the next look at a lock, in times of what the last look took."""
+
 
 class AcquiredLock(Protocol):
     """A lock in our hands, until it is given back or lost."""
@@ -38,17 +41,21 @@ class LockProvider(Protocol):
 def wait_for(
     attempt: Callable[[], T | None], storage: Storage, environment: Environment, *, wait_ms: int, poll_seconds: float
 ) -> T:
-    """What `attempt` returns once it is not None any more; it is asked at least once.
+    """What `attempt` returns once it is not None any more; it is asked at least once, and then every `poll_seconds`.
 
-    Raises `LockNotAcquiredError` after `wait_ms` milliseconds of refusals.
+    Less often where an answer takes long. Raises `LockNotAcquiredError` after `wait_ms` milliseconds of refusals.
     """
     clock = environment.clock
     deadline = clock.monotonic() + wait_ms / 1000
-    while (got := attempt()) is None:
-        if clock.monotonic() >= deadline:
+    while True:
+        asked = clock.monotonic()
+        if (got := attempt()) is not None:
+            return got
+        answered = clock.monotonic()
+        if answered >= deadline:
             raise not_acquired(storage, wait_ms)
-        clock.sleep(poll_seconds)
-    return got
+        # Many who wait must not keep a busy store from serving the one who has the lock.
+        clock.sleep(max(poll_seconds, PAUSE_PER_ANSWER * (answered - asked)))
 
 
 def not_acquired(storage: Storage, wait_ms: int) -> LockNotAcquiredError:

@@ -1,0 +1,94 @@
+"""What a write costs beside many others that live: it does not look at all they keep, nor wait for the lock for it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from tests.support.tables import environment, new_table, open_table, rows
+
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.environment import Environment
+from pyhudi.table.heartbeat import HEARTBEAT_FOLDER, Heartbeat, HeartbeatSettings
+from pyhudi.table.lock_providers.in_process import HeldMutex, InProcessLocks
+from pyhudi.testing.storage import FaultStorage
+from pyhudi.write.exchange_folder import EXCHANGE_FOLDER
+
+NO_PROCESS = 4_200_000
+"""Above the largest pid of Linux."""
+
+
+@dataclass
+class CountingLocks:
+    """The table's mutex, and how often it was taken."""
+
+    taken: int = 0
+    inner: InProcessLocks = field(default_factory=InProcessLocks)
+
+    def acquire(self, storage: Storage, environment: Environment, *, wait_ms: int) -> HeldMutex:
+        self.taken += 1
+        return self.inner.acquire(storage, environment, wait_ms=wait_ms)
+
+
+def table_in_memory() -> MemoryStorage:
+    storage = MemoryStorage()
+    new_table(storage).upsert(rows((1, "oslo", 1, "a")))
+    return storage
+
+
+def beat(storage: Storage, path: str, *, pid: int) -> None:
+    """A fresh heartbeat of a process of this machine."""
+    heartbeat = Heartbeat(storage, path, HeartbeatSettings(), environment())
+    heartbeat.start()
+    heartbeat.stop()
+    storage.put(path, json.dumps({**json.loads(storage.read(path)), "pid": pid}).encode())
+
+
+def exchange_folders(storage: Storage, count: int, *, pid: int) -> None:
+    for number in range(count):
+        folder = f"{EXCHANGE_FOLDER}/{number:02}000000-0000-0000-0000-000000000000"
+        beat(storage, f"{folder}/owner", pid=pid)
+
+
+def requests_of_an_upsert(storage: MemoryStorage) -> Counter[str]:
+    store = FaultStorage(storage)
+    open_table(store).upsert(rows((1, "oslo", 2, "b")))
+    return Counter(operation.name for operation in store.operations)
+
+
+def test_of_many_exchange_folders_of_living_writers_a_write_looks_at_few() -> None:
+    counts = {}
+    for others in (2, 12):
+        storage = table_in_memory()
+        exchange_folders(storage, others, pid=os.getpid())
+        counts[others] = requests_of_an_upsert(storage)
+        assert len(storage.list_recursive(EXCHANGE_FOLDER)) == others
+
+    assert counts[12] == counts[2]
+
+
+def test_all_exchange_folders_of_dead_writers_go_with_the_next_write() -> None:
+    storage = table_in_memory()
+    exchange_folders(storage, 12, pid=NO_PROCESS)
+    requests_of_an_upsert(storage)
+
+    assert storage.list_recursive(EXCHANGE_FOLDER) == ()
+
+
+def locks_taken(storage: MemoryStorage) -> int:
+    locks = CountingLocks()
+    open_table(storage, env=replace(environment(), locks=locks)).upsert(rows((1, "oslo", 2, "b")))
+    return locks.taken
+
+
+def test_recovery_beside_a_living_writer_takes_no_lock() -> None:
+    alone, beside, after_a_death = table_in_memory(), table_in_memory(), table_in_memory()
+    beat(beside, f"{HEARTBEAT_FOLDER}/20260101000000000", pid=os.getpid())
+    beat(after_a_death, f"{HEARTBEAT_FOLDER}/20260101000000000", pid=NO_PROCESS)
+
+    assert locks_taken(beside) == locks_taken(alone)
+    assert locks_taken(after_a_death) == locks_taken(alone) + 1
+    assert after_a_death.list_recursive(HEARTBEAT_FOLDER) == ()
