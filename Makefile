@@ -22,7 +22,7 @@ demo: $(STAMP)  ## Run the main job on real data (NYC flights 2013): load, upser
 	$(PY) -m pyhudi.demo
 
 test: $(STAMP)  ## Run the tests (no JVM Hudi needed)
-	$(PY) -m pytest tests --ignore=tests/interop
+	$(PY) -m pytest tests --ignore=tests/interop -n 2 --dist loadgroup
 
 check: $(STAMP)  ## Lint, types, architecture, generated option reference
 	$(VENV)/bin/ruff format --check .
@@ -49,7 +49,7 @@ interop: $(STAMP)  ## Prove reads and writes against real Hudi 0.15.0, 1.0.2 and
 	$(PY) tools/oracle/setup.py
 	$(PY) -m pytest tests/interop -m "not thorough"
 
-interop-all: $(STAMP)  ## All of interop: an hour and more
+interop-all: $(STAMP)  ## All of interop; some 40 minutes on two quiet cores
 	$(PY) tools/oracle/setup.py
 	$(PY) -m pytest tests/interop
 

@@ -1,9 +1,9 @@
 """How commits add up when several processes write one table: `make bench-writers`, or `python benchmarks/writers.py`.
 
-Each writer upserts a batch of known keys into a partition of its own, again and again, through `HudiTable` and the local
-engine. All begin together and are measured for the same seconds. What is reported for each number of writers: commits
-and rows per second of all of them together; and per commit: seconds of the clock, processor seconds, the calls of the
-store by kind, and seconds in which the table lock was waited for and held.
+Each writer upserts a batch of known keys into a partition of its own, again and again, through `HudiTable` and the
+local engine. All begin together and are measured for the same seconds. What is reported for each number of writers:
+commits and rows per second of all of them together; and per commit: seconds of the clock, processor seconds, and the
+calls of the store by kind.
 
 On a machine with two cores eight writers wait for a core most of the time. So what says whether they are in one
 another's way is what a commit costs: its processor time and its calls. How many cores others used is said, too.

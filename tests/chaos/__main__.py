@@ -11,7 +11,6 @@ import contextlib
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -56,15 +55,15 @@ def _one(
     setting.create()
     happened = run(setting, writers=asked.writers, seconds=seconds, kill_every=asked.kill_every, spark=asked.spark)
     found = finish(setting)
-    began = time.monotonic()
     verdict = judge(setting)
-    problems = [*happened.ended_badly, *verdict.problems]
-    if asked.jvm:
-        problems += problems_of_real_hudi(setting)
     print(f"\n{kind} on {asked.store}: {asked.writers} writers, {happened.seconds:.0f} s, {happened.kills} kills")
     for name, count in {**verdict.counts, **found}.items():
         print(f"  {name:28} {count}")
-    print(f"  judged in {time.monotonic() - began:.0f} s: {len(problems) or 'no'} problems")
+    problems = [*happened.ended_badly, *verdict.problems]
+    if asked.jvm:
+        problems += problems_of_real_hudi(setting)
+        print("  real Hudi was asked, too")
+    print(f"  {len(problems) or 'no'} problems")
     for problem in problems[:PROBLEMS_SHOWN]:
         print(f"  PROBLEM {problem}")
     sys.stdout.flush()

@@ -46,6 +46,8 @@ def run(setting: Setting, *, writers: int, seconds: float, kill_every: float, sp
     readers = {name: _start(program, setting, name) for name, program in _READERS.items()}
     crew = [_start_writer(setting, slot, 0) for slot in range(writers)]
     helpers = [_start_spark(setting)] if spark else []
+    if spark:
+        _wait_for_spark(setting)
     began = time.monotonic()
     try:
         while (left := began + seconds - time.monotonic()) > 0:
@@ -83,6 +85,13 @@ def _start_writer(setting: Setting, slot: int, life: int) -> BaseProcess:
 
 def _start_spark(setting: Setting) -> BaseProcess:
     return _start(_write_by_spark, setting, "spark")
+
+
+def _wait_for_spark(setting: Setting) -> None:
+    """A session takes a while to start; the writers work meanwhile, and nobody is killed."""
+    deadline = time.monotonic() + STOP_SECONDS
+    while not (setting.folder / "spark.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.2)
 
 
 def _write(setting: Setting, _: str, slot: int, life: int) -> None:

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 from tests.interop.neighbours import (
-    SHORT_LIVED,
     Row,
     SharedTable,
     batch,
     check_everybody_sees,
     check_nothing_left_over,
     file_lock,
+    let_heartbeats_expire,
 )
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, OracleError
 
@@ -156,8 +156,8 @@ def test_we_take_back_what_a_killed_jvm_left(
 
     table.write_with_us(batch(NEXT[:1]))  # its heartbeat is fresh: it may be alive
     assert in_flight(table) == [dead]
-    time.sleep(2.1)
-    table.write_with_us(batch(NEXT), **SHORT_LIVED)
+    let_heartbeats_expire(table)
+    table.write_with_us(batch(NEXT))
     check_nothing_left_over(table)
     check_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT), "taken back")
     table.write_with_jvm(oracle, batch(LATER))
@@ -177,8 +177,8 @@ def test_real_hudi_takes_back_what_a_killed_process_of_ours_left(
     kill_us_while_we_write(table, moment)
 
     assert len(in_flight(table)) == 1
-    time.sleep(2.1)
-    table.write_with_jvm(oracle, batch(NEXT), **SHORT_LIVED)
+    let_heartbeats_expire(table)
+    table.write_with_jvm(oracle, batch(NEXT))
     check_nothing_left_over(table)
     check_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT), "taken back")
     table.write_with_us(batch(LATER))

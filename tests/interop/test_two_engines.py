@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from tests.interop.neighbours import (
-    SHORT_LIVED,
     Row,
     SharedTable,
     batch,
     check_everybody_sees,
     check_nothing_left_over,
     file_lock,
+    let_heartbeats_expire,
     zookeeper_lock,
 )
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, OracleError
@@ -207,7 +207,7 @@ def test_both_engines_write_at_the_same_time_and_nothing_is_lost(
     if not meeting.overlapping:
         assert jvm.conflicts == us.conflicts == 0
     check_everybody_sees(table, oracle, expected, "at the end")
-    time.sleep(2.1)  # until the heartbeats of real Hudi's failed writes are too old
-    table.open(**SHORT_LIVED).roll_back_failed_writes(eager=True)
+    let_heartbeats_expire(table)
+    table.open().roll_back_failed_writes(eager=True)
     check_nothing_left_over(table)
     check_everybody_sees(table, oracle, expected, "tidied up")

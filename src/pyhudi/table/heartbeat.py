@@ -126,6 +126,12 @@ def _has_ended(writer: dict[str, object]) -> bool:
 
 def _process_table() -> str:
     """Names the table of processes in which a pid has its meaning: two containers on one machine have two."""
+    return _process_table_of(os.getpid())
+
+
+# It stays the same for as long as a process lives; its child may be in another one.
+@functools.lru_cache(maxsize=1)
+def _process_table_of(_pid: int) -> str:
     boot, namespace = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
     try:
         return f"{boot.read_text().strip()}/{namespace.readlink()}"

@@ -216,9 +216,7 @@ def commit_compaction(transaction: Transaction, metadata: CommitMetadata, *, run
         completed = _complete(transaction, now, metadata, lock, run=run)
     _delete_lost_attempts(storage, own, metadata)
     # The heartbeat goes last: by it others find what is left over.
-    with suppress(StorageError):
-        forget_runs(storage, own)
-    _tidy_up_after_commit(transaction)
+    _tidy_up_after_commit(transaction, is_planned=True)
     return position_of(completed)
 
 
@@ -328,8 +326,11 @@ def _warn_if_out_of_order(timeline: Timeline, completed: Instant) -> None:
         )
 
 
-def _tidy_up_after_commit(transaction: Transaction) -> None:
+def _tidy_up_after_commit(transaction: Transaction, *, is_planned: bool = False) -> None:
+    """Remove what nobody needs any more; the heartbeat last, for it is what makes others look for the rest."""
     try:
+        if is_planned:
+            forget_runs(transaction.storage, transaction.instant_time)
         tidy_up(transaction.storage, transaction.instant_time)
     except StorageError as error:
         # The commit stands; raising would make the caller run it again.

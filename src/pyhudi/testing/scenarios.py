@@ -293,6 +293,7 @@ def _partition(name: str) -> str:
 
 ROLES: dict[str, Role] = {
     "update": _values(WriteOperation.UPSERT, "a1"),
+    "update-2": _values(WriteOperation.UPSERT, "a2"),
     "update-b": _values(WriteOperation.UPSERT, "b1"),
     "new": _values(WriteOperation.UPSERT, "a9"),
     "both": _values(WriteOperation.UPSERT, "a1", "a9", "b1"),
@@ -312,13 +313,14 @@ ROLES: dict[str, Role] = {
     "read": _read,
     "follow": _follow,
 }
-"""What an actor can be. Writes put their actor's name as the value of a key; `a1` and `b1` are there, `a9` is new.
+"""What an actor can be. Writes put their actor's name as the value of a key: `a1` and `a2` are there, in one file
+group, and `b1` in another; `a9` is new.
 
 `batch`: all such actors write the same batch, to different partitions. `retried`: a task of it is run twice.
 """
 
 WRITERS = ("update", "new", "both", "insert", "delete", "overwrite", "drop")
-OTHERS = ("update-b", "recover", "late", "read", "follow")
+OTHERS = ("update-2", "update-b", "recover", "late", "read", "follow")
 SERVICES = ("schedule", "compact")
 
 
@@ -331,6 +333,7 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
     for kind in (one for one in KINDS.values() if one.is_whole is whole):
         others = (*OTHERS, *(SERVICES if kind.is_merge_on_read else ()))
         pairs = [*combinations_with_replacement(WRITERS, 2), *((one, other) for one in WRITERS for other in others)]
+        pairs += [("batch", "batch"), ("retried", "recover")]
         triples = [("update", "update", "read"), ("update", "new", "follow"), ("both", "both", "recover")]
         if kind.is_merge_on_read:
             pairs += [("compact", "compact"), ("compact", "late")]

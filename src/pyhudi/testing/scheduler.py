@@ -353,9 +353,12 @@ class Run:
     def _next(self, actor: Actor | None) -> Actor | None:
         """Who goes on when this actor cannot: somebody who is not waiting, or else whoever wakes first."""
         able = [one for one in self.actors if not one.is_done and not self._is_blocked(one)]
+        asleep = [one for one in self.actors if not one.is_done and one.wakes_ms is not None and one not in able]
         if not able:
-            asleep = [one for one in self.actors if not one.is_done and one.wakes_ms is not None]
             able = sorted(asleep, key=lambda one: one.wakes_ms or 0)[:1]
+        elif all(one.is_paused for one in able):
+            # Whoever stands still may do so until the others have slept enough.
+            able += [one for one in asleep if one.waits_for is None]
         if not able:
             return None
         others = tuple(one.number for one in able)

@@ -75,8 +75,8 @@ class Request:
 
 def write_thinly(job: WriteJob, request: Request) -> WriteResult:
     """Run the write, or raise with nothing of it visible: see `pyhudi.write.staged.write_staged`."""
-    if request.batch is not None and (found := find_batch(job.table, request.batch)) is not None:
-        instant, metadata = found
+    if request.batch is not None and (done := find_batch(job.table, request.batch)) is not None:
+        instant, metadata = done
         return result_of(metadata, instant.requested_time, position_of(instant), 0.0)
     is_replace = bool(request.replaces)
     action = Action.REPLACE_COMMIT if is_replace else job.action

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+import pytest
 from tests.support.tables import environment, new_table, open_table, rows
 
 from pyhudi.storage.memory import MemoryStorage
@@ -14,6 +15,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.environment import Environment
 from pyhudi.table.heartbeat import HEARTBEAT_FOLDER, Heartbeat, HeartbeatSettings
 from pyhudi.table.lock_providers.in_process import HeldMutex, InProcessLocks
+from pyhudi.table.lock_providers.protocol import wait_for
 from pyhudi.testing.storage import FaultStorage
 from pyhudi.write.exchange_folder import EXCHANGE_FOLDER
 
@@ -92,3 +94,34 @@ def test_recovery_beside_a_living_writer_takes_no_lock() -> None:
     assert locks_taken(beside) == locks_taken(alone)
     assert locks_taken(after_a_death) == locks_taken(alone) + 1
     assert after_a_death.list_recursive(HEARTBEAT_FOLDER) == ()
+
+
+@dataclass
+class Waiting:
+    """A clock that moves only in sleeps and while somebody looks at the lock; the sleeps are kept."""
+
+    seconds: float = 0.0
+    sleeps: list[float] = field(default_factory=list)
+
+    def now_ms(self) -> int:
+        return int(self.seconds * 1000)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        self.seconds += seconds
+
+
+@pytest.mark.parametrize(("answer_seconds", "pause"), [(0.0, 0.2), (0.1, 0.4), (30.0, 1.0)])
+def test_who_waits_for_a_lock_asks_a_slow_store_less_often(answer_seconds: float, pause: float) -> None:
+    clock = Waiting()
+
+    def look() -> str | None:
+        clock.seconds += answer_seconds
+        return "held" if len(clock.sleeps) == 3 else None
+
+    env = replace(environment(), clock=clock)
+    assert wait_for(look, MemoryStorage(), env, wait_ms=120_000, poll_seconds=0.2) == "held"
+    assert clock.sleeps == pytest.approx([pause] * 3)

@@ -11,8 +11,10 @@ from pyhudi.table.environment import Environment
 
 T = TypeVar("T")
 
-PAUSE_PER_ANSWER = 10
+PAUSE_PER_ANSWER = 4
 """The pause before the next look at a lock, in times of what the last look took."""
+PAUSE_SECONDS_MAX = 1.0
+"""But not longer than this: a lock that nobody looks at is free for nobody."""
 
 
 class AcquiredLock(Protocol):
@@ -55,7 +57,7 @@ def wait_for(
         if answered >= deadline:
             raise not_acquired(storage, wait_ms)
         # Many who wait must not keep a busy store from serving the one who has the lock.
-        clock.sleep(max(poll_seconds, PAUSE_PER_ANSWER * (answered - asked)))
+        clock.sleep(max(poll_seconds, min(PAUSE_PER_ANSWER * (answered - asked), PAUSE_SECONDS_MAX)))
 
 
 def not_acquired(storage: Storage, wait_ms: int) -> LockNotAcquiredError:

@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from tests.unit.sim.mutants.tools import stale
+
 from pyhudi.errors import CommitOutcomeUnknownError, UnavailableError
 from pyhudi.format.instant import InstantState, next_instant_time, parse_instant_file_name
 from pyhudi.format.table_version import table_version
@@ -23,12 +25,10 @@ from pyhudi.table.state import load_table
 from pyhudi.table.timeline import Timeline, instant_path
 from pyhudi.testing import scenarios
 from pyhudi.testing.simulated import SimStorage
-from tests.unit.sim.mutants.tools import stale
 
 commit_as_it_is = transaction.commit
 put_completed_as_it_is = transaction._put_completed
 check_conflicts_as_it_is = transaction.check_conflicts
-check_still_ours_as_it_is = transaction.check_still_ours
 find_leftovers_as_it_is = rollback.find_leftovers
 run_rollback_as_it_is = rollback.run_rollback
 put_if_absent_as_it_is = SimStorage.put_if_absent
@@ -52,13 +52,13 @@ def commit_that_checks_before_it_has_the_lock(begun: Any, metadata: Any, **promi
     return commit_as_it_is(begun, metadata, **promises)
 
 
-def commit_on_what_it_knew_at_its_beginning(begun: Any, metadata: Any, **promises: Any) -> str:
-    return commit_as_it_is(replace(begun, base=stale(begun.base)), metadata, **promises)
+def check_of_the_beginning(_timeline: Timeline, base: Timeline, *rest: Any, **more: Any) -> None:
+    check_conflicts_as_it_is(base, base, *rest, **more)
 
 
-def check_that_takes_pending_writes_for_known(_timeline: Timeline, base: Timeline, *rest: Any, **more: Any) -> None:
+def check_that_takes_pending_writes_for_known(timeline: Timeline, base: Timeline, *rest: Any, **more: Any) -> None:
     ended = tuple(replace(one, state=InstantState.COMPLETED) for one in base.instants)
-    check_conflicts_as_it_is(_timeline, replace(base, instants=ended), *rest, **more)
+    check_conflicts_as_it_is(timeline, replace(base, instants=ended), *rest, **more)
 
 
 def check_that_looks_at_younger_writes_only(timeline: Timeline, base: Timeline, *rest: Any, **more: Any) -> None:
@@ -90,14 +90,6 @@ def footprint_without_base_files(*arguments: Any) -> Footprint:
     return replace(footprint_as_it_is(*arguments), rebased=frozenset())
 
 
-def check_that_forgets_what_it_began_from(timeline: Timeline, base: Timeline, *rest: Any) -> None:
-    ended = tuple(one for one in base.instants if one.state is not InstantState.COMPLETED or one.action in ROLLBACKS)
-    check_still_ours_as_it_is(timeline, replace(base, instants=ended), *rest)
-
-
-ROLLBACKS = frozenset({rollback.Action.ROLLBACK})
-
-
 # Instant times.
 
 
@@ -110,10 +102,6 @@ def completed_right_after_its_beginning(instant: Any, *arguments: Any) -> Any:
     if completed.completion_time is None:
         return completed
     return replace(completed, completion_time=next_instant_time(instant.requested_time))
-
-
-def position_by_beginning(instant: Any) -> str:
-    return str(instant.requested_time)
 
 
 # Exclusive creation.
