@@ -103,8 +103,8 @@ def run_rollback(
         partitions={path: _partition(path, one) for path, one in done.items()},
     )
     storage.put_if_absent(instant_path(completed, version), encode_rollback_metadata(metadata))
-    if _is_of_service(table, plan):
-        forget_runs(storage, plan.instant_time)
+    # A compaction that is completed is a commit like others, so that every rollback looks.
+    forget_runs(storage, plan.instant_time)
     tidy_up(storage, plan.instant_time)
     return RolledBack(
         InstantTime(plan.instant_time),
