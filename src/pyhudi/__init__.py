@@ -6,17 +6,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from pyhudi import errors
-from pyhudi.hudi_table import HudiTable, save
-from pyhudi.write.result import WriteResult
 
 if TYPE_CHECKING:
+    from pyhudi.hudi_table import HudiTable, save
     from pyhudi.spark.enable import disable, enable
     from pyhudi.spark.session import spark_session
+    from pyhudi.write.result import WriteResult
 
 __version__ = "0.1.0.dev0"
 __all__ = ["HudiTable", "WriteResult", "__version__", "disable", "enable", "errors", "save", "spark_session"]
 
-_FROM_SPARK = {
+_HOMES = {
+    "HudiTable": "pyhudi.hudi_table",
+    "save": "pyhudi.hudi_table",
+    "WriteResult": "pyhudi.write.result",
     "enable": "pyhudi.spark.enable",
     "disable": "pyhudi.spark.enable",
     "spark_session": "pyhudi.spark.session",
@@ -24,7 +27,10 @@ _FROM_SPARK = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs pyspark only when it is asked for."""
-    if name in _FROM_SPARK:
-        return getattr(importlib.import_module(_FROM_SPARK[name]), name)
+    """Load a public name when it is first asked for.
+
+    Some need pyspark, and every Python process of Spark that works for us would pay for loading all of it: a second.
+    """
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'pyhudi' has no attribute {name!r}")

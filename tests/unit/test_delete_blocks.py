@@ -390,7 +390,7 @@ def test_kinds_may_change_from_delete_to_delete():
         ([column(pa.int64(), 5), column(pa.int64(), 5)], [pa.int64()] * 3),
         ([column(pa.int64(), 5), column(pa.string(), "a")], [pa.int64(), pa.int64()]),
     ],
-    ids=str,
+    ids=lambda value: ",".join(str(one.type if isinstance(one, pa.Array) else one) for one in value),
 )
 def test_value_that_cannot_be_of_the_column_is_refused_with_its_place(stored, wanted):
     with pytest.raises(SchemaMismatchError) as caught:

@@ -89,6 +89,11 @@ def log_rows(
         yield _places(log_part, _live(merge_logs(settings.rules, versions)))
 
 
+def part_of_logs(number: int) -> int:
+    """The number of the part that the logs of slice `number` are, and back. Parts of base files are positive."""
+    return -1 - number
+
+
 def _versions(storage: Storage, files: SliceFiles, settings: MergeSettings) -> LogVersions:
     schema, rules = settings.looked_at([RECORD_KEY]), settings.rules.in_logs
     return read_log_versions(storage, files.logs, schema, rules, blocks=settings.blocks, spill=settings.spill)

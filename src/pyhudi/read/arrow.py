@@ -15,8 +15,8 @@ from pyarrow import fs
 
 from pyhudi.errors import ConfigError, CorruptDataError
 from pyhudi.format.meta_columns import COMMIT_TIME
-from pyhudi.io.merged_slice import read_merged
 from pyhudi.read.scan import ScanPlan, ScanSlice
+from pyhudi.read.slices import read_slice
 from pyhudi.storage.protocol import Storage
 
 Where: TypeAlias = "pc.Expression | Sequence[Any] | None"
@@ -91,20 +91,6 @@ def _read_merged(
             for kept in rows.select(names).cast(schema).to_batches():
                 if kept.num_rows:
                     yield kept
-
-
-def read_slice(storage: Storage, plan: ScanPlan, one: ScanSlice, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The merged rows of one slice of a scan, with these columns; conditions of the scan are not applied."""
-    in_files = [name for name in columns if name not in plan.path_columns]
-    values = dict(one.partition_values)
-    for batch in read_merged(storage, one.files, plan.merging, in_files):
-        arrays = [
-            pa.repeat(pa.scalar(values.get(name), pa.string()), batch.num_rows)
-            if name in plan.path_columns
-            else batch.column(name)
-            for name in columns
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
 def _columns_of(condition: pc.Expression, schema: pa.Schema) -> list[str]:

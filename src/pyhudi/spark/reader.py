@@ -17,11 +17,10 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import Any, cast
 
-import numpy as np
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +31,6 @@ from pyspark.sql.types import StructField, StructType
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.index.lookup import spread
-from pyhudi.io.log_columns import LogColumns
 from pyhudi.io.split_slice import (
     BITS,
     LOG_ROWS_SCHEMA,
@@ -44,11 +42,13 @@ from pyhudi.io.split_slice import (
     WORD_ROWS,
     WORDS_PER_PART,
     log_rows,
+    part_of_logs,
     rows_out_of_use,
 )
-from pyhudi.read.arrow import read_slice
 from pyhudi.read.scan import ScanPlan, ScanSlice, plan_scan
+from pyhudi.read.slices import read_slice
 from pyhudi.spark.engine import conformed, session_parallelism
+from pyhudi.spark.log_columns import read_log_column
 from pyhudi.spark.settings import temporarily
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.storage.opening import open_spec, open_storage
@@ -182,10 +182,10 @@ def _split_rows(spark: SparkSession, plan: ScanPlan, names: list[str]) -> DataFr
 
     def find(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
         base_part = base_parts.get(one.files.base or "", 0)
-        return rows_out_of_use(storage, one.files, plan.merging, base_part=base_part, log_part=_log_part(number))
+        return rows_out_of_use(storage, one.files, plan.merging, base_part=base_part, log_part=part_of_logs(number))
 
     def count(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
-        return log_rows(storage, one.files, plan.merging, log_part=_log_part(number))
+        return log_rows(storage, one.files, plan.merging, log_part=part_of_logs(number))
 
     in_logs = _task_rows(spark, plan, count, LOG_ROWS_SCHEMA)
     rows = in_logs.select(*_log_columns(plan, names), PART, PLACE)
@@ -198,10 +198,6 @@ def _split_rows(spark: SparkSession, plan: ScanPlan, names: list[str]) -> DataFr
     word = sql.col(PART) * WORDS_PER_PART + sql.shiftright(PLACE, 6)
     is_out_of_use = (sql.col(WORD) == word) & (sql.getbit(BITS, sql.col(PLACE).bitwiseAND(WORD_ROWS - 1)) == 1)
     return rows.join(out_of_use, is_out_of_use, "left_anti").select(*map(_quoted, names))
-
-
-def _log_part(number: int) -> int:
-    return -1 - number
 
 
 def _log_columns(plan: ScanPlan, names: Sequence[str]) -> list[Column]:
@@ -221,26 +217,6 @@ def _log_columns(plan: ScanPlan, names: Sequence[str]) -> list[Column]:
         return sql.arrow_udf(read, kind)(PART, PLACE).alias(name)
 
     return [column(name) for name in names]
-
-
-def read_log_column(pickled: bytes, field: pa.Field, parts: pa.Array, places: pa.Array) -> pa.Array:
-    """A column of log records, of which rows of one part come together."""
-    part_numbers, numbers = parts.to_numpy(), places.to_numpy()
-    ends = [*(np.flatnonzero(np.diff(part_numbers)) + 1).tolist(), len(numbers)]
-    chunks: list[pa.Array] = []
-    for first, end in zip([0, *ends], ends, strict=False):
-        if first < end:
-            columns = _open_log_columns(pickled, _log_part(int(part_numbers[first])))
-            chunks += columns.take(field.name, numbers[first:end]).cast(field.type).chunks
-    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.nulls(0, field.type)
-
-
-@lru_cache(maxsize=1)
-def _open_log_columns(pickled: bytes, number: int) -> LogColumns:
-    """Kept from batch to batch, and from column to column, of the slice that a task is at."""
-    # Spark's own cloudpickle wrote these bytes in this program's driver.
-    plan: ScanPlan = pickle.loads(zlib.decompress(pickled))  # noqa: S301
-    return LogColumns(open_spec(plan.storage), plan.merged[number].files, plan.merging)
 
 
 def _task_rows(

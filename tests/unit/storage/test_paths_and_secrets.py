@@ -35,7 +35,7 @@ def test_unusual_but_safe_path_is_accepted(path: str) -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        (temporary_name(), True),
+        pytest.param(temporary_name(), True, id="temporary"),
         (".hoodie.properties.crc", True),
         (".pyhudi-lock", True),
         ("file.crc", False),
