@@ -51,6 +51,7 @@ ALLOWED = {
         "pickle",
     ): "the plan that this program's driver made, inside of the function that Spark pickles",
     ("spark/reader.py", "cloudpickle"): "the same",
+    ("spark/log_columns.py", "pickle"): "the same",
     ("spark/java.py", "subprocess"): "asks the user's Java for its version",
     ("__init__.py", "import_module"): "the names of this package",
     ("spark/enable.py", "import_module"): "the classes of pyspark that are wrapped",
