@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -14,22 +13,35 @@ from pyhudi.io.split_slice import part_of_logs
 from pyhudi.read.scan import ScanPlan
 from pyhudi.storage.opening import open_spec
 
+_open: dict[tuple[bytes, int], LogColumns] = {}
+"""The slices that the task at work is at, by plan and number: kept from column to column, and from batch to batch."""
+
 
 def read_log_column(pickled: bytes, field: pa.Field, parts: pa.Array, places: pa.Array) -> pa.Array:
     """A column of log records, of which rows of one part come together."""
     part_numbers, numbers = parts.to_numpy(), places.to_numpy()
+    _keep(pickled, {part_of_logs(part) for part in np.unique(part_numbers).tolist()})
     ends = [*(np.flatnonzero(np.diff(part_numbers)) + 1).tolist(), len(numbers)]
     chunks: list[pa.Array] = []
     for first, end in zip([0, *ends], ends, strict=False):
         if first < end:
-            columns = _open_log_columns(pickled, part_of_logs(int(part_numbers[first])))
-            chunks += columns.take(field.name, numbers[first:end]).cast(field.type).chunks
+            chunks += (
+                _open[pickled, part_of_logs(int(part_numbers[first]))]
+                .take(field.name, numbers[first:end])
+                .cast(field.type)
+                .chunks
+            )
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.nulls(0, field.type)
 
 
-@lru_cache(maxsize=1)
-def _open_log_columns(pickled: bytes, number: int) -> LogColumns:
-    """Kept from batch to batch, and from column to column, of the slice that a task is at."""
-    # Spark's own cloudpickle wrote these bytes in this program's driver.
-    plan: ScanPlan = pickle.loads(zlib.decompress(pickled))  # noqa: S301
-    return LogColumns(open_spec(plan.storage), plan.merged[number].files, plan.merging)
+def _keep(pickled: bytes, numbers: set[int]) -> None:
+    """Have the slices of a batch open, and no others: all columns of a batch are asked for before the next batch."""
+    for key in [key for key in _open if key[0] != pickled or key[1] not in numbers]:
+        del _open[key]
+    missing = [number for number in numbers if (pickled, number) not in _open]
+    if missing:
+        # Spark's own cloudpickle wrote these bytes in this program's driver.
+        plan: ScanPlan = pickle.loads(zlib.decompress(pickled))  # noqa: S301
+        storage = open_spec(plan.storage)
+        for number in missing:
+            _open[pickled, number] = LogColumns(storage, plan.merged[number].files, plan.merging)
