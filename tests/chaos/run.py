@@ -17,6 +17,8 @@ from tests.chaos.reader import run_follower, run_reader
 from tests.chaos.setting import Setting
 from tests.chaos.writer import run_writer
 
+from pyhudi.testing.histories import Ending
+
 #: Processes begin as copies of one that has loaded everything, so that a new one costs milliseconds and not a second.
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["tests.chaos.run"])
@@ -34,11 +36,14 @@ class Happened:
     ended_badly: list[str] = field(default_factory=list)
 
 
-def run(setting: Setting, *, writers: int, seconds: float, kill_every: float, spark: bool = False) -> Happened:
+def run(
+    setting: Setting, *, writers: int, kill_every: float, seconds: float = 0.0, kills: int = 0, spark: bool = False
+) -> Happened:
     """Let writers, a reader and a follower work for some time, and kill a random writer every few seconds.
 
-    In the end half of the writers are killed at once, and the others may finish their call. `kill_every`: seconds
-    between two kills on average.
+    Goes on for `seconds` and for `kills`, however long these take. `kill_every`: seconds between two kills on average;
+    on a machine where calls take longer than that, a kill waits until some writer was told that its call is done. In
+    the end half of the writers are killed at once, and the others may finish their call.
     """
     dice = random.Random(setting.seed)
     happened = Happened()
@@ -50,8 +55,10 @@ def run(setting: Setting, *, writers: int, seconds: float, kill_every: float, sp
         _wait_for_spark(setting)
     began = time.monotonic()
     try:
-        while (left := began + seconds - time.monotonic()) > 0:
-            time.sleep(min(left, kill_every * dice.uniform(0.3, 1.7)))
+        while time.monotonic() < began + seconds or happened.kills < kills:
+            before = _calls_done(setting)
+            time.sleep(kill_every * dice.uniform(0.3, 1.7))
+            _wait_for_more_done(setting, before)
             slot = dice.randrange(writers)
             _note_bad_end(crew[slot], happened)
             _kill(crew[slot])
@@ -92,6 +99,17 @@ def _wait_for_spark(setting: Setting) -> None:
     deadline = time.monotonic() + STOP_SECONDS
     while not (setting.folder / "spark.jsonl").exists() and time.monotonic() < deadline:
         time.sleep(0.2)
+
+
+def _calls_done(setting: Setting) -> int:
+    return sum(file.read_text().count(f'"ending": "{Ending.OK.name}"') for file in setting.folder.glob("w*.jsonl"))
+
+
+def _wait_for_more_done(setting: Setting, before: int) -> None:
+    """Writers that get nothing done for so long are killed nevertheless: the judge will say what is wrong."""
+    deadline = time.monotonic() + STOP_SECONDS
+    while _calls_done(setting) <= before and time.monotonic() < deadline:
+        time.sleep(0.1)
 
 
 def _write(setting: Setting, _: str, slot: int, life: int) -> None:

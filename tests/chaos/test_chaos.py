@@ -14,18 +14,18 @@ from tests.chaos.setting import CALL_METADATA, Kind, Setting, rows_of
 
 from pyhudi.testing.histories import Ending
 
-SECONDS = 4.0
+KILLS = 4
 
 
 @pytest.mark.parametrize("kind", ["cow9", "mor6"])
 def test_writers_that_are_killed_lose_nothing_and_leave_nothing(kind: str, tmp_path: Path) -> None:
     setting = new_setting(tmp_path, kind)
-    happened = run(setting, writers=3, seconds=SECONDS, kill_every=1.0)
+    happened = run(setting, writers=3, kills=KILLS, kill_every=1.0)
     finish(setting)
     verdict = judge(setting)
     assert not [*happened.ended_badly, *verdict.problems]
-    assert verdict.counts["commits"] > 3
-    assert happened.kills > 3
+    assert happened.kills > KILLS
+    assert verdict.counts["commits"] > 0
 
 
 def new_setting(folder: Path, kind: str) -> Setting:
