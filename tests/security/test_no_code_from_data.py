@@ -46,12 +46,8 @@ CALLS_OF_PROGRAMS = {"system", "popen", "spawnl", "spawnv", "execv", "execve", "
 ALLOWED = {
     ("spark/engine.py", "pickle"): "results of tasks, on Spark's own channel, which pickles whatever crosses it",
     ("spark/engine.py", "cloudpickle"): "the same",
-    (
-        "spark/reader.py",
-        "pickle",
-    ): "the plan that this program's driver made, inside of the function that Spark pickles",
-    ("spark/reader.py", "cloudpickle"): "the same",
-    ("spark/log_columns.py", "pickle"): "the same",
+    ("spark/reader.py", "cloudpickle"): "a plan, inside of functions that Spark pickles",
+    ("spark/log_columns.py", "pickle"): "the plan that this program's driver made",
     ("spark/java.py", "subprocess"): "asks the user's Java for its version",
     ("__init__.py", "import_module"): "the names of this package",
     ("spark/enable.py", "import_module"): "the classes of pyspark that are wrapped",

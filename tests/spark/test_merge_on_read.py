@@ -147,11 +147,12 @@ def test_base_files_of_one_size_are_told_apart_by_their_names(spark: Any, table:
     by_name = _base_parts(replace(plan, slices=tuple(same_size)))
 
     assert by_name is not None
-    assert "crc32" in str(by_name[0])
-    assert len(set(by_name[1].values())) == 2
-    (of_size, sizes), paths = _base_parts(plan) or (None, {}), [one.files.base for one in plan.merged]
-    assert "file_size" in str(of_size)
-    assert sizes == {path: (table / path).stat().st_size for path in paths if path}
+    assert "crc32" in str(by_name.of_row)
+    assert len(set(by_name.by_path.values())) == 2
+    by_size, paths = _base_parts(plan), [one.files.base for one in plan.merged]
+    assert by_size is not None
+    assert "file_size" in str(by_size.of_row)
+    assert by_size.by_path == {path: (table / path).stat().st_size for path in paths if path}
     assert trips(scan_frame(spark, replace(plan, slices=tuple(same_size)))) == NOW
 
 

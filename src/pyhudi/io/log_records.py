@@ -12,7 +12,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -92,13 +94,18 @@ class LogVersions:
     rollback_blocks: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LogContent:
     """A block that counts, the log that it is in, and its bytes."""
 
     path: str
     block: LogBlock
     data: pa.Buffer
+
+    @cached_property
+    def parquet(self) -> Any:
+        """The reader of a Parquet block. Who reads one column after the other parses its footer once."""
+        return pq.ParquetFile(pa.BufferReader(self.data), page_checksum_verification=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,9 +287,8 @@ def _data(one: LogContent, schema: pa.Schema) -> pa.RecordBatch:
 
 def _parquet_data(one: LogContent, names: Collection[str]) -> pa.RecordBatch:
     try:
-        parquet = pq.ParquetFile(pa.BufferReader(one.data), page_checksum_verification=True)
-        present = [name for name in parquet.schema_arrow.names if name in names]
-        rows = parquet.read(columns=present, use_threads=False)
+        present = [name for name in one.parquet.schema_arrow.names if name in names]
+        rows = one.parquet.read(columns=present, use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptDataError(
             "a data block of this log is damaged", path=one.path, offset=one.block.offset, cause=str(error)[:200]

@@ -53,24 +53,26 @@ def rows_out_of_use(
     if files.base is None:
         return
     versions = _versions(storage, files, settings)
-    rows = read_footer(storage, files.base).rows
     if versions.column_sets:
-        yield _words(base_part, np.ones(rows, dtype=bool))
+        yield _words(base_part, np.ones(read_footer(storage, files.base).rows, dtype=bool))
         return
     changes = merge_logs(settings.rules, versions)
-    replaced, lost = np.zeros(rows, dtype=bool), np.zeros(versions.rows.num_rows, dtype=bool)
+    replaced: list[npt.NDArray[np.int64]] = []
+    lost = np.zeros(versions.rows.num_rows, dtype=bool)
     schema = settings.looked_at([RECORD_KEY])
-    nullable, first = pa.schema([field.with_nullable(True) for field in schema]), 0
+    nullable, rows = pa.schema([field.with_nullable(True) for field in schema]), 0
     for batch in read_batches(storage, files.base, columns=schema.names, batch_rows=KEY_BATCH_ROWS):
         stored = align(batch, nullable)
         at = pc.index_in(stored.column(RECORD_KEY), value_set=changes.keys)
         places = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
         changed_by = at.drop_null().to_numpy().astype(np.int64)
         stays = stays_as_it_is(settings.rules, stored.take(pa.array(places)), changes.take(changed_by))
-        replaced[first + places[~stays]] = True
+        replaced.append(rows + places[~stays])
         lost[changes.numbers[changed_by[stays]]] = True
-        first += batch.num_rows
-    yield _words(base_part, replaced)
+        rows += batch.num_rows
+    flags = np.zeros(rows, dtype=bool)
+    flags[np.concatenate([np.zeros(0, dtype=np.int64), *replaced])] = True
+    yield _words(base_part, flags)
     yield _words(log_part, lost)
 
 

@@ -17,21 +17,22 @@ _open: dict[tuple[bytes, int], LogColumns] = {}
 """The slices that the task at work is at, by plan and number: kept from column to column, and from batch to batch."""
 
 
-def read_log_column(pickled: bytes, field: pa.Field, parts: pa.Array, places: pa.Array) -> pa.Array:
+def unpacked_plan(pickled: bytes) -> ScanPlan:
+    """The plan that the driver of this program has pickled with Spark's own cloudpickle, and compressed."""
+    plan: ScanPlan = pickle.loads(zlib.decompress(pickled))  # noqa: S301
+    return plan
+
+
+def read_log_column(pickled: bytes, name: str, kind: pa.DataType, parts: pa.Array, places: pa.Array) -> pa.Array:
     """A column of log records, of which rows of one part come together."""
-    part_numbers, numbers = parts.to_numpy(), places.to_numpy()
+    part_numbers, places_of_part = parts.to_numpy(), places.to_numpy()
     _keep(pickled, {part_of_logs(part) for part in np.unique(part_numbers).tolist()})
-    ends = [*(np.flatnonzero(np.diff(part_numbers)) + 1).tolist(), len(numbers)]
+    ends = [*(np.flatnonzero(np.diff(part_numbers)) + 1).tolist(), len(places)]
     chunks: list[pa.Array] = []
     for first, end in zip([0, *ends], ends, strict=False):
-        if first < end:
-            chunks += (
-                _open[pickled, part_of_logs(int(part_numbers[first]))]
-                .take(field.name, numbers[first:end])
-                .cast(field.type)
-                .chunks
-            )
-    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.nulls(0, field.type)
+        slice_logs = _open[pickled, part_of_logs(int(part_numbers[first]))]
+        chunks += slice_logs.take(name, places_of_part[first:end]).cast(kind).chunks
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
 
 
 def _keep(pickled: bytes, numbers: set[int]) -> None:
@@ -40,8 +41,7 @@ def _keep(pickled: bytes, numbers: set[int]) -> None:
         del _open[key]
     missing = [number for number in numbers if (pickled, number) not in _open]
     if missing:
-        # Spark's own cloudpickle wrote these bytes in this program's driver.
-        plan: ScanPlan = pickle.loads(zlib.decompress(pickled))  # noqa: S301
-        storage = open_spec(plan.storage)
+        plan = unpacked_plan(pickled)
+        storage, slices = open_spec(plan.storage), plan.merged
         for number in missing:
-            _open[pickled, number] = LogColumns(storage, plan.merged[number].files, plan.merging)
+            _open[pickled, number] = LogColumns(storage, slices[number].files, plan.merging)

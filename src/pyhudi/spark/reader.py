@@ -14,10 +14,10 @@ Where rules mix versions, where logs are large, or where the caller names the co
 
 from __future__ import annotations
 
-import pickle
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import reduce
+from dataclasses import dataclass
+from functools import cache, reduce
 from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import Any, cast
 
@@ -26,7 +26,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.column import Column
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
@@ -48,7 +48,7 @@ from pyhudi.io.split_slice import (
 from pyhudi.read.scan import ScanPlan, ScanSlice, plan_scan
 from pyhudi.read.slices import read_slice
 from pyhudi.spark.engine import conformed, session_parallelism
-from pyhudi.spark.log_columns import read_log_column
+from pyhudi.spark.log_columns import read_log_column, unpacked_plan
 from pyhudi.spark.settings import temporarily
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.storage.opening import open_spec, open_storage
@@ -105,8 +105,8 @@ def scan_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | Non
     if plan.plain:
         parts.append(_plain_rows(spark, plan).select(*map(_quoted, names)))
     if plan.merged:
-        merged = _split_rows if columns is None and _can_split(plan) else _merged_rows
-        parts.append(merged(spark, plan, names))
+        base_parts = _base_parts(plan) if columns is None else None
+        parts.append(_merged_rows(spark, plan, names) if base_parts is None else _split_rows(spark, plan, base_parts))
     if not parts:
         return spark.createDataFrame([], spark_schema(plan.schema)).select(*map(_quoted, names))
     return reduce(lambda rows, more: rows.unionAll(more), parts)
@@ -142,86 +142,99 @@ def _merged_rows(spark: SparkSession, plan: ScanPlan, names: list[str]) -> DataF
         del number
         return read_slice(storage, plan, one, schema.names)
 
-    return _in_range(_task_rows(spark, plan, read, schema), plan).select(*map(_quoted, names))
+    return _in_range(_task_rows(spark, plan, _packed(plan), read, schema), plan).select(*map(_quoted, names))
 
 
-def _can_split(plan: ScanPlan) -> bool:
-    """Whether Spark can read the base files of slices with logs by itself, and the columns of logs one by one."""
-    rules = plan.merging.rules
-    return (
-        hasattr(sql, "arrow_udf")  # PySpark 4.1
-        and rules.with_base.selects
-        and rules.in_logs.selects
-        and plan.commit_times is None
-        and not plan.path_columns
-        and sum(one.log_size for one in plan.merged) <= BROADCAST_LOG_BYTES_MAX
-        and _base_parts(plan) is not None
-    )
+@dataclass(frozen=True, slots=True)
+class _BaseParts:
+    """What numbers the base files with logs: as Spark's column over their rows, and by path."""
+
+    of_row: Column
+    by_path: Mapping[str, int]
 
 
-def _base_parts(plan: ScanPlan) -> tuple[Column, dict[str, int]] | None:
-    """What numbers the base files with logs: as Spark's column over their rows, and by path; None if two share one.
+def _base_parts(plan: ScanPlan) -> _BaseParts | None:
+    """How to tell base files with logs apart, for Spark to read them by itself, and the columns of logs one by one.
 
-    Their sizes if they differ, which cost Spark nothing, else a checksum of their names.
+    None where it cannot. The numbers are the files' sizes if they differ, which cost Spark nothing, else checksums of
+    their names, if these differ.
     """
+    rules = plan.merging.rules
+    if (
+        not hasattr(sql, "arrow_udf")  # PySpark 4.1
+        or not (rules.with_base.selects and rules.in_logs.selects)
+        or plan.commit_times is not None
+        or plan.path_columns
+        or sum(one.log_size for one in plan.merged) > BROADCAST_LOG_BYTES_MAX
+    ):
+        return None
     bases = [(one.files.base, one.size - one.log_size) for one in plan.merged if one.files.base is not None]
     by_size = {base: size for base, size in bases if size < PARTS_MAX}
     if len(set(by_size.values())) == len(bases):
-        return sql.col("_metadata.file_size"), by_size
+        return _BaseParts(sql.col("_metadata.file_size"), by_size)
     by_name = {base: zlib.crc32(base.rpartition("/")[2].encode()) for base, _ in bases}
     if len(set(by_name.values())) == len(bases):
-        return sql.crc32("_metadata.file_name"), by_name
+        return _BaseParts(sql.crc32("_metadata.file_name"), by_name)
     return None
 
 
-def _split_rows(spark: SparkSession, plan: ScanPlan, names: list[str]) -> DataFrame:
+def _split_rows(spark: SparkSession, plan: ScanPlan, base_parts: _BaseParts) -> DataFrame:
     """The rows of the slices with logs: base files read by Spark and records of logs, less what is out of use."""
-    parts = _base_parts(plan)
-    assert parts is not None
-    part_of_file, base_parts = parts
+    by_path = base_parts.by_path
+    pickled = _packed(plan)
 
     def find(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
-        base_part = base_parts.get(one.files.base or "", 0)
+        base_part = by_path.get(one.files.base or "", 0)
         return rows_out_of_use(storage, one.files, plan.merging, base_part=base_part, log_part=part_of_logs(number))
 
     def count(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
         return log_rows(storage, one.files, plan.merging, log_part=part_of_logs(number))
 
-    in_logs = _task_rows(spark, plan, count, LOG_ROWS_SCHEMA)
-    rows = in_logs.select(*_log_columns(plan, names), PART, PLACE)
+    in_logs = _task_rows(spark, plan, pickled, count, LOG_ROWS_SCHEMA)
+    rows = in_logs.select(*_log_columns(plan, pickled), PART, PLACE).toDF(*plan.schema.names, PART, PLACE)
     with_base = [one for one in plan.merged if one.files.base is not None]
     if with_base:
         place = sql.col("_metadata.row_index").alias(PLACE)
-        stored = _parquet(spark, plan, with_base).select(*map(_quoted, names), part_of_file.alias(PART), place)
+        stored = _parquet(spark, plan, with_base).select("*", base_parts.of_row.alias(PART), place)
         rows = stored.unionAll(rows)
-    out_of_use = sql.broadcast(_task_rows(spark, plan, find, OUT_OF_USE_SCHEMA))
+    out_of_use = sql.broadcast(_task_rows(spark, plan, pickled, find, OUT_OF_USE_SCHEMA))
     word = sql.col(PART) * WORDS_PER_PART + sql.shiftright(PLACE, 6)
     is_out_of_use = (sql.col(WORD) == word) & (sql.getbit(BITS, sql.col(PLACE).bitwiseAND(WORD_ROWS - 1)) == 1)
-    return rows.join(out_of_use, is_out_of_use, "left_anti").select(*map(_quoted, names))
+    return rows.join(out_of_use, is_out_of_use, "left_anti").drop(PART, PLACE)
 
 
-def _log_columns(plan: ScanPlan, names: Sequence[str]) -> list[Column]:
-    """Columns over `LOG_ROWS_SCHEMA`: a function each, so that Spark leaves out those that a query does not need.
+def _log_columns(plan: ScanPlan, pickled: bytes) -> list[Column]:
+    """Columns over `LOG_ROWS_SCHEMA`: a call each, so that Spark leaves out those that a query does not need.
 
-    What one task yields in many columns it cannot leave out: Spark tells a Python task nothing of the query.
+    What one task yields in many columns it cannot leave out: Spark tells a Python task nothing of the query. A function
+    for each type, not for each column, because to make one takes the driver longer than to call it.
     """
-    pickled = zlib.compress(cloudpickle.dumps(plan))
+    names = plan.schema.names
 
-    def column(name: str) -> Column:
-        kind = spark_schema(pa.schema([plan.schema.field(name)])).fields[0].dataType
+    @cache
+    def reader(kind: DataType) -> Any:
+        def read(parts: pa.Array, places: pa.Array, numbers: pa.Array) -> pa.Array:
+            shape = arrow_schema(StructType([StructField("value", kind)])).field(0).type
+            if not len(numbers):
+                return pa.nulls(0, shape)
+            return read_log_column(pickled, names[numbers[0].as_py()], shape, parts, places)
 
-        def read(parts: pa.Array, places: pa.Array) -> pa.Array:
-            shape = arrow_schema(StructType([StructField(name, kind)])).field(0)
-            return read_log_column(pickled, shape, parts, places)
+        return sql.arrow_udf(read, kind)
 
-        return sql.arrow_udf(read, kind)(PART, PLACE).alias(name)
+    part, place = sql.col(PART), sql.col(PLACE)
+    kinds = [field.dataType for field in spark_schema(plan.schema).fields]
+    return [reader(kind)(part, place, sql.lit(number)) for number, kind in enumerate(kinds)]
 
-    return [column(name) for name in names]
+
+def _packed(plan: ScanPlan) -> bytes:
+    """The plan as tasks get it (`unpacked_plan`)."""
+    return zlib.compress(cloudpickle.dumps(plan))
 
 
 def _task_rows(
     spark: SparkSession,
     plan: ScanPlan,
+    pickled: bytes,
     read: Callable[[Storage, ScanPlan, ScanSlice, int], Iterator[pa.RecordBatch]],
     schema: pa.Schema,
 ) -> DataFrame:
@@ -229,11 +242,9 @@ def _task_rows(
     weights = {number: one.size for number, one in enumerate(plan.merged)}
     shares = spread(weights, max(session_parallelism(spark), len(weights) // SLICES_PER_TASK_MAX))
     ddl = spark_schema(schema)
-    pickled = cloudpickle.dumps(plan)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Spark's own cloudpickle wrote these bytes in this program's driver.
-        plan = pickle.loads(pickled)  # noqa: S301
+        plan = unpacked_plan(pickled)
         storage, slices, shape = open_spec(plan.storage), plan.merged, arrow_schema(ddl)
         for batch in batches:
             for index in batch.column(0).to_pylist():
