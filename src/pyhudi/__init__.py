@@ -34,3 +34,8 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'pyhudi' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, loaded or not, for completion."""
+    return __all__

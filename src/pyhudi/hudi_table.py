@@ -359,8 +359,8 @@ class HudiTable:
     def compact(self, instant: str | None = None, *, dry_run: bool = False, **options: Any) -> pa.Table:
         """Give the slices of a merge-on-read table that have logs new base files, and finish what is pending.
 
-        Takes away what dead writers left, as a write does; then runs the compactions that are planned and not running,
-        plans one of what is there now and runs it. With `instant`, it runs only the one that was planned at this time.
+        Runs the compactions that are planned and not running; then takes away what dead writers left, as a write does,
+        plans one of what is there now and runs it. With `instant`, it only runs the one that was planned at this time.
         Triggers (`hoodie.compact.inline.*`) play no part; strategies do. Returns what was compacted, one row per
         compaction: instant, slices, rows, updated, inserted, deleted, bytes.
 

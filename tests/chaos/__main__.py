@@ -18,7 +18,7 @@ from tests.chaos.judge import finish, judge
 from tests.chaos.jvm import problems_of_real_hudi
 from tests.chaos.run import run
 from tests.chaos.setting import Kind, Setting
-from tests.support import minio
+from tests.support import minio, zookeeper
 
 PROBLEMS_SHOWN = 40
 SHORT_LEASE = {
@@ -35,10 +35,10 @@ def main() -> int:
     kinds = [Kind.parse(text) for text in asked.tables.split(",")]
     folder = Path(tempfile.mkdtemp(prefix="pyhudi-chaos-", dir=asked.folder))
     failed = False
-    with _store(asked.store, folder) as (root, options):
+    with _store(asked.store, folder) as (root, options), _shared_lock("jvm" in asked.beside, folder) as lock:
         for kind in kinds:
             seconds = 60 * asked.minutes / len(kinds)
-            failed |= not _one(asked, kind, folder / str(kind), f"{root}/{kind}", options, seconds)
+            failed |= not _one(asked, kind, folder / str(kind), f"{root}/{kind}", {**options, **lock}, seconds)
     if failed:
         print(f"see {folder}")
         return 1
@@ -53,7 +53,7 @@ def _one(
     folder.mkdir()
     setting = Setting(path=path, kind=kind, folder=folder, seed=asked.seed, options=options)
     setting.create()
-    happened = run(setting, writers=asked.writers, seconds=seconds, kill_every=asked.kill_every, spark=asked.spark)
+    happened = run(setting, writers=asked.writers, seconds=seconds, kill_every=asked.kill_every, beside=asked.beside)
     found = finish(setting)
     verdict = judge(setting)
     print(f"\n{kind} on {asked.store}: {asked.writers} writers, {happened.seconds:.0f} s, {happened.kills} kills")
@@ -78,7 +78,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--tables", default="mor9", help="kinds of tables one after the other: cow6,cow9,mor6,mor8")
     parser.add_argument("--kill-every", type=float, default=3.0, help="seconds between two kills, on average")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--spark", action="store_true", help="with one writer on Spark more")
+    parser.add_argument(
+        "--beside",
+        nargs="+",
+        choices=("spark", "jvm"),
+        default=(),
+        help="further writers, which nobody kills: pyhudi on Spark, and real Hudi (local; all under a ZooKeeper lock)",
+    )
     parser.add_argument("--jvm", action="store_true", help="let real Hudi read and write the table in the end (local)")
     parser.add_argument("--folder", type=Path, help="where journals and local tables lie; a temporary one by default")
     return parser.parse_args()
@@ -93,6 +99,23 @@ def _store(name: str, folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
     (folder / "data" / minio.BUCKET).mkdir(parents=True)
     with minio.running(minio.server_program(), folder) as server:
         yield server.new_root(), {**server.options, **SHORT_LEASE}
+
+
+@contextlib.contextmanager
+def _shared_lock(is_shared: bool, folder: Path) -> Iterator[dict[str, str]]:
+    """Where real Hudi writes along: a lock that it knows, and that ends with its holder."""
+    if not is_shared:
+        yield {}
+        return
+    (folder / "zookeeper").mkdir()
+    with zookeeper.running(folder / "zookeeper") as server:
+        yield {
+            "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider",
+            "hoodie.write.lock.zookeeper.url": server.hosts,
+            "hoodie.write.lock.zookeeper.base_path": "/hudi",
+            "hoodie.write.lock.zookeeper.lock_key": "chaos",
+            "hoodie.write.lock.zookeeper.session_timeout_ms": "4000",
+        }
 
 
 if __name__ == "__main__":

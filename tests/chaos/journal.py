@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyhudi.testing.histories import Ending
+from pyhudi.testing.isolation import Ending
 
 
 class Work(str, enum.Enum):

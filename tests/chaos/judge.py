@@ -21,7 +21,7 @@ from pyhudi.table.environment import SYSTEM
 from pyhudi.table.intents import INTENT_FOLDER
 from pyhudi.table.locks import table_lock
 from pyhudi.table.timeline import load_commit_metadata, load_rollback_plan
-from pyhudi.testing.histories import Ending, Transaction, check_history
+from pyhudi.testing.isolation import Ending, Transaction, check_history
 
 _APPENDS = (Work.APPEND, Work.OWN)
 _WRITES = (*_APPENDS, Work.ONCE)
@@ -32,7 +32,8 @@ _ROLLED_BACK_ASKED = 40
 def finish(setting: Setting) -> dict[str, int]:
     """Do what the writer who comes last does: recover, compact, write, read everything once more. What it found."""
     table = setting.open()
-    rolled_back = table.roll_back_failed_writes()
+    # Nobody else writes now: a write of real Hudi that lost a conflict keeps no heartbeat, and is left to its own kind.
+    rolled_back = table.roll_back_failed_writes(eager=True)
     compactions = table.compact().num_rows if setting.kind.table_type == "mor" else 0
     journal = Journal(setting.folder, "last")
     name = journal.begin(Work.ONCE, rows=1)
@@ -104,8 +105,8 @@ def _committed_calls(table: pyhudi.HudiTable) -> dict[str, str]:
 def _bad_errors(calls: Iterable[Call], setting: Setting) -> Iterator[str]:
     """Answers that nothing which happened here explains."""
     expected = {"WriteConflictError", "LockNotAcquiredError", "CommitOutcomeUnknownError"}
-    if setting.path.startswith("s3:"):
-        # A lease that was not renewed in time, on a machine that is busy.
+    if setting.path.startswith("s3:") or "hoodie.write.lock.provider" in setting.options:
+        # A lease or a session that was not renewed in time, on a machine that is busy.
         expected.add("LockLostError")
     for call in calls:
         if call.error is None:

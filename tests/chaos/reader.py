@@ -15,7 +15,7 @@ from tests.chaos.setting import Setting, split_list
 import pyhudi
 from pyhudi.errors import HudiError
 from pyhudi.table.timeline import position_of
-from pyhudi.testing.histories import Ending
+from pyhudi.testing.isolation import Ending
 
 PAUSE_SECONDS = 0.2
 """Between two reads: the writers are the ones who are to be busy."""

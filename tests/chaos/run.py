@@ -8,7 +8,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -17,7 +17,7 @@ from tests.chaos.reader import run_follower, run_reader
 from tests.chaos.setting import Setting
 from tests.chaos.writer import run_writer
 
-from pyhudi.testing.histories import Ending
+from pyhudi.testing.isolation import Ending
 
 #: Processes begin as copies of one that has loaded everything, so that a new one costs milliseconds and not a second.
 _PROCESSES = multiprocessing.get_context("forkserver")
@@ -37,22 +37,29 @@ class Happened:
 
 
 def run(
-    setting: Setting, *, writers: int, kill_every: float, seconds: float = 0.0, kills: int = 0, spark: bool = False
+    setting: Setting,
+    *,
+    writers: int,
+    kill_every: float,
+    seconds: float = 0.0,
+    kills: int = 0,
+    beside: Sequence[str] = (),
 ) -> Happened:
     """Let writers, a reader and a follower work for some time, and kill a random writer every few seconds.
 
     Goes on for `seconds` and for `kills`, however long these take. `kill_every`: seconds between two kills on average;
     on a machine where calls take longer than that, a kill waits until some writer was told that its call is done. In
-    the end half of the writers are killed at once, and the others may finish their call.
+    the end half of the writers are killed at once, and the others may finish their call. `beside`: further writers,
+    "spark" or "jvm", which nobody kills.
     """
     dice = random.Random(setting.seed)
     happened = Happened()
     lives = [0] * writers
     readers = {name: _start(program, setting, name) for name, program in _READERS.items()}
     crew = [_start_writer(setting, slot, 0) for slot in range(writers)]
-    helpers = [_start_spark(setting)] if spark else []
-    if spark:
-        _wait_for_spark(setting)
+    helpers = [_start(_BESIDE[name], setting, name) for name in beside]
+    for name in beside:
+        _wait_for_first_call(setting, name)
     began = time.monotonic()
     try:
         while time.monotonic() < began + seconds or happened.kills < kills:
@@ -90,14 +97,10 @@ def _start_writer(setting: Setting, slot: int, life: int) -> BaseProcess:
     return _start(_write, setting, f"w{slot}-{life}", slot, life)
 
 
-def _start_spark(setting: Setting) -> BaseProcess:
-    return _start(_write_by_spark, setting, "spark")
-
-
-def _wait_for_spark(setting: Setting) -> None:
+def _wait_for_first_call(setting: Setting, name: str) -> None:
     """A session takes a while to start; the writers work meanwhile, and nobody is killed."""
     deadline = time.monotonic() + STOP_SECONDS
-    while not (setting.folder / "spark.jsonl").exists() and time.monotonic() < deadline:
+    while not (setting.folder / f"{name}.jsonl").exists() and time.monotonic() < deadline:
         time.sleep(0.2)
 
 
@@ -120,6 +123,15 @@ def _write_by_spark(setting: Setting, name: str) -> None:
     from tests.chaos.spark_writer import run_spark_writer
 
     run_spark_writer(setting, name)
+
+
+def _write_by_jvm(setting: Setting, name: str) -> None:
+    from tests.chaos.jvm_writer import run_jvm_writer
+
+    run_jvm_writer(setting, name)
+
+
+_BESIDE: dict[str, Callable[[Setting, str], None]] = {"spark": _write_by_spark, "jvm": _write_by_jvm}
 
 
 def _run(program: Callable[..., None], setting: str, name: str, arguments: tuple[Any, ...]) -> None:

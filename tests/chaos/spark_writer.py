@@ -10,7 +10,7 @@ from tests.chaos.setting import CALL_METADATA, ONCE_AREAS, ONCE_ROWS, Setting, r
 
 from pyhudi.errors import HudiError, TransactionError
 from pyhudi.spark.session import spark_session
-from pyhudi.testing.histories import Ending
+from pyhudi.testing.isolation import Ending
 
 _CONFIG = {
     "spark.driver.memory": "1g",

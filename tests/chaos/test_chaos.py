@@ -12,7 +12,7 @@ from tests.chaos.reader import take_snapshot
 from tests.chaos.run import run
 from tests.chaos.setting import CALL_METADATA, Kind, Setting, rows_of
 
-from pyhudi.testing.histories import Ending
+from pyhudi.testing.isolation import Ending
 
 KILLS = 4
 

@@ -31,7 +31,7 @@ from tests.chaos.setting import (
 import pyhudi
 from pyhudi.engine.local import LocalEngine
 from pyhudi.errors import CommitOutcomeUnknownError, HudiError, TransactionError, WriteConflictError
-from pyhudi.testing.histories import Ending, Version
+from pyhudi.testing.isolation import Ending, Version
 
 Key = tuple[str, str]
 """A record key and its area, which is its partition."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.audit import audit
+from tests.support.programs import told_by
 from tests.support.spark import trip_options
 from tests.unit.faults.harness import check_nothing_left_over
 
@@ -135,17 +133,9 @@ def test_client_of_spark_connect_is_told_that_it_has_no_service(spark: Any, monk
 
 @pytest.mark.timeout(PROGRAM_SECONDS_MAX + 30)
 def test_file_of_a_worker_that_died_half_way_is_gone_after_the_commit(tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, str(PROGRAM), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=PROGRAM_SECONDS_MAX,
-        check=False,
-        cwd=tmp_path,
-    )
+    found = told_by(PROGRAM, str(tmp_path), folder=tmp_path, seconds_max=PROGRAM_SECONDS_MAX)
 
-    assert ran.returncode == 0, ran.stderr[-4000:]
-    for markers, seen in json.loads(ran.stdout.splitlines()[-1]).items():
+    for markers, seen in found.items():
         assert (seen["half files before"], seen["half files after"]) == (1, 0), markers
         assert seen["rows"] == 400, markers
         assert seen["files"] == seen["listed"], markers

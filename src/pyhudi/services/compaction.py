@@ -42,7 +42,6 @@ from pyhudi.services.compaction_plan import PlannedCompaction, plan_compaction, 
 from pyhudi.services.compaction_strategies import CompactionSettings
 from pyhudi.services.compaction_triggers import Due, TriggerSettings, is_due, trigger_facts
 from pyhudi.services.rollback import roll_back_failed_writes
-from pyhudi.services.rollback_run import is_clustering_plan
 from pyhudi.services.task_markers import task_markers
 from pyhudi.table.conflict_check import check_nothing_exclusive
 from pyhudi.table.conflict_table import Ours
@@ -55,7 +54,7 @@ from pyhudi.table.intents import standing_intents
 from pyhudi.table.locks import table_lock
 from pyhudi.table.markers.announcing import TaskMarkers
 from pyhudi.table.merge_rules import mergers_of, table_rules_of
-from pyhudi.table.pending_clusterings import clustered_groups
+from pyhudi.table.pending_clusterings import clustered_groups, is_clustering_plan
 from pyhudi.table.plan_runs import begin_run, check_newest_run, forget_runs
 from pyhudi.table.schema import SCHEMA_KEY, TableSchema, load_table_schema
 from pyhudi.table.state import TableState
@@ -178,7 +177,8 @@ def schedule_compaction(call: ServiceCall, *, of_logs: bool = False) -> InstantT
         pending = {one.requested_time for one in table.timeline.pending_writes}
         if any(intent.instant_time in pending for intent in committing):
             return None
-        running = (one for one in table.timeline.pending_writes if not is_clustering_plan(table, one))
+        pending_writes = table.timeline.pending_writes
+        running = (one for one in pending_writes if not is_clustering_plan(table.storage, table.version, one))
         if not table.version.has_completion_times and any(running):
             return None
         planned = planned_log_compaction(call) if of_logs else planned_compaction(call)

@@ -16,7 +16,7 @@ from pyhudi.format.safe_paths import name_problem
 from pyhudi.services.outcome import rollback_of
 from pyhudi.services.rollback_checks import check_rollback, instant_to_roll_back
 from pyhudi.services.rollback_plan import find_leftovers, find_lost_attempts, find_orphans, plan_rollback
-from pyhudi.services.rollback_run import RolledBack, is_clustering_plan, run_rollback, take_blocks_back
+from pyhudi.services.rollback_run import RolledBack, run_rollback, take_blocks_back
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.conflict_check import check_nothing_exclusive, exclusive_instant
 from pyhudi.table.conflict_table import Ours
@@ -32,6 +32,7 @@ from pyhudi.table.heartbeat import (
 from pyhudi.table.instant_times import next_time
 from pyhudi.table.intents import intent_path
 from pyhudi.table.locks import HeldLock, table_lock
+from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.plan_runs import forget_runs
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_rollback_plan, load_timeline
@@ -68,7 +69,7 @@ def roll_back_failed_writes(
         instant
         for name, instant in pending.items()
         if _is_dead(table, instant, beats.get(name), settings, environment, eager=eager)
-        and not is_clustering_plan(table, instant)
+        and not is_clustering_plan(storage, table.version, instant)
     ]
     # Beside writers that live there is nothing to do, and no lock to wait for.
     stray = (beat for name, beat in beats.items() if name not in pending)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from pyhudi.errors import CorruptDataError, UnsafePathError
-from pyhudi.format.avro_container import CONTAINER_BYTES_MAX
 from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.instant import (
     Action,
@@ -23,7 +22,6 @@ from pyhudi.format.instant import (
     parse_instant_file_name,
 )
 from pyhudi.format.log_blocks import BlockType, rollback_block
-from pyhudi.format.replace_metadata import decode_requested_replace_metadata
 from pyhudi.format.rollback_metadata import (
     RollbackMetadata,
     RollbackPartition,
@@ -34,12 +32,12 @@ from pyhudi.format.rollback_metadata import (
 from pyhudi.format.safe_paths import check_data_path
 from pyhudi.io.log_scan import scan_blocks
 from pyhudi.services.rollback_plan import LogSlice, logs_of_slice
-from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.environment import Environment
 from pyhudi.table.instant_times import completed_now
 from pyhudi.table.metadata_table import drop_metadata_table
+from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.plan_runs import forget_runs
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path
@@ -181,18 +179,7 @@ def _is_of_service(table: TableState, plan: RollbackPlan) -> bool:
     """Whether the plan is about the run of a planned service, and not about a write."""
     action = _action_of(plan)
     pending = Instant(InstantTime(plan.instant_time), action, InstantState.REQUESTED)
-    return action in _SERVICES or is_clustering_plan(table, pending)
-
-
-def is_clustering_plan(table: TableState, instant: Instant) -> bool:
-    """Whether a pending replace commit is a clustering: before version 8 they share a name. Cost: one read."""
-    if instant.action is not Action.REPLACE_COMMIT or table.version.has_clustering_action:
-        return False
-    path = instant_path(replace(instant, state=InstantState.REQUESTED, completion_time=None), table.version)
-    if table.storage.info(path) is None:
-        return False
-    data = read_at_most(table.storage, path, CONTAINER_BYTES_MAX)
-    return bool(data) and decode_requested_replace_metadata(data, path=path).clustered is not None
+    return action in _SERVICES or is_clustering_plan(table.storage, table.version, pending)
 
 
 def _action_of(plan: RollbackPlan) -> Action:

@@ -106,6 +106,10 @@ class LocalStorage:
             if durable:
                 _sync_folder(target.parent)
 
+    def creates_exclusively(self) -> bool:
+        """See `Storage.creates_exclusively`. A name is linked once."""
+        return True
+
     def put_if_absent(self, path: str, data: bytes) -> None:
         """Writes a temporary file and links it to the name, which fails where there is one. Two fsyncs."""
         with self._typed_errors("create", path):

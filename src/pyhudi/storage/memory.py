@@ -156,6 +156,10 @@ class MemoryStorage:
         with self._tree.guard:
             self._tree.set(self._key(path), bytes(data))
 
+    def creates_exclusively(self) -> bool:
+        """See `Storage.creates_exclusively`. The tree has a lock."""
+        return True
+
     def put_if_absent(self, path: str, data: bytes) -> None:
         """Atomic by the tree's lock."""
         with self._tree.guard:

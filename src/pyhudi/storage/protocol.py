@@ -93,7 +93,15 @@ class Storage(Protocol):
     def put_if_absent(self, path: str, data: bytes) -> None:
         """Create the object with its content in one step, or raise `AlreadyExistsError`. Durable at return.
 
-        The commit primitive (DESIGN D9). Of any number of callers exactly one succeeds.
+        The commit primitive (DESIGN D9). Of any number of callers exactly one succeeds, if `creates_exclusively`.
+        """
+        ...
+
+    def creates_exclusively(self) -> bool:
+        """Whether of several `put_if_absent` at one moment only one succeeds. Cost: a few requests, once per store.
+
+        Where it is not so, a writer has to be alone or needs a lock elsewhere. Source: reliability.md 3; mission rows
+        S5-16, S5-26.
         """
         ...
 

@@ -179,7 +179,7 @@ def check_intents(
             raise conflict("another writer is committing a change of the same", own, rival, shared)
 
 
-def conflict(reason: str, own: InstantTime, winner: Instant, shared: Iterable[FileGroupId | str]) -> WriteConflictError:
+def conflict(reason: str, own: str, winner: Instant, shared: Iterable[FileGroupId | str]) -> WriteConflictError:
     """The error of a write that gives way: to whom, and over which file groups and partitions (ten of each)."""
     items = sorted(shared, key=str)
     return WriteConflictError(

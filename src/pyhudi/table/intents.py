@@ -18,8 +18,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pyhudi.errors import CorruptDataError, NotFoundError
-from pyhudi.format.commit_metadata import CommitMetadata, decode_commit_metadata, encode_commit_metadata
+from pyhudi.format.commit_metadata import (
+    JSON_BYTES_MAX,
+    CommitMetadata,
+    decode_commit_metadata,
+    encode_commit_metadata,
+)
 from pyhudi.format.table_version import TableVersion
+from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.conflicts import UniqueKeys
 
@@ -60,7 +66,7 @@ def standing_intents(storage: Storage, *, besides: str) -> tuple[Intent, ...]:
         if info.name == besides:
             continue
         try:
-            data = storage.read(info.path)
+            data = read_at_most(storage, info.path, JSON_BYTES_MAX)
         except NotFoundError:
             # Its commit has ended: the timeline, which is loaded after this, tells how.
             continue

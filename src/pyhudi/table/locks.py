@@ -19,7 +19,6 @@ from pathlib import Path
 import filelock
 
 from pyhudi.errors import OutOfSpaceError, PermissionDeniedError, StorageError, UnsupportedFeatureError
-from pyhudi.storage.object_store import ObjectStorage
 from pyhudi.storage.paths import check_inside, local_path
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.environment import Environment
@@ -73,21 +72,13 @@ def table_lock(storage: Storage, environment: Environment, *, wait_ms: int) -> I
         if provider is None:
             yield HeldLock(can_be_lost=False)
             return
-        if isinstance(provider, StorageLocks) and not creates_exclusively(storage):
+        if isinstance(provider, StorageLocks) and not storage.creates_exclusively():
             raise needs_lock_provider(storage, "no lock can be kept in it")
         left_ms = max(int((deadline - environment.clock.monotonic()) * 1000), 0)
         lock = provider.acquire(storage, environment, wait_ms=left_ms)
         stack.callback(lock.release)
         ends_with_process = root is not None or isinstance(provider, InProcessLocks)
         yield HeldLock(not ends_with_process, lock)
-
-
-def creates_exclusively(storage: Storage) -> bool:
-    """Whether of several `put_if_absent` at one moment only one succeeds. Cost: a few requests, once per object store.
-
-    Source: reliability.md 3; mission rows S5-16, S5-26.
-    """
-    return storage.creates_exclusively() if isinstance(storage, ObjectStorage) else True
 
 
 def needs_lock_provider(storage: Storage, consequence: str) -> UnsupportedFeatureError:

@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pyhudi.errors import NotFoundError
+from pyhudi.format.avro_container import CONTAINER_BYTES_MAX
 from pyhudi.format.instant import Action, Instant, InstantState
 from pyhudi.format.replace_metadata import decode_requested_replace_metadata
+from pyhudi.format.table_version import TableVersion
+from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.timeline import Timeline, instant_path
@@ -27,12 +30,15 @@ def load_clustering_plans(
     for instant in timeline.instants:
         if instant.state is InstantState.COMPLETED or instant.requested_time == besides:
             continue
-        if instant.action is Action.CLUSTERING or (
-            instant.action is Action.REPLACE_COMMIT and not timeline.version.has_clustering_action
-        ):
-            groups = _input_of(storage, timeline, instant)
+        if instant.action is Action.CLUSTERING or _may_cluster(instant, timeline.version):
+            groups = _input_of(storage, timeline.version, instant)
             if groups is not None:
                 yield instant, groups
+
+
+def is_clustering_plan(storage: Storage, version: TableVersion, instant: Instant) -> bool:
+    """Whether a pending replace commit is a clustering: before version 8 they share a name. Cost: one read."""
+    return _may_cluster(instant, version) and _input_of(storage, version, instant) is not None
 
 
 def clustered_groups(storage: Storage, timeline: Timeline) -> frozenset[FileGroupId]:
@@ -40,10 +46,14 @@ def clustered_groups(storage: Storage, timeline: Timeline) -> frozenset[FileGrou
     return frozenset(group for _, groups in load_clustering_plans(storage, timeline) for group in groups)
 
 
-def _input_of(storage: Storage, timeline: Timeline, instant: Instant) -> frozenset[FileGroupId] | None:
-    path = instant_path(replace(instant, state=InstantState.REQUESTED), timeline.version)
+def _may_cluster(instant: Instant, version: TableVersion) -> bool:
+    return instant.action is Action.REPLACE_COMMIT and not version.has_clustering_action
+
+
+def _input_of(storage: Storage, version: TableVersion, instant: Instant) -> frozenset[FileGroupId] | None:
+    path = instant_path(replace(instant, state=InstantState.REQUESTED), version)
     try:
-        data = storage.read(path)
+        data = read_at_most(storage, path, CONTAINER_BYTES_MAX)
     except NotFoundError:
         # It ended since the timeline was loaded, or its writer made no such file.
         return None

@@ -23,15 +23,21 @@ def begin_run(storage: Storage, instant_time: str, run: int) -> None:
     storage.put(_path(instant_time), str(run).encode(), durable=False)
 
 
-def check_newest_run(storage: Storage, instant_time: str, run: int) -> None:
-    """Raise `LockLostError` if somebody has begun the plan anew, or ended it, since this run began. Cost: one read."""
+def is_newest_run(storage: Storage, instant_time: str, run: int) -> bool:
+    """Whether nobody has begun the plan anew, or ended it, since this run began. Cost: one read."""
+    own = str(run).encode()
     with suppress(NotFoundError):
-        if storage.read(_path(instant_time)) == str(run).encode():
-            return
-    raise LockLostError(
-        "this compaction was taken over by another process, who took this one for dead; there is nothing to do",
-        instant=instant_time,
-    )
+        return storage.read(_path(instant_time), length=len(own) + 1) == own
+    return False
+
+
+def check_newest_run(storage: Storage, instant_time: str, run: int) -> None:
+    """Raise `LockLostError` unless this run is the newest. Cost: one read."""
+    if not is_newest_run(storage, instant_time, run):
+        raise LockLostError(
+            "this compaction was taken over by another process, who took this one for dead; there is nothing to do",
+            instant=instant_time,
+        )
 
 
 def forget_runs(storage: Storage, instant_time: str) -> None:

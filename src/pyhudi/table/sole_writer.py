@@ -17,7 +17,7 @@ from pyhudi.errors import StorageError
 from pyhudi.table.environment import Environment
 from pyhudi.table.heartbeat import Heartbeat, HeartbeatSettings, Liveness, heartbeat_path, liveness_of
 from pyhudi.table.lock_providers.in_process import InProcessLocks
-from pyhudi.table.locks import creates_exclusively, needs_lock_provider
+from pyhudi.table.locks import needs_lock_provider
 from pyhudi.table.state import TableState
 
 WRITERS_FOLDER = ".hoodie/.aux/.writers"
@@ -31,7 +31,7 @@ def alone_if_needed(table: TableState, settings: HeartbeatSettings, environment:
     Cost: nothing, but on such a store, where no lock provider is set: two requests, and two for each other writer.
     """
     storage = table.storage
-    if environment.locks is not None or creates_exclusively(storage):
+    if environment.locks is not None or storage.creates_exclusively():
         yield environment
         return
     path = f"{WRITERS_FOLDER}/{environment.ids.uuid()}"

@@ -42,7 +42,7 @@ from pyhudi.table.intents import Intent, announce, standing_intents, withdraw, w
 from pyhudi.table.locks import HeldLock, table_lock
 from pyhudi.table.markers.reading import load_markers
 from pyhudi.table.metadata_table import drop_metadata_table
-from pyhudi.table.plan_runs import check_newest_run, forget_runs
+from pyhudi.table.plan_runs import check_newest_run, forget_runs, is_newest_run
 from pyhudi.table.schema import SCHEMA_KEY, load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, instant_path, load_rollback_plan, load_timeline, position_of
@@ -276,7 +276,8 @@ def _check_not_undone(transaction: Transaction, completed: Instant, lock: HeldLo
     storage, version = transaction.storage, transaction.base.version
     try:
         timeline = load_timeline(storage, version)
-        if not _is_rolled_back(storage, timeline, completed) and _is_newest_run(storage, completed, run):
+        is_ours = run is None or is_newest_run(storage, completed.requested_time, run)
+        if is_ours and not _is_rolled_back(storage, timeline, completed):
             _warn_if_out_of_order(timeline, completed)
             return
         storage.delete(instant_path(completed, version))
@@ -304,15 +305,6 @@ def _is_rolled_back(storage: Storage, timeline: Timeline, instant: Instant) -> b
         for rollback in timeline.instants
         if rollback.action is Action.ROLLBACK and rollback.requested_time > instant.requested_time
     )
-
-
-def _is_newest_run(storage: Storage, completed: Instant, run: int | None) -> bool:
-    if run is not None:
-        try:
-            check_newest_run(storage, completed.requested_time, run)
-        except LockLostError:
-            return False
-    return True
 
 
 def _warn_if_out_of_order(timeline: Timeline, completed: Instant) -> None:

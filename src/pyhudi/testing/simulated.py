@@ -87,6 +87,10 @@ class SimStorage:
         """See `Storage.put`."""
         self._change("put", path, bytes(data), None)
 
+    def creates_exclusively(self) -> bool:
+        """Always: a world that is not `exclusive` stands for a store that has hidden it."""
+        return True
+
     def put_if_absent(self, path: str, data: bytes) -> None:
         """See `Storage.put_if_absent`. Where the world is not `exclusive` it replaces what is there."""
         self._change("put_if_absent", path, bytes(data), 0)

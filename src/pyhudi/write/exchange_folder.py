@@ -14,9 +14,6 @@ from pyhudi.table.heartbeat import Heartbeat, HeartbeatSettings, Liveness, liven
 
 EXCHANGE_FOLDER = ".hoodie/.aux/.exchange"
 _OWNER = "owner"
-_ALIVE_MAX = 2
-"""So many writers that live may be looked at in search of dead ones."""
-
 _log = logging.getLogger("pyhudi")
 
 
@@ -43,19 +40,16 @@ def _remove_abandoned(storage: Storage, settings: HeartbeatSettings, environment
     """Remove the folders of dead writers. Cost: one listing, and two requests for each that is looked at.
 
     Not all that there are: every write begins with this, and with many of them each would look at all the others. The
-    search begins at our own name, which is random, and ends when some owners were found alive.
+    search begins at our own name, which is random, and ends when an owner was found alive.
     """
     folders = storage.list_folder(EXCHANGE_FOLDER).folders
     first = bisect.bisect(folders, beside)
-    alive = 0
     for folder in (*folders[first:], *folders[:first]):
         match liveness_of(storage, f"{folder}/{_OWNER}", settings, environment):
             case Liveness.DEAD:
                 _remove(storage, folder)
             case Liveness.ALIVE:
-                alive += 1
-                if alive == _ALIVE_MAX:
-                    return
+                return
             case Liveness.UNKNOWN:
                 # It has just come or is about to go; what counts is what has an owner.
                 pass

@@ -213,7 +213,7 @@ def _plan(
     return plan_buckets(
         Profile(new_rows, updates),
         _packable(view, clustered_groups(job.table.storage, view.timeline)) if kind.packs else {},
-        _sizing(job, transaction.base),
+        _sizing(job, transaction.base, has_new_rows=any(new_rows.values())),
         lambda: file_id(ids.uuid(), 0),
         appends=job.is_merge_on_read,
     )
@@ -232,9 +232,10 @@ def _packable(view: FileSystemView, clustered: frozenset[FileGroupId]) -> Slices
     }
 
 
-def _sizing(job: WriteJob, table: TableState) -> Sizing:
+def _sizing(job: WriteJob, table: TableState, *, has_new_rows: bool) -> Sizing:
+    """How large files become. Only new records make files grow: without any nobody asks how large a record is."""
     files = job.config.files
-    recent = reversed(table.timeline.completed_writes[-_RECENT_COMMITS:])
+    recent = reversed(table.timeline.completed_writes[-_RECENT_COMMITS:] if has_new_rows else ())
     record_size = record_size_estimate(
         (load_commit_metadata(table.storage, instant, table.version) for instant in recent),
         default=files.record_size_estimate,

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
-from tests.support.tables import SCHEMA, Row, StepClock, environment, new_table, open_table
+from tests.support.tables import SCHEMA, Row, StepClock, contents, environment, new_table, open_table
 
 import pyhudi
 from pyhudi.format.file_names import LogFileName, parse_data_file
@@ -44,6 +44,7 @@ class Kind:
 
 COW = tuple(Kind("cow", version) for version in (6, 8, 9))
 MOR = tuple(Kind("mor", version) for version in (6, 8, 9))
+BEFORE: set[Row] = {(1, "oslo", 2, "b"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")}
 
 
 def rows(*values: Row, gone: tuple[Row, ...] = ()) -> pa.Table:
@@ -61,6 +62,15 @@ def empty_table(kind: Kind) -> MemoryStorage:
     return storage
 
 
+def prepared(kind: Kind) -> MemoryStorage:
+    """A table with the rows `BEFORE` in two partitions; in a merge-on-read table one of them has a log."""
+    storage = empty_table(kind)
+    opened(storage).insert(rows((1, "oslo", 1, "a"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")))
+    opened(storage).upsert(rows((1, "oslo", 2, "b")))
+    assert contents(storage) == BEFORE
+    return storage
+
+
 def copied(storage: Storage) -> MemoryStorage:
     """Another store with the same objects."""
     copy = MemoryStorage()
@@ -75,33 +85,33 @@ def opened(storage: Storage, *, later: bool = False, **options: str) -> pyhudi.H
     return open_table(storage, env=env, **{"hoodie.compact.inline": "false", **options})
 
 
-def effects_of(prepared: Storage, action: Action) -> tuple[Effect, ...]:
+def effects_of(given: Storage, action: Action) -> tuple[Effect, ...]:
     """The changes of the store that an action makes, in order."""
-    storage = FaultStorage(copied(prepared))
+    storage = FaultStorage(copied(given))
     action(opened(storage))
     return storage.effects
 
 
-def crashed(prepared: Storage, action: Action, number: int) -> MemoryStorage | None:
+def crashed(given: Storage, action: Action, number: int) -> MemoryStorage | None:
     """The table as a process leaves it that dies right before this effect; None where the action ended before."""
-    inner = copied(prepared)
+    inner = copied(given)
     storage = FaultStorage(inner, before=at_effect(number, SimulatedCrash()))
     with suppress(SimulatedCrash):
         action(opened(storage))
     return inner if storage.is_dead else None
 
 
-def crash_images(prepared: Storage, action: Action, *, every: int = 1) -> Iterator[tuple[str, MemoryStorage]]:
+def crash_images(given: Storage, action: Action, *, every: int = 1) -> Iterator[tuple[str, MemoryStorage]]:
     """The table after a crash before each effect, or each of so many, and at last after the whole action.
 
     A crash right after an effect leaves the same as one before the next.
     """
-    effects = effects_of(prepared, action)
+    effects = effects_of(given, action)
     for number in range(1 + len(effects) % every, len(effects) + 1, every):
-        image = crashed(prepared, action, number)
+        image = crashed(given, action, number)
         assert image is not None, number
         yield f"before effect {number} of {len(effects)}: {effects[number - 1]}", image
-    done = copied(prepared)
+    done = copied(given)
     action(opened(done))
     yield "at the end", done
 

@@ -7,7 +7,9 @@ from functools import cache
 import pyarrow as pa
 import pytest
 from tests.support.tables import Row, contents
+from tests.unit.faults import harness
 from tests.unit.faults.harness import (
+    BEFORE,
     COW,
     MOR,
     Action,
@@ -17,7 +19,6 @@ from tests.unit.faults.harness import (
     crash_images,
     crashed,
     effects_of,
-    empty_table,
     opened,
     rows,
 )
@@ -28,7 +29,6 @@ from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.state import load_table
 from pyhudi.testing.storage import FaultStorage, at_effect
 
-BEFORE: set[Row] = {(1, "oslo", 2, "b"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")}
 WRITES: dict[str, tuple[Action, set[Row]]] = {
     # In a merge-on-read table: two appends, of which one deletes, a rewritten base file, and a new one.
     "upsert": (
@@ -76,14 +76,8 @@ MATRIX = [(name, kind) for name in WRITES for kind in (*COW, *MOR)] + [
 ADDED: Row = (50, "wien", 9, "z")
 
 
-@cache
-def prepared(kind: Kind) -> MemoryStorage:
-    """Two partitions; in a merge-on-read table one of them with a log. To be copied before it is changed."""
-    storage = empty_table(kind)
-    opened(storage).insert(rows((1, "oslo", 1, "a"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")))
-    opened(storage).upsert(rows((1, "oslo", 2, "b")))
-    assert contents(storage) == BEFORE
-    return storage
+prepared = cache(harness.prepared)
+"""To be copied before it is changed."""
 
 
 def planned(kind: Kind) -> MemoryStorage:

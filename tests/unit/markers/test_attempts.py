@@ -13,14 +13,13 @@ import pyarrow as pa
 import pytest
 from tests.support.audit import audit
 from tests.support.tables import contents
-from tests.unit.faults.harness import COW, MOR, Kind, check_nothing_left_over, copied, empty_table, opened, rows
+from tests.unit.faults.harness import BEFORE, COW, MOR, Kind, check_nothing_left_over, copied, opened, prepared, rows
 
 import pyhudi
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Distribution, TaskContext
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.storage.local import LocalStorage
-from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_system_view import list_data_files
 from pyhudi.table.state import load_table
@@ -31,7 +30,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 MARKERS = ["DIRECT", "TIMELINE_SERVER_BASED"]
 KINDS = [COW[0], COW[2], MOR[0], MOR[2]]
-BEFORE = {(1, "oslo", 2, "b"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")}
 ACTIONS: dict[str, tuple[Callable[[pyhudi.HudiTable], object], set[tuple[int, str, int, str]]]] = {
     "upsert": (
         lambda t: t.upsert(rows((1, "oslo", 3, "c"), (9, "rome", 2, "b"), (7, "bern", 2, "b"))),
@@ -83,14 +81,6 @@ class TwiceEngine(LocalEngine):
             self.around(attempt, lambda attempt=attempt: run(replace(context, attempt=attempt))) for attempt in range(2)
         ]
         return results[self.winner]
-
-
-def prepared(kind: Kind) -> MemoryStorage:
-    storage = empty_table(kind)
-    opened(storage).insert(rows((1, "oslo", 1, "a"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")))
-    opened(storage).upsert(rows((1, "oslo", 2, "b")))
-    assert contents(storage) == BEFORE
-    return storage
 
 
 def run(storage: Storage, action: Callable[[pyhudi.HudiTable], object], engine: LocalEngine, markers: str) -> None:

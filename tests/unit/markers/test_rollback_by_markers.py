@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.tables import contents
 from tests.unit.faults.harness import (
+    BEFORE,
     COW,
     MOR,
     Kind,
@@ -13,8 +14,8 @@ from tests.unit.faults.harness import (
     crash_images,
     crashed,
     effects_of,
-    empty_table,
     opened,
+    prepared,
     rows,
 )
 
@@ -27,7 +28,6 @@ from pyhudi.table.state import load_table
 from pyhudi.testing.storage import FaultStorage
 
 MARKERS = ["DIRECT", "TIMELINE_SERVER_BASED"]
-BEFORE = {(1, "oslo", 2, "b"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")}
 AFTER = {(1, "oslo", 3, "c"), (2, "oslo", 1, "a"), (3, "rome", 1, "a"), (9, "rome", 2, "b"), (7, "bern", 2, "b")}
 
 
@@ -41,14 +41,6 @@ def upsert(markers: str):
 
 def recover(table: pyhudi.HudiTable) -> None:
     opened(table.state.storage, later=True).roll_back_failed_writes()
-
-
-def prepared(kind: Kind) -> MemoryStorage:
-    storage = empty_table(kind)
-    opened(storage).insert(rows((1, "oslo", 1, "a"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")))
-    opened(storage).upsert(rows((1, "oslo", 2, "b")))
-    assert contents(storage) == BEFORE
-    return storage
 
 
 def killed_before_its_commit(kind: Kind, markers: str) -> MemoryStorage:

@@ -210,6 +210,6 @@ def test_two_processes_with_a_lock_object_are_never_in_at_once(minio: Minio, tmp
 
 
 def test_holder_that_pauses_past_the_end_of_its_lease_is_told(minio: Minio) -> None:
-    locks = StorageLocks(validity_ms=2_500, renew_ms=200)
+    locks = StorageLocks(validity_ms=5_000, renew_ms=200)
 
     assert not taken_over_while_paused(minio.new_root(), minio.options, locks, act=lambda lock: lock.check_held())

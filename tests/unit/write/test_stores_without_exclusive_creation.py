@@ -25,7 +25,7 @@ from pyhudi.storage.opening import open_storage
 from pyhudi.storage.protocol import StorageSpec
 from pyhudi.table.environment import Environment
 from pyhudi.table.lock_providers.in_process import InProcessLocks
-from pyhudi.table.locks import creates_exclusively, table_lock
+from pyhudi.table.locks import table_lock
 from pyhudi.table.sole_writer import WRITERS_FOLDER
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
@@ -134,7 +134,7 @@ def server(answer: int | None) -> Iterator[ObjectStorage]:
 )
 def test_a_server_that_knows_no_conditions_is_found_out_whatever_it_answers(answer: int | None) -> None:
     with server(answer) as storage:
-        assert not creates_exclusively(storage)
+        assert not storage.creates_exclusively()
         storage.put_if_absent("a", b"1")
         with pytest.raises(AlreadyExistsError):
             storage.put_if_absent("a", b"2")
@@ -154,8 +154,8 @@ def table_in(storage: ObjectStorage) -> ObjectStorage:
 def test_a_store_that_can_is_tried_once_and_left_clean() -> None:
     storage = Conditional()
 
-    assert creates_exclusively(storage)
-    assert creates_exclusively(storage)
+    assert storage.creates_exclusively()
+    assert storage.creates_exclusively()
     assert storage.list_recursive("") == ()
 
 
@@ -163,9 +163,9 @@ def test_a_store_that_can_is_tried_once_and_left_clean() -> None:
 def test_a_store_that_cannot_is_found_out_and_left_clean(kind: type[Conditional]) -> None:
     storage = kind()
 
-    assert not creates_exclusively(storage)
+    assert not storage.creates_exclusively()
     tried = len(storage.requests)
-    assert not creates_exclusively(storage)
+    assert not storage.creates_exclusively()
     assert len(storage.requests) == tried <= 2
     assert storage.list_recursive("") == ()
 
@@ -173,14 +173,14 @@ def test_a_store_that_cannot_is_found_out_and_left_clean(kind: type[Conditional]
 def test_other_stores_are_not_tried() -> None:
     store = FaultStorage(MemoryStorage())
 
-    assert creates_exclusively(store)
+    assert store.creates_exclusively()
     assert store.operations == []
 
 
 @WITHOUT
 def test_such_a_store_looks_before_it_creates(kind: type[Conditional]) -> None:
     storage = kind()
-    assert not creates_exclusively(storage)
+    assert not storage.creates_exclusively()
 
     storage.put_if_absent("a", b"1")
     with pytest.raises(AlreadyExistsError):

@@ -16,10 +16,11 @@ import logging
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from pyhudi.errors import CorruptDataError, NotFoundError, WriteConflictError
+from pyhudi.errors import CorruptDataError, NotFoundError
 from pyhudi.format.markers import MARKERS_ROOT
 from pyhudi.format.table_version import TableVersion
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.conflict_check import conflict
 from pyhudi.table.conflicts import footprint_of
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.heartbeat import HEARTBEAT_FOLDER, HeartbeatSettings, Liveness, liveness_at
@@ -59,10 +60,10 @@ def check_groups_are_free(
         return
     timeline = load_timeline(storage, detection.version)
     _check_commits(storage, timeline, instant_time, detection, groups)
-    pending = {str(instant.requested_time) for instant in timeline.pending_writes}
-    for other in _live_writers(storage, others & pending, detection.heartbeat):
+    pending = {str(instant.requested_time): instant for instant in timeline.pending_writes}
+    for other in _live_writers(storage, others & pending.keys(), detection.heartbeat):
         if shared := groups & _announced_by(storage, other, {group.partition_path for group in groups}):
-            raise _conflict("another writer is writing the same file groups", instant_time, other, shared)
+            raise conflict("another writer is writing the same file groups", instant_time, pending[other], shared)
 
 
 def _check_commits(
@@ -83,9 +84,7 @@ def _check_commits(
             continue
         footprint = footprint_of(metadata)
         if shared := groups & (footprint.rewritten | footprint.replaced):
-            raise _conflict(
-                "another writer changed the same file groups first", instant_time, instant.requested_time, shared
-            )
+            raise conflict("another writer changed the same file groups first", instant_time, instant, shared)
 
 
 def _live_writers(storage: Storage, instant_times: AbstractSet[str], settings: HeartbeatSettings) -> list[str]:
@@ -110,12 +109,3 @@ def _announced_by(storage: Storage, instant_time: str, partition_paths: Abstract
     except CorruptDataError as damage:
         _log.warning("the markers of another writer cannot be read, so only the commit will tell: %s", damage)
         return frozenset()
-
-
-def _conflict(what: str, instant_time: str, other: str, shared: AbstractSet[FileGroupId]) -> WriteConflictError:
-    return WriteConflictError(
-        f"{what}; nothing of this write is visible, run it again",
-        instant=instant_time,
-        winner=other,
-        file_groups=sorted(f"{group.partition_path}/{group.file_id}" for group in shared)[:10],
-    )

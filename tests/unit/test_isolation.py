@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import InvalidRequestError
-from pyhudi.testing.histories import Anomaly, AnomalyKind, Ending, Transaction, check_history
+from pyhudi.testing.isolation import Anomaly, AnomalyKind, Ending, Transaction, check_history
 
 OK, FAILED, UNKNOWN = Ending.OK, Ending.FAILED, Ending.UNKNOWN
 
