@@ -247,8 +247,8 @@ def _counts(calls: Iterable[Call], committed: Mapping[str, str], table: pyhudi.H
         counts[f"{call.work.value} {call.ending.name.lower()}"] += 1
         if call.error is not None:
             counts[call.error] += 1
-        if call.name.startswith("spark."):
-            counts[f"by Spark {call.ending.name.lower()}"] += 1
+        if (process := call.name.partition(".")[0]) in ("spark", "jvm"):
+            counts[f"by {process} {call.ending.name.lower()}"] += 1
     unknown = [call for call in calls if call.work in _WRITES and call.ending is Ending.UNKNOWN]
     counts["unknown, committed"] = sum(call.name in committed for call in unknown)
     counts["unknown, not committed"] = sum(call.name not in committed for call in unknown)

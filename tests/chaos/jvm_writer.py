@@ -40,9 +40,11 @@ def run_jvm_writer(setting: Setting, name: str) -> None:
             # Real Hudi, too, puts options that begin with an underscore into the commit.
             oracle.write(setting.path, rows, {**options, CALL_METADATA: call})
         except OracleError as error:
-            lost = "ConcurrentModification" in f"{error} {error.trace}" or "WriteConflict" in f"{error} {error.trace}"
-            kind = "WriteConflictError" if lost else "OracleError"
-            journal.end(call, Ending.FAILED if lost else Ending.UNKNOWN, error=kind, why=f"{error} {error.trace}"[:2000])
+            why = f"{error} {error.trace}"
+            if "ConcurrentModification" in why or "WriteConflict" in why:
+                journal.end(call, Ending.FAILED, error="WriteConflictError", why=why[:2000])
+            else:
+                journal.end(call, Ending.UNKNOWN, error="OracleError", why=why[:2000])
         else:
             journal.end(call, Ending.OK)
     oracle.stop()
