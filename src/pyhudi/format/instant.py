@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final, NewType
 
 from pyhudi.errors import ConfigError, CorruptDataError, InternalError
@@ -88,6 +88,8 @@ def completed_action(action: Action) -> Action:
     return _COMPLETED_AS.get(action, action)
 
 
+# A write looks at the timeline several times, and most of it was there the last time.
+@lru_cache(maxsize=1 << 16)
 def parse_instant_file_name(name: str, version: TableVersion) -> Instant | None:
     """The instant that a file in the timeline folder stands for, or None for any other file there.
 
