@@ -18,6 +18,7 @@ from tests.chaos.judge import finish, judge
 from tests.chaos.jvm import problems_of_real_hudi
 from tests.chaos.run import run
 from tests.chaos.setting import Kind, Setting
+from tests.interop.neighbours import zookeeper_lock
 from tests.support import minio, zookeeper
 
 PROBLEMS_SHOWN = 40
@@ -109,13 +110,7 @@ def _shared_lock(is_shared: bool, folder: Path) -> Iterator[dict[str, str]]:
         return
     (folder / "zookeeper").mkdir()
     with zookeeper.running(folder / "zookeeper") as server:
-        yield {
-            "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider",
-            "hoodie.write.lock.zookeeper.url": server.hosts,
-            "hoodie.write.lock.zookeeper.base_path": "/hudi",
-            "hoodie.write.lock.zookeeper.lock_key": "chaos",
-            "hoodie.write.lock.zookeeper.session_timeout_ms": "4000",
-        }
+        yield {**zookeeper_lock(server), "hoodie.write.lock.zookeeper.session_timeout_ms": "4000"}
 
 
 if __name__ == "__main__":

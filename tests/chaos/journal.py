@@ -69,9 +69,9 @@ class Journal:
             os.fsync(file.fileno())
 
 
-def read_journals(folder: Path) -> tuple[Call, ...]:
-    """The calls of all processes."""
-    return tuple(call for file in sorted(folder.glob("*.jsonl")) for call in _calls(_lines(file)))
+def read_journals(folder: Path, processes: str = "*") -> tuple[Call, ...]:
+    """The calls of all processes, or of those whose names fit a pattern."""
+    return tuple(call for file in sorted(folder.glob(f"{processes}.jsonl")) for call in _calls(_lines(file)))
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:

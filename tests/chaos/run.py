@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from tests.chaos.journal import Work, read_journals
 from tests.chaos.reader import run_follower, run_reader
 from tests.chaos.setting import Setting
 from tests.chaos.writer import run_writer
@@ -48,7 +49,7 @@ def run(
     """Let writers, a reader and a follower work for some time, and kill a random writer every few seconds.
 
     Goes on for `seconds` and for `kills`, however long these take. `kill_every`: seconds between two kills on average;
-    on a machine where calls take longer than that, a kill waits until some writer was told that its call is done. In
+    on a machine where calls take longer than that, a kill waits until some writer was told that it has written. In
     the end half of the writers are killed at once, and the others may finish their call. `beside`: further writers,
     "spark" or "jvm", which nobody kills.
     """
@@ -63,7 +64,7 @@ def run(
     began = time.monotonic()
     try:
         while time.monotonic() < began + seconds or happened.kills < kills:
-            before = _calls_done(setting)
+            before = _writes_done(setting)
             time.sleep(kill_every * dice.uniform(0.3, 1.7))
             _wait_for_more_done(setting, before)
             slot = dice.randrange(writers)
@@ -104,14 +105,15 @@ def _wait_for_first_call(setting: Setting, name: str) -> None:
         time.sleep(0.2)
 
 
-def _calls_done(setting: Setting) -> int:
-    return sum(file.read_text().count(f'"ending": "{Ending.OK.name}"') for file in setting.folder.glob("w*.jsonl"))
+def _writes_done(setting: Setting) -> int:
+    calls = read_journals(setting.folder, "w*")
+    return sum(call.ending is Ending.OK and call.work is not Work.SERVICE for call in calls)
 
 
 def _wait_for_more_done(setting: Setting, before: int) -> None:
     """Writers that get nothing done for so long are killed nevertheless: the judge will say what is wrong."""
     deadline = time.monotonic() + STOP_SECONDS
-    while _calls_done(setting) <= before and time.monotonic() < deadline:
+    while _writes_done(setting) <= before and time.monotonic() < deadline:
         time.sleep(0.1)
 
 

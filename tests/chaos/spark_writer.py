@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-
-from tests.chaos.journal import Journal, Work
-from tests.chaos.setting import CALL_METADATA, ONCE_AREAS, ONCE_ROWS, Setting, rows_of
+from tests.chaos.beside import calls_until_stopped
+from tests.chaos.journal import Journal
+from tests.chaos.setting import CALL_METADATA, Setting
 
 from pyhudi.errors import HudiError, TransactionError
 from pyhudi.spark.session import spark_session
@@ -22,13 +20,10 @@ _CONFIG = {
 
 def run_spark_writer(setting: Setting, name: str) -> None:
     """Upsert new keys in several partitions by Spark until told to stop (SIGTERM)."""
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    spark = spark_session(master="local[1]", config=_CONFIG)
     journal = Journal(setting.folder, name)
-    while not stop.is_set():
-        call = journal.begin(Work.ONCE, rows=ONCE_ROWS)
-        rows = rows_of(call, {(f"{call}/{n}", ONCE_AREAS[n % len(ONCE_AREAS)]): None for n in range(ONCE_ROWS)})
+    calls = calls_until_stopped(setting, journal)
+    spark = spark_session(master="local[1]", config=_CONFIG)
+    for call, rows in calls:
         try:
             result = setting.open().upsert(spark.createDataFrame(rows), **{CALL_METADATA: call})
         except TransactionError as error:
