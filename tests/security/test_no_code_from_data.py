@@ -46,7 +46,7 @@ CALLS_OF_PROGRAMS = {"system", "popen", "spawnl", "spawnv", "execv", "execve", "
 ALLOWED = {
     ("spark/engine.py", "pickle"): "results of tasks, on Spark's own channel, which pickles whatever crosses it",
     ("spark/engine.py", "cloudpickle"): "the same",
-    ("spark/reader.py", "cloudpickle"): "a plan, inside of functions that Spark pickles",
+    ("spark/slice_tasks.py", "cloudpickle"): "a plan, inside of functions that Spark pickles",
     ("spark/log_columns.py", "pickle"): "the plan that this program's driver made",
     ("spark/java.py", "subprocess"): "asks the user's Java for its version",
     ("__init__.py", "import_module"): "the names of this package",

@@ -15,6 +15,7 @@ from tests.unit.faults.harness import check_nothing_left_over
 from pyhudi.errors import UnsupportedFeatureError, WriteConflictError
 from pyhudi.format.markers import Marker
 from pyhudi.spark import engine as spark_engine
+from pyhudi.spark import settings as spark_settings
 from pyhudi.spark.engine import SparkEngine
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
@@ -117,7 +118,8 @@ def test_worker_reaches_the_service_by_the_hosts_that_the_engine_names(spark: An
 def test_executors_reach_the_driver_as_spark_does(
     spark: Any, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], expected: tuple[str, str]
 ) -> None:
-    monkeypatch.setattr(spark_engine, "_setting", lambda _, name: settings.get(name))
+    for module in (spark_engine, spark_settings):
+        monkeypatch.setattr(module, "setting", lambda _, name: settings.get(name))
 
     hosts = SparkEngine(spark).callback_hosts
 
@@ -125,7 +127,7 @@ def test_executors_reach_the_driver_as_spark_does(
 
 
 def test_client_of_spark_connect_is_told_that_it_has_no_service(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_engine, "_is_connect", lambda _: True)
+    monkeypatch.setattr(spark_engine, "is_connect", lambda _: True)
 
     with pytest.raises(UnsupportedFeatureError, match=r"hoodie.write.markers.type=DIRECT"):
         _ = SparkEngine(spark).callback_hosts

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.support.spark import trip_options
 
 import pyhudi
-from pyhudi.spark.reader import _base_parts, scan_frame
+from pyhudi.spark import log_archives, split_reads
+from pyhudi.spark.reader import scan_frame
+from pyhudi.spark.settings import temporarily
 
 TRIPS = "uuid string, city string, fare double, ts long"
 FIRST = [("a", "oslo", 1.0, 1), ("b", "oslo", 2.0, 1), ("c", "rome", 3.0, 1), ("d", "bern", 4.0, 1)]
@@ -55,6 +59,29 @@ def table(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def nowhere(spark: Any, uri: str) -> bool:
+    del spark, uri
+    return False
+
+
+@pytest.fixture(params=["Spark opens logs", "Spark cannot open logs"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Logs are archives to a session on this machine only: then Spark opens them; else it asks for their columns."""
+    if request.param != "Spark opens logs":
+        monkeypatch.setattr(split_reads, "can_archive", nowhere)
+    return str(request.param)
+
+
+@pytest.fixture
+def without_archives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split_reads, "can_archive", nowhere)
+
+
+def plan_of(frame: Any) -> str:
+    return str(frame._jdf.queryExecution().optimizedPlan())
+
+
+@pytest.mark.usefixtures("way")
 def test_a_snapshot_merges_logs_and_agrees_with_what_is_read_without_spark(spark: Any, table: Path) -> None:
     frame = load(spark, table)
     rows = opened(table).to_arrow()
@@ -64,6 +91,7 @@ def test_a_snapshot_merges_logs_and_agrees_with_what_is_read_without_spark(spark
     assert sorted(map(tuple, frame.collect())) == sorted(tuple(row.values()) for row in rows.to_pylist())
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
@@ -80,6 +108,7 @@ def test_select_and_where_see_merged_rows(spark: Any, table: Path, condition: st
     assert sorted(row.uuid for row in frame.collect()) == expected
 
 
+@pytest.mark.usefixtures("way")
 def test_counts_and_aggregates_need_no_column_of_the_key(spark: Any, table: Path) -> None:
     frame = load(spark, table)
 
@@ -91,6 +120,7 @@ def test_a_read_optimized_query_leaves_logs_out(spark: Any, table: Path) -> None
     assert trips(load(spark, table, **{"hoodie.datasource.query.type": "read_optimized"})) == FIRST
 
 
+@pytest.mark.usefixtures("way")
 def test_time_travel_shows_the_rows_of_then(spark: Any, table: Path) -> None:
     first, second, third = instants(table)
 
@@ -107,6 +137,7 @@ def test_an_incremental_read_gives_what_logs_changed_since(spark: Any, table: Pa
     assert trips(load(spark, table, **{**since, "hoodie.datasource.read.begin.instanttime": times[2]})) == []
 
 
+@pytest.mark.usefixtures("way")
 def test_a_frame_of_the_table_object_takes_columns_and_conditions(spark: Any, table: Path) -> None:
     frame = opened(table).to_df(spark, columns=["fare", "uuid"], where=[("city", "in", ["oslo", "bern"])])
 
@@ -126,12 +157,13 @@ def test_slices_without_logs_are_left_to_the_reader_of_spark(spark: Any, table: 
     assert "MapInArrow" not in text_of(scan_frame(spark, only_plain))
 
 
-def test_of_logs_only_the_columns_that_a_query_needs_are_read(spark: Any, table: Path) -> None:
+@pytest.mark.usefixtures("without_archives")
+def test_of_logs_that_spark_cannot_open_only_the_columns_that_a_query_needs_are_read(spark: Any, table: Path) -> None:
     frame = load(spark, table)
 
     def functions(query: Any) -> int:
-        plan = str(query._jdf.queryExecution().optimizedPlan())
-        return sum(line.partition("], [")[0].count("read(") for line in plan.splitlines() if "ArrowEvalPython" in line)
+        lines = plan_of(query).splitlines()
+        return sum(line.partition("], [")[0].count("read(") for line in lines if "ArrowEvalPython" in line)
 
     assert functions(frame.groupBy().sum("fare")) == 1
     assert functions(frame.where("ts > 1").select("fare")) == 2
@@ -140,22 +172,74 @@ def test_of_logs_only_the_columns_that_a_query_needs_are_read(spark: Any, table:
     assert functions(spark.sql("select city, max(ts) from trips_with_logs group by city")) == 2
 
 
-def test_base_files_of_one_size_are_told_apart_by_their_names(spark: Any, table: Path) -> None:
-    plan = opened(table).scan()
-    same_size = [replace(one, size=77, log_size=7) if one.files.logs else one for one in plan.slices]
+def test_logs_in_parquet_are_opened_by_spark_and_no_function_reads_them(spark: Any, table: Path) -> None:
+    frame = load(spark, table)
 
-    by_name = _base_parts(replace(plan, slices=tuple(same_size)))
+    assert "ArrowEvalPython" not in plan_of(frame.groupBy().sum("fare"))
+    assert sum(name.startswith("har:") for name in frame.inputFiles()) == 2  # the third log has deletes only
 
+
+def test_a_log_in_avro_and_one_in_parquet_are_read_each_in_its_way(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "a folder with spaces & more"
+    write(spark, path, FIRST)
+    write(spark, path, [("a", "oslo", 10.0, 2)])
+    write(spark, path, [("c", "rome", 30.0, 2)], **{"hoodie.logfile.data.block.format": "avro"})
+    frame = load(spark, path)
+
+    assert trips(frame) == sorted([NOW[0], FIRST[1], NOW[1], FIRST[3]])
+    assert "ArrowEvalPython" in plan_of(frame)
+    assert sum(name.startswith("har:") for name in frame.inputFiles()) == 1
+
+
+def test_a_log_that_only_deletes_is_read(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write(spark, path, FIRST)
+    write(spark, path, FIRST[:1], **{"hoodie.datasource.write.operation": "delete"})
+
+    assert trips(load(spark, path)) == FIRST[1:]
+
+
+def test_the_same_log_is_archived_once_and_its_folder_goes_with_the_process(spark: Any, table: Path) -> None:
+    trips(load(spark, table))
+    folder = Path(log_archives._folder().name)
+    before = sorted(folder.iterdir())
+
+    trips(load(spark, table))
+
+    assert sorted(folder.iterdir()) == before != []
+    assert log_archives._folder()._finalizer.alive  # type: ignore[attr-defined]  # runs when Python ends
+
+
+def test_many_logs_are_not_looked_into_by_the_driver(spark: Any, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split_reads, "LOOKED_INTO_MAX", 2)
+
+    frame = load(spark, table)
+
+    assert "ArrowEvalPython" in plan_of(frame)
+    assert trips(frame) == NOW
+
+
+@pytest.mark.usefixtures("way")
+def test_files_of_one_size_are_told_apart_by_their_names(
+    spark: Any, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same_size = {"a/b_1.parquet": 77, "a/c_1.parquet": 77}
+    by_name = split_reads.file_parts(same_size)
     assert by_name is not None
     assert "crc32" in str(by_name.of_row)
     assert len(set(by_name.by_path.values())) == 2
-    by_size, paths = _base_parts(plan), [one.files.base for one in plan.merged]
+    by_size = split_reads.file_parts({"a": 1, "b": 2})
     assert by_size is not None
     assert "file_size" in str(by_size.of_row)
-    assert by_size.by_path == {path: (table / path).stat().st_size for path in paths if path}
-    assert trips(scan_frame(spark, replace(plan, slices=tuple(same_size)))) == NOW
+    assert by_size.by_path == {"a": 1, "b": 2}
+    assert split_reads.file_parts({"a/same": 1, "b/same": 1}) is None
+
+    of_names = split_reads.file_parts
+    monkeypatch.setattr(split_reads, "file_parts", lambda sizes: of_names(dict.fromkeys(sizes, 7)))
+    assert trips(load(spark, table)) == NOW
 
 
+@pytest.mark.usefixtures("way")
 def test_columns_of_all_types_come_back_from_logs_as_they_went(spark: Any, tmp_path: Path) -> None:
     frame = spark.sql(
         "select 'k' as uuid, 'x' as city, 1L as ts, true as yes, 3 as number, 1.5f as ratio,"
@@ -198,14 +282,53 @@ def test_a_global_index_moves_a_record_whose_newest_version_is_in_a_log(spark: A
     assert trips(load(spark, path)) == [("a", "rome", 0.0, 6), *FIRST[1:]]
 
 
-def test_a_damaged_log_is_named_and_no_row_is_given(spark: Any, tmp_path: Path) -> None:
+def damage(log: Path, column: str) -> int:
+    """Change a byte in a column of a log's only block; returns where the block's content begins."""
+    data = bytearray(log.read_bytes())
+    begin, end = data.index(b"PAR1"), data.rindex(b"PAR1") + 4
+    group = pq.ParquetFile(pa.BufferReader(bytes(data[begin:end]))).metadata.row_group(0)
+    (chunk,) = [chunk for chunk in map(group.column, range(group.num_columns)) if chunk.path_in_schema == column]
+    first = chunk.dictionary_page_offset or chunk.data_page_offset
+    data[begin + first + chunk.total_compressed_size - 3] ^= 0xFF
+    log.write_bytes(bytes(data))
+    return begin
+
+
+@pytest.mark.parametrize("column", ["_hoodie_record_key", "ts"])
+def test_a_log_whose_deciding_columns_are_damaged_is_named_and_no_row_is_given(
+    spark: Any, tmp_path: Path, way: str, column: str
+) -> None:
     path = tmp_path / "t"
     write(spark, path, FIRST)
     write(spark, path, [("a", "oslo", 10.0, 2)])
     (log,) = (path / "oslo").glob(".*.log.*_*-*-*")
-    data = bytearray(log.read_bytes())
-    data[data.index(b"PAR1") + 30] ^= 0xFF
-    log.write_bytes(bytes(data))
+    damage(log, column)
+
+    with pytest.raises(Exception, match=r"CorruptDataError[^\n]*oslo/") as caught:
+        load(spark, path).collect()
+    assert log.name in str(caught.value)
+    assert way
+
+
+def test_a_log_damaged_elsewhere_is_named_by_spark_as_a_base_file_would_be(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write(spark, path, FIRST)
+    write(spark, path, [("a", "oslo", 10.0, 2)])
+    (log,) = (path / "oslo").glob(".*.log.*_*-*-*")
+    begin = damage(log, "uuid")
+
+    block = re.escape(f"block-{log.name.removeprefix('.')}-{begin}")
+    with temporarily(spark, {"parquet.page.verify-checksum.enabled": "true"}), pytest.raises(Exception, match=block):
+        load(spark, path).collect()
+
+
+@pytest.mark.usefixtures("without_archives")
+def test_a_log_damaged_elsewhere_is_named_by_the_function_that_reads_it(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write(spark, path, FIRST)
+    write(spark, path, [("a", "oslo", 10.0, 2)])
+    (log,) = (path / "oslo").glob(".*.log.*_*-*-*")
+    damage(log, "uuid")
 
     with pytest.raises(Exception, match=r"CorruptDataError[^\n]*oslo/") as caught:
         load(spark, path).collect()

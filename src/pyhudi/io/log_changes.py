@@ -66,6 +66,8 @@ class LogChanges:
         numbers = part.column(_VERSION).to_numpy()
         part = part.drop_columns([_VERSION])
         others = self.versions.drop_columns([name for name in part.schema.names if name in self.versions.column_names])
+        if not others.num_columns:
+            return part
         wide = take_rows(others, numbers)
         return pa.RecordBatch.from_arrays(
             [*wide.columns, *part.columns], schema=pa.schema([*wide.schema, *part.schema])

@@ -78,15 +78,25 @@ class SpillSettings:
     folder: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class BlockPlace:
+    """A block among all of a table: its log, and the offset of its content there."""
+
+    path: str
+    offset: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogVersions:
     """Versions of records, oldest first: the wanted columns, then the control columns of `merge_versions`.
 
-    `column_sets`: what the numbers in the control column `COLUMNS` stand for. `instants`: the writes that they are
-    from. `blocks`, `corrupt_blocks` and `rollback_blocks` count what was met on the way.
+    `rows_of`: the blocks that they are from, in this order, and how many each gave. `column_sets`: what the numbers in
+    the control column `COLUMNS` stand for. `instants`: the writes that they are from. `blocks`, `corrupt_blocks` and
+    `rollback_blocks` count what was met on the way.
     """
 
     rows: pa.Table
+    rows_of: Mapping[BlockPlace, int] = field(default_factory=dict)
     instants: frozenset[str] = frozenset()
     column_sets: tuple[frozenset[str], ...] = ()
     blocks: int = 0
@@ -115,6 +125,10 @@ class _Found:
     path: str
     reader: LogReader
     block: LogBlock
+
+    @property
+    def place(self) -> BlockPlace:
+        return BlockPlace(self.path, self.block.content_offset)
 
     def content(self) -> LogContent:
         return LogContent(self.path, self.block, self.reader.content(self.block))
@@ -164,10 +178,18 @@ def read_log_versions(
         logs = [(path, stack.enter_context(open_log(storage, path))) for path in paths]
         found = _scan(logs, blocks)
         column_sets: list[frozenset[str]] = []
-        batches = (decode_versions(one.content(), schema, rules, column_sets) for one in _in_merge_order(found))
-        rows = gather(batches, version_schema(schema), spill)
+        rows_of: dict[BlockPlace, int] = {}
+
+        def decoded() -> Iterator[pa.RecordBatch]:
+            for one in _in_merge_order(found):
+                batch = decode_versions(one.content(), schema, rules, column_sets)
+                rows_of[one.place] = batch.num_rows
+                yield batch
+
+        rows = gather(decoded(), version_schema(schema), spill)
     return LogVersions(
         rows=rows,
+        rows_of=rows_of,
         instants=frozenset(found.by_instant),
         column_sets=tuple(column_sets),
         blocks=found.total,
@@ -181,6 +203,16 @@ def read_log_contents(storage: Storage, paths: Sequence[str], blocks: BlockFilte
     with ExitStack() as stack:
         logs = [(path, stack.enter_context(open_log(storage, path))) for path in paths]
         return [one.content() for one in _in_merge_order(_scan(logs, blocks))]
+
+
+def list_log_blocks(storage: Storage, paths: Sequence[str], blocks: BlockFilter) -> list[tuple[BlockPlace, LogBlock]]:
+    """The blocks that `read_log_versions` reads, in the same order, without their contents.
+
+    Cost: one or two requests per log, and one per large block.
+    """
+    with ExitStack() as stack:
+        logs = [(path, stack.enter_context(open_log(storage, path))) for path in paths]
+        return [(one.place, one.block) for one in _in_merge_order(_scan(logs, blocks))]
 
 
 def _scan(logs: Sequence[tuple[str, LogReader]], counting: BlockFilter) -> _Blocks:

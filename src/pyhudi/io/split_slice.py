@@ -13,7 +13,8 @@ position of the row, for logs the number of the version (`pyhudi.io.log_columns`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -21,11 +22,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.errors import StorageError
 from pyhudi.format.evolution import align
 from pyhudi.format.meta_columns import RECORD_KEY
 from pyhudi.io.base_file import read_batches, read_footer
 from pyhudi.io.log_changes import LogChanges, merge_logs
-from pyhudi.io.log_records import LogVersions, read_log_versions
+from pyhudi.io.log_records import BlockPlace, LogVersions, read_log_versions
 from pyhudi.io.merged_slice import MergeSettings, SliceFiles, read_merged, stays_as_it_is
 from pyhudi.storage.protocol import Storage
 
@@ -38,17 +40,17 @@ WORDS_PER_PART: Final = 2**25
 PARTS_MAX: Final = 2**38
 """Numbers of parts are between minus this and this."""
 KEY_BATCH_ROWS: Final = 1_000_000
-OUT_OF_USE_SCHEMA: Final = pa.schema([(WORD, pa.int64()), (BITS, pa.int64())])
-LOG_ROWS_SCHEMA: Final = pa.schema([(PART, pa.int64()), (PLACE, pa.int64())])
+OUT_OF_USE_SCHEMA: Final = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in (WORD, BITS)])
+LOG_ROWS_SCHEMA: Final = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in (PART, PLACE)])
 
 
 def rows_out_of_use(
     storage: Storage, files: SliceFiles, settings: MergeSettings, *, base_part: int, log_part: int
 ) -> Iterator[pa.RecordBatch]:
-    """Which stored rows the logs replace or delete, and which log records lose against stored rows.
+    """Which stored rows the logs replace or delete, and which live log records lose against stored rows.
 
-    Batches of `OUT_OF_USE_SCHEMA`; a word where nothing is set is left out. Cost: keys and ordering values, of the base
-    file and of the logs. Errors: see `merge_slice`.
+    For those who get log records from `log_rows`. Batches of `OUT_OF_USE_SCHEMA`; a word where nothing is set is left
+    out. Cost: keys and ordering values, of the base file and of the logs. Errors: see `merge_slice`.
     """
     if files.base is None:
         return
@@ -56,24 +58,45 @@ def rows_out_of_use(
     if versions.column_sets:
         yield _words(base_part, np.ones(read_footer(storage, files.base).rows, dtype=bool))
         return
+    met = _met(storage, files.base, settings, merge_logs(settings.rules, versions))
+    yield _words(base_part, met.replaced)
+    yield _words(log_part, _flags(met.lost, versions.rows.num_rows))
+
+
+def stored_rows_out_of_use(
+    storage: Storage,
+    files: SliceFiles,
+    settings: MergeSettings,
+    *,
+    base_part: int,
+    block_parts: Mapping[BlockPlace, int],
+) -> Iterator[pa.RecordBatch]:
+    """Which stored rows the logs replace or delete, and which rows of the logs' data blocks do not count.
+
+    For those who read these blocks by themselves, whose parts are given; the place of a row is its position in its
+    block. The rest is as in `rows_out_of_use`.
+
+    Raises `StorageError` if the data blocks that count are no longer those that were given: one of version 6, where
+    logs grow, was rolled back in between.
+    """
+    versions = _versions(storage, files, settings)
     changes = merge_logs(settings.rules, versions)
-    replaced: list[npt.NDArray[np.int64]] = []
-    lost = np.zeros(versions.rows.num_rows, dtype=bool)
-    schema = settings.looked_at([RECORD_KEY])
-    nullable, rows = pa.schema([field.with_nullable(True) for field in schema]), 0
-    for batch in read_batches(storage, files.base, columns=schema.names, batch_rows=KEY_BATCH_ROWS):
-        stored = align(batch, nullable)
-        at = pc.index_in(stored.column(RECORD_KEY), value_set=changes.keys)
-        places = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
-        changed_by = at.drop_null().to_numpy().astype(np.int64)
-        stays = stays_as_it_is(settings.rules, stored.take(pa.array(places)), changes.take(changed_by))
-        replaced.append(rows + places[~stays])
-        lost[changes.numbers[changed_by[stays]]] = True
-        rows += batch.num_rows
-    flags = np.zeros(rows, dtype=bool)
-    flags[np.concatenate([np.zeros(0, dtype=np.int64), *replaced])] = True
-    yield _words(base_part, flags)
-    yield _words(log_part, lost)
+    unused = np.ones(versions.rows.num_rows, dtype=bool)
+    unused[_live(changes)] = False
+    if files.base is not None:
+        met = _met(storage, files.base, settings, changes)
+        unused[met.lost] = True
+        yield _words(base_part, met.replaced)
+    missing, first = set(block_parts), 0
+    for place, rows in versions.rows_of.items():
+        if place in block_parts:
+            missing.remove(place)
+            yield _words(block_parts[place], unused[first : first + rows])
+        elif not unused[first : first + rows].all():
+            raise StorageError("the log changed while it was read: read it again", path=place.path, offset=place.offset)
+        first += rows
+    for place in missing:
+        raise StorageError("the log changed while it was read: read it again", path=place.path, offset=place.offset)
 
 
 def log_rows(
@@ -91,6 +114,31 @@ def log_rows(
         yield _places(log_part, _live(merge_logs(settings.rules, versions)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """What came of stored rows meeting log records: flags of the rows out of use, numbers of the versions that lost."""
+
+    replaced: npt.NDArray[np.bool_]
+    lost: npt.NDArray[np.int64]
+
+
+def _met(storage: Storage, base: str, settings: MergeSettings, changes: LogChanges) -> _Met:
+    nothing = np.zeros(0, dtype=np.int64)
+    replaced, lost, rows = [nothing], [nothing], 0
+    schema = settings.looked_at([RECORD_KEY])
+    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    for batch in read_batches(storage, base, columns=schema.names, batch_rows=KEY_BATCH_ROWS):
+        stored = align(batch, nullable)
+        at = pc.index_in(stored.column(RECORD_KEY), value_set=changes.keys)
+        places = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
+        changed_by = at.drop_null().to_numpy().astype(np.int64)
+        stays = stays_as_it_is(settings.rules, stored.take(pa.array(places)), changes.take(changed_by))
+        replaced.append(rows + places[~stays])
+        lost.append(changes.numbers[changed_by[stays]])
+        rows += batch.num_rows
+    return _Met(_flags(np.concatenate(replaced), rows), np.concatenate(lost))
+
+
 def part_of_logs(number: int) -> int:
     """The number of the part that the logs of slice `number` are, and back. Parts of base files are positive."""
     return -1 - number
@@ -103,6 +151,12 @@ def _versions(storage: Storage, files: SliceFiles, settings: MergeSettings) -> L
 
 def _live(changes: LogChanges) -> npt.NDArray[np.int64]:
     return np.sort(changes.numbers[~changes.deleted.to_numpy(zero_copy_only=False)])
+
+
+def _flags(numbers: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.bool_]:
+    flags = np.zeros(count, dtype=bool)
+    flags[numbers] = True
+    return flags
 
 
 def _places(part: int, places: npt.NDArray[np.int64]) -> pa.RecordBatch:

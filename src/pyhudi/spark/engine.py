@@ -23,8 +23,9 @@ from pyspark.sql.column import Column
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Arrangement, CallbackHosts, Distribution, TaskContext
 from pyhudi.errors import HudiError, InternalError, UnsupportedFeatureError, WorkerEnvironmentError
-from pyhudi.spark.settings import temporarily
+from pyhudi.spark.settings import is_connect, runs_here, setting, temporarily
 from pyhudi.spark.types import arrow_schema
+from pyhudi.spark.workers import begin_task
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -80,15 +81,15 @@ class SparkEngine:
         Raises:
             UnsupportedFeatureError: through Spark Connect this process is not the driver.
         """
-        if _is_connect(self.spark):
+        if is_connect(self.spark):
             raise UnsupportedFeatureError(
                 "executors cannot reach the client of Spark Connect, so there is no marker service: set "
                 "hoodie.write.markers.type=DIRECT"
             )
-        if (_setting(self.spark, "spark.master") or "").startswith("local"):
+        if runs_here(self.spark):
             return CallbackHosts(_LOOPBACK, _LOOPBACK)
-        host = _setting(self.spark, "spark.driver.host") or _LOOPBACK
-        return CallbackHosts(host, _setting(self.spark, "spark.driver.bindAddress") or host)
+        host = setting(self.spark, "spark.driver.host") or _LOOPBACK
+        return CallbackHosts(host, setting(self.spark, "spark.driver.bindAddress") or host)
 
     def accepts(self, rows: Any) -> bool:
         """Spark DataFrames, classic and Connect."""
@@ -117,6 +118,7 @@ class SparkEngine:
         pickled = [cloudpickle.dumps(task) for task in tasks]
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            begin_task()
             for batch in batches:
                 for index in batch.column(0).to_pylist():
                     # Spark's own cloudpickle wrote these bytes in this program's driver.
@@ -147,6 +149,7 @@ class SparkEngine:
         schema = self.schema_of(rows)
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            begin_task()
             context = _task_context(None, stage)
             yield _outcome(context.partition, function, context, conformed(batches, schema))
 
@@ -162,17 +165,17 @@ def session_parallelism(spark: SparkSession) -> int:
     `spark.default.parallelism` if it is set; else cores of `spark.master` for local masters, or executors times
     cores where both are fixed; else the context's own figure, which Connect does not have.
     """
-    if (fixed := _setting(spark, "spark.default.parallelism")) is not None:
+    if (fixed := setting(spark, "spark.default.parallelism")) is not None:
         return max(1, int(fixed))
-    context = None if _is_connect(spark) else spark.sparkContext
+    context = None if is_connect(spark) else spark.sparkContext
     if context is not None:
         return max(1, int(context.defaultParallelism))
-    master = _setting(spark, "spark.master") or ""
+    master = setting(spark, "spark.master") or ""
     if (local := re.fullmatch(r"local\[(\d+)(?:,\s*\d+)?\]", master)) is not None:
         return max(1, int(local.group(1)))
     if (cluster := re.fullmatch(r"local-cluster\[(\d+),(\d+),\d+\]", master)) is not None:
         return max(1, int(cluster.group(1)) * int(cluster.group(2)))
-    executors, cores = _setting(spark, "spark.executor.instances"), _setting(spark, "spark.executor.cores")
+    executors, cores = setting(spark, "spark.executor.instances"), setting(spark, "spark.executor.cores")
     if executors is not None and cores is not None:
         return max(1, int(executors) * int(cores))
     return PARALLELISM_FALLBACK
@@ -308,7 +311,7 @@ def _repartitioned(rows: DataFrame, columns: list[Column], splits: int | None, p
         return rows.repartition(splits, *columns)
     spark = rows.sparkSession
     adaptive = ("spark.sql.adaptive.enabled", "spark.sql.adaptive.coalescePartitions.enabled")
-    if all(_setting(spark, name) != "false" for name in adaptive):
+    if all(setting(spark, name) != "false" for name in adaptive):
         return rows.repartition(*columns)
     return rows.repartition(2 * parallelism, *columns)
 
@@ -320,12 +323,3 @@ def _column(name: str) -> Column:
 
 def _text(name: str) -> Column:
     return _column(name).cast("string")
-
-
-def _setting(spark: SparkSession, name: str) -> str | None:
-    value = spark.conf.get(name, None)
-    return None if value is None else str(value)
-
-
-def _is_connect(spark: SparkSession) -> bool:
-    return type(spark).__module__.startswith("pyspark.sql.connect")

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyhudi.io.log_columns import LogColumns
 from pyhudi.io.split_slice import part_of_logs
 from pyhudi.read.scan import ScanPlan
+from pyhudi.spark.workers import begin_task
 from pyhudi.storage.opening import open_spec
 
 _open: dict[tuple[bytes, int], LogColumns] = {}
@@ -25,6 +26,7 @@ def unpacked_plan(pickled: bytes) -> ScanPlan:
 
 def read_log_column(pickled: bytes, name: str, kind: pa.DataType, parts: pa.Array, places: pa.Array) -> pa.Array:
     """A column of log records, of which rows of one part come together."""
+    begin_task()
     part_numbers, places_of_part = parts.to_numpy(), places.to_numpy()
     _keep(pickled, {part_of_logs(part) for part in np.unique(part_numbers).tolist()})
     ends = [*(np.flatnonzero(np.diff(part_numbers)) + 1).tolist(), len(places)]

@@ -1,4 +1,4 @@
-"""Settings of a Spark session that hold for one call only."""
+"""What a Spark session is set to, and settings that hold for one call only."""
 
 from __future__ import annotations
 
@@ -24,3 +24,19 @@ def temporarily(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[No
                 spark.conf.unset(key)
             else:
                 spark.conf.set(key, former)
+
+
+def setting(spark: SparkSession, name: str) -> str | None:
+    """The value of an option, as text; None where nobody set it."""
+    value = spark.conf.get(name, None)
+    return None if value is None else str(value)
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session is one of Spark Connect, whose driver is another process."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def runs_here(spark: SparkSession) -> bool:
+    """Whether this process is the driver, and the executors are on its machine."""
+    return not is_connect(spark) and (setting(spark, "spark.master") or "").startswith("local")
