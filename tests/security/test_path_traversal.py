@@ -131,6 +131,7 @@ def calls_of(storage: Storage, path: str) -> dict[str, Callable[[], object]]:
         "open_input": lambda: storage.open_input(path).close(),
         "info": lambda: storage.info(path),
         "list_folder": lambda: storage.list_folder(path),
+        "list_names": lambda: storage.list_names(path),
         "list_recursive": lambda: storage.list_recursive(path),
         "put": lambda: storage.put(path, b"x"),
         "put_if_absent": lambda: storage.put_if_absent(path, b"x"),

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Final, NewType
 
 from pyhudi.errors import ConfigError, CorruptDataError, InternalError
@@ -88,8 +88,15 @@ def completed_action(action: Action) -> Action:
     return _COMPLETED_AS.get(action, action)
 
 
-# A write looks at the timeline several times, and most of it was there the last time.
-@lru_cache(maxsize=1 << 16)
+@cache
+def instant_parser(version: TableVersion) -> Callable[[str], Instant | None]:
+    """`parse_instant_file_name` for one version, which remembers.
+
+    A write looks at the timeline several times, and most of it was there the last time.
+    """
+    return lru_cache(maxsize=1 << 16)(partial(parse_instant_file_name, version=version))
+
+
 def parse_instant_file_name(name: str, version: TableVersion) -> Instant | None:
     """The instant that a file in the timeline folder stands for, or None for any other file there.
 

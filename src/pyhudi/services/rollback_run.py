@@ -161,12 +161,12 @@ def _timeline_files(table: TableState, plan: RollbackPlan) -> dict[InstantState,
     """The files of the rolled-back instant by state, under whichever word its action has in that state."""
     action = completed_action(_action_of(plan))
     files = {}
-    for info in table.storage.list_folder(table.version.timeline_folder).files:
-        instant = parse_instant_file_name(info.name, table.version)
+    for name in table.storage.list_names(table.version.timeline_folder):
+        instant = parse_instant_file_name(name, table.version)
         if instant is None or instant.requested_time != plan.instant_time:
             continue
         if completed_action(instant.action) is action:
-            files[instant.state] = info.path
+            files[instant.state] = f"{table.version.timeline_folder}/{name}"
     return files
 
 

@@ -171,6 +171,12 @@ class LocalStorage:
         folders.sort()
         return FolderListing(tuple(files), tuple(folders))
 
+    def list_names(self, path: str) -> tuple[str, ...]:
+        """No stat. Leaves out what `list_folder` does."""
+        self._folders.check(check_relative_folder(path))
+        with self._typed_errors("list", path):
+            return tuple(sorted(entry.name for entry in self._entries(path) if entry.is_file()))
+
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
         """One stat per file. A symlinked folder is followed once."""
         files: list[FileInfo] = []

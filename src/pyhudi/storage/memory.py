@@ -201,6 +201,10 @@ class MemoryStorage:
         # In order of the keys `a/x` comes after `a-b`, but the folder `a` before the folder `a-b`.
         return FolderListing(tuple(files), tuple(sorted(folders)))
 
+    def list_names(self, path: str) -> tuple[str, ...]:
+        """As `list_folder`."""
+        return tuple(info.name for info in self.list_folder(path).files)
+
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
         """Costs the objects below the folder."""
         with self._tree.guard:

@@ -215,6 +215,10 @@ class ObjectStorage:
         folders = [self._relative(each) for each in found["common_prefixes"]]
         return FolderListing(tuple(sorted(files, key=lambda info: info.path)), tuple(sorted(folders)))
 
+    def list_names(self, path: str) -> tuple[str, ...]:
+        """As `list_folder`."""
+        return tuple(info.name for info in self.list_folder(path).files)
+
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
         """One request per thousand objects."""
         prefix = self._folder_key(path)

@@ -19,7 +19,7 @@ from pyhudi.format.instant import (
     InstantTime,
     collapse,
     instant_file_name,
-    parse_instant_file_name,
+    instant_parser,
 )
 from pyhudi.format.rollback_metadata import RollbackPlan, decode_rollback_plan
 from pyhudi.format.table_version import TableVersion
@@ -113,13 +113,12 @@ class Timeline:
 
 def load_timeline(storage: Storage, version: TableVersion) -> Timeline:
     """The active timeline. Cost: one folder listing."""
-    listing = storage.list_folder(version.timeline_folder)
-    return timeline_of(version, (info.name for info in listing.files))
+    return timeline_of(version, storage.list_names(version.timeline_folder))
 
 
 def timeline_of(version: TableVersion, names: Iterable[str]) -> Timeline:
     """The timeline that these file names spell; names of other files are passed over."""
-    parsed = (parse_instant_file_name(name, version) for name in names)
+    parsed = map(instant_parser(version), names)
     return Timeline(version, collapse(instant for instant in parsed if instant is not None))
 
 

@@ -47,6 +47,7 @@ REQUESTS = PUTS | {
     "close_output",
     "info",
     "list_folder",
+    "list_names",
     "list_recursive",
     "delete",
     "delete_folder",

@@ -75,6 +75,13 @@ class SimStorage:
         self._actor.learn(found)
         return found
 
+    def list_names(self, path: str) -> tuple[str, ...]:
+        """See `Storage.list_names`."""
+        self._step("list_names", check_relative_folder(path))
+        found = tuple(info.name for info in self._world.children(path).files)
+        self._actor.learn(found)
+        return found
+
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
         """See `Storage.list_recursive`."""
         self._step("list_recursive", check_relative_folder(path))

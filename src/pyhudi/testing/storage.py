@@ -153,6 +153,11 @@ class FaultStorage:
         self._record("list_folder", path)
         return self.inner.list_folder(path)
 
+    def list_names(self, path: str) -> tuple[str, ...]:
+        """See `Storage.list_names`."""
+        self._record("list_names", path)
+        return self.inner.list_names(path)
+
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
         """See `Storage.list_recursive`."""
         self._record("list_recursive", path)

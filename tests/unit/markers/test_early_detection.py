@@ -255,7 +255,7 @@ def look_costs(storage: MemoryStorage, **options: str) -> list[str]:
     return [
         f"{name} {path}"
         for name, path in names[inflight:first]
-        if name in {"list_folder", "read", "info", "list_recursive"} and path.startswith(looks)
+        if name in {"list_folder", "list_names", "read", "info", "list_recursive"} and path.startswith(looks)
     ]
 
 
@@ -271,7 +271,7 @@ def test_look_at_another_writer_costs_three_listings_and_three_requests_per_writ
 
     assert look_costs(storage, **DIRECT) == [
         "list_folder .hoodie/.temp",
-        "list_folder .hoodie/timeline",
+        "list_names .hoodie/timeline",
         "list_folder .hoodie/.heartbeat",
         f"read .hoodie/.heartbeat/{time}",
         f"list_folder .hoodie/.temp/{time}",

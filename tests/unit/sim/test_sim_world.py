@@ -25,6 +25,7 @@ CALLS = st.one_of(
     st.tuples(st.just("read"), PATH),
     st.tuples(st.just("info"), PATH),
     st.tuples(st.just("list_folder"), FOLDER),
+    st.tuples(st.just("list_names"), FOLDER),
     st.tuples(st.just("list_recursive"), FOLDER),
 )
 

@@ -235,6 +235,9 @@ def test_listings_show_what_was_put_sorted_and_relative_to_the_root(storage: Sto
     root = storage.list_folder("")
     assert [info.path for info in root.files] == ["Z", "z"]
     assert root.folders == ("a", "a-b", "ab")
+    assert storage.list_names("") == ("Z", "z")
+    assert storage.list_names("ab") == ("b",)
+    assert storage.list_names("no") == ()
     below = storage.list_folder("ab")
     assert [(info.path, info.size) for info in below.files] == [("ab/b", 4)]
     assert below.folders == ("ab/c",)
@@ -249,6 +252,7 @@ def test_listing_of_more_than_one_page_is_complete(storage: Storage) -> None:
         list(threads.map(lambda name: storage.put(name, b"", durable=False), names))
 
     assert [info.path for info in storage.list_folder("many").files] == names
+    assert [f"many/{name}" for name in storage.list_names("many")] == names
     assert [info.path for info in storage.list_recursive("")] == names
     storage.delete_folder("many")
     assert storage.list_recursive("") == ()
@@ -298,6 +302,7 @@ def test_unsafe_path_is_refused_before_anything_happens(storage: Storage, path: 
     if path:
         calls += [
             lambda: storage.list_folder(path),
+            lambda: storage.list_names(path),
             lambda: storage.list_recursive(path),
             lambda: storage.delete_folder(path),
         ]

@@ -236,6 +236,7 @@ class TestSideFiles:
 
         expected = ["f/.x_1.log.1_0-1-0", "f/lease"]
         assert [info.path for info in storage.list_folder("f").files] == expected
+        assert [f"f/{name}" for name in storage.list_names("f")] == expected
         assert [info.path for info in storage.list_recursive("")] == expected
         storage.delete_folder("f")
         assert list(root.iterdir()) == []
@@ -302,8 +303,10 @@ class TestSymlinks:
             lambda: storage.info(path),
             lambda: storage.put_if_match(path, b"", etag="x"),
             lambda: storage.list_folder("way_out"),
+            lambda: storage.list_names("way_out"),
             lambda: storage.list_recursive("way_out"),
             lambda: storage.list_folder(""),
+            lambda: storage.list_names(""),
             lambda: storage.list_recursive(""),
         ]
         for call in calls:
@@ -436,7 +439,7 @@ class TestErrors:
         assert _all_names(root) == []
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else and back")
-    @pytest.mark.parametrize("name", [*WRITES, "delete", "delete_folder", "read", "list_folder"])
+    @pytest.mark.parametrize("name", [*WRITES, "delete", "delete_folder", "read", "list_folder", "list_names"])
     def test_access_that_the_system_denies_is_permission_denied(
         self, storage: LocalStorage, root: Path, name: str
     ) -> None:
@@ -447,6 +450,7 @@ class TestErrors:
             "delete_folder": lambda: storage.delete_folder("closed"),
             "read": lambda: storage.read("closed/file"),
             "list_folder": lambda: storage.list_folder("closed"),
+            "list_names": lambda: storage.list_names("closed"),
         }
         os.seteuid(65534)
         try:

@@ -185,7 +185,7 @@ def test_a_commit_looks_at_intents_before_the_timeline_and_after_its_own_was_put
     steps = [(one.name, one.path) for one in store.operations]
     put = next(n for n, (name, path) in enumerate(steps) if name == "put" and path.startswith(INTENT_FOLDER))
     looked = steps.index(("list_folder", INTENT_FOLDER))
-    loaded = [n for n, step in enumerate(steps) if step == ("list_folder", ".hoodie/timeline") and n > put]
+    loaded = [n for n, step in enumerate(steps) if step == ("list_names", ".hoodie/timeline") and n > put]
     completed = next(n for n, step in enumerate(steps) if is_last_put(*step))
     withdrawn = next(n for n, (name, path) in enumerate(steps) if name == "delete" and path.startswith(INTENT_FOLDER))
     assert put < looked < loaded[0] < loaded[1] < completed < withdrawn
