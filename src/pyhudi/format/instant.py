@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
 from functools import cache, lru_cache, partial
+from itertools import chain, groupby
+from operator import attrgetter, itemgetter
 from typing import Final, NewType
 
 from pyhudi.errors import ConfigError, CorruptDataError, InternalError
@@ -80,21 +82,13 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _SECOND_DIGITS: Final = 14
 _MILLISECOND_DIGITS: Final = 17
+_SECOND_OF_NAME: Final = itemgetter(slice(_SECOND_DIGITS))
 _END_OF_SECOND: Final = "999"  # what Hudi puts behind a time that is given to the second
 
 
 def completed_action(action: Action) -> Action:
     """What an action is called once it is completed: three of them change their word (trap 2)."""
     return _COMPLETED_AS.get(action, action)
-
-
-@cache
-def instant_parser(version: TableVersion) -> Callable[[str], Instant | None]:
-    """`parse_instant_file_name` for one version, which remembers.
-
-    A write looks at the timeline several times, and most of it was there the last time.
-    """
-    return lru_cache(maxsize=1 << 16)(partial(parse_instant_file_name, version=version))
 
 
 def parse_instant_file_name(name: str, version: TableVersion) -> Instant | None:
@@ -148,6 +142,31 @@ def collapse(instants: Iterable[Instant]) -> tuple[Instant, ...]:
         if known is None or _supersedes(instant, known):
             newest[key] = instant
     return tuple(newest[key] for key in sorted(newest))
+
+
+def instants_of(names: Iterable[str], version: TableVersion) -> tuple[Instant, ...]:
+    """The collapsed instants that these file names spell; names of other files are passed over.
+
+    A write looks at the timeline several times, and most of it was there the last time. So names are taken second by
+    second, and what the names of one second spell is remembered. Errors: see `parse_instant_file_name`.
+    """
+    by_second = [tuple(group) for _, group in groupby(sorted(names), key=_SECOND_OF_NAME)]
+    spelt = _instants_spelt(version)
+    # Files of one instant are of one second, unless its time is shorter than that.
+    odd = collapse(chain.from_iterable(spelt(names) for names in by_second if not _SECOND_OF_NAME(names[0]).isdigit()))
+    instants = [one for names in by_second if _SECOND_OF_NAME(names[0]).isdigit() for one in spelt(names)]
+    return tuple(sorted([*odd, *instants], key=attrgetter("requested_time")) if odd else instants)
+
+
+@cache
+def _instants_spelt(version: TableVersion) -> Callable[[tuple[str, ...]], tuple[Instant, ...]]:
+    parsed = lru_cache(maxsize=1 << 12)(partial(parse_instant_file_name, version=version))  # of the seconds that grow
+
+    @lru_cache(maxsize=1 << 15)
+    def spelt(names: tuple[str, ...]) -> tuple[Instant, ...]:
+        return collapse(instant for instant in map(parsed, names) if instant is not None)
+
+    return spelt
 
 
 def format_instant_time(epoch_ms: int, zone: tzinfo | None) -> InstantTime:

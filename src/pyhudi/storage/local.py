@@ -175,7 +175,7 @@ class LocalStorage:
         """No stat. Leaves out what `list_folder` does."""
         self._folders.check(check_relative_folder(path))
         with self._typed_errors("list", path):
-            return tuple(sorted(entry.name for entry in self._entries(path) if entry.is_file()))
+            return tuple(sorted([entry.name for entry in self._entries(path) if entry.is_file()]))
 
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
         """One stat per file. A symlinked folder is followed once."""
@@ -524,7 +524,7 @@ def _remove_tree(folder: Path) -> None:
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
-            return [entry for entry in entries if not is_side_file(entry.name) or entry.is_dir()]
+            return [each for each in entries if each.name[0] != "." or not is_side_file(each.name) or each.is_dir()]
     except (FileNotFoundError, NotADirectoryError):
         return []
 

@@ -17,9 +17,8 @@ from pyhudi.format.instant import (
     Instant,
     InstantState,
     InstantTime,
-    collapse,
     instant_file_name,
-    instant_parser,
+    instants_of,
 )
 from pyhudi.format.rollback_metadata import RollbackPlan, decode_rollback_plan
 from pyhudi.format.table_version import TableVersion
@@ -118,8 +117,7 @@ def load_timeline(storage: Storage, version: TableVersion) -> Timeline:
 
 def timeline_of(version: TableVersion, names: Iterable[str]) -> Timeline:
     """The timeline that these file names spell; names of other files are passed over."""
-    parsed = map(instant_parser(version), names)
-    return Timeline(version, collapse(instant for instant in parsed if instant is not None))
+    return Timeline(version, instants_of(names, version))
 
 
 def instant_path(instant: Instant, version: TableVersion) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from datetime import timedelta, timezone
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -21,6 +22,7 @@ from pyhudi.format.instant import (
     format_instant_time,
     instant_file_name,
     instant_time_from_user,
+    instants_of,
     next_instant_time,
     parse_instant_file_name,
     parse_instant_time,
@@ -286,3 +288,31 @@ def test_any_text_gives_an_instant_or_a_typed_error(text: str) -> None:
     parse_instant_time(text, UTC)
     with contextlib.suppress(ConfigError):
         instant_time_from_user(text)
+
+
+TIME_TEXTS = st.sampled_from(["1", "15", "20260101000000", T1[:14], T1, T2, T1[:16] + "9", "99999999999999999"])
+NAMES = st.one_of(
+    st.builds(
+        lambda time, suffix: f"{time}.{suffix}",
+        TIME_TEXTS,
+        st.sampled_from(
+            ["commit.requested", "inflight", "deltacommit.inflight", "compaction.requested", "clean.inflight"]
+        ),
+    ),
+    st.builds(
+        lambda time, completed, action: f"{time}_{completed}.{action}",
+        TIME_TEXTS,
+        TIME_TEXTS,
+        st.sampled_from(["commit", "deltacommit", "clean"]),
+    ),
+    st.sampled_from(["hoodie.properties", "archived", "2026.txt", ".hidden", "20260101000000x.commit"]),
+)
+
+
+@given(st.lists(NAMES, unique=True, max_size=25), st.randoms())
+def test_names_taken_second_by_second_spell_what_all_of_them_spell_together(names: list[str], order: Any) -> None:
+    parsed = [parse_instant_file_name(name, V9) for name in sorted(names)]
+    together = collapse(instant for instant in parsed if instant is not None)
+    order.shuffle(names)
+
+    assert instants_of(names, V9) == together
