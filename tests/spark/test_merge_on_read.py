@@ -191,6 +191,45 @@ def test_a_log_in_avro_and_one_in_parquet_are_read_each_in_its_way(spark: Any, t
     assert sum(name.startswith("har:") for name in frame.inputFiles()) == 1
 
 
+@pytest.mark.parametrize("version", ["6", "8"])
+def test_logs_of_older_tables_and_rolled_back_writes_are_opened_as_well(
+    spark: Any, tmp_path: Path, version: str
+) -> None:
+    path, older = tmp_path / "t", {"hoodie.write.table.version": version}
+    write(spark, path, FIRST, **older)
+    write(spark, path, [("a", "oslo", 9.0, 9), ("c", "rome", 9.0, 9)])
+    opened(path).rollback(instants(path)[-1])
+    write(spark, path, [("a", "oslo", 10.0, 2), ("c", "rome", 30.0, 2)])
+    frame = load(spark, path)
+
+    assert trips(frame) == sorted([NOW[0], FIRST[1], NOW[1], FIRST[3]])
+    assert sum(name.startswith("har:") for name in frame.inputFiles()) == 2
+
+
+def test_blocks_that_spark_splits_keep_the_places_of_their_rows(spark: Any, tmp_path: Path) -> None:
+    path, rows = tmp_path / "t", [(f"k{number:05}", "oslo", float(number), 1) for number in range(4000)]
+    small = {"hoodie.parquet.block.size": "20000", "hoodie.parquet.page.size": "5000"}
+    write(spark, path, rows, **small)
+    for turn in (2, 3):
+        changed = [(key, city, -fare, turn) for key, city, fare, _ in rows if int(fare) % turn == 0]
+        write(spark, path, changed, **small)
+    with temporarily(spark, {"spark.sql.files.maxPartitionBytes": "8000", "spark.sql.files.openCostInBytes": "0"}):
+        frame = load(spark, path)
+        splits = frame.rdd.getNumPartitions()
+        found = trips(frame)
+
+    assert splits > 10
+    assert found == [
+        (
+            key,
+            city,
+            -fare if not int(fare) % 2 or not int(fare) % 3 else fare,
+            3 if not int(fare) % 3 else 1 + (not int(fare) % 2),
+        )
+        for key, city, fare, _ in rows
+    ]
+
+
 def test_a_log_that_only_deletes_is_read(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "t"
     write(spark, path, FIRST)
@@ -239,8 +278,7 @@ def test_files_of_one_size_are_told_apart_by_their_names(
     assert trips(load(spark, table)) == NOW
 
 
-@pytest.mark.usefixtures("way")
-def test_columns_of_all_types_come_back_from_logs_as_they_went(spark: Any, tmp_path: Path) -> None:
+def test_columns_of_all_types_come_back_from_logs_as_they_went(spark: Any, tmp_path: Path, way: str) -> None:
     frame = spark.sql(
         "select 'k' as uuid, 'x' as city, 1L as ts, true as yes, 3 as number, 1.5f as ratio,"
         " cast(12.34 as decimal(20,2)) as fare, date'1969-12-31' as day, timestamp'2024-07-01 12:00:00.123456' as at,"
@@ -258,6 +296,8 @@ def test_columns_of_all_types_come_back_from_logs_as_they_went(spark: Any, tmp_p
 
         assert read.dtypes == frame.dtypes
         assert read.collect() == frame.collect()
+        opens_it = way == "Spark opens logs" and block_format == "parquet"
+        assert any(name.startswith("har:") for name in read.inputFiles()) is opens_it
 
 
 def test_a_write_compacts_on_spark_when_it_is_time(spark: Any, tmp_path: Path) -> None:
