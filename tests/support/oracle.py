@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +103,9 @@ class Oracle:
         """`kill -9` of the JVM, whatever it is doing; from any thread. Then `stop`, before the next request."""
         assert self._process is not None
         for process in psutil.Process(self._process.pid).children(recursive=True):
-            if process.name() == "java":
-                process.kill()
+            with suppress(psutil.NoSuchProcess):  # Hadoop starts a program now and then, which is soon gone
+                if process.name() == "java":
+                    process.kill()
 
     def _new_file(self) -> Path:
         if self._scratch is None:
