@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,27 @@ def test_the_same_log_is_archived_once_and_its_folder_goes_with_the_process(spar
 
     assert sorted(folder.iterdir()) == before != []
     assert log_archives._folder()._finalizer.alive  # type: ignore[attr-defined]  # runs when Python ends
+
+
+def test_an_archive_that_the_system_tidied_away_is_made_again(spark: Any, table: Path) -> None:
+    assert trips(load(spark, table)) == NOW
+    folder = Path(log_archives._folder().name)
+    for index in folder.glob("*/_index"):
+        index.unlink()
+    assert trips(load(spark, table)) == NOW
+
+    shutil.rmtree(folder)
+    assert trips(load(spark, table)) == NOW
+
+
+@pytest.mark.parametrize("name", ["_metadata", "__part", "__BITS"])
+def test_columns_may_have_the_names_that_the_read_itself_uses(spark: Any, tmp_path: Path, name: str) -> None:
+    options = trip_options(**MOR)
+    for number in (1, 2):
+        row = spark.sql(f"select 'k' as uuid, 'x' as city, 1.5 as fare, {number}L as ts, {number} as `{name}`")
+        row.write.format("hudi").options(**options).mode("append").save(str(tmp_path / "t"))
+
+    assert load(spark, tmp_path / "t").select("uuid", name).collect() == [("k", 2)]
 
 
 def test_many_logs_are_not_looked_into_by_the_driver(spark: Any, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ hundred bytes for each log that was read, and go when the process ends, as frame
 from __future__ import annotations
 
 import hashlib
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping
@@ -37,7 +38,7 @@ _VERSION = 3
 _ROOT_PROPERTIES = quote_plus("0 493 - -")
 _FILE_PROPERTIES = quote_plus("0 420 - -")
 """Time of change, permissions, owner and group: Hadoop wants them to be there, and looks at the first."""
-_LOG = "log"
+_LOG, _INDEX, _MASTER_INDEX = _FILES = ("log", "_index", "_masterindex")
 
 _making = threading.Lock()
 
@@ -68,12 +69,13 @@ def _archive(log: Path, blocks: Mapping[str, LogBlock]) -> Path:
     identity = hashlib.sha256(f"{log}\n{index}".encode()).hexdigest()
     folder = Path(_folder().name) / f"{identity}.har"
     with _making:
-        if not folder.exists():
-            made = Path(tempfile.mkdtemp(dir=_folder().name))
-            (made / _LOG).symlink_to(log)  # paths in an index cannot have spaces
-            (made / "_index").write_text(index)
-            (made / "_masterindex").write_text(f"{_VERSION}\n0 0 0 {len(index)} \n")
-            made.rename(folder)
+        # Some systems remove from their temporary folder what nobody touched for some days.
+        if not all((folder / name).exists() for name in _FILES):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            (folder / _LOG).symlink_to(log)  # paths in an index cannot have spaces
+            (folder / _INDEX).write_text(index)
+            (folder / _MASTER_INDEX).write_text(f"{_VERSION}\n0 0 0 {len(index)} \n")
     return folder
 
 

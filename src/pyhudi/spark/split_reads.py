@@ -56,6 +56,8 @@ _IS_OUT_OF_USE = (
     f"{WORD} = {PART} * {WORDS_PER_PART} + shiftright({PLACE}, {WORD_ROWS.bit_length() - 1})"
     f" and getbit({BITS}, {PLACE} & {WORD_ROWS - 1}) = 1"
 )
+_NAMES = frozenset({PART, PLACE, WORD, BITS, "_metadata"})
+"""Of columns that are not the table's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ def can_split(plan: ScanPlan) -> bool:
         and rules.in_logs.selects
         and plan.commit_times is None
         and not plan.path_columns
+        and _NAMES.isdisjoint(name.lower() for name in plan.schema.names)
         and sum(one.log_size for one in plan.merged) <= BROADCAST_LOG_BYTES_MAX
     )
 
