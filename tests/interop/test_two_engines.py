@@ -141,11 +141,13 @@ def take_part(side: Side, other: Side, commits: int, write: Callable[[pa.Table],
                 # Closing the JVM's lock provider deletes the file of the lock, whoever holds it.
                 side.lost_locks += 1
             except OracleError as error:
-                # After its commit the JVM cleans, and rolls back what it lost, without the lock: we may finish that
-                # rollback before it does, and then its call fails. The rows are written again.
-                side.crossed += "Could not delete instant" in str(error)
-                side.conflicts += "ConcurrentModification" in str(error)
-                if not any(what in str(error) for what in ("Could not delete instant", "ConcurrentModification")):
+                if "ConcurrentModification" in str(error):
+                    side.conflicts += 1
+                elif "Could not delete instant" in str(error):
+                    # After its commit the JVM cleans, and rolls back what it lost, without the lock: we may finish
+                    # that rollback before it does, and then its call fails. The rows are written again.
+                    side.crossed += 1
+                else:
                     raise
             assert attempt < ATTEMPTS_PER_COMMIT, f"{side.name} does not get through"
         side.acknowledge(rows, gone)

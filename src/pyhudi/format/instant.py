@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
-from functools import cache, lru_cache, partial
-from itertools import chain, groupby
+from functools import cache, lru_cache
+from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Final, NewType
 
@@ -91,6 +91,8 @@ def completed_action(action: Action) -> Action:
     return _COMPLETED_AS.get(action, action)
 
 
+# A write looks at the timeline several times, and most of it was there the last time.
+@lru_cache(maxsize=1 << 16)
 def parse_instant_file_name(name: str, version: TableVersion) -> Instant | None:
     """The instant that a file in the timeline folder stands for, or None for any other file there.
 
@@ -150,23 +152,23 @@ def instants_of(names: Iterable[str], version: TableVersion) -> tuple[Instant, .
     A write looks at the timeline several times, and most of it was there the last time. So names are taken second by
     second, and what the names of one second spell is remembered. Errors: see `parse_instant_file_name`.
     """
-    by_second = [tuple(group) for _, group in groupby(sorted(names), key=_SECOND_OF_NAME)]
-    spelt = _instants_spelt(version)
-    # Files of one instant are of one second, unless its time is shorter than that.
-    odd = collapse(chain.from_iterable(spelt(names) for names in by_second if not _SECOND_OF_NAME(names[0]).isdigit()))
-    instants = [one for names in by_second if _SECOND_OF_NAME(names[0]).isdigit() for one in spelt(names)]
-    return tuple(sorted([*odd, *instants], key=attrgetter("requested_time")) if odd else instants)
+    instants: list[Instant] = []
+    odd: list[str] = []
+    for second, of_second in groupby(sorted(names), key=_SECOND_OF_NAME):
+        if second.isdigit():
+            instants += _instants_of_second(tuple(of_second), version)
+        else:
+            # No file of an instant, or one whose time is shorter: its other files may be of another "second".
+            odd += of_second
+    if older := _instants_of_second(tuple(odd), version):
+        return tuple(sorted([*older, *instants], key=attrgetter("requested_time")))
+    return tuple(instants)
 
 
-@cache
-def _instants_spelt(version: TableVersion) -> Callable[[tuple[str, ...]], tuple[Instant, ...]]:
-    parsed = lru_cache(maxsize=1 << 12)(partial(parse_instant_file_name, version=version))  # of the seconds that grow
-
-    @lru_cache(maxsize=1 << 15)
-    def spelt(names: tuple[str, ...]) -> tuple[Instant, ...]:
-        return collapse(instant for instant in map(parsed, names) if instant is not None)
-
-    return spelt
+@lru_cache(maxsize=1 << 15)
+def _instants_of_second(names: tuple[str, ...], version: TableVersion) -> tuple[Instant, ...]:
+    parsed = (parse_instant_file_name(name, version) for name in names)
+    return collapse(instant for instant in parsed if instant is not None)
 
 
 def format_instant_time(epoch_ms: int, zone: tzinfo | None) -> InstantTime:

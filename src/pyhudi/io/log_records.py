@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -174,9 +174,7 @@ def read_log_versions(
     Raises `CorruptDataError` for a block whose content does not parse and `UnsupportedFeatureError` for one of an
     unknown kind, naming path and offset; and `SchemaMismatchError` where a block's schema does not become the table's.
     """
-    with ExitStack() as stack:
-        logs = [(path, stack.enter_context(open_log(storage, path))) for path in paths]
-        found = _scan(logs, blocks)
+    with _scanned(storage, paths, blocks) as found:
         column_sets: list[frozenset[str]] = []
         rows_of: dict[BlockPlace, int] = {}
 
@@ -200,9 +198,8 @@ def read_log_versions(
 
 def read_log_contents(storage: Storage, paths: Sequence[str], blocks: BlockFilter) -> list[LogContent]:
     """The bytes of the blocks that `read_log_versions` reads, in the same order. Cost: the logs, also in memory."""
-    with ExitStack() as stack:
-        logs = [(path, stack.enter_context(open_log(storage, path))) for path in paths]
-        return [one.content() for one in _in_merge_order(_scan(logs, blocks))]
+    with _scanned(storage, paths, blocks) as found:
+        return [one.content() for one in _in_merge_order(found)]
 
 
 def list_log_blocks(storage: Storage, paths: Sequence[str], blocks: BlockFilter) -> list[tuple[BlockPlace, LogBlock]]:
@@ -210,9 +207,15 @@ def list_log_blocks(storage: Storage, paths: Sequence[str], blocks: BlockFilter)
 
     Cost: one or two requests per log, and one per large block.
     """
+    with _scanned(storage, paths, blocks) as found:
+        return [(one.place, one.block) for one in _in_merge_order(found)]
+
+
+@contextmanager
+def _scanned(storage: Storage, paths: Sequence[str], blocks: BlockFilter) -> Iterator[_Blocks]:
+    """The blocks of some logs, which are open for as long as their contents may be asked for."""
     with ExitStack() as stack:
-        logs = [(path, stack.enter_context(open_log(storage, path))) for path in paths]
-        return [(one.place, one.block) for one in _in_merge_order(_scan(logs, blocks))]
+        yield _scan([(path, stack.enter_context(open_log(storage, path))) for path in paths], blocks)
 
 
 def _scan(logs: Sequence[tuple[str, LogReader]], counting: BlockFilter) -> _Blocks:

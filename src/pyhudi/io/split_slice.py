@@ -40,8 +40,8 @@ WORDS_PER_PART: Final = 2**25
 PARTS_MAX: Final = 2**38
 """Numbers of parts are between minus this and this."""
 KEY_BATCH_ROWS: Final = 1_000_000
-OUT_OF_USE_SCHEMA: Final = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in (WORD, BITS)])
-LOG_ROWS_SCHEMA: Final = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in (PART, PLACE)])
+OUT_OF_USE_SCHEMA: Final = pa.schema([(WORD, pa.int64()), (BITS, pa.int64())])
+LOG_ROWS_SCHEMA: Final = pa.schema([(PART, pa.int64()), (PLACE, pa.int64())])
 
 
 def rows_out_of_use(
@@ -87,15 +87,15 @@ def stored_rows_out_of_use(
         met = _met(storage, files.base, settings, changes)
         unused[met.lost] = True
         yield _words(base_part, met.replaced)
-    missing, first = set(block_parts), 0
+    changed, first = [place for place in block_parts if place not in versions.rows_of], 0
     for place, rows in versions.rows_of.items():
-        if place in block_parts:
-            missing.remove(place)
-            yield _words(block_parts[place], unused[first : first + rows])
-        elif not unused[first : first + rows].all():
-            raise StorageError("the log changed while it was read: read it again", path=place.path, offset=place.offset)
+        of_block = unused[first : first + rows]
         first += rows
-    for place in missing:
+        if place in block_parts:
+            yield _words(block_parts[place], of_block)
+        elif not of_block.all():
+            changed.append(place)
+    for place in changed:
         raise StorageError("the log changed while it was read: read it again", path=place.path, offset=place.offset)
 
 

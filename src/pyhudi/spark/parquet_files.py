@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.spark.settings import is_connect, temporarily
 from pyhudi.spark.types import spark_schema
 
@@ -14,6 +15,11 @@ DISCOVERY_TASKS_MAX = 16
 """Spark looks explicit files up in this many tasks; its own default is one task per file, ten thousand at most."""
 
 _DISCOVERY_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+
+
+def base_files(plan: ScanPlan, slices: Sequence[ScanSlice]) -> list[str]:
+    """The paths of the base files of some slices, of those that have one."""
+    return [f"{plan.uri.rstrip('/')}/{one.files.base}" for one in slices if one.files.base is not None]
 
 
 def parquet_rows(

@@ -28,7 +28,7 @@ from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.read.scan import ScanPlan, ScanSlice, plan_scan
 from pyhudi.read.slices import read_slice
-from pyhudi.spark.parquet_files import parquet_rows
+from pyhudi.spark.parquet_files import base_files, parquet_rows
 from pyhudi.spark.slice_tasks import packed, task_rows
 from pyhudi.spark.split_reads import can_split, read_of_blocks, rows_by_columns, rows_of_blocks
 from pyhudi.spark.types import spark_schema
@@ -99,8 +99,7 @@ def _rows_with_logs(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] 
 
 def _plain_rows(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     """The rows of the slices without logs."""
-    paths = [f"{plan.uri.rstrip('/')}/{one.files.base}" for one in plan.plain]
-    rows = _in_range(parquet_rows(spark, plan.schema, paths), plan)
+    rows = _in_range(parquet_rows(spark, plan.schema, base_files(plan, plan.plain)), plan)
     return _with_path_columns(spark, rows, plan) if plan.path_columns else rows
 
 

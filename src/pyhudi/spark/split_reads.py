@@ -41,7 +41,7 @@ from pyhudi.io.split_slice import (
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.spark.log_archives import OPTIONS, archived, can_archive
 from pyhudi.spark.log_columns import read_log_column
-from pyhudi.spark.parquet_files import parquet_rows
+from pyhudi.spark.parquet_files import base_files, parquet_rows
 from pyhudi.spark.slice_tasks import packed, task_rows
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.storage.opening import open_spec
@@ -100,6 +100,7 @@ def read_of_blocks(spark: SparkSession, plan: ScanPlan) -> BlocksRead | None:
     sizes: dict[str, int] = {}
     for one in plan.merged:
         blocks = parquet_blocks(storage, one.files, plan.merging)
+        # Of a log without a base file that only deletes there is nothing to read.
         if blocks or (blocks is not None and one.files.base is not None):
             slices.append(one)
             paths.append(archived(plan.uri, blocks))
@@ -168,8 +169,7 @@ def rows_by_columns(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
 
 def _numbered_rows(spark: SparkSession, plan: ScanPlan, parts: FileParts, more: Sequence[str]) -> DataFrame:
     """The rows of the base files of slices with logs, and of more files, with the columns `PART` and `PLACE`."""
-    bases = [one.files.base for one in plan.merged if one.files.base is not None]
-    paths = [*(f"{plan.uri.rstrip('/')}/{base}" for base in bases), *more]
+    paths = [*base_files(plan, plan.merged), *more]
     rows = parquet_rows(spark, plan.schema, paths, OPTIONS if more else {})
     return rows.selectExpr("*", f"{parts.of_row} as {PART}", f"_metadata.row_index as {PLACE}")
 

@@ -175,15 +175,7 @@ class LocalStorage:
         """No stat. Leaves out what `list_folder` does."""
         self._folders.check(check_relative_folder(path))
         with self._typed_errors("list", path):
-            names = []
-            for entry in _entries(self._root / path):
-                if entry.is_file(follow_symlinks=False):
-                    names.append(entry.name)
-                elif entry.is_symlink():
-                    check_inside(self._root, join(path, entry.name))
-                    if entry.is_file():
-                        names.append(entry.name)
-            return tuple(sorted(names))
+            return tuple(sorted([entry.name for entry in self._entries(path) if entry.is_file()]))
 
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
         """One stat per file. A symlinked folder is followed once."""
