@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 from tests.support.tables import MOR, SCHEMA, contents, new_table, open_table, rows
 
 from pyhudi.errors import StorageError
-from pyhudi.io.log_records import BlockPlace
+from pyhudi.format.log_blocks import BlockHeader, BlockType
+from pyhudi.io import parquet_blocks as module
+from pyhudi.io.log_records import BlockPlace, list_log_blocks
 from pyhudi.io.parquet_blocks import parquet_blocks
 from pyhudi.io.split_slice import BITS, WORD, WORD_ROWS, WORDS_PER_PART, stored_rows_out_of_use
 from pyhudi.read.scan import ScanPlan, ScanSlice
@@ -120,6 +123,31 @@ def test_a_block_with_another_type_than_the_table_has_now_is_left_to_those_who_c
     assert wider != SCHEMA
     assert parquet_blocks(storage, one.files, changed) is None
     assert parquet_blocks(storage, one.files, settled) is not None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"headers": {BlockHeader.IS_PARTIAL: "true"}},
+        {"headers": {BlockHeader.SCHEMA: "{"}},
+        {"headers": {BlockHeader.SCHEMA: None}},
+        {"content_size": 0},
+        {"kind": BlockType.HFILE_DATA},
+    ],
+    ids=["partial rows", "damaged schema", "no schema", "empty", "HFile"],
+)
+def test_a_block_that_takes_more_than_a_reader_of_parquet_leaves_its_slice_to_others(
+    change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = prepared()
+    plan = open_table(storage).scan()
+    (one,) = plan.slices
+    (place, block), *others = list_log_blocks(storage, one.files.logs, plan.merging.blocks)
+    headers = {key: text for key, text in {**block.headers, **change.get("headers", {})}.items() if text is not None}
+    changed = [(place, replace(block, **{**change, "headers": headers})), *others]
+    monkeypatch.setattr(module, "list_log_blocks", lambda *_: changed)
+
+    assert parquet_blocks(storage, one.files, plan.merging) is None
 
 
 @pytest.mark.parametrize("gone", [0, 1])
