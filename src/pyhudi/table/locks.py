@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,11 +23,12 @@ from pyhudi.storage.paths import check_inside, local_path
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.environment import Environment
 from pyhudi.table.lock_providers.in_process import InProcessLocks
-from pyhudi.table.lock_providers.protocol import AcquiredLock, LockProvider, not_acquired
+from pyhudi.table.lock_providers.protocol import AcquiredLock, LockProvider, wait_for
 from pyhudi.table.lock_providers.storage_based import LOCK_PATH, StorageLocks
 
 LOCK_FOLDER = ".hoodie/.locks"
 _LOCAL_LOCK = f"{LOCK_FOLDER}/pyhudi_table.lock"
+_LOCAL_POLL_SECONDS = 0.002
 LEASE_PATH = LOCK_PATH
 LEASE_MS = 60_000
 _MUTEXES = InProcessLocks()
@@ -68,7 +69,7 @@ def table_lock(storage: Storage, environment: Environment, *, wait_ms: int) -> I
     with ExitStack() as stack:
         if root is not None:
             # Even if another one counts, for it costs nothing and keeps writers of different settings apart.
-            stack.enter_context(_local_lock(storage, root, wait_ms))
+            stack.enter_context(_local_lock(storage, environment, root, wait_ms))
         if provider is None:
             yield HeldLock(can_be_lost=False)
             return
@@ -99,14 +100,18 @@ def _built_in(storage: Storage) -> LockProvider | None:
 
 
 @contextmanager
-def _local_lock(storage: Storage, root: Path, wait_ms: int) -> Iterator[None]:
+def _local_lock(storage: Storage, environment: Environment, root: Path, wait_ms: int) -> Iterator[None]:
     check_inside(root, _LOCAL_LOCK)
-    lock = filelock.FileLock(root / _LOCAL_LOCK, timeout=wait_ms / 1000, thread_local=False)
+    lock = filelock.FileLock(root / _LOCAL_LOCK, thread_local=False)
+
+    def attempt() -> filelock.BaseFileLock | None:
+        with suppress(filelock.Timeout):
+            lock.acquire(blocking=False)
+        return lock if lock.is_locked else None
+
     try:
         (root / LOCK_FOLDER).mkdir(parents=True, exist_ok=True)
-        lock.acquire(poll_interval=0.005)
-    except filelock.Timeout as error:
-        raise not_acquired(storage, wait_ms) from error
+        wait_for(attempt, storage, environment, wait_ms=wait_ms, poll_seconds=_LOCAL_POLL_SECONDS)
     except OSError as error:
         kind = _KIND_OF_ERRNO.get(error.errno or 0, StorageError)
         raise kind(f"the table lock cannot be taken: {error.strerror or error}", path=lock.lock_file) from error

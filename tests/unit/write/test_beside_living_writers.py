@@ -125,3 +125,14 @@ def test_who_waits_for_a_lock_asks_a_slow_store_less_often(answer_seconds: float
     env = replace(environment(), clock=clock)
     assert wait_for(look, MemoryStorage(), env, wait_ms=120_000, poll_seconds=0.2) == "held"
     assert clock.sleeps == pytest.approx([pause] * 3)
+
+
+def test_who_waits_long_for_a_lock_that_answers_at_once_asks_less_and_less_often() -> None:
+    clock = Waiting()
+
+    def look() -> str | None:
+        return "held" if len(clock.sleeps) == 8 else None
+
+    env = replace(environment(), clock=clock)
+    assert wait_for(look, MemoryStorage(), env, wait_ms=120_000, poll_seconds=0.002) == "held"
+    assert clock.sleeps == pytest.approx([0.002, 0.002, 0.004, 0.008, 0.016, 0.032, 0.05, 0.05])

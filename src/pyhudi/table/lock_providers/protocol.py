@@ -15,6 +15,8 @@ PAUSE_PER_ANSWER = 4
 """The pause before the next look at a lock, in times of what the last look took."""
 PAUSE_SECONDS_MAX = 1.0
 """But not longer than this: a lock that nobody looks at is free for nobody."""
+CROWDED_PAUSE_SECONDS = 0.05
+"""To this a shorter pause grows, in step with what was waited: who waits for long is one of many."""
 
 
 class AcquiredLock(Protocol):
@@ -45,10 +47,12 @@ def wait_for(
 ) -> T:
     """What `attempt` returns once it is not None any more; it is asked at least once, and then every `poll_seconds`.
 
-    Less often where an answer takes long. Raises `LockNotAcquiredError` after `wait_ms` milliseconds of refusals.
+    Less often where an answer takes long, or the lock is long in coming. Raises `LockNotAcquiredError` after `wait_ms`
+    milliseconds of refusals.
     """
     clock = environment.clock
-    deadline = clock.monotonic() + wait_ms / 1000
+    began = clock.monotonic()
+    deadline = began + wait_ms / 1000
     while True:
         asked = clock.monotonic()
         if (got := attempt()) is not None:
@@ -56,8 +60,10 @@ def wait_for(
         answered = clock.monotonic()
         if answered >= deadline:
             raise not_acquired(storage, wait_ms)
-        # Many who wait must not keep a busy store from serving the one who has the lock.
-        clock.sleep(max(poll_seconds, min(PAUSE_PER_ANSWER * (answered - asked), PAUSE_SECONDS_MAX)))
+        # Many who wait must not keep a busy store, or processor, from serving the one who has the lock.
+        crowded = min(answered - began, CROWDED_PAUSE_SECONDS)
+        slow = min(PAUSE_PER_ANSWER * (answered - asked), PAUSE_SECONDS_MAX)
+        clock.sleep(max(poll_seconds, crowded, slow))
 
 
 def not_acquired(storage: Storage, wait_ms: int) -> LockNotAcquiredError:
