@@ -112,7 +112,8 @@ def _merged_rows(spark: SparkSession, plan: ScanPlan, names: Sequence[str]) -> D
         del number
         return read_slice(storage, plan, one, schema.names)
 
-    return _in_range(task_rows(spark, plan, packed(plan), read, schema), plan).select(*map(_quoted, names))
+    rows = task_rows(spark, plan, packed(plan), read, spark_schema(schema))
+    return _in_range(rows, plan).select(*map(_quoted, names))
 
 
 def _in_range(rows: DataFrame, plan: ScanPlan) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import warnings
 from collections.abc import Mapping
@@ -26,6 +27,8 @@ _DEFAULTS_ON_ONE_MACHINE: Mapping[str, str] = {
     # To Spark, opening a file costs as much as reading 4 MiB of it, which is about right for object stores. The blocks
     # of logs are small: of 13 base files and 13 blocks one core got twice as many rows as the other.
     "spark.sql.files.openCostInBytes": str(1 << 20),
+    # From Spark 4.1 on. By TCP a task waits 40 ms for the other side to acknowledge that it has begun.
+    "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
 }
 
 

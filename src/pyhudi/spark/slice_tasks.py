@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from pyhudi.index.lookup import spread
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.spark.engine import conformed, session_parallelism
 from pyhudi.spark.log_columns import unpacked_plan
-from pyhudi.spark.types import arrow_schema, spark_schema
+from pyhudi.spark.types import arrow_schema
 from pyhudi.spark.workers import begin_task
 from pyhudi.storage.opening import open_spec
 from pyhudi.storage.protocol import Storage
@@ -32,20 +33,19 @@ def task_rows(
     plan: ScanPlan,
     pickled: bytes,
     read: Callable[[Storage, ScanPlan, ScanSlice, int], Iterator[pa.RecordBatch]],
-    schema: pa.Schema,
+    schema: StructType,
 ) -> DataFrame:
-    """What a function makes of each slice with logs, given its number, too; a few slices to a task."""
+    """What a function makes of each slice with logs, given its number, too, as `schema`; a few slices to a task."""
     weights = {number: one.size for number, one in enumerate(plan.merged)}
     shares = spread(weights, max(session_parallelism(spark), len(weights) // SLICES_PER_TASK_MAX))
-    ddl = spark_schema(schema)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
         plan = unpacked_plan(pickled)
-        storage, slices, shape = open_spec(plan.storage), plan.merged, arrow_schema(ddl)
+        storage, slices, shape = open_spec(plan.storage), plan.merged, arrow_schema(schema)
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 for number in shares[index]:
                     yield from conformed(read(storage, plan, slices[number], number), shape)
 
-    return spark.range(0, len(shares), 1, len(shares)).mapInArrow(run, ddl)
+    return spark.range(0, len(shares), 1, len(shares)).mapInArrow(run, schema)
