@@ -18,7 +18,7 @@ import io
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Any, Final
 
@@ -72,25 +72,32 @@ _DECODER_ERRORS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AvroRecord:
-    """A decoded record: the name of its type without the namespace, and its values by name."""
+    """A decoded record: the name of its type without the namespace, and its values by name.
+
+    `notes`: what its writer has put into the header beside what Avro needs, by key.
+    """
 
     name: str
     values: Mapping[str, Any] = field(repr=False)
+    notes: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
 
-def encode_container(schema: Mapping[str, Any], values: Mapping[str, Any]) -> bytes:
+def encode_container(
+    schema: Mapping[str, Any], values: Mapping[str, Any], notes: Mapping[str, bytes] | None = None
+) -> bytes:
     """One record as a container file, as real writers make it: no codec in the header, one block.
 
-    Fields left out of `values` get the schema's default. Deterministic: the sync marker is a digest of the content.
+    Fields left out of `values` get the schema's default. `notes` go into the header, where readers pass them over.
+    Deterministic: the sync marker is a digest of the content.
     """
     schema_text = json.dumps(schema, separators=(",", ":")).encode()
     body = io.BytesIO()
     fastavro.schemaless_writer(body, _parsed(schema_text), values)
     record = body.getvalue()
     sync = hashlib.sha256(schema_text + record).digest()[:_SYNC_BYTES]
-    header = b"".join(
-        (MAGIC, _varint(1), _length_prefixed(_SCHEMA_KEY.encode()), _length_prefixed(schema_text), _varint(0), sync)
-    )
+    entries = {_SCHEMA_KEY: schema_text, **(notes or {})}
+    pairs = (_length_prefixed(key.encode()) + _length_prefixed(value) for key, value in entries.items())
+    header = b"".join((MAGIC, _varint(len(entries)), *pairs, _varint(0), sync))
     return b"".join((header, _varint(1), _length_prefixed(record), sync))
 
 
@@ -121,7 +128,8 @@ def decode_container(data: bytes, *, path: str) -> AvroRecord:
     record_offset = cursor.offset - len(record)
     if cursor.take(_SYNC_BYTES) != sync or cursor.offset != len(data):
         raise cursor.damage("the Avro file does not end where its record does")
-    return _decode_record(schema_text, record, path, record_offset)
+    notes = {key: value for key, value in header.items() if key not in {_SCHEMA_KEY, _CODEC_KEY}}
+    return replace(_decode_record(schema_text, record, path, record_offset), notes=notes)
 
 
 def _decode_record(schema_text: bytes, record: bytes, path: str, offset: int) -> AvroRecord:

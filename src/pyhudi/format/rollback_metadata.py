@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.avro_container import decode_container, encode_container
+from pyhudi.format.avro_container import AvroRecord, decode_container, encode_container
 from pyhudi.format.avro_schemas import ROLLBACK_METADATA, ROLLBACK_PLAN
 from pyhudi.format.record_fields import RecordFields
 from pyhudi.format.safe_paths import check_data_path, check_file_name
 
+_WRITER: Final = "writer.name"
+_OUR_NAME: Final = b"pyhudi"
 _VERSION: Final = 1
 _PLAN: Final = "HoodieRollbackPlan"
 _METADATA: Final = "HoodieRollbackMetadata"
@@ -40,11 +42,15 @@ class RollbackRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackPlan:
-    """What a rollback is going to do. `instant_time` and `action` are those of the write that it takes away."""
+    """What a rollback is going to do. `instant_time` and `action` are those of the write that it takes away.
+
+    `is_ours`: whether pyhudi made it, which its header says; it runs its rollbacks under the table lock.
+    """
 
     instant_time: str
     action: str
     requests: tuple[RollbackRequest, ...] = ()
+    is_ours: bool = True
     unknown: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
@@ -96,7 +102,7 @@ def encode_rollback_plan(plan: RollbackPlan) -> bytes:
         ],
         "version": _VERSION,
     }
-    return encode_container(ROLLBACK_PLAN, values)
+    return encode_container(ROLLBACK_PLAN, values, {_WRITER: _OUR_NAME} if plan.is_ours else None)
 
 
 def decode_rollback_plan(data: bytes, *, path: str) -> RollbackPlan:
@@ -107,7 +113,8 @@ def decode_rollback_plan(data: bytes, *, path: str) -> RollbackPlan:
         UnsafePathError: a partition, a file group or an instant of it is none. The files to be deleted are not looked
             at: they are absolute, and whoever deletes them knows where the table is.
     """
-    fields = _fields(data, _PLAN, path)
+    record = _record(data, _PLAN, path)
+    fields = RecordFields(record.values, path=path, name=_PLAN)
     instant = fields.record("instantToRollback")
     if instant is None:
         raise fields.damage("instantToRollback")
@@ -116,6 +123,7 @@ def decode_rollback_plan(data: bytes, *, path: str) -> RollbackPlan:
         instant_time=check_file_name(_required(instant, "commitTime"), source=path),
         action=_required(instant, "action"),
         requests=tuple(_request_of(request, path) for request in fields.records("RollbackRequests")),
+        is_ours=record.notes.get(_WRITER) == _OUR_NAME,
         unknown=fields.unknown,
     )
 
@@ -149,7 +157,7 @@ def decode_rollback_metadata(data: bytes, *, path: str) -> RollbackMetadata:
     Raises:
         CorruptDataError: the body is empty or damaged, another record, or names not exactly one instant.
     """
-    fields = _fields(data, _METADATA, path)
+    fields = RecordFields(_record(data, _METADATA, path).values, path=path, name=_METADATA)
     times = fields.texts("commitsRollback") or ()
     instants = tuple(fields.records("instantsRollback"))
     if len(times) != 1 or len(instants) > 1:
@@ -172,11 +180,11 @@ def decode_rollback_metadata(data: bytes, *, path: str) -> RollbackMetadata:
     )
 
 
-def _fields(data: bytes, name: str, path: str) -> RecordFields:
+def _record(data: bytes, name: str, path: str) -> AvroRecord:
     record = decode_container(data, path=path)
     if record.name != name:
         raise CorruptDataError("the file holds another record than its name says", path=path, record=record.name)
-    return RecordFields(record.values, path=path, name=name)
+    return record
 
 
 def _required(fields: RecordFields, name: str) -> str:

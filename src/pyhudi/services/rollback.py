@@ -9,9 +9,11 @@ Source: `format/timeline.md` section 6.2; mission rows S1-08, S5-05.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pyhudi.errors import WriteConflictError
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
-from pyhudi.format.rollback_metadata import encode_rollback_plan
+from pyhudi.format.rollback_metadata import RollbackPlan, encode_rollback_plan
 from pyhudi.format.safe_paths import name_problem
 from pyhudi.services.outcome import rollback_of
 from pyhudi.services.rollback_checks import check_rollback, instant_to_roll_back
@@ -55,7 +57,8 @@ def roll_back_failed_writes(
     """Roll back the pending writes whose writers are dead, and finish rollbacks that were left half done.
 
     A writer that lives is never touched. One that keeps no heartbeat (a single-writer JVM Hudi) is rolled back only
-    when `eager` says that nobody else writes to the table. While real Hudi restores the table or builds an index of it
+    when `eager` says that nobody else writes to the table; until then a rollback that real Hudi began is left to it for
+    as long as a writer without a heartbeat counts as alive. While real Hudi restores the table or builds an index of it
     nothing is done. Raises `UnsupportedFeatureError` for a table that this release must not write. Cost: one listing
     where nothing is left over, and a read for each writer that lives; else see `find_leftovers`.
     """
@@ -65,30 +68,33 @@ def roll_back_failed_writes(
     files = storage.list_folder(HEARTBEAT_FOLDER).files
     beats = {info.name: info for info in files if name_problem(info.name) is None}
     pending = {instant.requested_time: instant for instant in table.timeline.pending_writes}
+    theirs = {} if eager else _left_to_others(table, settings, environment)
     dead = [
         instant
         for name, instant in pending.items()
-        if _is_dead(table, instant, beats.get(name), settings, environment, eager=eager)
+        if name not in theirs
+        and _is_dead(table, instant, beats.get(name), settings, environment, eager=eager)
         and not is_clustering_plan(storage, table.version, instant)
     ]
     # Beside writers that live there is nothing to do, and no lock to wait for.
     stray = (beat for name, beat in beats.items() if name not in pending)
     now_ms = environment.clock.now_ms()
     is_left_over = any(liveness_at(storage, beat, settings, now_ms) is Liveness.DEAD for beat in stray)
-    if not is_left_over and not dead and not table.timeline.pending_rollbacks:
+    if not is_left_over and not dead and len(table.timeline.pending_rollbacks) == len(theirs):
         return ()
     with table_lock(storage, environment, wait_ms=lock_wait_ms) as lock:
         table = table.reload()
         if exclusive_instant(table.timeline, Ours.ROLLBACK) is not None:
             return ()
-        done = _resume_all(table, environment, lock)
+        theirs = {} if eager else _left_to_others(table, settings, environment)
+        done = _resume_all(table, environment, lock, besides=theirs)
         for instant in dead:
             table = table.reload()
             # Only if it is as it was: the writer may have gone on, or another process been faster.
-            if instant in table.timeline.pending_writes:
+            if instant in table.timeline.pending_writes and instant.requested_time not in theirs:
                 rolled_back = _roll_back(table, instant, environment, lock)
                 done += [rolled_back] if rolled_back is not None else []
-        _tidy_up_after_the_dead(table.reload(), list(beats), settings, environment)
+        _tidy_up_after_the_dead(table.reload(), sorted(beats.keys() - theirs.keys()), settings, environment)
     return tuple(done)
 
 
@@ -107,7 +113,14 @@ def roll_back(
     with table_lock(table.storage, environment, wait_ms=settings.lock_wait_ms) as lock:
         table = table.reload()
         check_nothing_exclusive(table.timeline, Ours.ROLLBACK)
-        resumed = _resume_all(table, environment, lock)
+        theirs = _left_to_others(table, settings.heartbeat, environment)
+        if instant_time in theirs:
+            raise WriteConflictError(
+                "real Hudi is rolling this back; wait until it has",
+                instant=instant_time,
+                winner=theirs[instant_time],
+            )
+        resumed = _resume_all(table, environment, lock, besides=theirs)
         table = table.reload()
         for done in resumed:
             if done.instant_time == instant_time and all(
@@ -130,7 +143,8 @@ def roll_back_own_write(
     with table_lock(storage, environment, wait_ms=lock_wait_ms) as lock:
         table = table.reload()
         check_nothing_exclusive(table.timeline, Ours.ROLLBACK)
-        _resume_all(table, environment, lock)
+        others = {plan.instant_time for _, plan in _begun_rollbacks(table)} - {instant_time}
+        _resume_all(table, environment, lock, besides=others)
         table = table.reload()
         mine = [instant for instant in table.timeline.instants if instant.requested_time == instant_time]
         for instant in mine:
@@ -225,11 +239,38 @@ def _was_completed(table: TableState, instant: Instant, environment: Environment
     return load_timeline(storage, table.version).is_committed(instant.requested_time)
 
 
-def _resume_all(table: TableState, environment: Environment, lock: HeldLock) -> list[RolledBack]:
-    """Finish the rollbacks that somebody began. Of a planned service real Hudi takes back its run, never its plan."""
+def _begun_rollbacks(table: TableState) -> list[tuple[Instant, RollbackPlan]]:
+    """The rollbacks that are not finished. Cost: a read for each."""
+    version = table.version
+    return [(one, load_rollback_plan(table.storage, one, version)) for one in table.timeline.pending_rollbacks]
+
+
+def _left_to_others(table: TableState, settings: HeartbeatSettings, environment: Environment) -> dict[str, InstantTime]:
+    """The rollbacks that real Hudi may be at, by the instants that they take back.
+
+    It is at them without the table lock, and two who delete the same files are in each other's way: its call fails,
+    after its commit. Nothing says whether it is still at it, so it is for as long as a writer may be silent. Cost: two
+    requests per rollback that is not finished.
+    """
+    left = {}
+    for rollback, plan in _begun_rollbacks(table):
+        info = None if plan.is_ours else table.storage.info(instant_path(rollback, table.version))
+        if info is not None and environment.clock.now_ms() - info.modified_ms <= settings.expiry_ms:
+            left[plan.instant_time] = rollback.requested_time
+    return left
+
+
+def _resume_all(
+    table: TableState, environment: Environment, lock: HeldLock, *, besides: Collection[str]
+) -> list[RolledBack]:
+    """Finish the rollbacks that somebody began, but for those of the instants `besides`.
+
+    Of a planned service real Hudi takes back its run, never its plan.
+    """
     done = []
-    for rollback in table.timeline.pending_rollbacks:
-        plan = load_rollback_plan(table.storage, rollback, table.version)
+    for rollback, plan in _begun_rollbacks(table):
+        if plan.instant_time in besides:
+            continue
         is_untouched = rollback.state is InstantState.REQUESTED and table.timeline.is_committed(plan.instant_time)
         if lock.can_be_lost and is_untouched:
             # The write may have been completed, and said so, before there was the plan; see `_roll_back`.

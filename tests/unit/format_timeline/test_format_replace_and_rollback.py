@@ -45,6 +45,7 @@ PLAN = RollbackPlan(
     requests=(
         RollbackRequest(partition_path="p=1", file_id="f-0", latest_base_instant=SECOND, files_to_be_deleted=(FILE,)),
     ),
+    is_ours=False,
 )
 METADATA = RollbackMetadata(
     start_time="20240102030406000",
@@ -130,9 +131,10 @@ def test_clustering_of_a_group_without_id_is_refused() -> None:
         decode_requested_replace_metadata(data, path=PATH)
 
 
-def test_every_field_of_a_rollback_survives() -> None:
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_every_field_of_a_rollback_survives(is_ours: bool) -> None:
     request = dataclasses.replace(PLAN.requests[0], log_blocks_to_be_deleted={"/t/log": 105})
-    plan = dataclasses.replace(PLAN, requests=(request, RollbackRequest(partition_path="")))
+    plan = dataclasses.replace(PLAN, requests=(request, RollbackRequest(partition_path="")), is_ours=is_ours)
     assert decode_rollback_plan(encode_rollback_plan(plan), path=PATH) == plan
     partition = RollbackPartition(
         partition_path="p=1",

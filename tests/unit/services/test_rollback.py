@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ import pytest
 from tests.support.audit import audit
 from tests.support.tables import Row, StepClock, contents, environment, new_table, open_table, rows
 
-from pyhudi.errors import LockLostError, UnsafePathError
+from pyhudi.errors import LockLostError, UnsafePathError, WriteConflictError
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.rollback_metadata import RollbackPlan, RollbackRequest, encode_rollback_plan
-from pyhudi.services.rollback_plan import Leftovers, plan_rollback
+from pyhudi.services.rollback_plan import Leftovers, find_leftovers, plan_rollback
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.heartbeat import HEARTBEAT_FOLDER, HeartbeatSettings, Liveness, liveness_of
@@ -264,3 +265,79 @@ def test_a_failed_write_takes_its_files_away_at_once() -> None:
 
     assert contents(storage) == START
     audit(storage)
+
+
+def begun_by_real_hudi(storage: Storage, instant_time: str) -> Instant:
+    """A rollback of a pending write that real Hudi has planned, and may be at: its plans do not say whose they are."""
+    state = load_table(storage)
+    (target,) = state.timeline.pending_writes
+    plan = plan_rollback(storage.uri, target, find_leftovers(state, target))
+    pending = Instant(InstantTime("20991231000000000"), Action.ROLLBACK, InstantState.REQUESTED, None)
+    storage.put(instant_path(pending, state.version), encode_rollback_plan(replace(plan, is_ours=False)))
+    assert plan.instant_time == instant_time
+    return pending
+
+
+SILENT_MS = HeartbeatSettings().expiry_ms
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_rollback_that_real_hudi_may_be_at_is_left_to_it(version: int) -> None:
+    storage, instant_time = crashed_upsert(version)
+    end_the_process_of(storage, instant_time)
+    rollback = begun_by_real_hudi(storage, instant_time)
+    before = {info.path for info in storage.list_recursive("")}
+
+    next_upsert(storage, NOW_MS + SILENT_MS - 1000)
+
+    timeline = load_table(storage).timeline
+    assert timeline.pending_rollbacks == (rollback,)
+    assert [i.requested_time for i in timeline.pending_writes] == [instant_time]
+    assert contents(storage) == START | {ADDED}
+    exchanged = {path for path in before if path.startswith(EXCHANGE_FOLDER)}
+    assert before - exchanged <= {info.path for info in storage.list_recursive("")}, "nothing was taken from under it"
+
+
+def test_what_real_hudi_leaves_half_done_does_not_keep_others_from_being_rolled_back() -> None:
+    storage, theirs = crashed_upsert()
+    begun_by_real_hudi(storage, theirs)
+    dying = FaultStorage(storage, before=at("commit", "put_if_absent"))
+    with suppress(SimulatedCrash):
+        open_table(dying, env=environment(StepClock(NOW_MS + 1000))).upsert(rows((1, "oslo", 3, "c")))
+    ours = max(i.requested_time for i in load_table(storage).timeline.pending_writes)
+    for one in (theirs, ours):
+        heartbeat_of(storage, one, pid=NO_PROCESS)
+
+    next_upsert(storage, NOW_MS + 2000)
+
+    assert [i.requested_time for i in load_table(storage).timeline.pending_writes] == [theirs]
+    assert contents(storage) == START | {ADDED}
+
+
+@pytest.mark.parametrize(("version", "by_hand"), [(6, False), (9, False), (9, True)])
+def test_a_rollback_of_real_hudi_that_is_silent_for_too_long_is_finished(version: int, by_hand: bool) -> None:
+    storage, instant_time = crashed_upsert(version)
+    end_the_process_of(storage, instant_time)
+    begun_by_real_hudi(storage, instant_time)
+
+    if by_hand:
+        (done,) = open_table(storage).roll_back_failed_writes(eager=True)
+        assert done.instant_time == instant_time
+    next_upsert(storage, NOW_MS + (0 if by_hand else SILENT_MS + 1000))
+
+    timeline = load_table(storage).timeline
+    assert not timeline.pending_rollbacks
+    assert not timeline.pending_writes
+    assert contents(storage) == START | {ADDED}
+    audit(storage)
+
+
+def test_a_write_that_real_hudi_is_rolling_back_cannot_be_rolled_back_by_hand() -> None:
+    storage, instant_time = crashed_upsert()
+    rollback = begun_by_real_hudi(storage, instant_time)
+
+    with pytest.raises(WriteConflictError, match="real Hudi is rolling this back") as caught:
+        open_table(storage).rollback(instant_time)
+
+    assert caught.value.context["winner"] == rollback.requested_time
+    assert load_table(storage).timeline.pending_rollbacks == (rollback,)
