@@ -116,8 +116,9 @@ def markers_copied(path: Path, to: Path) -> Iterator[None]:
 
     def copy() -> None:
         while not ended.wait(0.01):
-            for file in (path / ".hoodie" / ".temp").glob("*/MARKERS*"):
-                with suppress(OSError):
+            # Folders and files may go while they are looked at.
+            with suppress(OSError):
+                for file in (path / ".hoodie" / ".temp").glob("*/MARKERS*"):
                     data = file.read_bytes()
                     kept = to / file.parent.name / file.name
                     kept.parent.mkdir(parents=True, exist_ok=True)

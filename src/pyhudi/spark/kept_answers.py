@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,14 +28,14 @@ _QUESTION = b"question"
 
 
 def kept(
-    storage: Storage, plan: ScanPlan, one: ScanSlice, parts: object, find: Callable[[], Iterator[pa.RecordBatch]]
+    storage: Storage, plan: ScanPlan, one: ScanSlice, find: partial[Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
     """What `find` says is out of use of a slice, in batches of `OUT_OF_USE_SCHEMA`; found once, if it can be kept.
 
-    `parts`: the numbers that the answer has for the slice's files, of one `repr`. Cost: a look at each file, beside
-    that of `find` if it is asked.
+    The keywords of `find` say which numbers the answer has for the slice's files; their `repr` tells two answers apart.
+    Cost: a look at each file, beside that of `find` if it is asked.
     """
-    question = _question(storage, plan.merging, one, parts)
+    question = _question(storage, plan.merging, one, find.keywords)
     path = Path(SparkFiles.getRootDirectory()) / _FOLDER / _name(plan, one)
     if question is None:
         yield from find()
@@ -53,7 +54,7 @@ def _name(plan: ScanPlan, one: ScanSlice) -> str:
     return _digest(plan.uri, folder, name if parsed is None else parsed.file_id)
 
 
-def _question(storage: Storage, settings: MergeSettings, one: ScanSlice, parts: object) -> str | None:
+def _question(storage: Storage, settings: MergeSettings, one: ScanSlice, parts: Mapping[str, object]) -> str | None:
     """Everything that the answer depends on; None where a file is missing, which others will say."""
     paths = [*one.files.logs, *([] if one.files.base is None else [one.files.base])]
     infos = [storage.info(path) for path in paths]

@@ -56,7 +56,10 @@ LOOKED_INTO_MAX = 1000
 # Never null, which Spark would look for.
 _OUT_OF_USE = StructType([StructField(name, LongType(), nullable=False) for name in OUT_OF_USE_SCHEMA.names])
 _LOG_ROWS = StructType([StructField(name, LongType(), nullable=False) for name in LOG_ROWS_SCHEMA.names])
-_ROW_OF_FILE = "_metadata.row_index"
+_IS_OUT_OF_USE = (
+    f"{WORD} = {PART} * {WORDS_PER_PART} + shiftright({PLACE}, {WORD_ROWS.bit_length() - 1})"
+    f" and getbit({BITS}, {PLACE} & {WORD_ROWS - 1}) = 1"
+)
 _NAMES = frozenset({PART, PLACE, WORD, BITS, "_metadata"})
 """Of columns that are not the table's."""
 
@@ -137,13 +140,12 @@ def rows_of_blocks(spark: SparkSession, read: BlocksRead) -> DataFrame:
     def find(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
         block_parts = {place: by_path[path] for place, path in blocks[number].items()}
         base_part = by_path.get(one.files.base or "", 0)
-        ask = partial(stored_rows_out_of_use, base_part=base_part, block_parts=block_parts)
-        return kept(storage, plan, one, (base_part, block_parts), partial(ask, storage, one.files, plan.merging))
+        look = partial(stored_rows_out_of_use, storage, one.files, plan.merging)
+        return kept(storage, plan, one, partial(look, base_part=base_part, block_parts=block_parts))
 
     in_blocks = [path for of_slice in blocks for path in of_slice.values()]
-    rows = parquet_rows(spark, read.plan.schema, [*base_files(read.plan, read.plan.merged), *in_blocks], OPTIONS)
-    out_of_use = task_rows(spark, read.plan, packed(read.plan), find, _OUT_OF_USE)
-    return _less(rows, out_of_use, part=read.parts.of_row, place=_ROW_OF_FILE)
+    rows = _numbered_rows(spark, read.plan, read.parts, in_blocks)
+    return _less(rows, task_rows(spark, read.plan, packed(read.plan), find, _OUT_OF_USE))
 
 
 def rows_by_columns(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
@@ -158,8 +160,8 @@ def rows_by_columns(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
 
     def find(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
         base_part, log_part = by_path.get(one.files.base or "", 0), part_of_logs(number)
-        ask = partial(rows_out_of_use, base_part=base_part, log_part=log_part)
-        return kept(storage, plan, one, (base_part, log_part), partial(ask, storage, one.files, plan.merging))
+        look = partial(rows_out_of_use, storage, one.files, plan.merging)
+        return kept(storage, plan, one, partial(look, base_part=base_part, log_part=log_part))
 
     def count(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
         return log_rows(storage, one.files, plan.merging, log_part=part_of_logs(number))
@@ -167,19 +169,20 @@ def rows_by_columns(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
     in_logs = task_rows(spark, plan, pickled, count, _LOG_ROWS)
     rows = in_logs.select(*_log_columns(plan, pickled), PART, PLACE).toDF(*plan.schema.names, PART, PLACE)
     if by_path:
-        stored = parquet_rows(spark, plan.schema, base_files(plan, plan.merged))
-        rows = stored.selectExpr("*", f"{parts.of_row} as {PART}", f"{_ROW_OF_FILE} as {PLACE}").unionAll(rows)
-    out_of_use = task_rows(spark, plan, pickled, find, _OUT_OF_USE)
-    return _less(rows, out_of_use, part=PART, place=PLACE).drop(PART, PLACE)
+        rows = _numbered_rows(spark, plan, parts, []).unionAll(rows)
+    return _less(rows, task_rows(spark, plan, pickled, find, _OUT_OF_USE))
 
 
-def _less(rows: DataFrame, out_of_use: DataFrame, *, part: str, place: str) -> DataFrame:
-    """The rows without those that are out of use. `part` and `place` say in SQL where a row is."""
-    is_out_of_use = (
-        f"{WORD} = {part} * {WORDS_PER_PART} + shiftright({place}, {WORD_ROWS.bit_length() - 1})"
-        f" and getbit({BITS}, {place} & {WORD_ROWS - 1}) = 1"
-    )
-    return rows.join(sql.broadcast(out_of_use), sql.expr(is_out_of_use), "left_anti")
+def _numbered_rows(spark: SparkSession, plan: ScanPlan, parts: FileParts, more: Sequence[str]) -> DataFrame:
+    """The rows of the base files of slices with logs, and of more files, with the columns `PART` and `PLACE`."""
+    paths = [*base_files(plan, plan.merged), *more]
+    rows = parquet_rows(spark, plan.schema, paths, OPTIONS if more else {})
+    return rows.selectExpr("*", f"{parts.of_row} as {PART}", f"_metadata.row_index as {PLACE}")
+
+
+def _less(rows: DataFrame, out_of_use: DataFrame) -> DataFrame:
+    # Spark 4.0 does not join on columns of `_metadata` themselves.
+    return rows.join(sql.broadcast(out_of_use), sql.expr(_IS_OUT_OF_USE), "left_anti").drop(PART, PLACE)
 
 
 def _log_columns(plan: ScanPlan, pickled: bytes) -> list[Column]:
