@@ -18,6 +18,7 @@ from pyhudi.format.commit_metadata import WriteStat
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.environment import Environment
+from pyhudi.table.lock_providers.in_process import HeldMutex, InProcessLocks
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import load_commit_metadata
 
@@ -44,6 +45,18 @@ class StepClock:
 
     def sleep(self, seconds: float) -> None:
         self.ms += int(seconds * 1000)
+
+
+@dataclass
+class CountingLocks:
+    """The table's mutex, and how often it was taken."""
+
+    taken: int = 0
+    inner: InProcessLocks = field(default_factory=InProcessLocks)
+
+    def acquire(self, storage: Storage, environment: Environment, *, wait_ms: int) -> HeldMutex:
+        self.taken += 1
+        return self.inner.acquire(storage, environment, wait_ms=wait_ms)
 
 
 _numbers = itertools.count(1)

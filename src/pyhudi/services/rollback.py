@@ -94,7 +94,7 @@ def roll_back_failed_writes(
             if instant in table.timeline.pending_writes and instant.requested_time not in theirs:
                 rolled_back = _roll_back(table, instant, environment, lock)
                 done += [rolled_back] if rolled_back is not None else []
-        _tidy_up_after_the_dead(table.reload(), sorted(beats.keys() - theirs.keys()), settings, environment)
+        _tidy_up_after_the_dead(table.reload(), list(beats), settings, environment)
     return tuple(done)
 
 

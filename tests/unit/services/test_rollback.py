@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support.audit import audit
-from tests.support.tables import Row, StepClock, contents, environment, new_table, open_table, rows
+from tests.support.tables import CountingLocks, Row, StepClock, contents, environment, new_table, open_table, rows
 
 from pyhudi.errors import LockLostError, UnsafePathError, WriteConflictError
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
@@ -19,7 +19,9 @@ from pyhudi.format.rollback_metadata import RollbackPlan, RollbackRequest, encod
 from pyhudi.services.rollback_plan import Leftovers, find_leftovers, plan_rollback
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.environment import Environment
 from pyhudi.table.heartbeat import HEARTBEAT_FOLDER, HeartbeatSettings, Liveness, liveness_of
+from pyhudi.table.lock_providers.in_process import HeldMutex, InProcessLocks
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
 from pyhudi.testing.storage import FaultStorage, SimulatedCrash
@@ -287,13 +289,16 @@ def test_a_rollback_that_real_hudi_may_be_at_is_left_to_it(version: int) -> None
     end_the_process_of(storage, instant_time)
     rollback = begun_by_real_hudi(storage, instant_time)
     before = {info.path for info in storage.list_recursive("")}
+    locks = CountingLocks()
 
-    next_upsert(storage, NOW_MS + SILENT_MS - 1000)
+    env = replace(environment(StepClock(NOW_MS + SILENT_MS - 1000)), locks=locks)
+    open_table(storage, env=env).upsert(rows(ADDED))
 
     timeline = load_table(storage).timeline
     assert timeline.pending_rollbacks == (rollback,)
     assert [i.requested_time for i in timeline.pending_writes] == [instant_time]
     assert contents(storage) == START | {ADDED}
+    assert locks.taken == 2, "to begin, and to commit"
     exchanged = {path for path in before if path.startswith(EXCHANGE_FOLDER)}
     assert before - exchanged <= {info.path for info in storage.list_recursive("")}, "nothing was taken from under it"
 
@@ -312,6 +317,41 @@ def test_what_real_hudi_leaves_half_done_does_not_keep_others_from_being_rolled_
 
     assert [i.requested_time for i in load_table(storage).timeline.pending_writes] == [theirs]
     assert contents(storage) == START | {ADDED}
+    assert {info.name for info in storage.list_recursive(HEARTBEAT_FOLDER)} == {theirs}
+
+
+def test_a_rollback_that_real_hudi_begins_while_we_wait_for_the_lock_is_left_to_it() -> None:
+    storage, instant_time = crashed_upsert()
+    end_the_process_of(storage, instant_time)
+    begun: list[Instant] = []
+
+    class Locks(InProcessLocks):
+        def acquire(self, storage: Storage, environment: Environment, *, wait_ms: int) -> HeldMutex:
+            begun[:] = begun or [begun_by_real_hudi(storage, instant_time)]
+            return super().acquire(storage, environment, wait_ms=wait_ms)
+
+    env = replace(environment(StepClock(NOW_MS)), locks=Locks())
+    open_table(storage, env=env).upsert(rows(ADDED))
+
+    assert load_table(storage).timeline.pending_rollbacks == tuple(begun)
+    assert [i.requested_time for i in load_table(storage).timeline.pending_writes] == [instant_time]
+
+
+def test_a_write_that_fails_takes_itself_back_and_leaves_the_rollbacks_of_real_hudi() -> None:
+    storage, instant_time = crashed_upsert()
+    rollback = begun_by_real_hudi(storage, instant_time)
+
+    def fail(operation: str, path: str) -> None:
+        if operation == "put_if_absent" and path.endswith(".commit"):
+            raise OSError("anything may happen here")
+
+    with pytest.raises(OSError, match="anything"):
+        next_upsert(FaultStorage(storage, before=fail), NOW_MS + 1000)
+
+    timeline = load_table(storage).timeline
+    assert timeline.pending_rollbacks == (rollback,)
+    assert [i.requested_time for i in timeline.pending_writes] == [instant_time]
+    assert contents(storage) == START
 
 
 @pytest.mark.parametrize(("version", "by_hand"), [(6, False), (9, False), (9, True)])

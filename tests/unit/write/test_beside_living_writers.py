@@ -8,31 +8,17 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import pytest
-from tests.support.tables import environment, new_table, open_table, rows
+from tests.support.tables import CountingLocks, environment, new_table, open_table, rows
 
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.environment import Environment
 from pyhudi.table.heartbeat import HEARTBEAT_FOLDER, Heartbeat, HeartbeatSettings
-from pyhudi.table.lock_providers.in_process import HeldMutex, InProcessLocks
 from pyhudi.table.lock_providers.protocol import wait_for
 from pyhudi.testing.storage import FaultStorage
 from pyhudi.write.exchange_folder import EXCHANGE_FOLDER
 
 NO_PROCESS = 4_200_000
 """Above the largest pid of Linux."""
-
-
-@dataclass
-class CountingLocks:
-    """The table's mutex, and how often it was taken."""
-
-    taken: int = 0
-    inner: InProcessLocks = field(default_factory=InProcessLocks)
-
-    def acquire(self, storage: Storage, environment: Environment, *, wait_ms: int) -> HeldMutex:
-        self.taken += 1
-        return self.inner.acquire(storage, environment, wait_ms=wait_ms)
 
 
 def table_in_memory() -> MemoryStorage:
