@@ -34,6 +34,8 @@ def main() -> int:
     """Run what the command line asks for; 0 where nothing was found."""
     asked = _arguments()
     kinds = [Kind.parse(text) for text in asked.tables.split(",")]
+    if asked.folder is not None:
+        asked.folder.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="pyhudi-chaos-", dir=asked.folder))
     failed = False
     with _store(asked.store, folder) as (root, options), _shared_lock("jvm" in asked.beside, folder) as lock:
