@@ -130,10 +130,10 @@ def sorted_rows(table: pa.Table) -> list[Row]:
     return sorted(zip(*columns, strict=True))
 
 
-def let_heartbeats_expire(table: SharedTable) -> None:
+def let_heartbeats_expire(path: Path) -> None:
     """As if an hour had passed: only the files' times tell how old a heartbeat is."""
     long_ago = time.time() - 3600
-    for beat in (table.path / ".hoodie" / ".heartbeat").iterdir():
+    for beat in (path / ".hoodie" / ".heartbeat").iterdir():
         os.utime(beat, (long_ago, long_ago))
 
 

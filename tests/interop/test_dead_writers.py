@@ -156,7 +156,7 @@ def test_we_take_back_what_a_killed_jvm_left(
 
     table.write_with_us(batch(NEXT[:1]))  # its heartbeat is fresh: it may be alive
     assert in_flight(table) == [dead]
-    let_heartbeats_expire(table)
+    let_heartbeats_expire(table.path)
     table.write_with_us(batch(NEXT))
     check_nothing_left_over(table)
     check_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT), "taken back")
@@ -177,7 +177,7 @@ def test_real_hudi_takes_back_what_a_killed_process_of_ours_left(
     kill_us_while_we_write(table, moment)
 
     assert len(in_flight(table)) == 1
-    let_heartbeats_expire(table)
+    let_heartbeats_expire(table.path)
     table.write_with_jvm(oracle, batch(NEXT))
     check_nothing_left_over(table)
     check_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT), "taken back")

@@ -207,7 +207,7 @@ def test_both_engines_write_at_the_same_time_and_nothing_is_lost(
     if not meeting.overlapping:
         assert jvm.conflicts == us.conflicts == 0
     check_everybody_sees(table, oracle, expected, "at the end")
-    let_heartbeats_expire(table)
+    let_heartbeats_expire(table.path)
     table.open().roll_back_failed_writes(eager=True)
     check_nothing_left_over(table)
     check_everybody_sees(table, oracle, expected, "tidied up")
