@@ -343,7 +343,8 @@ class HudiTable:
         """Take back the newest completed write, any pending write, or a compaction that is only planned.
 
         Readers see all of a write or nothing of it. Raises `InvalidRequestError`, with nothing changed, where the
-        write or plan has been built on: by a later write, a pending plan, a savepoint, or a cleaner.
+        write or plan has been built on: by a later write, a pending plan, a savepoint, or a cleaner; and
+        `WriteConflictError` for one that real Hudi may be rolling back, or that was completed at this moment.
         """
         config = WriteConfig.from_options(self.options)
         environment = locking(self.environment, config, self.state.config.name)

@@ -57,10 +57,11 @@ def roll_back_failed_writes(
     """Roll back the pending writes whose writers are dead, and finish rollbacks that were left half done.
 
     A writer that lives is never touched. One that keeps no heartbeat (a single-writer JVM Hudi) is rolled back only
-    when `eager` says that nobody else writes to the table; until then a rollback that real Hudi began is left to it for
-    as long as a writer without a heartbeat counts as alive. While real Hudi restores the table or builds an index of it
-    nothing is done. Raises `UnsupportedFeatureError` for a table that this release must not write. Cost: one listing
-    where nothing is left over, and a read for each writer that lives; else see `find_leftovers`.
+    when `eager` says that nobody else writes to the table, and without it a rollback that real Hudi began is left to
+    it for as long as a heartbeat may be silent. While real Hudi restores the table or builds an index of it nothing is
+    done. Raises `UnsupportedFeatureError` for a table that this release must not write. Cost: one listing where nothing
+    is left over, a read for each writer that lives, and two requests for each rollback that is left to others; else see
+    `find_leftovers`.
     """
     table.config.check_writable()
     storage = table.storage
@@ -106,7 +107,8 @@ def roll_back(
     Of completed writes only the newest can go, by completion time. Readers see all of it or nothing at any time. A
     pending write may be alive: then it fails at its commit. Raises `InvalidRequestError`, with nothing changed, for an
     instant that is not on the active timeline or that others build on: a later write or plan, a savepoint, or a
-    cleaner that has removed what was there before. An interrupted rollback is finished by the next write or rollback;
+    cleaner that has removed what was there before; and `WriteConflictError` for one that real Hudi may be rolling back,
+    or that was completed at this moment. An interrupted rollback is finished by the next write or rollback;
     of a planned compaction it may then leave the plan. Cost: see `find_leftovers`.
     """
     table.config.check_writable()

@@ -36,10 +36,10 @@ def kept(
     Cost: a look at each file, beside that of `find` if it is asked.
     """
     question = _question(storage, plan.merging, one, find.keywords)
-    path = Path(SparkFiles.getRootDirectory()) / _FOLDER / _name(plan, one)
     if question is None:
         yield from find()
         return
+    path = Path(SparkFiles.getRootDirectory()) / _FOLDER / _name(plan, one)
     answer = _read(path, question)
     if answer is None:
         answer = pa.Table.from_batches(find(), OUT_OF_USE_SCHEMA)

@@ -47,6 +47,11 @@ def at(path_ends: str, name: str) -> Callable[[str, str], None]:
     return hook
 
 
+def fail_at_the_commit(operation: str, path: str) -> None:
+    if operation == "put_if_absent" and path.endswith(".commit"):
+        raise OSError("anything may happen here")
+
+
 def crashed_upsert(version: int = 9) -> tuple[MemoryStorage, InstantTime]:
     """A table with an upsert that died when its files were written; and its instant."""
     storage = prepared(version)
@@ -258,12 +263,8 @@ def test_the_plan_names_each_file_with_its_group_and_partition() -> None:
 def test_a_failed_write_takes_its_files_away_at_once() -> None:
     storage = prepared()
 
-    def fail(operation: str, path: str) -> None:
-        if operation == "put_if_absent" and path.endswith(".commit"):
-            raise OSError("anything may happen here")
-
     with pytest.raises(OSError, match="anything"):
-        open_table(FaultStorage(storage, before=fail)).upsert(rows((1, "oslo", 2, "b")))
+        open_table(FaultStorage(storage, before=fail_at_the_commit)).upsert(rows((1, "oslo", 2, "b")))
 
     assert contents(storage) == START
     audit(storage)
@@ -341,12 +342,8 @@ def test_a_write_that_fails_takes_itself_back_and_leaves_the_rollbacks_of_real_h
     storage, instant_time = crashed_upsert()
     rollback = begun_by_real_hudi(storage, instant_time)
 
-    def fail(operation: str, path: str) -> None:
-        if operation == "put_if_absent" and path.endswith(".commit"):
-            raise OSError("anything may happen here")
-
     with pytest.raises(OSError, match="anything"):
-        next_upsert(FaultStorage(storage, before=fail), NOW_MS + 1000)
+        next_upsert(FaultStorage(storage, before=fail_at_the_commit), NOW_MS + 1000)
 
     timeline = load_table(storage).timeline
     assert timeline.pending_rollbacks == (rollback,)

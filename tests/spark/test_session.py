@@ -1,0 +1,18 @@
+"""What `pyhudi.spark_session()` chooses for its sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+
+def test_spark_and_its_workers_on_one_machine_do_not_talk_by_tcp(spark: Any) -> None:
+    def connections(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import psutil  # the worker's own
+
+        for _ in batches:
+            yield pa.record_batch({"count": [len(psutil.Process().net_connections("inet"))]})
+
+    assert [row["count"] for row in spark.range(0, 1, 1, 1).mapInArrow(connections, "count long").collect()] == [0]
