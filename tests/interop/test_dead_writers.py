@@ -87,6 +87,28 @@ def kill_jvm_while_it_writes(table: SharedTable, oracle: Oracle, moment: str) ->
     return instant
 
 
+def kill_jvm_while_it_compacts(table: SharedTable, oracle: Oracle) -> str:
+    """Let real Hudi write the second rows and compact what is there, and kill it; the plan that it leaves.
+
+    We hold the table lock from the moment at which the plan is being run, so that it cannot be completed.
+    """
+    compacts = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+    with ThreadPoolExecutor(1) as pool:
+        dying = pool.submit(table.write_with_jvm, oracle, batch(SECOND), **compacts)
+        wait_until(lambda: dying.done() or being_compacted(table))
+        lock = FileSystemLocks().acquire(LocalStorage(table.path), SYSTEM, wait_ms=WAIT_SECONDS * 1000)
+        try:
+            (plan,) = being_compacted(table)
+            wait_until_nothing_changes(table.path)
+        finally:
+            oracle.kill()
+            lock.release()
+            error = dying.exception()
+            oracle.stop()
+    assert isinstance(error, OracleError)
+    return plan
+
+
 def kill_us_while_we_write(table: SharedTable, moment: str) -> None:
     """The same with a process of ours."""
     reached = table.path.with_name("reached")
@@ -117,6 +139,12 @@ def write_until(table: SharedTable, moment: str, reached: Path) -> None:
 def in_flight(table: SharedTable) -> list[str]:
     """The instants of the writes that have begun and are not completed."""
     pending = load_table(LocalStorage(table.path)).timeline.pending_writes
+    return [str(instant.requested_time) for instant in pending if instant.state is InstantState.INFLIGHT]
+
+
+def being_compacted(table: SharedTable) -> list[str]:
+    """The instants of the compactions that are being run, or were when their process died."""
+    pending = load_table(LocalStorage(table.path)).timeline.pending_compactions
     return [str(instant.requested_time) for instant in pending if instant.state is InstantState.INFLIGHT]
 
 
@@ -183,3 +211,25 @@ def test_real_hudi_takes_back_what_a_killed_process_of_ours_left(
     check_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT), "taken back")
     table.write_with_us(batch(LATER))
     check_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT, LATER), "written on")
+
+
+@pytest.mark.filterwarnings("ignore::pyhudi.config.option.OptionWarning")
+@pytest.mark.parametrize("version", [6, pytest.param(8, marks=pytest.mark.thorough), 9])
+def test_a_compaction_of_a_killed_jvm_is_left_to_it_for_a_while_and_then_run_by_us(
+    version: int, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle = oracle_of(RELEASE_OF_TABLE_VERSION[version])
+    table = SharedTable(tmp_path / "t", version, "MERGE_ON_READ", file_lock())
+    table.write_with_jvm(oracle, batch(FIRST))
+
+    plan = kill_jvm_while_it_compacts(table, oracle)
+
+    made = [file for file in files_below(table.path) if plan in file[0].name]
+    assert table.open().compact(plan).num_rows == 0  # it may be at it
+    assert [file for file in files_below(table.path) if plan in file[0].name] == made
+    let_heartbeats_expire(table.path)
+    assert table.open().compact(plan).column("instant").to_pylist() == [plan]
+    check_nothing_left_over(table)
+    check_everybody_sees(table, oracle, newest(FIRST, SECOND), "compacted")
+    table.write_with_jvm(oracle, batch(LATER))
+    check_everybody_sees(table, oracle, newest(FIRST, SECOND, LATER), "written on")

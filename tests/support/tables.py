@@ -29,6 +29,10 @@ MOR = {"hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.compact.in
 R = TypeVar("R")
 
 
+NO_PROCESS = 4_200_000
+"""A pid above the largest of Linux."""
+
+
 @dataclass
 class StepClock:
     """A clock that moves one millisecond at each look, and as the test says."""
@@ -143,6 +147,14 @@ def contents(storage: Storage) -> set[Row]:
     """All rows that a reader who opens the table now sees."""
     table = open_table(storage).to_arrow(SCHEMA.names)
     return {tuple(row.values()) for row in table.to_pylist()}  # type: ignore[misc]
+
+
+def aged(storage: MemoryStorage, path: str, *, by_ms: int) -> None:
+    """Make a file older."""
+    objects = storage._tree._objects
+    (full,) = [each for each in objects if each.endswith(path)]
+    found = objects[full]
+    objects[full] = type(found)(found.data, found.modified_ms - by_ms, found.version)
 
 
 def log_files(storage: Storage) -> list[str]:

@@ -31,6 +31,7 @@ from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteS
 from pyhudi.format.compaction_plan import CompactionOperation, CompactionPlan, encode_compaction_plan
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.markers import marker_folder
 from pyhudi.format.merge_rules import Merger
 from pyhudi.io.compact_logs import CompactLogsTask, compact_logs
 from pyhudi.io.compact_slice import CompactTask, compact_slice
@@ -48,14 +49,14 @@ from pyhudi.table.conflict_table import Ours
 from pyhudi.table.environment import Environment
 from pyhudi.table.file_slice import BaseFile, FileGroupId, LogFile
 from pyhudi.table.file_system_view import FileSystemView, load_view
-from pyhudi.table.heartbeat import Heartbeat, Liveness, heartbeat_path, liveness_of
+from pyhudi.table.heartbeat import Heartbeat, heartbeat_path
 from pyhudi.table.instant_times import next_time, table_zone
 from pyhudi.table.intents import standing_intents
 from pyhudi.table.locks import table_lock
 from pyhudi.table.markers.announcing import TaskMarkers
 from pyhudi.table.merge_rules import mergers_of, table_rules_of
 from pyhudi.table.pending_clusterings import clustered_groups, is_clustering_plan
-from pyhudi.table.plan_runs import begin_run, check_newest_run, forget_runs
+from pyhudi.table.plan_runs import begin_run, check_newest_run, forget_runs, is_running
 from pyhudi.table.schema import SCHEMA_KEY, TableSchema, load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_commit_metadata, load_compaction_plan
@@ -278,16 +279,18 @@ def _taken(call: ServiceCall, instant_time: str) -> Iterator[tuple[TableState, I
     With it, the number of this run (`pyhudi.table.plan_runs`).
     """
     storage, environment = call.table.storage, call.environment
-    path = heartbeat_path(instant_time)
+    heartbeat = Heartbeat(storage, heartbeat_path(instant_time), call.settings.heartbeat, environment)
     run = uuid.UUID(environment.ids.uuid()).int % WRITE_TOKEN_NUMBERS
     with table_lock(storage, environment, wait_ms=call.settings.lock_wait_ms) as lock:
         table = call.table.reload()
         instant = next((i for i in table.timeline.pending_compactions if i.requested_time == instant_time), None)
         if instant is None and not table.timeline.is_committed(instant_time):
             raise InvalidRequestError("there is no planned compaction with this instant time", instant=instant_time)
-        is_alive = liveness_of(storage, path, call.settings.heartbeat, environment) is Liveness.ALIVE
-        heartbeat = Heartbeat(storage, path, call.settings.heartbeat, environment)
-        if instant is not None and not is_alive:
+        settings = call.settings.heartbeat
+        if instant is None or is_running(storage, table.version, instant, settings, environment):
+            inflight = None
+        else:
+            inflight = _marked_inflight(table, instant)
             heartbeat.start()
             try:
                 begin_run(storage, instant_time, run)
@@ -296,17 +299,11 @@ def _taken(call: ServiceCall, instant_time: str) -> Iterator[tuple[TableState, I
             except BaseException:
                 heartbeat.stop()
                 raise
-    if instant is None or is_alive:
+    if inflight is None:
         yield None
         return
     try:
-        _remove_former_run(call, table, instant, run)
-        inflight = replace(instant, state=InstantState.INFLIGHT)
-        if instant.state is InstantState.REQUESTED:
-            try:
-                storage.put_if_absent(instant_path(inflight, table.version), b"")
-            except AlreadyExistsError:
-                _log.info("compaction %s was inflight already", instant_time)
+        _remove_former_run(call, table, inflight, run)
         yield table, inflight, run
     finally:
         heartbeat.stop()
@@ -314,15 +311,43 @@ def _taken(call: ServiceCall, instant_time: str) -> Iterator[tuple[TableState, I
             with suppress(LockLostError):
                 check_newest_run(storage, instant_time, run)
                 forget_runs(storage, instant_time)
-                # The next run need not wait until the heartbeat has expired.
-                storage.delete(path)
+                heartbeat.stop_for_good()
+
+
+def _marked_inflight(table: TableState, plan: Instant) -> Instant:
+    """The plan as one that is being run."""
+    inflight = replace(plan, state=InstantState.INFLIGHT)
+    if plan.state is InstantState.REQUESTED:
+        try:
+            table.storage.put_if_absent(instant_path(inflight, table.version), b"")
+        except AlreadyExistsError:
+            _log.info("compaction %s was inflight already", plan.requested_time)
+    return inflight
 
 
 def _remove_former_run(call: ServiceCall, table: TableState, instant: Instant, run: int) -> None:
-    """Delete the files that carry the instant of a pending compaction. Cost: one listing per partition path.
+    """Delete what dead runs of a plan left: their files, and then the markers that announced them.
+
+    Cost: one listing per partition path. Raises `LockLostError`, with nothing deleted, where another
+    run has begun meanwhile.
+    """
+    found = _files_of_former_run(table, instant)
+    if not found:
+        return
+    # After the listing: if this is the newest run now, what was there is of runs that are over.
+    with table_lock(table.storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
+        check_newest_run(table.storage, instant.requested_time, run)
+        lock.check_held()
+    for path in found:
+        table.storage.delete(path)
+    table.storage.delete_folder(marker_folder(instant.requested_time))
+
+
+def _files_of_former_run(table: TableState, instant: Instant) -> list[str]:
+    """The files that carry the instant of a pending compaction.
 
     A log of version 6 carries that of its slice; one that a dead run left has blocks of an instant that others write
-    again, with the same records. Raises `LockLostError`, with nothing deleted, where another run has begun meanwhile.
+    again, with the same records.
     """
     plan = load_compaction_plan(table.storage, instant, table.version)
     planned = {FileGroupId(operation.partition_path, operation.file_id) for operation in plan.operations}
@@ -334,14 +359,7 @@ def _remove_former_run(call: ServiceCall, table: TableState, instant: Instant, r
                 continue
             if FileGroupId(partition_path, name.file_id) in planned and _is_output(name, plan, table):
                 found.append(info.path)
-    if not found:
-        return
-    # After the listing: if this is the newest run now, what was there is of runs that are over.
-    with table_lock(table.storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
-        check_newest_run(table.storage, instant.requested_time, run)
-        lock.check_held()
-    for path in found:
-        table.storage.delete(path)
+    return found
 
 
 def _is_output(name: BaseFileName | LogFileName, plan: CompactionPlan, table: TableState) -> bool:

@@ -77,8 +77,9 @@ def roll_back_failed_writes(
         and _is_dead(table, instant, beats.get(name), settings, environment, eager=eager)
         and not is_clustering_plan(storage, table.version, instant)
     ]
-    # Beside writers that live there is nothing to do, and no lock to wait for.
-    stray = (beat for name, beat in beats.items() if name not in pending)
+    # Beside writers that live there is nothing to do, and no lock to wait for; dead runs of plans are run again.
+    plans = {plan.requested_time for plan in table.timeline.pending_compactions}
+    stray = (beat for name, beat in beats.items() if name not in pending and name not in plans)
     now_ms = environment.clock.now_ms()
     is_left_over = any(liveness_at(storage, beat, settings, now_ms) is Liveness.DEAD for beat in stray)
     if not is_left_over and not dead and len(table.timeline.pending_rollbacks) == len(theirs):
@@ -177,8 +178,9 @@ def _tidy_up_after_the_dead(
 
     Of those that had ended, also what lost attempts of their tasks left.
     """
-    pending = {instant.requested_time for instant in table.timeline.pending_writes}
-    completed = {str(instant.requested_time): instant for instant in table.timeline.completed_writes}
+    timeline = table.timeline
+    pending = {instant.requested_time for instant in (*timeline.pending_writes, *timeline.pending_compactions)}
+    completed = {str(instant.requested_time): instant for instant in timeline.completed_writes}
     for instant_time in heartbeats:
         path = heartbeat_path(instant_time)
         if instant_time not in pending and liveness_of(table.storage, path, settings, environment) is Liveness.DEAD:

@@ -20,7 +20,8 @@ from pyhudi.table.archive import has_archive
 from pyhudi.table.environment import Environment
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView, list_data_files, load_view
-from pyhudi.table.heartbeat import HeartbeatSettings, Liveness, heartbeat_path, liveness_of
+from pyhudi.table.heartbeat import HeartbeatSettings
+from pyhudi.table.plan_runs import is_running
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import (
     WRITE_ACTIONS,
@@ -48,7 +49,8 @@ def instant_to_roll_back(table: TableState, instant_time: str) -> Instant:
 def check_rollback(table: TableState, instant: Instant, settings: HeartbeatSettings, environment: Environment) -> None:
     """Raise `InvalidRequestError`, naming what stands in the way, unless the instant may be taken back.
 
-    Cost: for a pending write nothing. For a completed one, its metadata and a listing of its partitions.
+    Cost: for a pending write nothing; for a plan a few requests; for a completed write, its metadata and a listing of
+    its partitions.
     """
     if instant.state is InstantState.COMPLETED:
         _check_completed(table, instant)
@@ -139,8 +141,7 @@ def _missing_of_plan(view: FileSystemView, plan: CompactionPlan) -> list[str]:
 
 
 def _check_service(table: TableState, instant: Instant, settings: HeartbeatSettings, environment: Environment) -> None:
-    path = heartbeat_path(instant.requested_time)
-    if liveness_of(table.storage, path, settings, environment) is Liveness.ALIVE:
+    if is_running(table.storage, table.version, instant, settings, environment):
         raise _refused("another process is running this plan: let it end first", instant, action=instant.action.value)
     if table.version.has_completion_times:
         return

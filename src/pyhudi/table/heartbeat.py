@@ -28,12 +28,14 @@ HEARTBEAT_FOLDER = ".hoodie/.heartbeat"
 HEARTBEAT_BYTES_MAX = 4096
 """What is read of a heartbeat; ours have 200 bytes, those of real Hudi none."""
 
+_GIVEN_UP = json.dumps({"given_up": True}).encode()
+
 
 class Liveness(enum.Enum):
     """What is known about the writer of a pending instant."""
 
     ALIVE = "its heartbeat is fresh"
-    DEAD = "its process has ended, or its heartbeat has expired"
+    DEAD = "its process has ended, its heartbeat has expired, or it gave up"
     UNKNOWN = "it keeps no heartbeat: an older or a single-writer JVM Hudi"
 
 
@@ -71,6 +73,11 @@ class Heartbeat:
         if self._timer is not None:
             self._timer.stop()
 
+    def stop_for_good(self) -> None:
+        """Stop beating, and say that the writer has given up: nobody need wait until the beat has expired."""
+        self.stop()
+        self._storage.put(self._path, _GIVEN_UP, durable=False)
+
     def _beat_again(self) -> bool:
         # A missed beat is what `tolerable_misses` is for; the commit itself re-reads its instant.
         with suppress(StorageError):
@@ -100,7 +107,8 @@ def liveness_at(storage: Storage, beat: FileInfo, settings: HeartbeatSettings, n
         writer = json.loads(storage.read(beat.path, length=HEARTBEAT_BYTES_MAX) or b"null")
     except (NotFoundError, ValueError, RecursionError):
         return Liveness.ALIVE
-    return Liveness.DEAD if isinstance(writer, dict) and _has_ended(writer) else Liveness.ALIVE
+    is_over = isinstance(writer, dict) and (writer.get("given_up") is True or _has_ended(writer))
+    return Liveness.DEAD if is_over else Liveness.ALIVE
 
 
 # The process is told because a forked child must not take its parent's answer for its own.

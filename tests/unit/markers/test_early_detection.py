@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.tables import contents
+from tests.support.tables import aged, contents
 from tests.unit.faults.harness import COW, MOR, Kind, check_nothing_left_over, copied, empty_table, opened, rows
 
 from pyhudi.errors import ConfigError, CorruptDataError, UnsupportedFeatureError, WriteConflictError
@@ -141,14 +141,6 @@ def test_writer_whose_heartbeat_has_expired_is_no_conflict() -> None:
     opened(storage).upsert(rows((2, "oslo", 6, "x")), **EARLY, **{"hoodie.clean.failed.writes.policy": "LAZY"})
 
     assert (2, "oslo", 6, "x") in contents(storage)
-
-
-def aged(storage: MemoryStorage, path: str, *, by_ms: int) -> None:
-    """Make a file older."""
-    objects = storage._tree._objects
-    (full,) = [each for each in objects if each.endswith(path)]
-    found = objects[full]
-    objects[full] = type(found)(found.data, found.modified_ms - by_ms, found.version)
 
 
 def test_writer_without_a_heartbeat_is_no_conflict() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import tarfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,8 +17,11 @@ import pytest
 from tests.support.audit import audit
 from tests.support.tables import (
     MOR,
+    NO_PROCESS,
     Row,
     SplitEngine,
+    StepClock,
+    aged,
     contents,
     environment,
     log_files,
@@ -32,11 +37,13 @@ from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import CorruptDataError, InvalidRequestError, LockLostError, WriteConflictError
 from pyhudi.format.compaction_plan import encode_compaction_plan
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.markers import marker_folder
 from pyhudi.services.compaction_plan import plan_compaction
 from pyhudi.services.compaction_strategies import CompactionSettings
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_system_view import load_view
+from pyhudi.table.heartbeat import HEARTBEAT_FOLDER, heartbeat_path
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
 from pyhudi.testing.storage import FaultStorage, SimulatedCrash
@@ -371,6 +378,13 @@ def once_at(operation: str, path_part: str, act: Callable[[], None]) -> Callable
     return hook
 
 
+def let_the_runner_die(storage: Storage, planned: str | None) -> None:
+    """As if its process was no more: the one that its heartbeat names."""
+    path = heartbeat_path(str(planned))
+    beat = json.loads(storage.read(path))
+    storage.put(path, json.dumps({**beat, "pid": NO_PROCESS}).encode())
+
+
 @VERSIONS
 def test_of_two_runners_of_one_plan_one_does_it(version: int) -> None:
     storage = prepared(version)
@@ -403,7 +417,7 @@ def test_a_runner_that_was_taken_for_dead_completes_nothing_and_breaks_nothing()
     planned = opened(storage).schedule_compaction()
 
     def take_over() -> None:
-        storage.delete_folder(".hoodie/.heartbeat")
+        let_the_runner_die(storage, planned)
         assert replace(opened(storage), engine=AnotherRun()).compact(planned).num_rows == 1
 
     with pytest.raises(LockLostError):
@@ -414,7 +428,7 @@ def test_a_runner_that_was_taken_for_dead_completes_nothing_and_breaks_nothing()
 
 
 @VERSIONS
-@pytest.mark.parametrize("at", ["inflight", "open_output", "close_output", "commit"])
+@pytest.mark.parametrize("at", ["inflight", "run", "open_output", "close_output", "commit"])
 def test_a_compaction_that_was_killed_is_finished_by_the_next_run(version: int, at: str) -> None:
     storage = prepared(version)
     planned = opened(storage).schedule_compaction()
@@ -423,14 +437,16 @@ def test_a_compaction_that_was_killed_is_finished_by_the_next_run(version: int, 
     def dies(operation: str, path: str) -> None:
         is_commit = operation == "put_if_absent" and path.endswith(".commit")
         is_inflight = operation == "put_if_absent" and path.endswith(".inflight")
-        if (at, True) in {("commit", is_commit), ("inflight", is_inflight)} or (
+        is_run = operation == "put" and ".runs/" in path
+        if (at, True) in {("commit", is_commit), ("inflight", is_inflight), ("run", is_run)} or (
             operation == at and path.endswith(".parquet") and "rome" in path
         ):
             raise SimulatedCrash
 
     with suppress(SimulatedCrash):
         opened(FaultStorage(storage, before=dies)).compact(planned)
-    storage.delete_folder(".hoodie/.heartbeat")  # its process is no more
+    if at != "inflight":
+        let_the_runner_die(storage, planned)
     assert contents(storage) == AFTER
     opened(storage).upsert(rows((1, "oslo", 7, "c")))
 
@@ -441,6 +457,82 @@ def test_a_compaction_that_was_killed_is_finished_by_the_next_run(version: int, 
     made = [info.path for info in storage.list_recursive("city=rome") if planned in info.path]
     assert len(made) == 1
     audit(storage)
+
+
+@dataclass
+class LaterOn:
+    """A table as a process finds it some seconds later."""
+
+    storage: Storage
+    seconds: int
+
+    def open(self) -> pyhudi.HudiTable:
+        clock = StepClock(int(time.time() * 1000) + self.seconds * 1000)
+        return open_table(self.storage, env=environment(clock), **MOR)
+
+
+def begun_by_real_hudi(storage: Storage, planned: str) -> None:
+    """As real Hudi begins to run a plan: it marks it inflight, and keeps no heartbeat."""
+    table = load_table(storage)
+    instant = Instant(InstantTime(planned), Action.COMPACTION, InstantState.INFLIGHT)
+    storage.put(instant_path(instant, table.version), b"")
+
+
+@VERSIONS
+@pytest.mark.parametrize("had_been_ours", [False, True])
+def test_a_plan_that_real_hudi_runs_is_left_to_it_for_as_long_as_a_writer_may_be_silent(
+    version: int, had_been_ours: bool
+) -> None:
+    storage = prepared(version)
+    planned = opened(storage).schedule_compaction()
+    assert planned is not None
+    if had_been_ours:
+        with suppress(SimulatedCrash):
+            opened(FaultStorage(storage, before=once_at("open_output", "city=rome", crash))).compact(planned)
+        let_the_runner_die(storage, planned)
+    begun_by_real_hudi(storage, planned)
+    before = snapshot(storage)
+
+    assert LaterOn(storage, 170).open().compact(planned).num_rows == 0
+    with pytest.raises(InvalidRequestError, match="another process is running this plan"):
+        LaterOn(storage, 170).open().rollback(planned)
+    assert snapshot(storage) == before
+    assert LaterOn(storage, 190).open().compact(planned).num_rows == 1
+
+    assert contents(storage) == read_optimized(storage) == AFTER
+    assert storage.list_recursive(HEARTBEAT_FOLDER) == ()
+    audit(storage)
+
+
+def crash() -> None:
+    raise SimulatedCrash
+
+
+def test_a_marker_tells_that_real_hudi_still_runs_a_plan() -> None:
+    storage = prepared()
+    planned = opened(storage).schedule_compaction()
+    assert planned is not None
+    begun_by_real_hudi(storage, planned)
+    aged(storage, f"{planned}.compaction.inflight", by_ms=3_600_000)
+    storage.put(f"{marker_folder(planned)}/city=rome/a_0-1-2_{planned}.parquet.marker.CREATE", b"")
+
+    assert LaterOn(storage, 170).open().compact(planned).num_rows == 0
+    assert LaterOn(storage, 190).open().compact(planned).num_rows == 1
+
+
+def test_a_write_leaves_what_tells_that_the_runner_of_a_plan_is_dead() -> None:
+    storage = prepared()
+    planned = opened(storage).schedule_compaction()
+    assert planned is not None
+    with suppress(SimulatedCrash):
+        opened(FaultStorage(storage, before=once_at("open_output", "city=rome", crash))).compact(planned)
+    let_the_runner_die(storage, planned)
+
+    opened(storage).upsert(rows((1, "oslo", 7, "c")))
+
+    assert [info.name for info in storage.list_recursive(HEARTBEAT_FOLDER)] == [planned]
+    assert opened(storage).compact(planned).num_rows == 1
+    assert storage.list_recursive(HEARTBEAT_FOLDER) == ()
 
 
 def plan_by_hand(storage: Storage) -> str:
@@ -556,7 +648,9 @@ def test_a_plan_that_names_missing_files_is_an_error_that_changes_nothing(versio
     assert [instant for instant, _ in pending(storage)] == [planned]
     after = snapshot(storage)
     assert {p: data for p, data in after.items() if p in before} == before
-    assert all(p.endswith(".compaction.inflight") for p in after.keys() - before.keys())
+    inflight, beat = sorted(after.keys() - before.keys(), key=lambda path: "heartbeat" in path)
+    assert inflight.endswith(".compaction.inflight")
+    assert (beat, after[beat]) == (heartbeat_path(str(planned)), b'{"given_up": true}')
 
 
 def test_a_damaged_log_stops_its_compaction_and_readers_see_what_they_saw() -> None:

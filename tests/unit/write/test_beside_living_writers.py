@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import pytest
-from tests.support.tables import CountingLocks, environment, new_table, open_table, rows
+from tests.support.tables import NO_PROCESS, CountingLocks, environment, new_table, open_table, rows
 
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
@@ -16,9 +16,6 @@ from pyhudi.table.heartbeat import HEARTBEAT_FOLDER, Heartbeat, HeartbeatSetting
 from pyhudi.table.lock_providers.protocol import wait_for
 from pyhudi.testing.storage import FaultStorage
 from pyhudi.write.exchange_folder import EXCHANGE_FOLDER
-
-NO_PROCESS = 4_200_000
-"""Above the largest pid of Linux."""
 
 
 def table_in_memory() -> MemoryStorage:

@@ -232,7 +232,7 @@ def test_a_compaction_keeps_columns_that_were_added_while_it_ran(version: int) -
 
     def widen(operation: str, path: str) -> None:
         nonlocal done
-        if not done and operation == "put_if_absent" and path.endswith("compaction.inflight"):
+        if not done and operation == "open_output" and path.endswith(".parquet"):
             done = True
             opened(storage).insert(wider, **MOR)
 

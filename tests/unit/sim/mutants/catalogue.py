@@ -383,7 +383,7 @@ HEARTBEATS = (
     mutant(
         "a compaction is run beside a living run",
         "it would remove the other one's files",
-        (compaction, "liveness_of", always(Liveness.DEAD)),
+        (compaction, "is_running", always(False)),
         at="mor8/lock/compact+compact",
         breaks="K6 K9 K13",
     ),
@@ -541,9 +541,9 @@ COMPACTION = (
         breaks="K5 K6 K7 K13",
     ),
     mutant(
-        "a compaction does not remove what a dead run left",
+        "a compaction forgets what a dead run left",
         "its files would stay beside those of this run",
-        (compaction, "_remove_former_run", nothing),
+        (compaction, "_remove_former_run", defects.removes_only_the_markers),
         at="mor8/lock/compact+late",
         within=CRASH,
         breaks="K1 K14",
