@@ -27,6 +27,7 @@ from tests.interop.neighbours import (
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, OracleError
 
 import pyhudi
+from pyhudi.errors import LockLostError
 from pyhudi.format.instant import InstantState
 from pyhudi.storage.local import LocalStorage
 from pyhudi.table.environment import SYSTEM
@@ -233,3 +234,34 @@ def test_a_compaction_of_a_killed_jvm_is_left_to_it_for_a_while_and_then_run_by_
     check_everybody_sees(table, oracle, newest(FIRST, SECOND), "compacted")
     table.write_with_jvm(oracle, batch(LATER))
     check_everybody_sees(table, oracle, newest(FIRST, SECOND, LATER), "written on")
+
+
+@pytest.mark.filterwarnings("ignore::pyhudi.config.option.OptionWarning")
+@pytest.mark.parametrize("version", [6, pytest.param(8, marks=pytest.mark.thorough), 9])
+def test_a_compaction_of_ours_that_real_hudi_begins_anew_fails_and_breaks_nothing(
+    version: int, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle = oracle_of(RELEASE_OF_TABLE_VERSION[version])
+    table = SharedTable(tmp_path / "t", version, "MERGE_ON_READ", file_lock())
+    table.write_with_us(batch(FIRST))
+    table.write_with_us(batch(SECOND))
+    opened = table.open()
+    plan = opened.schedule_compaction()
+    done = []
+
+    def begin_anew(operation: str, path: str) -> None:
+        if operation == "close_output" and f"_{plan}." in path and not done:
+            done.append(path)
+            options = "hoodie.metadata.enable=false,hoodie.datasource.write.precombine.field=ts"
+            arguments = f"path => '{table.path}', options => '{options}', op => 'run', timestamp => {plan}"
+            oracle.sql(f"CALL run_compaction({arguments})")
+
+    store = FaultStorage(LocalStorage(table.path), before=begin_anew)
+    ours = pyhudi.HudiTable(load_table(store), opened.options, opened.engine, opened.environment)
+    with pytest.raises(LockLostError):
+        ours.compact(plan)
+
+    assert done
+    table.write_with_us(batch(NEXT))
+    check_nothing_left_over(table)
+    check_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT), "compacted by real Hudi")
