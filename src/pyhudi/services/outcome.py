@@ -13,7 +13,7 @@ import enum
 from pyhudi.format.avro_container import CONTAINER_BYTES_MAX
 from pyhudi.format.instant import Action, Instant, InstantState
 from pyhudi.format.rollback_metadata import decode_rollback_metadata
-from pyhudi.storage.bounded import read_at_most
+from pyhudi.storage.bounded import read_decoded
 from pyhudi.table.archive import ArchivedOutcome, archived_outcome
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS, instant_path, load_rollback_plan
@@ -63,8 +63,8 @@ def rollback_of(table: TableState, instant_time: str) -> Instant | None:
             continue
         if rollback.requested_time > instant_time:
             path = instant_path(rollback, table.version)
-            data = read_at_most(table.storage, path, CONTAINER_BYTES_MAX)
-            if decode_rollback_metadata(data, path=path).instant_time == instant_time:
+            metadata = read_decoded(table.storage, path, CONTAINER_BYTES_MAX, decode_rollback_metadata)
+            if metadata.instant_time == instant_time:
                 return rollback
     return None
 

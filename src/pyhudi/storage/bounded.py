@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from pyhudi.errors import CorruptDataError
 from pyhudi.storage.protocol import Storage
+
+T = TypeVar("T")
 
 
 def read_at_most(storage: Storage, path: str, bytes_max: int) -> bytes:
@@ -20,3 +25,23 @@ def read_at_most(storage: Storage, path: str, bytes_max: int) -> bytes:
     if len(data) > bytes_max:
         raise CorruptDataError("this file is larger than any of its kind", path=path, bytes_max=bytes_max)
     return data
+
+
+def read_decoded(storage: Storage, path: str, bytes_max: int, decode: Callable[..., T]) -> T:
+    """What `decode(data, path=path)` makes of such a file, once all of it is there.
+
+    Real Hudi before 1.1 creates the files of the timeline on local disk empty, and fills them some milliseconds later:
+    a file that says nothing yet is read again for as long as somebody may be writing it. Cost: one request.
+
+    Raises:
+        CorruptDataError: it is larger than `bytes_max`, or does not decode, and nobody is writing it any more.
+        StorageError: as `Storage.read`.
+    """
+    may_grow = True
+    while True:
+        try:
+            return decode(read_at_most(storage, path, bytes_max), path=path)
+        except CorruptDataError:
+            if not may_grow:
+                raise
+            may_grow = storage.wait_for_writer(path)

@@ -10,6 +10,7 @@ import hashlib
 import os
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -49,6 +50,8 @@ LOCK_WAIT_SECONDS = 60.0
 FOLDER_ATTEMPTS = 5
 """How often a folder that others delete or fill at the same time is made or removed anew."""
 _KNOWN_FOLDERS_MAX = 100_000
+_FILLING_MS = 2000
+_FILLING_POLL_SECONDS = 0.005
 
 _NOT_A_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -155,6 +158,14 @@ class LocalStorage:
             except (FileNotFoundError, NotADirectoryError):
                 return None
         return _info(path, found) if stat.S_ISREG(found.st_mode) else None
+
+    def wait_for_writer(self, path: str) -> bool:
+        """One stat. A file that was not touched for two seconds is taken to be whole."""
+        info = self.info(path)
+        if info is None or abs(time.time() * 1000 - info.modified_ms) > _FILLING_MS:
+            return False
+        time.sleep(_FILLING_POLL_SECONDS)
+        return True
 
     def list_folder(self, path: str) -> FolderListing:
         """One stat per file. Temporary files and Hadoop's checksum files are left out."""

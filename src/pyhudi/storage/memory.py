@@ -201,6 +201,11 @@ class MemoryStorage:
         # In order of the keys `a/x` comes after `a-b`, but the folder `a` before the folder `a-b`.
         return FolderListing(tuple(files), tuple(sorted(folders)))
 
+    def wait_for_writer(self, path: str) -> bool:
+        """Objects are always whole."""
+        del path
+        return False
+
     def list_names(self, path: str) -> tuple[str, ...]:
         """As `list_folder`."""
         return tuple(info.name for info in self.list_folder(path).files)

@@ -215,6 +215,11 @@ class ObjectStorage:
         folders = [self._relative(each) for each in found["common_prefixes"]]
         return FolderListing(tuple(sorted(files, key=lambda info: info.path)), tuple(sorted(folders)))
 
+    def wait_for_writer(self, path: str) -> bool:
+        """Objects are always whole."""
+        del path
+        return False
+
     def list_names(self, path: str) -> tuple[str, ...]:
         """As `list_folder`."""
         return tuple(info.name for info in self.list_folder(path).files)

@@ -122,6 +122,14 @@ class Storage(Protocol):
         """Size and time of one object, or None where there is none."""
         ...
 
+    def wait_for_writer(self, path: str) -> bool:
+        """Let a moment pass if another program may not have written all of a file yet; whether that may be.
+
+        Objects are always whole, and so is all that pyhudi puts. But other programs fill a local file after its name
+        is there. Cost: one request, and some milliseconds, for a file of the last seconds.
+        """
+        ...
+
     def list_folder(self, path: str) -> FolderListing:
         """The direct children of a folder; empty where there is none. Local disk lists empty folders, too."""
         ...

@@ -13,7 +13,7 @@ from pyhudi.format.avro_container import CONTAINER_BYTES_MAX
 from pyhudi.format.instant import Action, Instant, InstantState
 from pyhudi.format.replace_metadata import decode_requested_replace_metadata
 from pyhudi.format.table_version import TableVersion
-from pyhudi.storage.bounded import read_at_most
+from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.timeline import Timeline, instant_path
@@ -53,13 +53,14 @@ def _may_cluster(instant: Instant, version: TableVersion) -> bool:
 def _input_of(storage: Storage, version: TableVersion, instant: Instant) -> frozenset[FileGroupId] | None:
     path = instant_path(replace(instant, state=InstantState.REQUESTED), version)
     try:
-        data = read_at_most(storage, path, CONTAINER_BYTES_MAX)
+        return read_decoded(storage, path, CONTAINER_BYTES_MAX, _decode_input)
     except NotFoundError:
         # It ended since the timeline was loaded, or its writer made no such file.
         return None
-    if not data:
-        return None
-    clustered = decode_requested_replace_metadata(data, path=path).clustered
+
+
+def _decode_input(data: bytes, *, path: str) -> frozenset[FileGroupId] | None:
+    clustered = decode_requested_replace_metadata(data, path=path).clustered if data else None
     if clustered is None:
         return None
     return frozenset(FileGroupId(partition_path, file_id) for partition_path, file_id in clustered)

@@ -22,7 +22,7 @@ from pyhudi.format.instant import (
 )
 from pyhudi.format.rollback_metadata import RollbackPlan, decode_rollback_plan
 from pyhudi.format.table_version import TableVersion
-from pyhudi.storage.bounded import read_at_most
+from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.protocol import Storage
 
 WRITE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
@@ -133,16 +133,16 @@ def position_of(instant: Instant) -> InstantTime:
 def load_commit_metadata(storage: Storage, instant: Instant, version: TableVersion) -> CommitMetadata:
     """What a completed write did. Cost: one read. Raises `CorruptDataError` naming the file when it does not parse."""
     path = instant_path(instant, version)
-    return decode_commit_metadata(read_at_most(storage, path, JSON_BYTES_MAX), path=path)
+    return read_decoded(storage, path, JSON_BYTES_MAX, decode_commit_metadata)
 
 
 def load_compaction_plan(storage: Storage, compaction: Instant, version: TableVersion) -> CompactionPlan:
     """What a compaction is going to do. Cost: one read. Raises `CorruptDataError` naming the file."""
     path = instant_path(replace(compaction, state=InstantState.REQUESTED, completion_time=None), version)
-    return decode_compaction_plan(read_at_most(storage, path, CONTAINER_BYTES_MAX), path=path)
+    return read_decoded(storage, path, CONTAINER_BYTES_MAX, decode_compaction_plan)
 
 
 def load_rollback_plan(storage: Storage, rollback: Instant, version: TableVersion) -> RollbackPlan:
     """What a rollback is going to do. Cost: one read. Raises `CorruptDataError` naming the file."""
     path = instant_path(replace(rollback, state=InstantState.REQUESTED, completion_time=None), version)
-    return decode_rollback_plan(read_at_most(storage, path, CONTAINER_BYTES_MAX), path=path)
+    return read_decoded(storage, path, CONTAINER_BYTES_MAX, decode_rollback_plan)

@@ -148,6 +148,11 @@ class FaultStorage:
         self._record("info", path)
         return self.inner.info(path)
 
+    def wait_for_writer(self, path: str) -> bool:
+        """See `Storage.wait_for_writer`."""
+        self._record("wait_for_writer", path)
+        return self.inner.wait_for_writer(path)
+
     def list_folder(self, path: str) -> FolderListing:
         """See `Storage.list_folder`."""
         self._record("list_folder", path)

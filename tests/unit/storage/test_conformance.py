@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pyhudi.errors import AlreadyExistsError, NotFoundError, PreconditionFailedError, UnsafePathError
+from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.opening import open_spec
 from pyhudi.storage.protocol import FolderListing, Storage
 
@@ -244,6 +245,13 @@ def test_listings_show_what_was_put_sorted_and_relative_to_the_root(storage: Sto
     assert [info.path for info in storage.list_recursive("")] == sorted(paths)
     assert [info.path for info in storage.list_recursive("ab")] == ["ab/b", "ab/c/d", "ab/c/e"]
     assert [info.path for info in storage.list_recursive("a")] == ["a/x"]
+
+
+def test_only_a_local_file_of_this_moment_may_not_be_whole(storage: Storage) -> None:
+    storage.put("f", b"1")
+
+    assert storage.wait_for_writer("f") is isinstance(storage, LocalStorage)
+    assert not storage.wait_for_writer("no")
 
 
 def test_listing_of_more_than_one_page_is_complete(storage: Storage) -> None:

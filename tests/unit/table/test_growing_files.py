@@ -1,0 +1,58 @@
+"""Files of the timeline that another program has created and not filled yet, as real Hudi does on local disk."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from tests.support.tables import contents, new_table, open_table, rows
+
+from pyhudi.errors import CorruptDataError
+from pyhudi.storage.local import LocalStorage
+from pyhudi.table.state import load_table
+from pyhudi.table.timeline import instant_path
+from pyhudi.testing.storage import FaultStorage
+
+ROW = (1, "oslo", 1, "a")
+
+
+def written(folder: Path, version: int) -> Path:
+    """A table with one commit; the file of this."""
+    storage = LocalStorage(folder)
+    new_table(storage, version=version).upsert(rows(ROW))
+    (commit,) = load_table(storage).timeline.completed_writes
+    return folder / instant_path(commit, load_table(storage).version)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("part_that_is_there", [0, 0.5])
+def test_a_commit_that_is_still_being_filled_is_read_when_it_is_whole(
+    tmp_path: Path, version: int, part_that_is_there: float
+) -> None:
+    file = written(tmp_path, version)
+    whole = file.read_bytes()
+    file.write_bytes(whole[: int(len(whole) * part_that_is_there)])
+    filling = threading.Timer(0.05, file.write_bytes, [whole])
+    filling.start()
+
+    storage = FaultStorage(LocalStorage(tmp_path))
+    assert contents(storage) == {ROW}
+    open_table(storage).upsert(rows((1, "oslo", 2, "b")))
+
+    filling.join()
+    assert contents(storage) == {(1, "oslo", 2, "b")}
+    assert any(one.name == "wait_for_writer" for one in storage.operations)
+
+
+def test_a_commit_that_nobody_fills_any_more_is_an_error_at_once(tmp_path: Path) -> None:
+    file = written(tmp_path, 9)
+    file.write_bytes(b"")
+    os.utime(file, (0, 0))
+    storage = FaultStorage(LocalStorage(tmp_path))
+
+    with pytest.raises(CorruptDataError, match=r"empty.*\.commit"):
+        contents(storage)
+
+    assert sum(one.name == "wait_for_writer" for one in storage.operations) == 1
