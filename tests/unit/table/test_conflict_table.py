@@ -313,13 +313,13 @@ def cases(*ours: Ours) -> list[Case]:
     return sorted(found, key=str)
 
 
-def meeting(inner: Storage, theirs: Act, at: str = "inflight") -> FaultStorage:
-    """A store on which `theirs` happens once, when ours is about to put the file whose name ends like this."""
+def meeting(inner: Storage, theirs: Act, at: tuple[str, str] = ("put_if_absent", "inflight")) -> FaultStorage:
+    """A store on which `theirs` happens once, before ours does this to the file whose name ends like that."""
     done = False
 
     def hook(operation: str, path: str) -> None:
         nonlocal done
-        if not done and operation == "put_if_absent" and path.endswith(at):
+        if not done and operation == at[0] and path.endswith(at[1]):
             done = True
             theirs(inner)
 
@@ -414,7 +414,7 @@ def test_a_compaction_is_run_whatever_it_meets_but_what_takes_it_back(case: Case
     storage = prepared(case.kind, case.version)
     instant = opened(storage).schedule_compaction()
     assert instant is not None
-    store = meeting(storage, THEIRS[case.met, case.ground], at="compaction.inflight")
+    store = meeting(storage, THEIRS[case.met, case.ground], at=("open_output", ".parquet"))
 
     if case.ground is None:
         done = opened(store).compact(instant)
