@@ -21,7 +21,7 @@ from pyhudi.errors import (
     UnavailableError,
 )
 from pyhudi.format.commit_metadata import CommitMetadata, encode_commit_metadata
-from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.instant import Action, Instant, InstantState, InstantTime, parse_instant_time
 from pyhudi.format.markers import marker_folder
 from pyhudi.format.table_version import TableVersion
 from pyhudi.storage.protocol import Storage
@@ -37,7 +37,7 @@ from pyhudi.table.conflict_table import Ours
 from pyhudi.table.conflicts import UniqueKeys, footprint_of
 from pyhudi.table.environment import Environment
 from pyhudi.table.heartbeat import Heartbeat, HeartbeatSettings, heartbeat_path
-from pyhudi.table.instant_times import completed_now, next_time
+from pyhudi.table.instant_times import completed_now, next_time, table_zone
 from pyhudi.table.intents import Intent, announce, standing_intents, withdraw, withdraw_stale
 from pyhudi.table.locks import HeldLock, table_lock
 from pyhudi.table.markers.reading import load_markers
@@ -52,10 +52,14 @@ _log = logging.getLogger("pyhudi")
 
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
-    """How long to wait for the table lock, in milliseconds, and how the heartbeat is kept."""
+    """How long to wait for the table lock, in milliseconds, and how the heartbeat is kept.
+
+    `settling_ms`: in table version 6, the age at which a write may be completed; see `_let_earlier_writes_begin`.
+    """
 
     lock_wait_ms: int = 60_000
     heartbeat: HeartbeatSettings = field(default_factory=HeartbeatSettings)
+    settling_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,7 @@ def commit(
     storage, base, own = transaction.storage, transaction.base, transaction.instant_time
     _delete_lost_attempts(storage, own, metadata)
     mine = footprint_of(metadata, unique_keys)
+    _let_earlier_writes_begin(transaction)
     with (
         table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
         _announced(transaction, Intent(own, metadata, unique_keys), lock) as rivals,
@@ -191,6 +196,24 @@ def commit(
         completed = _complete(transaction, now, metadata, lock)
     _tidy_up_after_commit(transaction)
     return position_of(completed)
+
+
+def _let_earlier_writes_begin(transaction: Transaction) -> None:
+    """Wait until a writer of real Hudi that took an earlier time than this write has looked at the timeline.
+
+    Where files are as new as the beginning of their write, one that begins earlier must not build on one that begins
+    later: what it writes would be hidden. Real Hudi 0.15 takes its time first, without the lock, then announces itself,
+    and then loads the timeline; a write that was completed in between would be what it builds on. One that is
+    completed afterwards is a conflict to it.
+    """
+    base, environment = transaction.base, transaction.environment
+    settling_ms = transaction.settings.settling_ms
+    if base.version.has_completion_times or settling_ms == 0:
+        return
+    taken_ms = parse_instant_time(transaction.instant_time, table_zone(base.config))
+    age_ms = 0 if taken_ms is None else max(0, environment.clock.now_ms() - taken_ms)
+    if age_ms < settling_ms:
+        environment.clock.sleep((settling_ms - age_ms) / 1000)
 
 
 def commit_compaction(transaction: Transaction, metadata: CommitMetadata, *, run: int) -> InstantTime:
