@@ -14,7 +14,7 @@ from pyhudi.table.instant_times import table_zone
 from pyhudi.table.state import load_table
 from pyhudi.testing.storage import FaultStorage
 
-SETTLING_MS = 3000
+SETTLING_MS = 2000
 BUILT_IN: dict[str, str] = {}
 SHARED = {"hoodie.write.lock.provider": "FileSystemBasedLockProvider"}
 
