@@ -44,8 +44,8 @@ from pyhudi.table.transaction import TransactionSettings
 
 _LOCKS_OF_HUDI_0_15 = frozenset({LockKind.FILE_SYSTEM, LockKind.ZOOKEEPER, LockKind.DYNAMODB})
 _SETTLING_MS = 2000
-"""Real Hudi 0.15 was seen to announce a write up to 0.66 s after it took its time, in a JVM that had just begun, and up to
-0.16 s else; it loads the timeline right then. (A longer wait would give others more time to be first.)"""
+"""Real Hudi 0.15 was seen to announce a write up to 0.66 s after it took its time, in a JVM that had just begun, and up
+to 0.27 s else; it loads the timeline right then. (A longer wait would give others more time to be first.)"""
 
 OPERATION_KEY = "hoodie.datasource.write.operation"
 
