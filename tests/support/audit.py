@@ -116,7 +116,8 @@ def _rollbacks(table: TableState) -> set[str]:
 def _check_nothing_left_over(storage: Storage, table: TableState) -> None:
     assert not table.timeline.pending_writes
     assert not table.timeline.pending_rollbacks
-    for folder in (".hoodie/.temp", ".hoodie/.aux/.exchange", ".hoodie/.heartbeat"):
+    passing = (".exchange", ".intents", ".runs", ".writers")
+    for folder in (".hoodie/.temp", ".hoodie/.heartbeat", *(f".hoodie/.aux/{name}" for name in passing)):
         assert storage.list_recursive(folder) == (), folder
     pending = {instant.requested_time for instant in table.timeline.pending_compactions}
     for info in list_data_files(storage):

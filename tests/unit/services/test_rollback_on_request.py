@@ -461,3 +461,13 @@ def test_a_damaged_archive_is_an_error_and_not_an_answer(tmp_path: Path) -> None
         file.write_bytes(damaged)
         with pytest.raises(CorruptDataError):
             pyhudi.HudiTable.for_path(str(tmp_path / "table")).outcome_of("20240101000000000")
+
+
+@every_merge_on_read
+def test_a_plan_whose_run_real_hudi_takes_back_is_pending(kind: Kind) -> None:
+    storage, instant = planned_and_run_half(kind)
+    pending = Instant(InstantTime("20991231000000000"), timeline_format.Action.ROLLBACK, InstantState.REQUESTED)
+    plan = RollbackPlan(instant_time=instant, action="compaction")
+    storage.put(instant_path(pending, load_table(storage).version), encode_rollback_plan(plan))
+
+    assert opened(storage).outcome_of(instant) == "pending"

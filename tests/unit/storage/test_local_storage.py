@@ -464,3 +464,26 @@ class TestErrors:
         with pytest.raises(NotFoundError, match="no file") as caught:
             storage.open_input("a/b")
         assert caught.value.context["path"] == f"file:{root}/a/b"
+
+
+@pytest.mark.parametrize("name", ["put", "put_if_match"])
+def test_old_checksums_go_before_new_content_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A process that dies in between leaves old content without checksums, which Hadoop reads."""
+    storage = LocalStorage(tmp_path)
+    storage.put("file", b"old")
+    _, tag = storage.read_with_etag("file")
+    (tmp_path / ".file.crc").write_bytes(b"of the old content")
+    seen: list[bool] = []
+    replace = Path.replace
+
+    def watched(self: Path, target: Path) -> Path:
+        seen.append((tmp_path / ".file.crc").exists())
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", watched)
+    if name == "put":
+        storage.put("file", b"new")
+    else:
+        storage.put_if_match("file", b"new", etag=tag)
+
+    assert seen == [False]

@@ -29,6 +29,7 @@ from pyhudi.errors import (
     Retry,
     UnavailableError,
 )
+from pyhudi.storage import object_store
 from pyhudi.storage.opening import open_storage
 from pyhudi.storage.protocol import FolderListing, Storage
 
@@ -433,3 +434,10 @@ def test_google_and_azure_stores_are_made_from_their_uris() -> None:
 
     assert google.uri == "gs://bucket/some/table"
     assert azure.uri == "abfss://container@account.dfs.core.windows.net/table"
+
+
+def test_an_answer_that_may_stand_for_success_is_no_certain_failure() -> None:
+    """By the number of the answer: 408 and 429 come from in front of the store, and may come after it."""
+    for status in (408, 429, 500, 502, 503, 504):
+        kind = object_store._kind_of(ValueError(), status, f"status code: {status}")
+        assert kind is UnavailableError, status

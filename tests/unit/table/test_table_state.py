@@ -252,3 +252,11 @@ def test_a_write_that_fails_before_its_commit_leaves_the_metadata_table_of_the_s
 
     assert not load_table(storage).config.values.get(PARTITIONS_KEY)
     drop_metadata_table(load_table(storage))
+
+
+def test_a_file_of_a_pending_first_write_is_not_taken_for_an_archived_ones() -> None:
+    storage = MemoryStorage()
+    storage.put(f"{table_version(6).history_folder}/.commits_.archive.1_1-0-1", b"x")
+    pending = Timeline(table_version(6), (Instant(InstantTime(T1), Action.COMMIT, InstantState.INFLIGHT, None),))
+
+    assert latest(pending, data_file("f", T1), storage=storage) == set()

@@ -362,3 +362,16 @@ def test_first_writers_of_one_new_table_agree_on_its_schema() -> None:
 
     assert contents(storage) == {(1, "oslo", 1, "theirs"), (1, "rome", 1, "mine")}
     assert len(load_table(storage).timeline.completed_writes) == 2
+
+
+def test_a_key_that_is_new_in_the_whole_table_conflicts_with_an_overwrite_that_adds_rows_elsewhere() -> None:
+    storage, alone = prepared(), prepared()
+    theirs = WRITES["overwrite oslo"]  # with key 7
+    theirs(opened(alone))
+    mine = upsert((7, "bern", 1, "n"), **{"hoodie.index.type": "GLOBAL_SIMPLE"})
+
+    with pytest.raises(WriteConflictError):
+        mine(opened(with_other_in_between(storage, theirs)))
+
+    assert contents(storage) == contents(alone)
+    audit(storage)

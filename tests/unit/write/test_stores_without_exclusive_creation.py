@@ -254,3 +254,59 @@ def test_no_lease_is_kept_in_such_a_store(kind: type[Conditional]) -> None:
         pass
     with table_lock(storage, replace(environment(), locks=InProcessLocks()), wait_ms=0) as lock:
         assert not lock.can_be_lost
+
+
+@WITHOUT
+def test_the_only_writer_shows_itself_before_it_looks_for_others(kind: type[Conditional]) -> None:
+    """Of two that come at one moment at least one must see the other."""
+    inner = kind()
+    new_table(inner)
+    store = FaultStorage(inner)
+
+    open_table(store).insert(rows((1, "oslo", 1, "a")))
+
+    steps = [(one.name, one.path) for one in store.operations]
+    shown = next(n for n, (name, path) in enumerate(steps) if name == "put" and path.startswith(WRITERS_FOLDER))
+    assert shown < steps.index(("list_folder", WRITERS_FOLDER))
+
+
+@WITHOUT
+def test_a_write_that_began_since_the_table_was_loaded_refuses_a_second_writer(kind: type[Conditional]) -> None:
+    """One of real Hudi, which shows itself nowhere else."""
+    inner = kind()
+    new_table(inner)
+
+    def begin(operation: str, path: str) -> None:
+        if operation == "put" and path.startswith(WRITERS_FOLDER):
+            pending = Instant(InstantTime("20240101000000000"), Action.COMMIT, InstantState.REQUESTED, None)
+            inner.put(instant_path(pending, load_table(inner).version), b"")
+
+    with pytest.raises(UnsupportedFeatureError):
+        open_table(FaultStorage(inner, after=begin)).insert(rows((1, "oslo", 1, "a")))
+
+
+def test_creation_that_took_effect_late_is_found_by_the_next_attempt_to_be_ours() -> None:
+    """Its first request was refused for another one that came to nothing, and was not seen at once."""
+
+    class Late(Conditional):
+        def _conditional_put(self, key: str, data: bytes, number: str, mode: Any) -> Any:
+            self.requests.append(key)
+            if len(self.requests) == 1:
+                self.late = (key, data, number, mode)
+                raise AlreadyExistsError("409", path=key)
+            if len(self.requests) == 2:
+                super()._conditional_put(*self.late)
+            return super()._conditional_put(key, data, number, mode)
+
+    store = Late()
+    store.put_if_absent("1.commit", b"x")
+
+    assert store.read("1.commit") == b"x"
+
+
+def test_a_probe_for_exclusive_creation_leaves_nothing() -> None:
+    store = Conditional()
+
+    assert store.creates_exclusively()
+
+    assert store.list_recursive("") == ()

@@ -1,0 +1,125 @@
+"""Rollbacks that meet others: writers that go on, restores, rollbacks of real Hudi, the metadata table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import ClassVar
+
+import pytest
+from tests.support.tables import StepClock, environment, open_table, rows
+from tests.unit.services import test_rollback_on_request as rollback_on_request
+from tests.unit.services.test_rollback import (
+    ADDED,
+    NOW_MS,
+    at,
+    crashed_upsert,
+    end_the_process_of,
+    prepared,
+)
+from tests.unit.table.test_conflict_table import begun
+from tests.unit.table.test_table_state import METADATA_TABLE_FOLDER, PARTITIONS_KEY, with_metadata_table
+
+from pyhudi.errors import WriteConflictError
+from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.markers import marker_folder
+from pyhudi.format.rollback_metadata import encode_rollback_plan
+from pyhudi.services.rollback_plan import find_leftovers, plan_rollback
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.environment import Environment
+from pyhudi.table.lock_providers.in_process import HeldMutex, InProcessLocks
+from pyhudi.table.state import load_table
+from pyhudi.table.timeline import instant_path
+from pyhudi.testing.storage import FaultStorage, SimulatedCrash
+
+
+class LateLocks(InProcessLocks):
+    """The table's mutex; something happens while the first one waits for it."""
+
+    meanwhile: ClassVar[list[Callable[[Storage], object]]] = []
+
+    def acquire(self, storage: Storage, environment: Environment, *, wait_ms: int) -> HeldMutex:
+        while self.meanwhile:
+            self.meanwhile.pop()(storage)
+        return super().acquire(storage, environment, wait_ms=wait_ms)
+
+
+def test_a_write_does_not_begin_beside_a_restore_that_came_while_it_waited_for_the_lock() -> None:
+    storage = prepared()
+    locks = _late(lambda store: begun(store, Action.RESTORE))
+
+    with pytest.raises(WriteConflictError, match="restore"):
+        open_table(storage, env=replace(environment(StepClock(NOW_MS)), locks=locks)).upsert(rows(ADDED))
+
+    assert not load_table(storage).timeline.pending_writes
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_writer_that_goes_on_while_recovery_waits_for_the_lock_is_not_rolled_back(version: int) -> None:
+    storage = prepared(version)
+    dying = FaultStorage(storage, before=at("inflight", "put_if_absent"))
+    with suppress(SimulatedCrash):
+        open_table(dying, env=environment(StepClock(NOW_MS))).upsert(rows((1, "oslo", 2, "b")))
+    (instant,) = load_table(storage).timeline.pending_writes
+    end_the_process_of(storage, instant.requested_time)
+
+    def goes_on(store: Storage) -> None:
+        inflight = replace(instant, state=InstantState.INFLIGHT)
+        store.put_if_absent(instant_path(inflight, load_table(store).version), b"")
+
+    env = replace(environment(StepClock(NOW_MS)), locks=_late(goes_on))
+    assert open_table(storage, env=env).roll_back_failed_writes() == ()
+
+    (left,) = load_table(storage).timeline.pending_writes
+    assert left.state is InstantState.INFLIGHT
+
+
+def _late(act: Callable[[Storage], object]) -> LateLocks:
+    LateLocks.meanwhile.append(act)
+    return LateLocks()
+
+
+def test_a_write_gives_way_to_a_rollback_of_what_it_began_from_though_that_had_begun_before() -> None:
+    """Real Hudi's, which is left to it: the write's base is about to go."""
+    storage = prepared()
+    state = load_table(storage)
+    (origin,) = state.timeline.completed_writes
+    plan = replace(plan_rollback(storage.uri, origin, find_leftovers(state, origin)), is_ours=False)
+    pending = Instant(InstantTime("20991231000000000"), Action.ROLLBACK, InstantState.REQUESTED, None)
+    storage.put(instant_path(pending, state.version), encode_rollback_plan(plan))
+
+    with pytest.raises(WriteConflictError, match="taken back"):
+        open_table(storage, env=environment(StepClock(NOW_MS))).upsert(rows(ADDED))
+
+
+def test_a_commit_that_is_taken_back_takes_a_live_metadata_table_away_first() -> None:
+    """It would go on to name the files."""
+    storage = with_metadata_table()
+    (instant,) = load_table(storage).timeline.completed_writes
+    watched = FaultStorage(storage)
+
+    open_table(watched).rollback(instant.requested_time)
+
+    assert not load_table(storage).config.values.get(PARTITIONS_KEY)
+    effects = [(one.name, one.path) for one in watched.effects]
+    dropped = effects.index(("delete_folder", METADATA_TABLE_FOLDER))
+    (undone,) = [n for n, (name, path) in enumerate(effects) if name == "delete" and path.endswith(".commit")]
+    assert dropped < undone
+
+
+def test_what_a_marker_names_is_planned_to_be_deleted_though_no_listing_shows_it() -> None:
+    """A task may be about to begin the file."""
+    storage, instant_time = crashed_upsert()
+    file = f"city=oslo/11111111-1111-1111-1111-111111111111-0_0-0-0_{instant_time}.parquet"
+    storage.put(f"{marker_folder(instant_time)}/{file}.marker.CREATE", b"")
+    table = load_table(storage)
+
+    assert file in find_leftovers(table, table.timeline.pending_writes[0]).files
+
+
+@pytest.mark.parametrize("state", [InstantState.REQUESTED, InstantState.INFLIGHT])
+def test_a_write_before_something_that_is_pending_is_refused(state: InstantState) -> None:
+    storage = rollback_on_request.prepared(rollback_on_request.V9)
+    rollback_on_request.put_instant(storage, Action.DELTA_COMMIT, state)
+    rollback_on_request.refuse(storage, rollback_on_request.writes_of(storage)[-1], "pending")

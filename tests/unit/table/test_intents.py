@@ -1,0 +1,28 @@
+"""Intents to commit that come and go while they are read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation
+from pyhudi.format.table_version import table_version
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.conflicts import UniqueKeys
+from pyhudi.table.intents import Intent, announce, intent_path, standing_intents
+from pyhudi.testing.storage import FaultStorage
+
+
+def test_an_intent_that_goes_while_it_is_read_hides_no_other_one() -> None:
+    inner = MemoryStorage()
+    metadata = CommitMetadata(operation=WriteOperation.UPSERT, stats_by_partition={})
+    for instant_time in ("20260101000000001", "20260101000000002"):
+        announce(inner, Intent(instant_time, metadata, UniqueKeys.NOWHERE), table_version(9))
+
+    class Withdrawn(FaultStorage):
+        def read(self, path: str, **part: Any) -> bytes:
+            self.inner.delete(intent_path("20260101000000001"))
+            return super().read(path, **part)
+
+    found = standing_intents(Withdrawn(inner), besides="")
+
+    assert [one.instant_time for one in found] == ["20260101000000002"]
