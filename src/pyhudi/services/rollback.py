@@ -9,9 +9,10 @@ Source: `format/timeline.md` section 6.2; mission rows S1-08, S5-05.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 
-from pyhudi.errors import WriteConflictError
+from pyhudi.errors import CorruptDataError, WriteConflictError
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.rollback_metadata import RollbackPlan, encode_rollback_plan
 from pyhudi.format.safe_paths import name_problem
@@ -42,6 +43,8 @@ from pyhudi.table.transaction import TransactionSettings, tidy_up
 
 __all__ = ["RolledBack", "roll_back", "roll_back_failed_writes", "roll_back_own_write"]
 
+_log = logging.getLogger("pyhudi")
+
 GRACE_SECONDS = 5.0
 """How long a writer that stands at its last put, and counts as dead, has to show that it is not."""
 
@@ -59,11 +62,12 @@ def roll_back_failed_writes(
     A writer that lives is never touched. One that keeps no heartbeat (a single-writer JVM Hudi) is rolled back only
     when `eager` says that nobody else writes to the table, and without it a rollback that real Hudi began is left to
     it for as long as a heartbeat may be silent. While real Hudi restores the table or builds an index of it nothing is
-    done. Raises `UnsupportedFeatureError` for a table that this release must not write. Cost: one listing where nothing
-    is left over, a read for each writer that lives, and two requests for each rollback that is left to others; else see
-    `find_leftovers`.
+    done. Raises `UnsupportedFeatureError` for a table that this release must not write, and `CorruptDataError` for a
+    damaged plan of a rollback. Cost: one listing where nothing is left over, a read for each writer that lives, and
+    three requests for each rollback that is left to others; else see `find_leftovers`.
     """
     table.config.check_writable()
+    table = _without_stillborn(table, settings, environment)
     storage = table.storage
     # A file that no path can name is nobody's heartbeat, and must not be in everybody's way.
     files = storage.list_folder(HEARTBEAT_FOLDER).files
@@ -114,7 +118,7 @@ def roll_back(
     """
     table.config.check_writable()
     with table_lock(table.storage, environment, wait_ms=settings.lock_wait_ms) as lock:
-        table = table.reload()
+        table = _without_stillborn(table.reload(), settings.heartbeat, environment)
         check_nothing_exclusive(table.timeline, Ours.ROLLBACK)
         theirs = _left_to_others(table, settings.heartbeat, environment)
         if instant_time in theirs:
@@ -241,6 +245,30 @@ def _was_completed(table: TableState, instant: Instant, environment: Environment
     if storage.info(intent_path(instant.requested_time)) is not None:
         environment.clock.sleep(GRACE_SECONDS)
     return load_timeline(storage, table.version).is_committed(instant.requested_time)
+
+
+def _without_stillborn(table: TableState, settings: HeartbeatSettings, environment: Environment) -> TableState:
+    """The table when rollbacks are gone whose process died while it wrote their plan; it has done nothing else.
+
+    So do real Hudi 0.15 and 1.0, who create the file before they fill it; 1.2 passes over it. One that is younger than
+    a writer may be silent stays. Cost: a read per rollback that is only planned.
+    """
+    storage, version = table.storage, table.version
+    gone = False
+    for rollback in table.timeline.pending_rollbacks:
+        if rollback.state is not InstantState.REQUESTED:
+            continue
+        try:
+            load_rollback_plan(storage, rollback, version)
+        except CorruptDataError as damage:
+            path = instant_path(rollback, version)
+            info = storage.info(path)
+            if info is None or environment.clock.now_ms() - info.modified_ms <= settings.expiry_ms:
+                raise
+            _log.warning("a rollback whose plan was never written is removed: %s", damage)
+            storage.delete(path)
+            gone = True
+    return table.reload() if gone else table
 
 
 def _begun_rollbacks(table: TableState) -> list[tuple[Instant, RollbackPlan]]:

@@ -8,11 +8,13 @@ from dataclasses import replace
 from typing import ClassVar
 
 import pytest
-from tests.support.tables import StepClock, environment, open_table, rows
+from tests.support.audit import audit
+from tests.support.tables import StepClock, contents, environment, open_table, rows
 from tests.unit.services import test_rollback_on_request as rollback_on_request
 from tests.unit.services.test_rollback import (
     ADDED,
     NOW_MS,
+    SILENT_MS,
     at,
     crashed_upsert,
     end_the_process_of,
@@ -21,7 +23,8 @@ from tests.unit.services.test_rollback import (
 from tests.unit.table.test_conflict_table import begun
 from tests.unit.table.test_table_state import METADATA_TABLE_FOLDER, PARTITIONS_KEY, with_metadata_table
 
-from pyhudi.errors import WriteConflictError
+import pyhudi
+from pyhudi.errors import CorruptDataError, WriteConflictError
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.markers import marker_folder
 from pyhudi.format.rollback_metadata import encode_rollback_plan
@@ -91,6 +94,61 @@ def test_a_write_gives_way_to_a_rollback_of_what_it_began_from_though_that_had_b
 
     with pytest.raises(WriteConflictError, match="taken back"):
         open_table(storage, env=environment(StepClock(NOW_MS))).upsert(rows(ADDED))
+
+
+def put_rollback(storage: Storage, state: InstantState, data: bytes) -> str:
+    rollback = Instant(InstantTime("20991231000000000"), Action.ROLLBACK, state, None)
+    path = instant_path(rollback, load_table(storage).version)
+    storage.put(path, data)
+    return path
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("content", [b"", b"Obj\x01\x02 and no more"], ids=["empty", "half"])
+def test_a_rollback_whose_process_died_before_it_had_written_its_plan_is_in_nobodys_way_for_long(
+    version: int, content: bytes
+) -> None:
+    storage = prepared(version)
+    path = put_rollback(storage, InstantState.REQUESTED, content)
+    before = contents(storage)
+
+    with pytest.raises(CorruptDataError, match="rollback"):
+        at_time(storage, SILENT_MS - 1000).upsert(rows(ADDED))
+    assert storage.info(path) is not None
+    assert contents(storage) == before
+    at_time(storage, SILENT_MS + 1000).upsert(rows(ADDED))
+
+    assert storage.info(path) is None
+    assert contents(storage) == before | {ADDED}
+    audit(storage)
+
+
+def test_a_rollback_that_a_user_asks_for_goes_round_one_without_a_plan() -> None:
+    storage = prepared()
+    (instant,) = load_table(storage).timeline.completed_writes
+    path = put_rollback(storage, InstantState.REQUESTED, b"")
+
+    at_time(storage, SILENT_MS + 1000).rollback(instant.requested_time)
+
+    assert storage.info(path) is None
+    assert contents(storage) == set()
+
+
+def test_a_rollback_that_has_begun_and_whose_plan_is_damaged_stays_an_error() -> None:
+    """It may have deleted something already: nobody knows what it was about to delete."""
+    storage = prepared()
+    requested = put_rollback(storage, InstantState.REQUESTED, b"")
+    inflight = put_rollback(storage, InstantState.INFLIGHT, b"")
+
+    with pytest.raises(CorruptDataError, match="rollback"):
+        at_time(storage, SILENT_MS + 1000).upsert(rows(ADDED))
+
+    assert storage.info(requested) is not None
+    assert storage.info(inflight) is not None
+
+
+def at_time(storage: Storage, later_ms: int) -> pyhudi.HudiTable:
+    return open_table(storage, env=environment(StepClock(NOW_MS + later_ms)))
 
 
 def test_a_commit_that_is_taken_back_takes_a_live_metadata_table_away_first() -> None:
