@@ -66,6 +66,12 @@ def manifest_name(version: int) -> str:
     return f"manifest_{version}"
 
 
+def parse_manifest_name(name: str) -> int | None:
+    """The number in the name of a manifest, or None for another file."""
+    digits = name.removeprefix("manifest_")
+    return int(digits) if digits != name and digits.isascii() and digits.isdigit() else None
+
+
 def parse_version_file(data: bytes, *, path: str) -> int:
     """The number of the current manifest.
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection
+from contextlib import suppress
 
+from pyhudi.errors import NotFoundError
 from pyhudi.format.archived_log import ARCHIVE_BYTES_MAX, is_archive_file, parse_archive_file
 from pyhudi.format.instant import Action
 from pyhudi.format.lsm_history import (
@@ -19,6 +21,7 @@ from pyhudi.format.lsm_history import (
     manifest_name,
     parse_history_file,
     parse_manifest,
+    parse_manifest_name,
     parse_version_file,
 )
 from pyhudi.format.rollback_metadata import decode_rollback_metadata
@@ -98,9 +101,22 @@ def _history_files(storage: Storage, version: TableVersion) -> tuple[HistoryFile
 
     Cost: two reads. Raises `CorruptDataError` naming a damaged file.
     """
-    path = f"{version.history_folder}/{VERSION_FILE}"
-    if storage.info(path) is None:
+    number = _current_manifest(storage, version)
+    if number is None:
         return ()
-    number = parse_version_file(read_at_most(storage, path, VERSION_BYTES_MAX), path=path)
     manifest = f"{version.history_folder}/{manifest_name(number)}"
     return parse_manifest(read_at_most(storage, manifest, MANIFEST_BYTES_MAX), path=manifest)
+
+
+def _current_manifest(storage: Storage, version: TableVersion) -> int | None:
+    """The number of the manifest that counts; None where nothing was archived.
+
+    Real Hudi deletes the file that says it before it writes a new one, which it may fill later. Meanwhile its newest
+    manifest counts, which is there by then.
+    """
+    path = f"{version.history_folder}/{VERSION_FILE}"
+    with suppress(NotFoundError):
+        if data := read_at_most(storage, path, VERSION_BYTES_MAX):
+            return parse_version_file(data, path=path)
+    names = storage.list_names(version.history_folder)
+    return max((number for name in names if (number := parse_manifest_name(name)) is not None), default=None)

@@ -21,6 +21,7 @@ from pyhudi.format.lsm_history import (
     manifest_name,
     parse_history_file,
     parse_manifest,
+    parse_manifest_name,
     parse_version_file,
 )
 
@@ -100,6 +101,8 @@ def test_file_with_flipped_bytes_gives_entries_or_a_typed_error(data: st.DataObj
 
 def test_version_file_names_the_manifest() -> None:
     assert manifest_name(parse_version_file(b"5", path=PATH)) == "manifest_5"
+    assert parse_manifest_name("manifest_5") == 5
+    assert [parse_manifest_name(name) for name in ("manifest_", "5", "manifest_x", "_version_")] == [None] * 4
     assert parse_version_file(b"12\n", path=PATH) == 12
 
 

@@ -281,6 +281,24 @@ def test_archived_writes_place_their_logs_by_the_completion_times_of_the_archive
     assert names(world.latest) == (base, [late])
 
 
+@pytest.mark.parametrize("content", [None, b""], ids=["deleted", "not filled yet"])
+def test_while_real_hudi_replaces_the_version_of_the_archive_its_newest_manifest_counts(content: bytes | None) -> None:
+    world = World()
+    archive(world, ("20", "45"), ("22", "25"))
+    folder = table_version(9).history_folder
+    world.storage.put(f"{folder}/manifest_10", world.storage.read(f"{folder}/manifest_1"))
+    world.storage.put(f"{folder}/manifest_9", b'{"files": []}')
+    world.storage.delete(f"{folder}/_version_")
+    if content is not None:
+        world.storage.put(f"{folder}/_version_", content)
+    world.wrote("40", "41", Action.COMMIT)
+    base = world.base("40")
+    late = world.log("20")
+    world.log("22")
+
+    assert names(world.latest) == (base, [late])
+
+
 def test_a_log_older_than_a_timeline_that_was_never_archived_is_a_leftover() -> None:
     world = World()
     world.wrote("40", "41", Action.COMMIT)
