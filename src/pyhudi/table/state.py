@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pyhudi.config.table_config import TableConfig
@@ -87,13 +88,22 @@ def _parsed(data: bytes, path: str) -> dict[str, str]:
 
 
 def _read_properties(storage: Storage) -> tuple[bytes, str]:
-    """The content of the properties file, or of its backup, with its full path."""
-    for path in (PROPERTIES_PATH, PROPERTIES_BACKUP_PATH):
-        try:
-            return read_at_most(storage, path, PROPERTIES_BYTES_MAX), f"{storage.uri}/{path}"
-        except NotFoundError:
-            continue
-    raise TableNotFoundError(
-        "this folder is no Hudi table: it has no .hoodie/hoodie.properties; check the path, or create a table there",
-        path=storage.uri,
-    )
+    """The content of the properties file, or of its backup, with its full path.
+
+    Real Hudi makes the backup, deletes the file, makes it anew, fills it, and deletes the backup. So who finds neither
+    looks once more, and an empty file does not count while there is something else.
+    """
+    found = None
+    while found is None or storage.wait_for_writer(PROPERTIES_PATH):
+        for path in (PROPERTIES_PATH, PROPERTIES_BACKUP_PATH, PROPERTIES_PATH):
+            with suppress(NotFoundError):
+                found = read_at_most(storage, path, PROPERTIES_BYTES_MAX), f"{storage.uri}/{path}"
+                if found[0]:
+                    return found
+        if found is None:
+            raise TableNotFoundError(
+                "this folder is no Hudi table: it has no .hoodie/hoodie.properties; check the path, or create a table "
+                "there",
+                path=storage.uri,
+            )
+    return found

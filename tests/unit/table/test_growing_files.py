@@ -1,9 +1,10 @@
-"""Files of the timeline that another program has created and not filled yet, as real Hudi does on local disk."""
+"""Files that another program has created and not filled yet, or is replacing, as real Hudi does on local disk."""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from tests.support.tables import contents, new_table, open_table, rows
 
 from pyhudi.errors import CorruptDataError
 from pyhudi.storage.local import LocalStorage
-from pyhudi.table.state import load_table
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.state import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH, load_table
 from pyhudi.table.timeline import instant_path
 from pyhudi.testing.storage import FaultStorage
 
@@ -56,3 +58,47 @@ def test_a_commit_that_nobody_fills_any_more_is_an_error_at_once(tmp_path: Path)
         contents(storage)
 
     assert sum(one.name == "wait_for_writer" for one in storage.operations) == 1
+
+
+def test_properties_that_real_hudi_is_replacing_are_found_at_every_moment() -> None:
+    """It makes a backup, deletes the file, makes it anew, fills it, and deletes the backup."""
+    storage = MemoryStorage()
+    new_table(storage).upsert(rows(ROW))
+    whole = storage.read(PROPERTIES_PATH)
+    storage.put(PROPERTIES_BACKUP_PATH, whole)
+    storage.delete(PROPERTIES_PATH)
+    assert contents(storage) == {ROW}
+
+    def is_done(operation: str, path: str) -> None:
+        if operation == "read" and path == PROPERTIES_BACKUP_PATH:
+            storage.put(PROPERTIES_PATH, whole)
+            storage.delete(PROPERTIES_BACKUP_PATH)
+
+    assert contents(Watched(storage, is_done)) == {ROW}
+    storage.put(PROPERTIES_BACKUP_PATH, whole)
+    storage.put(PROPERTIES_PATH, b"")
+    assert contents(storage) == {ROW}
+
+
+class Watched(FaultStorage):
+    """A store that lets somebody act before each read."""
+
+    def __init__(self, inner: MemoryStorage, act: Callable[[str, str], None]) -> None:
+        super().__init__(inner)
+        self._act = act
+
+    def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
+        self._act("read", path)
+        return super().read(path, offset=offset, length=length)
+
+
+def test_properties_of_a_table_that_is_being_made_are_waited_for(tmp_path: Path) -> None:
+    written(tmp_path, 9)
+    file = tmp_path / PROPERTIES_PATH
+    whole = file.read_bytes()
+    file.write_bytes(b"")
+    filling = threading.Timer(0.05, file.write_bytes, [whole])
+    filling.start()
+
+    assert contents(LocalStorage(tmp_path)) == {ROW}
+    filling.join()
