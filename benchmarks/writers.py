@@ -74,12 +74,11 @@ def write(load: Load, number: int, barrier: Barrier, results: Any) -> None:
     """One writer, in its own process."""
     store = FaultStorage(open_storage(load.path, load.options))
     options = {**load.options, "hoodie.compact.inline": "false"}
-    engine = LocalEngine(parallelism=load.threads)
+    table = pyhudi.HudiTable(load_table(store), options, LocalEngine(parallelism=load.threads))
 
     def commit(turn: int) -> None:
         first = (turn * load.batch) % load.rows
         keys = range(first, min(first + load.batch, load.rows))
-        table = pyhudi.HudiTable(load_table(store), options, engine)
         table.upsert(batch(f"area-{number}", turn, keys))
 
     for turn in range(WARM_UP_COMMITS):
