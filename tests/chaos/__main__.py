@@ -93,7 +93,10 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--jvm", action="store_true", help="let real Hudi read and write the table in the end (local)")
     parser.add_argument("--folder", type=Path, help="where journals and local tables lie; a temporary one by default")
-    return parser.parse_args()
+    asked = parser.parse_args()
+    if asked.store != "local" and (asked.jvm or "jvm" in asked.beside):
+        parser.error("real Hudi reaches local tables only here: take --store local, or leave it out")
+    return asked
 
 
 @contextlib.contextmanager
