@@ -356,6 +356,18 @@ def test_a_write_gives_way_on_every_ground_of_its_cell_and_on_no_other(case: Cas
         assert not load_table(storage).timeline.pending_writes or case.met is Met.CLUSTERING_PLAN
 
 
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_write_to_what_real_hudi_is_about_to_cluster_is_refused_before_any_data_is_written(version: int) -> None:
+    storage = prepared("cow", version)
+    clustering_plan("oslo")(storage)
+    watched = FaultStorage(storage)
+
+    with pytest.raises(WriteConflictError, match="cluster"):
+        WRITE_OSLO(watched)
+
+    assert not any(one.name == "open_output" and one.path.startswith("city=") for one in watched.effects)
+
+
 def check_says_who_won(error: TransactionError, case: Case) -> None:
     assert error.context["winner"] > error.context.get("instant", "")
     if case.ground in (Ground.GROUP, Ground.BASE_FILE):
