@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
-from pyhudi.errors import CorruptDataError, WriteConflictError
+from pyhudi.errors import CorruptDataError, NotFoundError, WriteConflictError
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.rollback_metadata import RollbackPlan, encode_rollback_plan
 from pyhudi.format.safe_paths import name_problem
@@ -260,6 +260,8 @@ def _without_stillborn(table: TableState, settings: HeartbeatSettings, environme
             continue
         try:
             load_rollback_plan(storage, rollback, version)
+        except NotFoundError:
+            gone = True
         except CorruptDataError as damage:
             path = instant_path(rollback, version)
             info = storage.info(path)
@@ -273,8 +275,16 @@ def _without_stillborn(table: TableState, settings: HeartbeatSettings, environme
 
 def _begun_rollbacks(table: TableState) -> list[tuple[Instant, RollbackPlan]]:
     """The rollbacks that are not finished. Cost: a read for each."""
-    version = table.version
-    return [(one, load_rollback_plan(table.storage, one, version)) for one in table.timeline.pending_rollbacks]
+    storage, version = table.storage, table.version
+    found = []
+    for rollback in table.timeline.pending_rollbacks:
+        try:
+            found.append((rollback, load_rollback_plan(storage, rollback, version)))
+        except NotFoundError:
+            # Who finds that the write was completed after all takes the plan back.
+            if storage.info(instant_path(rollback, version)) is not None:
+                raise
+    return found
 
 
 def _left_to_others(table: TableState, settings: HeartbeatSettings, environment: Environment) -> dict[str, InstantTime]:

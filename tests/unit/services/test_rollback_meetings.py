@@ -134,6 +134,30 @@ def test_a_rollback_that_a_user_asks_for_goes_round_one_without_a_plan() -> None
     assert contents(storage) == set()
 
 
+@pytest.mark.parametrize("read", [1, 2])
+def test_a_plan_that_its_author_takes_back_while_it_is_read_is_in_nobodys_way(read: int) -> None:
+    """As one does who finds that the write was completed after all."""
+    storage = prepared()
+    state = load_table(storage)
+    (origin,) = state.timeline.completed_writes
+    plan = replace(plan_rollback(storage.uri, origin, find_leftovers(state, origin)), is_ours=False)
+    path = put_rollback(storage, InstantState.REQUESTED, encode_rollback_plan(plan))
+
+    class TakenBack(FaultStorage):
+        reads = 0
+
+        def read(self, path_read: str, *, offset: int = 0, length: int | None = None) -> bytes:
+            self.reads += path_read == path
+            if self.reads == read:
+                self.inner.delete(path)
+            return super().read(path_read, offset=offset, length=length)
+
+    store = TakenBack(storage)
+    at_time(store, 1000).upsert(rows(ADDED))
+
+    assert contents(storage) >= {ADDED}
+
+
 def test_a_rollback_that_has_begun_and_whose_plan_is_damaged_stays_an_error() -> None:
     """It may have deleted something already: nobody knows what it was about to delete."""
     storage = prepared()
