@@ -262,12 +262,15 @@ def test_columns_come_in_the_order_asked_for_and_may_be_none() -> None:
         decode(block, NUMBERS, ["x"])
 
 
-def test_null_columns_take_no_bytes_or_that_of_a_branch() -> None:
-    schema = record_schema({"nothing": "null", "branch": ["null"], "n": "long"})
-    batch = pa.record_batch([pa.nulls(2), pa.nulls(2), pa.array([1, -1])], avro_to_arrow(schema, source="test"))
+@pytest.mark.parametrize("nothing", ["null", {"type": "null"}], ids=["by name", "as an object"])
+def test_null_columns_take_no_bytes_or_that_of_a_branch(nothing: Any) -> None:
+    schema = record_schema({"nothing": nothing, "branch": [nothing], "n": "long", "maybe": ["long", nothing]})
+    columns = [pa.nulls(2), pa.nulls(2), pa.array([1, -1]), pa.array([None, -1], pa.int64())]
+    batch = pa.record_batch(columns, avro_to_arrow(schema, source="test"))
+    block = block_of([b"\x00\x02\x02", b"\x00\x01\x00\x01"])
 
-    assert encode_avro_records(batch, schema) == block_of([b"\x00\x02", b"\x00\x01"])
-    assert decode(block_of([b"\x00\x02", b"\x00\x01"]), schema).equals(batch)
+    assert encode_avro_records(batch, schema) == block
+    assert decode(block, schema).equals(batch)
 
 
 @pytest.mark.parametrize("unscaled", [0, -1, 127, 128, -128, -129, -(2**15), 2**63, -(2**63), -(2**119)])

@@ -18,7 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
-from pyhudi.format.schema import avro_to_arrow
+from pyhudi.format.schema import avro_to_arrow, is_null_type
 
 SYMBOL_LENGTH_MAX: Final = 1024
 """Characters of an enum's symbol: a byte of a record becomes that many."""
@@ -169,10 +169,10 @@ class _Compiler:
         """A record's field, an array's item or a map's value: where a union may stand."""
         if not isinstance(node, list):
             return self.type_of(node, namespace, field.type)
-        if not 1 <= len(node) <= 2 or node.count("null") > 1:
+        nulls = [branch for branch, inner in enumerate(node) if is_null_type(inner)]
+        values = [branch for branch, inner in enumerate(node) if not is_null_type(inner)]
+        if not 1 <= len(node) <= 2 or len(nulls) > 1:
             raise CorruptDataError("the Avro schema is damaged: a union without branches, or with one of them twice")
-        nulls = [branch for branch, inner in enumerate(node) if inner == "null"]
-        values = [branch for branch, inner in enumerate(node) if inner != "null"]
         inner = self.type_of(node[values[0]] if values else "null", namespace, field.type)
         return Layout(
             kind=inner.kind,

@@ -355,6 +355,16 @@ def _decimal_bytes(digits: int) -> int:
 # --- Avro to Arrow ----------------------------------------------------------------------------------------
 
 
+def is_null_type(node: Any) -> bool:
+    """Whether a node of an Avro schema is the type that has no values, by its name or as an object."""
+    return node == "null" or (isinstance(node, dict) and node.get("type") == "null")
+
+
+def _field(name: str, data_type: pa.DataType, *, nullable: bool) -> pa.Field:
+    """Arrow wants fields of the type without values to be nullable."""
+    return pa.field(name, data_type, nullable=nullable or pa.types.is_null(data_type))
+
+
 def _load(avro_json: str, source: str | None) -> Any:
     if len(avro_json) > SCHEMA_TEXT_MAX:
         raise CorruptDataError(
@@ -400,14 +410,14 @@ class _AvroReader:
         """A record's field, a list's element or a map's value: the one place where a union may stand."""
         path = (*path, name)
         if not isinstance(node, list):
-            return pa.field(name, self.type_of(node, namespace, path), nullable=node == "null")
+            return _field(name, self.type_of(node, namespace, path), nullable=False)
         if not node:
             raise self._corrupt("a union has no branches", path)
-        branches = [branch for branch in node if branch != "null"]
+        branches = [branch for branch in node if not is_null_type(branch)]
         if len(branches) > 1:
             raise self._unsupported("a union of several types", path)
         data_type = self.type_of(branches[0], namespace, path) if branches else pa.null()
-        return pa.field(name, data_type, nullable=len(branches) < len(node))
+        return _field(name, data_type, nullable=len(branches) < len(node))
 
     def _define(self, node: dict[str, Any], kind: str, namespace: str, path: ColumnPath) -> pa.DataType:
         name = self._full_name(node, namespace, path)
