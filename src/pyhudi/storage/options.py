@@ -28,6 +28,7 @@ _S3A_ENDPOINT = "fs.s3a.endpoint"
 _S3A_PATH_STYLE = "fs.s3a.path.style.access"
 _S3A_SSL = "fs.s3a.connection.ssl.enabled"
 _S3A_ATTEMPTS = "fs.s3a.attempts.maximum"
+_DIGITS_MAX = 9
 _ENDPOINT_NAMES = ("aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url", "azure_storage_endpoint")
 _CLIENT_NAMES = frozenset(
     {
@@ -108,9 +109,10 @@ def _s3a_retries(s3a: Mapping[str, str]) -> int:
     attempts = s3a.get(_S3A_ATTEMPTS)
     if attempts is None:
         return RETRIES
-    if not attempts.strip().isdigit() or int(attempts) < 1:
+    digits = attempts.strip()
+    if not digits.isdecimal() or len(digits) > _DIGITS_MAX or int(digits) < 1:
         raise ConfigError("the number of attempts must be a positive integer", option=_S3A_ATTEMPTS, value=attempts)
-    return int(attempts) - 1
+    return int(digits) - 1
 
 
 def _is_storage_option(name: str) -> bool:
