@@ -34,6 +34,7 @@ BLOOM_FILTER_KIND_KEY: Final = "hoodie_bloom_filter_type_code"
 MIN_RECORD_KEY_KEY: Final = "hoodie_min_record_key"
 MAX_RECORD_KEY_KEY: Final = "hoodie_max_record_key"
 
+_KEYS_MAX: Final = 1 << 30  # far more than a file has, and as many again still fit into the filter's count
 FILTER_BITS_MAX: Final = 1 << 30
 """All bit vectors of one filter together, in bits: room for 24 million keys at the default rate."""
 
@@ -287,7 +288,7 @@ def parse_bloom_filter(text: str, kind: BloomKind, *, path: str | None = None) -
         _check_end(data, _HEADER.size + shape.vector_bytes, path)
         return BloomFilter(kind=kind, bits=shape.bits, hashes=shape.hashes, rows=(row,))
     capacity, last_row_keys, row_count = _unpack(_GROWTH, data, _HEADER.size, path)
-    if capacity < 1 or last_row_keys < 0 or row_count < 1:
+    if capacity < 1 or not 0 <= last_row_keys <= _KEYS_MAX or row_count < 1:
         raise CorruptDataError("the Bloom filter's growth state is impossible", path=path, offset=_HEADER.size)
     offset = _HEADER.size + _GROWTH.size
     rows: list[_Bytes] = []

@@ -214,6 +214,7 @@ def dynamic(*, capacity: int = 8, used: int = 3, rows: int = 1, row: bytes | Non
         pytest.param(dynamic(), BloomKind.SIMPLE, id="dynamic_read_as_simple"),
         pytest.param(dynamic(capacity=0), BloomKind.DYNAMIC, id="no_capacity"),
         pytest.param(dynamic(used=-1), BloomKind.DYNAMIC, id="negative_count"),
+        pytest.param(dynamic(used=(1 << 31) - 1), BloomKind.DYNAMIC, id="count_that_cannot_grow"),
         pytest.param(dynamic(rows=0), BloomKind.DYNAMIC, id="no_rows"),
         pytest.param(dynamic(rows=(1 << 31) - 1), BloomKind.DYNAMIC, id="more_rows_than_bytes"),
         pytest.param(dynamic(row=simple(bits=79)), BloomKind.DYNAMIC, id="row_of_other_shape"),
