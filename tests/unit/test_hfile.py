@@ -331,6 +331,15 @@ def test_wrong_byte_under_a_checksum_is_found(kind: int):
     assert caught.value.context == {"path": PATH, "offset": 1000}
 
 
+@pytest.mark.parametrize("kind", [1, 2], ids=["CRC-32", "CRC-32C"])
+def test_a_damaged_byte_does_not_switch_checksums_off(kind: int):
+    data = bytearray(hfile(block(b"DATABLK*", PAYLOAD, checksum=kind, per_checksum=1024), count=100))
+    assert data[24] == kind
+    data[24] = 0
+    with pytest.raises(CorruptDataError, match="says that it has none"):
+        read_hfile(bytes(data), path=PATH)
+
+
 @pytest.mark.parametrize(
     ("data", "expected"),
     [(b"123456789", 0xE3069283), (bytes(32), 0x8A9136AA), (b"\xff" * 32, 0x62A8AB43), (bytes(range(32)), 0x46DD794E)],

@@ -233,7 +233,10 @@ def _payload_of(block: _Block, source: _Source, codec: HFileCodec) -> memoryview
 
 def _verify_checksums(block: _Block, source: _Source) -> None:
     if block.checksum == Checksum.NONE:
-        return  # Hudi's own writer: what stands in their place is zeros
+        # Hudi's own writer: what stands in their place is zeros. So one damaged byte does not switch checksums off.
+        if any(block.checksums):
+            raise source.damage("a block of the HFile has checksums and says that it has none", block.position)
+        return
     if block.checksum not in (Checksum.CRC32, Checksum.CRC32C) or block.bytes_per_checksum < _CHECKSUM_CHUNK_MIN:
         raise source.damage("a block header of the HFile is damaged", block.position)
     covered = source.data[block.position : block.end - len(block.checksums)]
