@@ -385,6 +385,20 @@ def let_the_runner_die(storage: Storage, planned: str | None) -> None:
     storage.put(path, json.dumps({**beat, "pid": NO_PROCESS}).encode())
 
 
+def crash() -> None:
+    raise SimulatedCrash
+
+
+def plan_with_a_dead_run(storage: Storage) -> str:
+    """A plan whose runner has died when it had begun the file of rome."""
+    planned = opened(storage).schedule_compaction()
+    assert planned is not None
+    with pytest.raises(SimulatedCrash):
+        opened(FaultStorage(storage, before=once_at("open_output", "city=rome", crash))).compact(planned)
+    let_the_runner_die(storage, planned)
+    return planned
+
+
 @VERSIONS
 def test_of_two_runners_of_one_plan_one_does_it(version: int) -> None:
     storage = prepared(version)
@@ -459,16 +473,10 @@ def test_a_compaction_that_was_killed_is_finished_by_the_next_run(version: int, 
     audit(storage)
 
 
-@dataclass
-class LaterOn:
-    """A table as a process finds it some seconds later."""
-
-    storage: Storage
-    seconds: int
-
-    def open(self) -> pyhudi.HudiTable:
-        clock = StepClock(int(time.time() * 1000) + self.seconds * 1000)
-        return open_table(self.storage, env=environment(clock), **MOR)
+def later_on(storage: Storage, seconds: int) -> pyhudi.HudiTable:
+    """The table as a process finds it some seconds later."""
+    clock = StepClock(int(time.time() * 1000) + seconds * 1000)
+    return open_table(storage, env=environment(clock), **MOR)
 
 
 def begun_by_real_hudi(storage: Storage, planned: str) -> None:
@@ -484,28 +492,20 @@ def test_a_plan_that_real_hudi_runs_is_left_to_it_for_as_long_as_a_writer_may_be
     version: int, had_been_ours: bool
 ) -> None:
     storage = prepared(version)
-    planned = opened(storage).schedule_compaction()
+    planned = plan_with_a_dead_run(storage) if had_been_ours else opened(storage).schedule_compaction()
     assert planned is not None
-    if had_been_ours:
-        with suppress(SimulatedCrash):
-            opened(FaultStorage(storage, before=once_at("open_output", "city=rome", crash))).compact(planned)
-        let_the_runner_die(storage, planned)
     begun_by_real_hudi(storage, planned)
     before = snapshot(storage)
 
-    assert LaterOn(storage, 170).open().compact(planned).num_rows == 0
+    assert later_on(storage, 170).compact(planned).num_rows == 0
     with pytest.raises(InvalidRequestError, match="another process is running this plan"):
-        LaterOn(storage, 170).open().rollback(planned)
+        later_on(storage, 170).rollback(planned)
     assert snapshot(storage) == before
-    assert LaterOn(storage, 190).open().compact(planned).num_rows == 1
+    assert later_on(storage, 190).compact(planned).num_rows == 1
 
     assert contents(storage) == read_optimized(storage) == AFTER
     assert storage.list_recursive(HEARTBEAT_FOLDER) == ()
     audit(storage)
-
-
-def crash() -> None:
-    raise SimulatedCrash
 
 
 def test_a_marker_tells_that_real_hudi_still_runs_a_plan() -> None:
@@ -516,17 +516,13 @@ def test_a_marker_tells_that_real_hudi_still_runs_a_plan() -> None:
     aged(storage, f"{planned}.compaction.inflight", by_ms=3_600_000)
     storage.put(f"{marker_folder(planned)}/city=rome/a_0-1-2_{planned}.parquet.marker.CREATE", b"")
 
-    assert LaterOn(storage, 170).open().compact(planned).num_rows == 0
-    assert LaterOn(storage, 190).open().compact(planned).num_rows == 1
+    assert later_on(storage, 170).compact(planned).num_rows == 0
+    assert later_on(storage, 190).compact(planned).num_rows == 1
 
 
 def test_a_write_leaves_what_tells_that_the_runner_of_a_plan_is_dead() -> None:
     storage = prepared()
-    planned = opened(storage).schedule_compaction()
-    assert planned is not None
-    with suppress(SimulatedCrash):
-        opened(FaultStorage(storage, before=once_at("open_output", "city=rome", crash))).compact(planned)
-    let_the_runner_die(storage, planned)
+    planned = plan_with_a_dead_run(storage)
 
     opened(storage).upsert(rows((1, "oslo", 7, "c")))
 

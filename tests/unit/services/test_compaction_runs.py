@@ -18,6 +18,7 @@ from tests.unit.services.test_compaction import (
     let_the_runner_die,
     once_at,
     opened,
+    plan_with_a_dead_run,
     prepared,
 )
 from tests.unit.services.test_rollback import end_the_process_of
@@ -32,11 +33,7 @@ from pyhudi.testing.storage import FaultStorage, SimulatedCrash
 
 def test_recovery_of_a_dead_write_leaves_what_tells_that_the_runner_of_a_plan_is_dead() -> None:
     storage = prepared()
-    planned = opened(storage).schedule_compaction()
-    assert planned is not None
-    with suppress(SimulatedCrash):
-        opened(FaultStorage(storage, before=once_at("open_output", "city=rome", crash))).compact(planned)
-    let_the_runner_die(storage, planned)
+    planned = plan_with_a_dead_run(storage)
     with suppress(SimulatedCrash):
         opened(FaultStorage(storage, before=once_at("put_if_absent", ".deltacommit.inflight", crash))).upsert(
             rows((1, "oslo", 7, "c"))
@@ -73,11 +70,7 @@ def test_a_runner_that_was_taken_for_dead_does_not_give_up_for_the_one_who_took_
 
 def test_a_runner_that_stands_still_while_it_looks_for_files_of_dead_runs_takes_none_of_a_newer_one() -> None:
     storage = prepared()
-    planned = opened(storage).schedule_compaction()
-    assert planned is not None
-    with suppress(SimulatedCrash):
-        opened(FaultStorage(storage, before=once_at("open_output", "city=rome", crash))).compact(planned)
-    let_the_runner_die(storage, planned)
+    planned = plan_with_a_dead_run(storage)
 
     class Slow(FaultStorage):
         taken_over = False
@@ -110,11 +103,7 @@ def runs(storage: Storage) -> list[str]:
 
 def test_a_plan_that_is_taken_back_leaves_nothing_of_its_dead_run() -> None:
     storage = prepared()
-    planned = opened(storage).schedule_compaction()
-    assert planned is not None
-    with suppress(SimulatedCrash):
-        opened(FaultStorage(storage, before=once_at("open_output", "city=rome", crash))).compact(planned)
-    let_the_runner_die(storage, planned)
+    planned = plan_with_a_dead_run(storage)
 
     opened(storage).rollback(planned)
 
@@ -153,11 +142,7 @@ def _at_effect_behind_the_commit(number: int) -> Callable[[str, str], None]:
 def test_a_run_whose_first_beat_is_as_old_as_its_mark_was_ours_and_is_over() -> None:
     """Object stores tell whole seconds, so that the two are of one moment as a rule."""
     storage = prepared()
-    planned = opened(storage).schedule_compaction()
-    assert planned is not None
-    with suppress(SimulatedCrash):
-        opened(FaultStorage(storage, before=once_at("open_output", "city=rome", crash))).compact(planned)
-    let_the_runner_die(storage, planned)
+    planned = plan_with_a_dead_run(storage)
 
     class OfOneSecond(FaultStorage):
         def info(self, path: str) -> FileInfo | None:
