@@ -65,20 +65,47 @@ def newest(*batches: list[Row]) -> list[Row]:
 
 
 def kill_jvm_while_it_writes(table: SharedTable, oracle: Oracle, moment: str) -> str:
-    """Let real Hudi write the rows that are to be lost, and kill it; the instant that it leaves.
+    """Let real Hudi write the rows that are to be lost, and kill it; the instant that it leaves."""
 
-    We hold the table lock from the moment at which the write is in flight, so that it cannot be completed. (Before that
-    moment real Hudi needs the lock itself.)
+    def until(instant: str) -> None:
+        wait_until(lambda: files_below(table.path / ".hoodie" / ".temp" / instant))
+        if moment == AT_ITS_COMMIT:
+            wait_until_nothing_changes(table.path)
+
+    return kill_jvm(table, oracle, lambda: table.write_with_jvm(oracle, batch(LOST)), in_flight, until)
+
+
+def kill_jvm_while_it_compacts(table: SharedTable, oracle: Oracle) -> str:
+    """Let real Hudi write the second rows and compact what is there, and kill it; the plan that it leaves."""
+    compacts = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+
+    def until(_plan: str) -> None:
+        wait_until_nothing_changes(table.path)
+
+    return kill_jvm(
+        table, oracle, lambda: table.write_with_jvm(oracle, batch(SECOND), **compacts), being_compacted, until
+    )
+
+
+def kill_jvm(
+    table: SharedTable,
+    oracle: Oracle,
+    act: Callable[[], None],
+    begun: Callable[[SharedTable], list[str]],
+    until: Callable[[str], None],
+) -> str:
+    """Kill real Hudi while it acts, some time after it has begun an instant; that instant.
+
+    We hold the table lock from the moment at which it has begun, so that it cannot be completed. (Before that moment
+    real Hudi needs the lock itself.)
     """
     with ThreadPoolExecutor(1) as pool:
-        dying = pool.submit(table.write_with_jvm, oracle, batch(LOST))
-        wait_until(lambda: dying.done() or in_flight(table))
+        dying = pool.submit(act)
+        wait_until(lambda: dying.done() or begun(table))
         lock = FileSystemLocks().acquire(LocalStorage(table.path), SYSTEM, wait_ms=WAIT_SECONDS * 1000)
         try:
-            (instant,) = in_flight(table)
-            wait_until(lambda: files_below(table.path / ".hoodie" / ".temp" / instant))
-            if moment == AT_ITS_COMMIT:
-                wait_until_nothing_changes(table.path)
+            (instant,) = begun(table)
+            until(instant)
         finally:
             oracle.kill()
             lock.release()
@@ -86,28 +113,6 @@ def kill_jvm_while_it_writes(table: SharedTable, oracle: Oracle, moment: str) ->
             oracle.stop()
     assert isinstance(error, OracleError)
     return instant
-
-
-def kill_jvm_while_it_compacts(table: SharedTable, oracle: Oracle) -> str:
-    """Let real Hudi write the second rows and compact what is there, and kill it; the plan that it leaves.
-
-    We hold the table lock from the moment at which the plan is being run, so that it cannot be completed.
-    """
-    compacts = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
-    with ThreadPoolExecutor(1) as pool:
-        dying = pool.submit(table.write_with_jvm, oracle, batch(SECOND), **compacts)
-        wait_until(lambda: dying.done() or being_compacted(table))
-        lock = FileSystemLocks().acquire(LocalStorage(table.path), SYSTEM, wait_ms=WAIT_SECONDS * 1000)
-        try:
-            (plan,) = being_compacted(table)
-            wait_until_nothing_changes(table.path)
-        finally:
-            oracle.kill()
-            lock.release()
-            error = dying.exception()
-            oracle.stop()
-    assert isinstance(error, OracleError)
-    return plan
 
 
 def kill_us_while_we_write(table: SharedTable, moment: str) -> None:

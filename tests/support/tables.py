@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +19,7 @@ from pyhudi.format.commit_metadata import WriteStat
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.environment import Environment
+from pyhudi.table.heartbeat import heartbeat_path
 from pyhudi.table.lock_providers.in_process import HeldMutex, InProcessLocks
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import load_commit_metadata
@@ -155,6 +157,12 @@ def aged(storage: MemoryStorage, path: str, *, by_ms: int) -> None:
     (full,) = [each for each in objects if each.endswith(path)]
     found = objects[full]
     objects[full] = type(found)(found.data, found.modified_ms - by_ms, found.version)
+
+
+def heartbeat_of(storage: Storage, instant_time: str, **changes: Any) -> None:
+    """Change what the heartbeat says of its writer."""
+    path = heartbeat_path(instant_time)
+    storage.put(path, json.dumps({**json.loads(storage.read(path)), **changes}).encode())
 
 
 def log_files(storage: Storage) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import tarfile
 import time
@@ -24,6 +23,7 @@ from tests.support.tables import (
     aged,
     contents,
     environment,
+    heartbeat_of,
     log_files,
     new_table,
     newest_stats,
@@ -380,9 +380,7 @@ def once_at(operation: str, path_part: str, act: Callable[[], None]) -> Callable
 
 def let_the_runner_die(storage: Storage, planned: str | None) -> None:
     """As if its process was no more: the one that its heartbeat names."""
-    path = heartbeat_path(str(planned))
-    beat = json.loads(storage.read(path))
-    storage.put(path, json.dumps({**beat, "pid": NO_PROCESS}).encode())
+    heartbeat_of(storage, str(planned), pid=NO_PROCESS)
 
 
 def crash() -> None:

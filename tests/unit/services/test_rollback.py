@@ -11,7 +11,18 @@ from typing import Any
 
 import pytest
 from tests.support.audit import audit
-from tests.support.tables import CountingLocks, Row, StepClock, contents, environment, new_table, open_table, rows
+from tests.support.tables import (
+    NO_PROCESS,
+    CountingLocks,
+    Row,
+    StepClock,
+    contents,
+    environment,
+    heartbeat_of,
+    new_table,
+    open_table,
+    rows,
+)
 
 from pyhudi.errors import LockLostError, UnsafePathError, WriteConflictError
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
@@ -29,8 +40,6 @@ from pyhudi.write.exchange_folder import EXCHANGE_FOLDER
 
 START: set[Row] = {(1, "oslo", 1, "a"), (2, "rome", 1, "a")}
 NOW_MS = 1_790_000_000_000
-NO_PROCESS = 2**22 + 12345
-"""Above the largest pid of Linux."""
 
 
 def prepared(version: int = 9) -> MemoryStorage:
@@ -60,12 +69,6 @@ def crashed_upsert(version: int = 9) -> tuple[MemoryStorage, InstantTime]:
         open_table(dying).upsert(rows((1, "oslo", 2, "b"), (9, "bern", 2, "b")))
     (instant,) = load_table(storage).timeline.pending_writes
     return storage, instant.requested_time
-
-
-def heartbeat_of(storage: Storage, instant_time: str, **changes: Any) -> None:
-    """Change what the heartbeat says of its writer; None removes it."""
-    path = f"{HEARTBEAT_FOLDER}/{instant_time}"
-    storage.put(path, json.dumps({**json.loads(storage.read(path)), **changes}).encode())
 
 
 def end_the_process_of(storage: Storage, instant_time: str) -> None:

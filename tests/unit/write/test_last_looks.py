@@ -10,9 +10,8 @@ from dataclasses import replace
 
 import pytest
 from tests.support.audit import audit
-from tests.support.tables import MOR, NO_PROCESS, StepClock, contents, environment, open_table, rows
+from tests.support.tables import MOR, NO_PROCESS, StepClock, contents, environment, heartbeat_of, open_table, rows
 from tests.unit.services.test_compaction import crash, let_the_runner_die
-from tests.unit.services.test_rollback import heartbeat_of
 from tests.unit.write.test_lost_locks import LATER_MS, MINE, Place, is_last_put, once, upsert
 
 from pyhudi.errors import CommitOutcomeUnknownError, LockLostError, StorageError, UnavailableError, WriteConflictError
@@ -33,12 +32,9 @@ def test_the_intent_of_a_writer_who_began_after_ours_stands_when_ours_is_committ
     """Its instant is not on the timeline that ours began from, and pending all the same."""
     place = Place()
 
-    def die() -> None:
-        raise SimulatedCrash
-
     def younger_stands_at_its_put() -> None:
         with pytest.raises(SimulatedCrash):
-            MINE(place.paused_at_its_put(die))
+            MINE(place.paused_at_its_put(crash))
 
     ours = FaultStorage(place.storage, before=once(is_inflight, younger_stands_at_its_put))
     upsert((3, "rome", 5, "beside"))(place.opened(ours))
@@ -188,11 +184,8 @@ def test_a_commit_that_cannot_find_out_whether_it_was_rolled_back_is_not_called_
 def test_a_rollback_that_lost_its_lock_before_its_plan_puts_none() -> None:
     place = Place()
 
-    def die() -> None:
-        raise SimulatedCrash
-
     with pytest.raises(SimulatedCrash):
-        MINE(place.paused_at_its_put(die))
+        MINE(place.paused_at_its_put(crash))
 
     class Slow(FaultStorage):
         def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
