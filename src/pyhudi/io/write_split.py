@@ -6,6 +6,7 @@ Source: mission rows S1-36, S2-38; `format/timeline.md` 4.1.
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -32,7 +33,11 @@ BUFFERED_BYTES = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitTask:
-    """Write the rows of any split. `seed` makes file ids unique to the write; attempts of a task share them."""
+    """Write the rows of any split.
+
+    `seed` makes file ids unique to the write. Attempts of a task share them, whatever order their rows come in: an
+    attempt that outlives the commit then writes into groups that the commit lists with another file, which counts.
+    """
 
     target: WriteTarget
     keys: KeyGenerator
@@ -63,7 +68,7 @@ class _OpenFiles:
         self._storage, self._task, self._context, self._stack = storage, task, context, stack
         self._open: dict[str, DataFile] = {}
         self._stats: list[WriteStat] = []
-        self._opened = 0
+        self._opened: Counter[str] = Counter()
         self._numbers = SequenceNumbers(task.target.instant_time, context)
         self._uuid = uuid.uuid5(uuid.UUID(task.seed), str(context.partition))
 
@@ -99,9 +104,7 @@ class _OpenFiles:
     def _open_files(self, partition_paths: list[str]) -> None:
         """Begin a file in each of the partitions. All are announced at once: a batch may open hundreds."""
         target = self._task.target
-        groups = [file_id(str(self._uuid), self._opened + n) for n in range(len(partition_paths))]
-        self._opened += len(groups)
-        new = list(zip(partition_paths, groups, strict=True))
+        new = [(path, self._next_group(path)) for path in partition_paths]
         markers = [Marker(base_file_path(target, self._context, path, group), MarkerKind.CREATE) for path, group in new]
         if markers:
             announce(self._storage, target.instant_time, target.markers, markers, groups_exist=False)
@@ -111,3 +114,9 @@ class _OpenFiles:
                 self._storage, target, self._context, path, group, None, numbers=self._numbers, is_announced=True
             )
             self._open[path] = self._stack.enter_context(file)
+
+    def _next_group(self, partition_path: str) -> str:
+        """The id of the next file group of this task in a partition."""
+        number = self._opened[partition_path]
+        self._opened[partition_path] += 1
+        return file_id(str(uuid.uuid5(self._uuid, partition_path)), number)
