@@ -10,18 +10,17 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from pyhudi.config.choices import KeyGeneratorType, PartitionKind, QueryType
+from pyhudi.config.choices import QueryType
 from pyhudi.config.read_config import EARLIEST, ReadConfig
-from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import ConfigError
 from pyhudi.format.instant import instant_time_from_user
 from pyhudi.format.keys import partition_field_names
 from pyhudi.format.merge_rules import Merger
 from pyhudi.format.meta_columns import with_meta_columns, without_meta_columns
-from pyhudi.format.partition_paths import partition_values
 from pyhudi.io.base_file import read_footer
 from pyhudi.io.log_records import BlockFilter, SpillSettings, block_filter
 from pyhudi.io.merged_slice import MergeSettings, SliceFiles
+from pyhudi.read.partition_columns import plain_fields, values_of_path
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import SlicesByPartition, load_view
@@ -150,12 +149,12 @@ def _plan(
     if table.config.drop_partition_columns:
         path_columns = tuple(name for name in fields if name not in schema.names)
         schema = pa.schema([*schema, *(pa.field(name, pa.string()) for name in path_columns)])
-    shown = {*path_columns, *_plain_fields(table.config, fields)}
+    shown = {*path_columns, *plain_fields(table.config, fields)}
     base_files_only = config.query_type is QueryType.READ_OPTIMIZED
     slices = tuple(
         ScanSlice(_files(one, base_files_only), one.size, partition_path, values, sum(log.size for log in one.logs))
         for partition_path, group in latest.items()
-        for values in [_values(table.config, fields, partition_path, shown)]
+        for values in [values_of_path(table.config, fields, partition_path, shown)]
         for one in group
         if one.base is not None or not base_files_only
     )
@@ -188,20 +187,3 @@ def _schema(table: TableState, latest: SlicesByPartition) -> pa.Schema:
             if one.base is not None:
                 return without_meta_columns(read_footer(table.storage, one.base.path).schema)
     return pa.schema([])
-
-
-def _plain_fields(config: TableConfig, fields: tuple[str, ...]) -> tuple[str, ...]:
-    """The partition columns whose own text is in the path. Nobody knows for a CUSTOM table that does not say."""
-    if config.key_generator_type is KeyGeneratorType.CUSTOM:
-        kinds = zip(fields, config.partition_kinds, strict=False)
-        return tuple(name for name, kind in kinds if kind is PartitionKind.SIMPLE)
-    return () if config.key_generator_type is KeyGeneratorType.TIMESTAMP else fields
-
-
-def _values(
-    config: TableConfig, fields: tuple[str, ...], partition_path: str, shown: Collection[str]
-) -> tuple[tuple[str, str | None], ...]:
-    if not shown:
-        return ()
-    values = partition_values(partition_path, fields, hive_style=config.hive_style, url_encoded=config.url_encode)
-    return tuple((name, text) for name, text in values.items() if name in shown)
