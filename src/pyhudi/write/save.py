@@ -17,11 +17,12 @@ from pyhudi.config.choices import FailedWritesPolicy, WriteOperation
 from pyhudi.config.table_config import new_table_properties
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Arrangement, Distribution, Engine
-from pyhudi.errors import ConfigError, TableExistsError, TableNotFoundError, WriteConflictError
+from pyhudi.errors import ConfigError, CorruptDataError, TableExistsError, TableNotFoundError, WriteConflictError
 from pyhudi.format import commit_metadata as wire
+from pyhudi.format.instant import Action
 from pyhudi.format.keys import key_generator_from_table
 from pyhudi.format.merge_rules import Merger
-from pyhudi.format.partition_metadata import PARTITION_METADATA_FILE
+from pyhudi.format.partition_metadata import PARTITION_METADATA_FILE, decode_partition_metadata
 from pyhudi.format.properties import table_checksum
 from pyhudi.format.safe_paths import METADATA_FOLDER
 from pyhudi.format.schema import normalise
@@ -39,7 +40,7 @@ from pyhudi.table.locks import table_lock
 from pyhudi.table.merge_rules import merger_of_new_table
 from pyhudi.table.sole_writer import alone_if_needed
 from pyhudi.table.state import TableState, create_table, load_table, table_exists
-from pyhudi.table.timeline import position_of
+from pyhudi.table.timeline import load_rollback_plan, position_of
 from pyhudi.write.bulk_insert import bulk_insert
 from pyhudi.write.delete_partition import delete_partitions
 from pyhudi.write.job import WriteJob, check_columns, locking, prepare, transaction_settings
@@ -47,6 +48,7 @@ from pyhudi.write.result import WriteResult, result_of
 from pyhudi.write.staged import staged_write_of, write_staged
 
 _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.1, 10.0
+_IN_A_TABLE = f"/{METADATA_FOLDER}/"
 
 
 class SaveMode(enum.Enum):
@@ -205,12 +207,41 @@ def _forget(storage: Storage, config: WriteConfig, environment: Environment) -> 
     """Remove the metadata of a table, and of its partitions, that nobody has written to or is writing to."""
     environment = locking(environment, config, config.table.name or "")
     with table_lock(storage, environment, wait_ms=config.concurrency.lock_wait_ms):
-        timeline = load_table(storage).timeline
-        if not timeline.completed_writes and not timeline.pending_writes:
-            for info in list_data_files(storage):
-                if info.name == PARTITION_METADATA_FILE:
-                    storage.delete(info.path)
+        table = load_table(storage)
+        if not table.timeline.completed_writes and not table.timeline.pending_writes:
+            for path in _partitions_made(table):
+                storage.delete(path)
             storage.delete_folder(METADATA_FOLDER)
+
+
+def _partitions_made(table: TableState) -> list[str]:
+    """The partition metadata that the taken back writes of a new table left.
+
+    The folder may have been there before the table, with whole tables in it: theirs is not touched. Cost: nothing
+    where no write had begun; else one read per rollback, a listing of the folder, and one read per partition.
+    """
+    storage, timeline = table.storage, table.timeline
+    rollbacks = [instant for instant in timeline.instants if instant.action is Action.ROLLBACK]
+    taken_back = {load_rollback_plan(storage, instant, timeline.version).instant_time for instant in rollbacks}
+    if not taken_back:
+        return []
+    files = list_data_files(storage)
+    other_tables = {info.path.partition(_IN_A_TABLE)[0] for info in files if _IN_A_TABLE in info.path}
+    return [
+        info.path
+        for info in files
+        if info.name == PARTITION_METADATA_FILE
+        and not any(info.path.startswith(f"{folder}/") for folder in other_tables)
+        and _made_by(storage, info.path) in taken_back
+    ]
+
+
+def _made_by(storage: Storage, path: str) -> str | None:
+    """The write that partition metadata name; None where they are somebody else's, in a form of their own."""
+    try:
+        return decode_partition_metadata(storage.read(path), path=path).instant_time
+    except CorruptDataError:
+        return None
 
 
 def table_properties(config: WriteConfig, merger: Merger | None = None) -> dict[str, str]:
