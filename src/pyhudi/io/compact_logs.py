@@ -25,9 +25,11 @@ from pyhudi.format.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_KEY
 from pyhudi.io.data_file import WriteTarget
 from pyhudi.io.log_changes import LogChanges, merge_logs
 from pyhudi.io.log_records import read_log_versions
+from pyhudi.io.log_scan import scan_blocks
 from pyhudi.io.log_writer import LogSettings, LogWriter, SliceToAppend
 from pyhudi.io.merged_slice import MergeSettings
 from pyhudi.storage.opening import open_spec
+from pyhudi.storage.protocol import StorageSpec
 
 SAMPLE_ROWS = 1_000
 """Rows whose size tells how many make a block."""
@@ -45,6 +47,20 @@ class CompactLogsTask:
     log_bytes: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookIntoLogsTask:
+    """Look into the logs of a slice, by their paths."""
+
+    storage: StorageSpec
+    paths: tuple[str, ...]
+
+
+def have_partial_rows(_: TaskContext, task: LookIntoLogsTask) -> bool:
+    """Whether any of the logs has rows that say only some columns. Cost: the headers of its blocks are read."""
+    storage = open_spec(task.storage)
+    return any(block.is_partial for path in task.paths for block in scan_blocks(storage, path))
+
+
 def compact_logs(context: TaskContext, task: CompactLogsTask) -> list[WriteStat]:
     """Write the log and say what is in it. Memory: the slice's log records (`SpillSettings`).
 
@@ -57,7 +73,10 @@ def compact_logs(context: TaskContext, task: CompactLogsTask) -> list[WriteStat]
     versions = read_log_versions(storage, task.paths, merging.schema, rules, blocks=merging.blocks, spill=merging.spill)
     if versions.column_sets:
         raise UnsupportedFeatureError(
-            "logs with partial updates cannot be joined to one: compact the table instead", logs=list(task.paths)
+            "logs with partial updates cannot be joined to one, so this plan cannot be run: take it back with "
+            f"HudiTable.rollback({task.target.instant_time!r}), then HudiTable.compact() does what it was for",
+            instant=task.target.instant_time,
+            logs=list(task.paths),
         )
     changes = merge_logs(merging.rules, versions)
     deleted = changes.deleted.to_numpy(zero_copy_only=False)

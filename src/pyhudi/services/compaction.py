@@ -33,7 +33,7 @@ from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.markers import marker_folder
 from pyhudi.format.merge_rules import Merger
-from pyhudi.io.compact_logs import CompactLogsTask, compact_logs
+from pyhudi.io.compact_logs import CompactLogsTask, LookIntoLogsTask, compact_logs, have_partial_rows
 from pyhudi.io.compact_slice import CompactTask, compact_slice
 from pyhudi.io.data_file import FormerVersion, WriteTarget
 from pyhudi.io.log_writer import WRITE_TOKEN_NUMBERS, slice_to_append
@@ -63,6 +63,7 @@ from pyhudi.table.timeline import instant_path, load_commit_metadata, load_compa
 from pyhudi.table.transaction import Transaction, TransactionSettings, commit_compaction
 
 _log = logging.getLogger("pyhudi")
+_UNJOINABLE = "its logs have partial updates, or one was written just now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +137,40 @@ def planned_compaction(call: ServiceCall) -> PlannedCompaction:
     return plan_compaction(slices, _held_groups(table, view), settings, today=today)
 
 
-def planned_log_compaction(call: ServiceCall) -> PlannedCompaction:
-    """The log compaction that would be planned now. Cost: a listing of the table."""
+def planned_log_compaction(call: ServiceCall, joinable: frozenset[LogFile] | None = None) -> PlannedCompaction:
+    """The log compaction that would be planned now, over `joinable` logs alone. Cost: a listing of the table."""
     _check_type(call.table)
     view = load_view(call.table.storage, call.table.timeline)
     slices = [one for group in view.latest.values() for one in group]
+    others = () if joinable is None else (one for one in slices if not joinable.issuperset(one.logs))
     return plan_log_compaction(
         slices,
         _held_groups(call.table, view),
         call.config.compaction.log_blocks_threshold,
+        unjoinable=dict.fromkeys((one.group for one in others), _UNJOINABLE),
         base_file_bytes_max=call.config.files.max_file_size,
     )
+
+
+def _joinable_logs(call: ServiceCall) -> frozenset[LogFile]:
+    """The logs of slices that a log compaction would take, without the slices where rows say only some columns.
+
+    Cost: a listing of the table; the headers of these logs' blocks are read. It is done before the lock is taken, so
+    that slices which get a log meanwhile wait for the next plan.
+    """
+    storage = call.table.storage
+    slices = [verdict.file_slice for verdict in planned_log_compaction(call.reloaded()).chosen]
+    tasks = [LookIntoLogsTask(storage=storage.spec, paths=tuple(log.path for log in one.logs)) for one in slices]
+    size = sum(log.size for one in slices for log in one.logs)
+    partial = call.engine.map(have_partial_rows, tasks, size_bytes=size, description="look into logs")
+    left = [one for one, is_partial in zip(slices, partial, strict=True) if is_partial]
+    if left:
+        _log.warning(
+            "the logs of %d file group(s) have partial updates and are not joined, for example %s: compact the table",
+            len(left),
+            left[0].logs[0].path,
+        )
+    return frozenset(log for one in slices if one not in left for log in one.logs)
 
 
 def _held_groups(table: TableState, view: FileSystemView) -> set[FileGroupId]:
@@ -165,11 +189,12 @@ def schedule_compaction(call: ServiceCall, *, of_logs: bool = False) -> InstantT
     In table version 6 it waits for running writes to end, as their logs carry the names of the slices that the plan
     closes: then it is None, too. Under a lock that can be lost it also is while another writer may stand in its last
     put, which the plan would not know of. Dead writers are rolled back first, if the options want that of writes.
-    `of_logs`: a log compaction. Cost: a listing of the table, one put, the lock; one more listing where that can be
-    lost.
+    `of_logs`: a log compaction; logs with partial updates are left out. Cost: a listing of the table, one put, the
+    lock; one more listing where that can be lost, and one for a log compaction, which also looks into the logs.
     """
     storage = call.table.storage
     _recover(call)
+    joinable = _joinable_logs(call) if of_logs else frozenset()
     with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
         committing = standing_intents(storage, besides="") if lock.can_be_lost else ()
         call = call.reloaded()
@@ -182,7 +207,7 @@ def schedule_compaction(call: ServiceCall, *, of_logs: bool = False) -> InstantT
         running = (one for one in pending_writes if not is_clustering_plan(table.storage, table.version, one))
         if not table.version.has_completion_times and any(running):
             return None
-        planned = planned_log_compaction(call) if of_logs else planned_compaction(call)
+        planned = planned_log_compaction(call, joinable) if of_logs else planned_compaction(call)
         if not planned.plan.operations:
             return None
         instant = Instant(

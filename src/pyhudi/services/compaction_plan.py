@@ -27,6 +27,7 @@ LOG_BLOCKS_THRESHOLD: Final = 5
 
 _PENDING: Final = "a pending compaction or clustering holds its file group"
 _NO_COUNTS: Final[Mapping[FileGroupId, int]] = MappingProxyType({})
+_NONE: Final[Mapping[FileGroupId, str]] = MappingProxyType({})
 
 
 class Verdict(NamedTuple):
@@ -83,13 +84,15 @@ def plan_log_compaction(
     blocks_threshold: int = LOG_BLOCKS_THRESHOLD,
     *,
     block_counts: Mapping[FileGroupId, int] = _NO_COUNTS,
+    unjoinable: Mapping[FileGroupId, str] = _NONE,
     base_file_bytes_max: int = BASE_FILE_BYTES_MAX,
 ) -> PlannedCompaction:
     """The log compaction of all slices with at least so many log files, or log blocks.
 
     `block_counts` has the number of blocks of slices whose logs were looked into; it matters in table version 6, where
     a log file grows by a block per write. `pending` are the groups of all pending services, log compactions included.
-    `base_file_bytes_max` is for the metrics alone, see `CompactionSettings`.
+    `unjoinable`: the groups whose logs cannot become one, and why. `base_file_bytes_max` is for the metrics alone, see
+    `CompactionSettings`.
 
     Raises:
         InternalError: two slices of one file group.
@@ -99,7 +102,9 @@ def plan_log_compaction(
     candidates = []
     for each in free:
         blocks = max(len(each.logs), block_counts.get(each.group, 0))
-        if blocks >= blocks_threshold:
+        if blocks >= blocks_threshold and each.group in unjoinable:
+            skipped.append(Verdict(each, unjoinable[each.group]))
+        elif blocks >= blocks_threshold:
             candidates.append(Candidate(each, estimate_metrics(each, base_file_bytes_max)))
             chosen.append(Verdict(each, f"{blocks} log files or blocks"))
         else:
