@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from tests.support.tables import SplitEngine
 
@@ -93,7 +94,7 @@ def test_log_that_is_written_while_logs_are_looked_into_waits_for_the_next_plan(
             found = super().map(function, tasks, size_bytes=size_bytes, description=description)
             if description == "look into logs":
                 again = pyhudi.HudiTable.for_path(str(tmp_path / "table"))
-                again.upsert(_first_row(again), **{"hoodie.compact.inline": "false"})
+                again.upsert(_row_with_logs(again), **{"hoodie.compact.inline": "false"})
             return found
 
     with_logs = [one for one in table.files().to_pylist() if one["logs"]]
@@ -103,6 +104,8 @@ def test_log_that_is_written_while_logs_are_looked_into_waits_for_the_next_plan(
     assert not pending(table)
 
 
-def _first_row(table: pyhudi.HudiTable) -> pa.Table:
+def _row_with_logs(table: pyhudi.HudiTable) -> pa.Table:
+    file_id = next(one["file_id"] for one in table.files().to_pylist() if one["logs"])
     found = table.to_arrow()
-    return found.select([name for name in found.column_names if name not in META_COLUMNS]).slice(0, 1)
+    of_group = found.filter(pc.starts_with(found["_hoodie_file_name"], file_id))
+    return of_group.select([name for name in found.column_names if name not in META_COLUMNS]).slice(0, 1)
