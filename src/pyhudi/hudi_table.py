@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from pyhudi.config.choices import QueryType, WriteOperation
 from pyhudi.config.option import text_of
-from pyhudi.config.read_config import EARLIEST, ReadConfig
+from pyhudi.config.read_config import ReadConfig
+from pyhudi.config.spelling import spelled, unknown_argument
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.local import LocalEngine, opened
 from pyhudi.engine.protocol import Engine
@@ -32,6 +33,7 @@ from pyhudi.services.compaction_plan import PlannedCompaction
 from pyhudi.services.outcome import Outcome, outcome_of
 from pyhudi.services.rollback import RolledBack, roll_back, roll_back_failed_writes
 from pyhudi.storage.opening import open_storage
+from pyhudi.storage.options import select_storage_options
 from pyhudi.table.environment import SYSTEM, Environment
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.merge_rules import merger_of_new_table
@@ -77,7 +79,7 @@ class HudiTable:
         process. Raises `TableNotFoundError` when there is no table. Cost: one
         read and one listing.
         """
-        options = dict(hudi_options or {})
+        options = _known(hudi_options or {}, "hudi_options")
         mergers = () if merger is None else (merger,)
         engine = LocalEngine() if spark is None else _spark_engine(spark)
         return cls(load_table(open_storage(path, options)), options, engine, mergers=mergers)
@@ -103,7 +105,7 @@ class HudiTable:
         given. `table_type` is "cow" or "mor". `merger`: how versions of a record become one (`pyhudi.mergers`, or a
         class of your own); the table remembers its name. Raises `TableExistsError` when there is a table already.
         """
-        options = dict(hudi_options or {})
+        options = _known(hudi_options or {}, "hudi_options")
         described = {
             "hoodie.table.name": name or path.rstrip("/").rpartition("/")[2],
             "hoodie.datasource.write.table.type": _table_type(table_type),
@@ -202,13 +204,14 @@ class HudiTable:
         where: Where = None,
         *,
         as_of: str | None = None,
-        query_type: str = "snapshot",
+        query_type: str | None = None,
     ) -> pa.Table:
         """The rows, as an Arrow table. All columns if none are named, the `_hoodie_*` ones among them.
 
         `where`: `[("city", "==", "oslo"), ("fare", ">", 10)]` or an Arrow expression. `as_of`: the rows as they were
         at an instant time, `2024-01-31`, or `2024-01-31 10:00:00`. `query_type="read_optimized"` leaves the logs of a
-        merge-on-read table out: the rows as of its last compaction, at the cost of a copy-on-write table.
+        merge-on-read table out: the rows as of its last compaction, at the cost of a copy-on-write table. Without
+        either, what `hudi_options` say of reads holds.
         """
         return read_table(self.state.storage, self.scan(as_of=as_of, query_type=query_type), columns, where)
 
@@ -218,7 +221,7 @@ class HudiTable:
         where: Where = None,
         *,
         as_of: str | None = None,
-        query_type: str = "snapshot",
+        query_type: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Like `to_arrow`, a batch at a time."""
         return read_batches(self.state.storage, self.scan(as_of=as_of, query_type=query_type), columns, where)
@@ -245,7 +248,7 @@ class HudiTable:
         columns: Sequence[str] | None = None,
         where: Any = None,
         as_of: str | None = None,
-        query_type: str = "snapshot",
+        query_type: str | None = None,
     ) -> DataFrame:
         """The rows as a Spark DataFrame, read by Spark itself where slices have no logs.
 
@@ -263,17 +266,22 @@ class HudiTable:
         frame = scan_frame(spark, plan).where(where)
         return frame if columns is None else frame.select(*columns)
 
-    def scan(self, *, as_of: str | None = None, query_type: str = "snapshot") -> ScanPlan:
+    def scan(self, *, as_of: str | None = None, query_type: str | None = None) -> ScanPlan:
         """Which files a read would take, and under which schema."""
-        kind = {"snapshot": QueryType.SNAPSHOT, "read_optimized": QueryType.READ_OPTIMIZED}.get(query_type.lower())
-        if kind is None:
-            raise ConfigError('query_type must be "snapshot" or "read_optimized"', query_type=query_type)
-        return self._scan(replace(self._read_config, query_type=kind, as_of=as_of))
+        config = self._read_config
+        if query_type is None and as_of is None:
+            return self._scan(config)
+        if query_type is None:
+            kind = QueryType.SNAPSHOT if config.query_type is QueryType.INCREMENTAL else config.query_type
+        else:
+            kind = _query_type(query_type)
+        return self._scan(replace(config, query_type=kind, as_of=as_of or config.as_of))
 
     def scan_changes(self, begin: str | None = None, end: str | None = None) -> ScanPlan:
         """Which files an incremental read would take."""
-        kind = QueryType.INCREMENTAL
-        return self._scan(replace(self._read_config, query_type=kind, begin=begin or EARLIEST, end=end))
+        config = self._read_config
+        begin, end = begin or config.begin, end or config.end
+        return self._scan(replace(config, query_type=QueryType.INCREMENTAL, as_of=None, begin=begin, end=end))
 
     def _scan(self, config: ReadConfig) -> ScanPlan:
         return plan_table_scan(self.state, config, self.mergers)
@@ -312,7 +320,9 @@ class HudiTable:
                 "a comma separates partition paths, so none can be named with one in it; write * for the comma",
                 partition_paths=paths,
             )
-        chosen = {"hoodie.datasource.write.partitions.to.delete": ",".join(paths)}
+        chosen = {_PARTITIONS: ",".join(paths)}
+        if _PARTITIONS in spelled(options):
+            raise ConfigError(f"delete_partition is told the partitions already: leave {_PARTITIONS} out")
         return self._write(None, WriteOperation.DELETE_PARTITION, {**options, **chosen})
 
     def insert_overwrite(self, rows: Any, **options: Any) -> WriteResult:
@@ -368,7 +378,7 @@ class HudiTable:
         `dry_run` changes nothing and returns the slices that a plan made now would take and leave: partition_path,
         file_id, compacts, reason, base_size, logs, log_size.
         """
-        call = self._service_call(options)
+        call = self._service_call(options, call="compact")
         if dry_run:
             return _plan_table(planned_compaction(call.reloaded()))
         if instant is not None:
@@ -385,7 +395,7 @@ class HudiTable:
         Cheaper than `compact`, as no base file is rewritten; makes reading cheaper where logs have many versions of
         records. Returns one row as `compact` does, or none.
         """
-        call = self._service_call(options)
+        call = self._service_call(options, call="compact_logs")
         planned = schedule_compaction(call, of_logs=True)
         done = [run_compaction(call, planned)] if planned is not None else []
         return pa.Table.from_pylist([asdict(one) for one in done if one is not None], schema=_COMPACTED_SCHEMA)
@@ -395,16 +405,15 @@ class HudiTable:
 
         Returns its instant time; None where there is nothing to compact.
         """
-        return schedule_compaction(self._service_call(options))
+        return schedule_compaction(self._service_call(options, call="schedule_compaction"))
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _write(self, rows: Any, operation: WriteOperation, options: Mapping[str, Any]) -> WriteResult:
-        merged = {
-            **self.options,
-            **{key: text_of(value) for key, value in options.items()},
-            "hoodie.datasource.write.operation": operation.value,
-        }
+        named = spelled(options).get(_OPERATION)
+        if named is not None and text_of(named).lower() != operation.value:
+            raise ConfigError(f"this call is an {operation.value}, not an {named}: leave {_OPERATION} out")
+        merged = {**self._with_options(options, call=operation.value), _OPERATION: operation.value}
         engine = self.engine if rows is None or self.engine.accepts(rows) else _engine_for(rows)
         rows = opened(rows) if isinstance(engine, LocalEngine) else rows
         return write(
@@ -417,8 +426,20 @@ class HudiTable:
             mergers=self.mergers,
         )
 
-    def _service_call(self, options: Mapping[str, Any]) -> ServiceCall:
-        merged = {**self.options, **{key: text_of(value) for key, value in options.items()}}
+    def _with_options(self, options: Mapping[str, Any], *, call: str) -> dict[str, str]:
+        """The table's options, and over them those of one call."""
+        given = _known(options, call)
+        for name in select_storage_options(given):
+            if self.options.get(name) != given[name]:
+                raise ConfigError(
+                    f"{name} says how to reach the store, which this table has done: give it to "
+                    "HudiTable.for_path(hudi_options=…)",
+                    option=name,
+                )
+        return {**self.options, **given}
+
+    def _service_call(self, options: Mapping[str, Any], *, call: str) -> ServiceCall:
+        merged = self._with_options(options, call=call)
         config = WriteConfig.from_options(merged)
         environment = locking(self.environment, config, self.state.config.name)
         return ServiceCall(self.state, config, transaction_settings(config), self.engine, environment, self.mergers)
@@ -451,12 +472,14 @@ def save(rows: Any, path: str, *, options: Mapping[str, Any], mode: str = "appen
 
     Takes Arrow as well as Spark rows. None when the mode is `ignore` and there is a table already.
     """
-    texts = {key: text_of(value) for key, value in options.items() if value is not None}
+    texts = _known(options, "save")
     engine = _engine_for(rows)
     rows = opened(rows) if isinstance(engine, LocalEngine) else rows
     return save_rows(rows, path, options=texts, mode=SaveMode.parse(mode), engine=engine)
 
 
+_OPERATION = "hoodie.datasource.write.operation"
+_PARTITIONS = "hoodie.datasource.write.partitions.to.delete"
 _HISTORY_SCHEMA = pa.schema(
     [
         ("instant", pa.string()),
@@ -524,11 +547,30 @@ def _plan_table(planned: PlannedCompaction) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_PLAN_SCHEMA)
 
 
+def _query_type(text: str) -> QueryType:
+    kinds = {"snapshot": QueryType.SNAPSHOT, "read_optimized": QueryType.READ_OPTIMIZED}
+    if text.lower() not in kinds:
+        raise ConfigError('query_type must be "snapshot" or "read_optimized"', query_type=text)
+    return kinds[text.lower()]
+
+
 def _table_type(text: str) -> str:
     kinds = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
     if text.lower() not in kinds:
         raise ConfigError('table_type must be "cow" or "mor"', table_type=text)
     return kinds[text.lower()]
+
+
+def _known(options: Mapping[str, Any], call: str) -> dict[str, str]:
+    """Options as texts, under the names that pyhudi knows them by; `ConfigError` for a name that can be none.
+
+    None counts as not given. All options have a dot in their names but for those of the store, and `path`.
+    """
+    texts = {name: text_of(value) for name, value in spelled(options).items() if value is not None}
+    for name in options:
+        if "." not in name and name != "path" and not select_storage_options({name: ""}):
+            raise unknown_argument(name, call=call)
+    return texts
 
 
 def _joined(names: str | Sequence[str] | None) -> str | None:

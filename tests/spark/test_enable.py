@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import readwriter
 
-from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.config.option import OptionWarning
+from pyhudi.errors import ConfigError, InvalidRequestError, TableNotFoundError, UnsupportedFeatureError
 from pyhudi.spark import enable as enabling
 from pyhudi.spark import writer
 from pyhudi.spark.engine import SparkEngine
@@ -43,20 +44,60 @@ def enabled_afterwards(spark: Any) -> Iterator[None]:
 def test_chain_of_calls_becomes_one_save(spark: Any, saves: Saves) -> None:
     rows = spark.range(1)
 
-    rows.write.option("a", 1).format("Hudi").options(b=True, c=None).partitionBy("x", "y").mode("append").save("/t")
+    rows.write.option("a.x", 1).format("Hudi").options(**{"b.x": True, "c.x": None}).partitionBy("x", "y").mode(
+        "append"
+    ).save("/t")
 
     [call] = saves.calls
     assert (call["rows"], call["path"], call["mode"]) == (rows, "/t", SaveMode.APPEND)
     assert call["engine"] == SparkEngine(spark)
-    assert call["options"] == {"a": "1", "b": "true", "hoodie.datasource.write.partitionpath.field": "x,y"}
+    assert call["options"] == {"a.x": "1", "b.x": "true", "hoodie.datasource.write.partitionpath.field": "x,y"}
+
+
+@pytest.mark.parametrize("name", ["org.apache.hudi", "ORG.apache.Hudi"])
+def test_format_may_be_named_by_its_package(spark: Any, saves: Saves, tmp_path: Path, name: str) -> None:
+    spark.range(1).write.format(name).save("/t")
+    assert [call["path"] for call in saves.calls] == ["/t"]
+
+    with pytest.raises(TableNotFoundError):
+        spark.read.format(name).load(str(tmp_path))
+    with pytest.raises(TableNotFoundError):
+        spark.read.load(str(tmp_path), format=name)
+
+
+def test_option_set_again_in_another_case_has_its_last_value(spark: Any, saves: Saves) -> None:
+    write = spark.range(1).write.format("hudi").option("HOODIE.TABLE.NAME", "a").option("hoodie.table.name", "b")
+    write.option("hoodie.Table.Name", "c").save("/t")
+
+    assert saves.calls[0]["options"] == {"hoodie.table.name": "c"}
+
+
+def test_option_of_a_read_in_upper_case_counts(spark: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
+    spark.range(1).write.format("hudi").options(**options).save(path)
+
+    with pytest.raises(InvalidRequestError):
+        spark.read.format("hudi").option("AS.OF.INSTANT", "yesterday").load(path)
+
+
+def test_option_of_other_formats_warns(spark: Any, saves: Saves) -> None:
+    with pytest.warns(OptionWarning, match="compression has no effect on a Hudi table"):
+        spark.range(1).write.format("hudi").option("compression", "gzip").save("/t")
+
+
+@pytest.mark.parametrize("name", ["pathGlobFilter", "modifiedAfter"])
+def test_option_by_which_other_formats_leave_files_out_is_refused(spark: Any, name: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=f"{name} chooses among files"):
+        spark.read.format("hudi").option(name, "2026-01-01").load("/t")
 
 
 def test_arguments_of_save_win_over_the_chain(spark: Any, saves: Saves) -> None:
-    spark.range(1).write.mode("append").option("a", "1").save("/t", "hudi", "overwrite", ["x"], a="2")
+    spark.range(1).write.mode("append").option("a.x", "1").save("/t", "hudi", "overwrite", ["x"], **{"a.x": "2"})
 
     [call] = saves.calls
     assert (call["path"], call["mode"]) == ("/t", SaveMode.OVERWRITE)
-    assert call["options"]["a"] == "2"
+    assert call["options"]["a.x"] == "2"
     assert call["options"]["hoodie.datasource.write.partitionpath.field"] == "x"
 
 

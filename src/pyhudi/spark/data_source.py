@@ -14,17 +14,24 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from pyhudi.config.option import options_of
+from pyhudi.config.options_merging import MergingOptions
+from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.read.arrow import read_batches
 from pyhudi.read.scan import ScanPlan, plan_scan
 from pyhudi.spark.engine import conformed
+from pyhudi.spark.options import table_options
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.storage.opening import open_spec, open_storage
 from pyhudi.storage.protocol import Storage, StorageSpec
 
 _REMEMBERED = "pyhudi.options"
-_REMEMBERED_PREFIXES = ("path", "as.of.", "hoodie.datasource.")
+_REMEMBERED_NAMES = frozenset(
+    {"path", *(name for group in (ReadOptions, MergingOptions) for _, o in options_of(group) for name in o.spellings)}
+)
+"""Only what a read needs: a catalog keeps the schema where everybody sees it, and other options may be secrets."""
 
 
 class HudiDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types that mypy follows here
@@ -43,7 +50,7 @@ class HudiDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types 
         """
         _, plan = _planned(self.options)
         schema = spark_schema(plan.schema)
-        remembered = {name: value for name, value in self.options.items() if name.startswith(_REMEMBERED_PREFIXES)}
+        remembered = {name: value for name, value in self.options.items() if name.lower() in _REMEMBERED_NAMES}
         for field in schema.fields[:1]:
             field.metadata = {_REMEMBERED: remembered}
         return schema
@@ -60,6 +67,15 @@ class HudiDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types 
         raise UnsupportedFeatureError(
             'SQL cannot write Hudi tables yet: use df.write.format("hudi"), after pyhudi.enable(spark)'
         )
+
+
+class HudiDataSourceByPackage(HudiDataSource):
+    """The same, under the other name that Hudi's users know."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name in `USING org.apache.hudi`."""
+        return "org.apache.hudi"
 
 
 class _Reader(DataSourceReader):  # type: ignore[misc]
@@ -80,6 +96,7 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
 
 
 def _planned(options: Mapping[str, str]) -> tuple[Storage, ScanPlan]:
+    options = table_options(options)
     path = options.get("path")
     if not path:
         raise ConfigError("the data source hudi needs the option `path`: the folder of the table")

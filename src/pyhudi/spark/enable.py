@@ -2,7 +2,7 @@
 
 PySpark's Python data sources cannot prune columns and cannot start jobs to commit a write (DESIGN D8), so the reader
 and writer classes are wrapped. The wrappers note what a chain of calls says, pass every call of every other format
-on as it is, and act only where the chain ends in the format name `hudi`. `disable()` takes them off again.
+on as it is, and act only where the chain ends in the format name `hudi` or `org.apache.hudi`. `disable()` takes them off again.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
-from pyhudi.spark.data_source import HudiDataSource
+from pyhudi.spark.data_source import HudiDataSource, HudiDataSourceByPackage
 from pyhudi.spark.reader import load_table
 from pyhudi.spark.writer import save_dataframe
 
-FORMAT = "hudi"
+FORMATS = ("hudi", "org.apache.hudi")
+"""Jobs name the format by either."""
 
 _NOTES = "_pyhudi_notes"
 _REGISTERED = "spark.pyhudi.registered"
@@ -40,11 +41,14 @@ class _Notes:
 
     @property
     def is_hudi(self) -> bool:
-        return (self.source or "").lower() == FORMAT
+        return (self.source or "").lower() in FORMATS
 
     def add_options(self, options: dict[str, Any]) -> None:
+        """Note options; names are the same in any case, and of one that is set again the last value counts."""
         for name, value in options.items():
             if value is not None:
+                for former in [known for known in self.options if known.lower() == name.lower()]:
+                    del self.options[former]
                 self.options[name] = str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -60,6 +64,7 @@ def enable(spark: SparkSession) -> SparkSession:
     _wrap(module.DataFrameWriter, _WRITER_WRAPPERS)
     if spark.conf.get(_REGISTERED, None) is None:
         spark.dataSource.register(HudiDataSource)
+        spark.dataSource.register(HudiDataSourceByPackage)
         spark.conf.set(_REGISTERED, "true")
     return spark
 

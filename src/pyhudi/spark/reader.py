@@ -28,6 +28,7 @@ from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.read.scan import ScanPlan, ScanSlice, plan_scan
 from pyhudi.read.slices import read_slice
+from pyhudi.spark.options import table_options
 from pyhudi.spark.parquet_files import base_files, parquet_rows
 from pyhudi.spark.slice_tasks import packed, task_rows
 from pyhudi.spark.split_reads import can_split, read_of_blocks, rows_by_columns, rows_of_blocks
@@ -57,6 +58,7 @@ def load_table(spark: SparkSession, path: str, options: Mapping[str, str]) -> Da
         TableNotFoundError: `path` holds no Hudi table.
         ConfigError: an option of the read has no legal value.
     """
+    options = table_options(options)
     config = ReadConfig.from_options(options)
     return scan_frame(spark, plan_scan(open_storage(path, options), config))
 

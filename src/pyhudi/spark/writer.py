@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 
 from pyhudi.errors import ConfigError
 from pyhudi.spark.engine import SparkEngine
+from pyhudi.spark.options import table_options
 from pyhudi.write.save import SaveMode, save
 
 PARTITION_FIELDS = "hoodie.datasource.write.partitionpath.field"
@@ -45,6 +46,7 @@ def save_dataframe(
 
 def _with_partition_fields(options: Mapping[str, str], partition_by: tuple[str, ...]) -> dict[str, str]:
     fields = ",".join(partition_by)
+    options = table_options(options)
     given = options.get(PARTITION_FIELDS, fields)
     # Options may carry the kind of each field for custom key generators: `city:SIMPLE,ts:TIMESTAMP`.
     names = ",".join(part.strip().partition(":")[0] for part in given.split(","))

@@ -1,0 +1,64 @@
+"""Option names as users write them: in any case, and as keyword arguments that are none of ours."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from pyhudi.config.option import text_of
+from pyhudi.config.registry import OPTIONS
+from pyhudi.errors import ConfigError
+
+
+def spelled(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options under the names that pyhudi knows them by: like Spark's, they may be written in any case.
+
+    Names that it does not know stay as they are: some of them go into the commit's metadata. Raises `ConfigError` for
+    one option that is given in two spellings with two values.
+    """
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        lower = name.lower()
+        known = lower if lower in OPTIONS else name
+        if known in found and value is not None and text_of(found[known]) != text_of(value):
+            raise ConfigError(f"{known} is given twice, in two spellings and with two values: give it once")
+        if value is not None or known not in found:
+            found[known] = value
+    return found
+
+
+def unknown_argument(name: str, *, call: str) -> ConfigError:
+    """The error for a keyword argument, or an option without a dot in its name, that a call does not have.
+
+    Such a name is refused and not passed over: `dry_run=True` at a call that has no dry run would delete.
+    """
+    nearest = nearest_to_argument(name)
+    hint = f"did you mean {nearest}?" if nearest else "leave it out."
+    return ConfigError(
+        f"{call} has no argument {name!r}: {hint} Options have Hudi's names, as in {{'hoodie.index.type': 'BLOOM'}}",
+        argument=name,
+    )
+
+
+def nearest_to_argument(name: str) -> str | None:
+    """The option that a Python name such as `record_key` or `retries` probably stands for."""
+    close = difflib.get_close_matches(_plain(name), _parts_of_keys(), n=1, cutoff=0.85)
+    return _parts_of_keys()[close[0]] if close else None
+
+
+@functools.cache
+def _parts_of_keys() -> Mapping[str, str]:
+    """Each run of segments of a key, without its dots, to the key; a run that several keys have, to the first."""
+    parts: dict[str, str] = {}
+    for key in OPTIONS:
+        segments = key.split(".")[1:]
+        for begin in range(len(segments)):
+            for end in range(begin + 1, len(segments) + 1):
+                parts.setdefault(_plain("".join(segments[begin:end])), key)
+    return parts
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace(".", "")

@@ -1,0 +1,35 @@
+"""The options of a DataFrame reader or writer, as Spark hands them on."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from pyhudi.config.option import OptionWarning
+from pyhudi.config.spelling import spelled
+from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.storage.options import select_storage_options
+
+_CHOOSES_FILES = frozenset({"pathglobfilter", "modifiedbefore", "modifiedafter"})
+_SAYS_WHERE = frozenset({"path", "basepath"})
+
+
+def table_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options under the names that pyhudi knows them by.
+
+    Spark's formats share their options, and a job may set some for all of them, such as `compression`: those bring an
+    `OptionWarning`. Raises `UnsupportedFeatureError` for one by which a reader of files would leave rows out.
+    """
+    found = spelled(options)
+    for name in found:
+        lower = name.lower()
+        if lower in _CHOOSES_FILES:
+            raise UnsupportedFeatureError(
+                f"{name} chooses among files, and which files of a Hudi table count its timeline says: leave it out,"
+                " and filter rows",
+                option=name,
+            )
+        if "." not in name and lower not in _SAYS_WHERE and not select_storage_options({name: ""}):
+            warnings.warn(f"{name} has no effect on a Hudi table", OptionWarning, stacklevel=2)
+    return found

@@ -1,0 +1,37 @@
+"""The Python data source: which options a catalog gets to keep, and its second name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pyhudi
+from pyhudi.config.option import OptionWarning
+from pyhudi.spark.data_source import HudiDataSource
+
+KEY = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
+
+
+def test_catalog_keeps_what_reads_need_and_no_password(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    pyhudi.save(pa.table({"id": [1]}), path, options=KEY)
+    options = {"path": path, "hoodie.datasource.query.type": "snapshot", "as.of.instant": "2999-01-01"}
+    secrets = {"hoodie.datasource.hive_sync.password": "s3cr3t", "hoodie.metrics.datadog.api.key": "s3cr3t"}
+
+    with pytest.warns(OptionWarning):
+        schema = HudiDataSource({**options, **secrets}).schema()
+
+    assert schema.fields[0].metadata == {"pyhudi.options": options}
+    assert "s3cr3t" not in schema.json()
+
+
+def test_sql_reads_a_table_by_the_name_of_the_package(spark: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    pyhudi.save(pa.table({"id": [1, 2]}), path, options=KEY)
+
+    spark.sql(f"CREATE TEMPORARY VIEW by_package USING org.apache.hudi OPTIONS (path '{path}')")
+
+    assert sorted(row.id for row in spark.sql("SELECT id FROM by_package").collect()) == [1, 2]
