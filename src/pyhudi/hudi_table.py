@@ -271,10 +271,9 @@ class HudiTable:
         config = self._read_config
         if query_type is None and as_of is None:
             return self._scan(config)
-        if query_type is None:
-            kind = QueryType.SNAPSHOT if config.query_type is QueryType.INCREMENTAL else config.query_type
-        else:
-            kind = _query_type(query_type)
+        kind = config.query_type if query_type is None else _query_type(query_type)
+        if kind is QueryType.INCREMENTAL:
+            kind = QueryType.SNAPSHOT
         return self._scan(replace(config, query_type=kind, as_of=as_of or config.as_of))
 
     def scan_changes(self, begin: str | None = None, end: str | None = None) -> ScanPlan:

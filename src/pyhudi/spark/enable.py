@@ -2,7 +2,8 @@
 
 PySpark's Python data sources cannot prune columns and cannot start jobs to commit a write (DESIGN D8), so the reader
 and writer classes are wrapped. The wrappers note what a chain of calls says, pass every call of every other format
-on as it is, and act only where the chain ends in the format name `hudi` or `org.apache.hudi`. `disable()` takes them off again.
+on as it is, and act only where the chain ends in the format name `hudi` or `org.apache.hudi`. `disable()` takes them
+off again.
 """
 
 from __future__ import annotations
