@@ -12,20 +12,17 @@ from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pyhudi.errors import CorruptDataError, LockLostError
 from pyhudi.format.meta_columns import RECORD_KEY
 from pyhudi.io.key_footer import BloomSettings, KeyFooter
+from pyhudi.io.row_groups import RowGroupWriter
 from pyhudi.storage.protocol import Storage
 
 ROW_GROUP_BYTES = 64 * 1024 * 1024
 """Arrow bytes gathered before a row group is written: what a task holds in memory, and what a reader skips by."""
 READ_BATCH_ROWS = 65_536
-DICTIONARY_SAMPLE_ROWS = 2_000
-DICTIONARY_DISTINCT_MAX = 0.9
-"""Share of distinct values in the sample up to which a column is encoded by a dictionary."""
 _FIRST_COMPRESSION_GUESS = 0.35
 """Stored bytes per Arrow byte, before a row group has shown it."""
 
@@ -60,14 +57,14 @@ class BaseFileWriter:
     def __init__(
         self, storage: Storage, path: str, schema: pa.Schema, settings: BaseFileSettings, keys: KeyFooter | None
     ) -> None:
-        self._storage, self._path, self._schema, self._settings, self._keys = storage, path, schema, settings, keys
+        self._storage, self._path, self._settings, self._keys = storage, path, settings, keys
         self._pending: list[pa.RecordBatch] = []
         self._pending_keys: list[pa.Array] = []
         self._pending_bytes = 0
         self._flushed_bytes = 0
         self._rows = 0
         self._sink = storage.open_output(path)
-        self._parquet: pq.ParquetWriter | None = None
+        self._row_groups = RowGroupWriter(self._sink, schema, codec=settings.codec, page_size=settings.page_size)
 
     def __enter__(self) -> BaseFileWriter:
         return self
@@ -78,9 +75,7 @@ class BaseFileWriter:
         """Let the store forget the file when the block failed before `close`."""
         if kind is not None:
             self._sink.__exit__(kind, error, trace)
-            if self._parquet is not None:
-                # Else its finaliser would write a footer into the stream that is no more.
-                self._parquet.is_open = False
+            self._row_groups.forget()
 
     @property
     def size_estimate(self) -> int:
@@ -113,9 +108,7 @@ class BaseFileWriter:
         """Write the footer and make the file durable. Raises `LockLostError` when somebody removed it meanwhile."""
         self.flush()
         footer = {"parquet.avro.schema": self._settings.avro_schema, "writer.model.name": "avro"}
-        parquet = self._opened(self._schema.empty_table())
-        parquet.add_key_value_metadata(footer if self._keys is None else {**footer, **self._keys.values()})
-        parquet.close()
+        self._row_groups.close(footer if self._keys is None else {**footer, **self._keys.values()})
         self._sink.close()
         info = self._storage.info(self._path)
         if info is None:
@@ -133,22 +126,9 @@ class BaseFileWriter:
             if self._keys is not None and self._pending_keys:
                 # All at once: the filter's cost per call is that of some thousand keys.
                 self._keys.add(pa.concat_arrays(self._pending_keys))
-            self._opened(table).write_table(table, row_group_size=table.num_rows)
+            self._row_groups.write(table)
             self._flushed_bytes += self._pending_bytes
             self._pending, self._pending_keys, self._pending_bytes = [], [], 0
-
-    def _opened(self, first: pa.Table) -> pq.ParquetWriter:
-        if self._parquet is None:
-            self._parquet = pq.ParquetWriter(
-                self._sink,
-                self._schema,
-                compression=self._settings.codec,
-                data_page_size=self._settings.page_size,
-                use_dictionary=dictionary_columns(first),
-                store_schema=False,
-                write_page_checksum=True,
-            )
-        return self._parquet
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,37 +194,3 @@ def _damaged(path: str, cause: object) -> CorruptDataError:
         path=path,
         cause=str(cause),
     )
-
-
-def dictionary_columns(first: pa.Table) -> list[str]:
-    """Parquet paths of the columns to encode by a dictionary: those whose values repeat in the first rows.
-
-    Building a dictionary of values that do not repeat costs a third of the encoding and saves nothing.
-    """
-    sample = first.slice(0, DICTIONARY_SAMPLE_ROWS)
-    return [
-        path
-        for field, column in zip(sample.schema, sample.columns, strict=True)
-        if _repeats(column)
-        for path in _leaves(field, field.name)
-    ]
-
-
-def _repeats(column: pa.ChunkedArray) -> bool:
-    if pa.types.is_nested(column.type) or pa.types.is_dictionary(column.type):
-        return True
-    return bool(pc.count_distinct(column).as_py() <= max(16, len(column) * DICTIONARY_DISTINCT_MAX))
-
-
-def _leaves(field: pa.Field, path: str) -> list[str]:
-    kind = field.type
-    if pa.types.is_struct(kind):
-        return [leaf for child in kind for leaf in _leaves(child, f"{path}.{child.name}")]
-    if pa.types.is_map(kind):
-        return [
-            *_leaves(kind.key_field, f"{path}.key_value.key"),
-            *_leaves(kind.item_field, f"{path}.key_value.value"),
-        ]
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _leaves(kind.value_field, f"{path}.list.element")
-    return [path]

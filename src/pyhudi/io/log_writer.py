@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import IO
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.avro_records import encode_avro_records
@@ -22,8 +21,8 @@ from pyhudi.format.delete_blocks import encode_delete_block
 from pyhudi.format.file_names import LogFileName
 from pyhudi.format.log_blocks import BlockHeader, BlockType, encode_block
 from pyhudi.format.markers import Marker, MarkerKind
-from pyhudi.io.base_file import dictionary_columns
 from pyhudi.io.data_file import WriteTarget
+from pyhudi.io.row_groups import RowGroupWriter
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView
@@ -183,16 +182,10 @@ class LogWriter:
 
     def _parquet(self, rows: pa.RecordBatch) -> pa.Buffer:
         sink = pa.BufferOutputStream()
-        table = pa.Table.from_batches([rows])
-        with pq.ParquetWriter(
-            sink,
-            rows.schema,
-            compression=self._target.files.codec,
-            use_dictionary=dictionary_columns(table),
-            store_schema=False,
-            write_page_checksum=True,
-        ) as parquet:
-            parquet.write_table(table, row_group_size=rows.num_rows)
+        files = self._target.files
+        row_groups = RowGroupWriter(sink, rows.schema, codec=files.codec, page_size=files.page_size)
+        row_groups.write(pa.Table.from_batches([rows]))
+        row_groups.close({})
         return sink.getvalue()
 
     def _write_block(self, kind: BlockType, content: pa.Buffer | bytes) -> None:

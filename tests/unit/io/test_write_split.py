@@ -10,7 +10,7 @@ import pyarrow as pa
 from tests.support.tables import new_table, rows, values_of
 
 from pyhudi.engine.local import LocalEngine
-from pyhudi.engine.protocol import Distribution, TaskContext
+from pyhudi.engine.protocol import TaskContext
 from pyhudi.storage.memory import MemoryStorage
 
 ROWS = ((1, "oslo", 1, "a"), (2, "oslo", 1, "a"), (3, "rome", 1, "a"), (4, "rome", 1, "a"))
@@ -27,9 +27,7 @@ class SpeculatingEngine(LocalEngine):
         self,
         rows: pa.Table,
         function: Callable[[TaskContext, Any], Any],
-        *,
-        distribution: Distribution,
-        description: str,
+        **_: Any,
     ) -> list[Any]:
         backwards = rows.take(list(range(len(rows)))[::-1])
         self.late_attempts.append(lambda: function(TaskContext(0, 1, attempt=1), iter(backwards.to_batches())))

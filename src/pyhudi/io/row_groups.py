@@ -1,0 +1,189 @@
+"""Parquet, row group by row group: each column by a dictionary or plain, with statistics that readers may prune by.
+
+pyarrow takes these choices once for a whole file. Where a later row group needs others, a second writer goes on where
+the first one stopped, and their footers are joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+DICTIONARY_SAMPLE_ROWS = 2_000
+DICTIONARY_DISTINCT_MAX = 0.9
+"""Share of distinct values in the sample up to which a column is encoded by a dictionary."""
+_MAGIC_BYTES = 4
+_SKIP_BYTES = 1 << 20
+_NEGATIVE_ZERO = {
+    pa.float32(): pa.scalar(np.iinfo(np.int32).min, pa.int32()),
+    pa.float64(): pa.scalar(np.iinfo(np.int64).min, pa.int64()),
+}
+"""The bits of -0.0."""
+
+
+class RowGroupWriter:
+    """Writes tables of one schema as the row groups of a Parquet file. The sink stays open.
+
+    Two kinds of floating-point values are not what readers take them for. Statistics leave NaN out, so a reader that
+    puts NaN above all numbers, or asks for what differs from a number, would pass over it: a column chunk with NaN has
+    no statistics. And JVM readers look 0.0 up in dictionaries by its bits, which are not those of -0.0: a column chunk
+    with -0.0 has no dictionary.
+    """
+
+    def __init__(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, *, codec: str, page_size: int) -> None:
+        self._sink, self._schema = _SharedSink(sink), schema
+        self._codec, self._page_size = codec, page_size
+        self._parts: list[pq.ParquetWriter] = []
+        self._by_dictionary: set[str] = set()
+        self._with_nan: set[str] = set()
+
+    def write(self, rows: pa.Table) -> None:
+        """Write rows as a row group."""
+        with_nan, with_negative_zero = float_pitfalls(rows)
+        if not self._parts:
+            self._by_dictionary = dictionary_columns(rows)
+        if not self._parts or with_nan - self._with_nan or with_negative_zero & self._by_dictionary:
+            self._with_nan |= with_nan
+            self._by_dictionary -= with_negative_zero
+            self._begin_part()
+        self._parts[-1].write_table(rows, row_group_size=rows.num_rows)
+
+    def close(self, metadata: Mapping[str, str]) -> None:
+        """Write the footer with these pairs of keys and values."""
+        if not self._parts:
+            self._begin_part()
+        first, *others = self._parts
+        first.add_key_value_metadata(metadata)
+        if not others:
+            first.close()
+            return
+        with self._sink.silent():
+            for part in self._parts:
+                part.close()
+        footer = first.writer.metadata
+        for part in others:
+            footer.append_row_groups(part.writer.metadata)
+        joined = pa.BufferOutputStream()
+        footer.write_metadata_file(joined)
+        self._sink.write(joined.getvalue().slice(_MAGIC_BYTES))
+
+    def forget(self) -> None:
+        """Give up: else finalisers would write a footer into a sink that is no more."""
+        for part in self._parts:
+            part.is_open = False
+
+    def _begin_part(self) -> None:
+        statistics: bool | list[str] = True
+        if self._with_nan:
+            paths = [path for field in self._schema for path, _ in _leaves(pa.array([], field.type), field.name)]
+            statistics = [path for path in paths if path not in self._with_nan]
+        stream, begin = pa.PythonFile(self._sink, mode="w"), self._sink.written
+        with self._sink.silent(begin > 0):
+            part = pq.ParquetWriter(
+                stream,
+                self._schema,
+                compression=self._codec,
+                data_page_size=self._page_size,
+                use_dictionary=list(self._by_dictionary),
+                write_statistics=statistics,
+                store_schema=False,
+                write_page_checksum=True,
+            )
+            # Offsets in a footer are what the writer's stream has counted, so it is told of what others wrote.
+            for start in range(_MAGIC_BYTES, begin, _SKIP_BYTES):
+                stream.write(bytes(min(_SKIP_BYTES, begin - start)))
+        self._parts.append(part)
+
+
+class _SharedSink:
+    """A sink that several Parquet writers use in turn; only the first begins the file, and only one ends it."""
+
+    closed = False
+
+    def __init__(self, sink: IO[bytes] | pa.NativeFile) -> None:
+        self._sink = sink
+        self._is_silent = False
+        self.written = 0
+
+    @contextmanager
+    def silent(self, is_silent: bool = True) -> Iterator[None]:
+        """Forget what is written meanwhile."""
+        self._is_silent = is_silent
+        try:
+            yield
+        finally:
+            self._is_silent = False
+
+    def write(self, data: Any) -> int:
+        size = memoryview(data).nbytes
+        if not self._is_silent:
+            self._sink.write(data)
+            self.written += size
+        return size
+
+    def writable(self) -> bool:
+        return True
+
+    def flush(self) -> None:
+        """Nothing is held back here."""
+
+    def close(self) -> None:
+        """The sink is the caller's."""
+
+
+def dictionary_columns(first: pa.Table) -> set[str]:
+    """Parquet paths of the columns to encode by a dictionary: those whose values repeat in the first rows.
+
+    Building a dictionary of values that do not repeat costs a third of the encoding and saves nothing.
+    """
+    sample = first.slice(0, DICTIONARY_SAMPLE_ROWS)
+    return {
+        path
+        for field, column in zip(sample.schema, sample.columns, strict=True)
+        if _repeats(column)
+        for path, _ in _leaves(pa.array([], field.type), field.name)
+    }
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    if pa.types.is_nested(column.type) or pa.types.is_dictionary(column.type):
+        return True
+    return bool(pc.count_distinct(column).as_py() <= max(16, len(column) * DICTIONARY_DISTINCT_MAX))
+
+
+def float_pitfalls(rows: pa.Table) -> tuple[set[str], set[str]]:
+    """Parquet paths of the columns with NaN, and of those with -0.0, at any depth."""
+    with_nan, with_negative_zero = set(), set()
+    for field, column in zip(rows.schema, rows.columns, strict=True):
+        if not (pa.types.is_floating(field.type) or pa.types.is_nested(field.type)):
+            continue
+        for path, values in (leaf for chunk in column.chunks for leaf in _leaves(chunk, field.name)):
+            zero = _NEGATIVE_ZERO.get(values.type)
+            if zero is None:
+                continue
+            if pc.any(pc.is_nan(values)).as_py():
+                with_nan.add(path)
+            if pc.any(pc.equal(values.view(zero.type), zero)).as_py():
+                with_negative_zero.add(path)
+    return with_nan, with_negative_zero
+
+
+def _leaves(values: pa.Array, path: str) -> Iterator[tuple[str, pa.Array]]:
+    """The Parquet columns of an Arrow column: path and values, among them such as lie below a null."""
+    kind = values.type
+    if pa.types.is_struct(kind):
+        for number, child in enumerate(kind):
+            yield from _leaves(values.field(number), f"{path}.{child.name}")
+    elif pa.types.is_map(kind):
+        yield from _leaves(values.keys, f"{path}.key_value.key")
+        yield from _leaves(values.items, f"{path}.key_value.value")
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from _leaves(values.values, f"{path}.list.element")
+    else:
+        yield path, values
