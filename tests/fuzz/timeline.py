@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timezone
 from typing import Any
@@ -11,7 +12,7 @@ from tests.fuzz import golden, mutations
 from tests.fuzz.hostile_avro import container, damaged_container, doubling, record
 from tests.fuzz.target import PATH, Target, require, text_of
 
-from pyhudi.errors import CorruptDataError
+from pyhudi.errors import CorruptDataError, UnsafePathError
 from pyhudi.format.archived_log import parse_archive_file
 from pyhudi.format.avro_container import MAGIC, decode_container
 from pyhudi.format.commit_metadata import CommitMetadata, decode_commit_metadata, encode_commit_metadata
@@ -38,6 +39,8 @@ from pyhudi.format.rollback_metadata import (
     encode_rollback_plan,
 )
 from pyhudi.format.table_version import V6, V8, V9
+from pyhudi.format.written_files import decode_written_files
+from pyhudi.table.written_files import written_files_of
 
 _LAYOUTS = (V6, V8, V9)
 
@@ -111,6 +114,14 @@ def _check_commit(data: bytes) -> None:
         require(again.replaced_file_ids == known.replaced_file_ids, "other replaced groups after encoding and decoding")
     else:
         require(again == known, "another value after encoding and decoding")
+
+
+def _check_written_files(data: bytes) -> None:
+    found = decode_written_files(data, path=PATH)
+    # It takes what the whole of the metadata would be refused for, but where both decode they agree.
+    with suppress(CorruptDataError, UnsafePathError):
+        whole = decode_commit_metadata(data, path=PATH)
+        require(found == written_files_of(whole), "other files than the whole of the metadata has")
 
 
 def _check_replace(data: bytes) -> None:
@@ -249,6 +260,12 @@ TARGETS = (
         seeds=_commits,
         mutate=mutations.several(damaged_container, mutations.json_text, mutations.binary),
         check=_check_commit,
+    ),
+    Target(
+        name="written-files",
+        seeds=_commits,
+        mutate=mutations.several(damaged_container, mutations.json_text, mutations.binary),
+        check=_check_written_files,
     ),
     Target(
         name="replace-request",

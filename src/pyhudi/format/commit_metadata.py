@@ -193,14 +193,22 @@ def decode_commit_metadata(data: bytes, *, path: str) -> CommitMetadata:
             commit always has a body; ask only for that of an inflight one if it is not empty.
         UnsafePathError: a partition, a file or a file group of it would lie outside of the table's data.
     """
+    return _metadata_of(commit_record(data, path=path), path)
+
+
+def commit_record(data: bytes, *, path: str) -> AvroRecord:
+    """The fields of a completed write's body as they are on the wire, unchecked, whichever version wrote it.
+
+    Raises:
+        CorruptDataError: it is empty, truncated or damaged.
+    """
     if not data:
         raise CorruptDataError("the commit metadata is empty", path=path)
     if data.startswith(MAGIC):
-        record = decode_container(data, path=path)
-        return _metadata_of(record, path)
+        return decode_container(data, path=path)
     values = _json_object(data, path)
     name = "HoodieCommitMetadata" if values.get("partitionToReplaceFileIds") is None else "HoodieReplaceCommitMetadata"
-    return _metadata_of(AvroRecord(name, values), path)
+    return AvroRecord(name, values)
 
 
 def _json_object(data: bytes, path: str) -> dict[str, Any]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from pyhudi.errors import CorruptDataError
+from pyhudi.storage.object_store import ObjectStorage
 from pyhudi.storage.protocol import Storage
 
+Item = TypeVar("Item")
 T = TypeVar("T")
+
+READS_AT_ONCE = 32
+"""Small files of an object store that are read at the same time."""
 
 
 def read_at_most(storage: Storage, path: str, bytes_max: int) -> bytes:
@@ -45,3 +51,15 @@ def read_decoded(storage: Storage, path: str, bytes_max: int, decode: Callable[.
             if not may_grow:
                 raise
             may_grow = storage.wait_for_writer(path)
+
+
+def at_once(storage: Storage, read: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
+    """`read` of each item, in their order: several at the same time where each waits for a network.
+
+    Raises:
+        HudiError: the first error of `read`.
+    """
+    if not isinstance(storage, ObjectStorage) or len(items) < 2:  # one needs no thread
+        return [read(item) for item in items]
+    with ThreadPoolExecutor(max_workers=min(READS_AT_ONCE, len(items))) as pool:
+        return list(pool.map(read, items))

@@ -26,6 +26,7 @@ from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.archive import archived_completion_times, has_archive
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
 from pyhudi.table.timeline import Timeline, load_commit_metadata, load_compaction_plan
+from pyhudi.table.written_files import load_written_files
 
 SlicesByPartition = Mapping[str, tuple[FileSlice, ...]]
 
@@ -112,8 +113,9 @@ def _newest_slice(group: FileGroup, counts: Callable[[str], bool], compaction: s
 def load_view(storage: Storage, timeline: Timeline, partition_paths: Iterable[str] | None = None) -> FileSystemView:
     """The view of some partitions, or of all.
 
-    Cost: one listing per named partition, or one recursive listing per top-level folder; one read per replace commit
-    and per pending compaction of the active timeline; where logs are older than the active timeline, also the archive.
+    Cost: one listing per named partition, or one recursive listing per top-level folder; one read per pending
+    compaction of the active timeline, and per replace commit that this process does not know yet; where logs are older
+    than the active timeline, also the archive.
     """
     if partition_paths is None:
         files = list_data_files(storage)
@@ -246,11 +248,9 @@ def _listed_paths(storage: Storage, timeline: Timeline, instant_time: str) -> Co
 
 def _replaced_groups(storage: Storage, timeline: Timeline) -> dict[FileGroupId, str]:
     replaced: dict[FileGroupId, str] = {}
-    for instant in timeline.completed_writes:
-        if instant.action is not Action.REPLACE_COMMIT:
-            continue
-        metadata = load_commit_metadata(storage, instant, timeline.version)
-        for partition_path, file_ids in (metadata.replaced_file_ids or {}).items():
+    replacing = [instant for instant in timeline.completed_writes if instant.action is Action.REPLACE_COMMIT]
+    for instant, files in load_written_files(storage, timeline.version, replacing).items():
+        for partition_path, file_ids in files.replaced.items():
             for file_id in file_ids:
                 replaced[FileGroupId(partition_path, file_id)] = instant.requested_time
     return replaced

@@ -46,6 +46,7 @@ from pyhudi.table.plan_runs import check_newest_run, forget_runs, is_newest_run
 from pyhudi.table.schema import SCHEMA_KEY, load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, instant_path, load_rollback_plan, load_timeline, position_of
+from pyhudi.table.written_files import remember_written_files
 
 _log = logging.getLogger("pyhudi")
 
@@ -283,6 +284,7 @@ def _complete(
     _put_completed(transaction, completed, encode_commit_metadata(metadata, now.version), lock)
     if lock.can_be_lost:
         _check_not_undone(transaction, completed, lock, run=run)
+    remember_written_files(storage, now.version, completed, metadata)
     return completed
 
 

@@ -1,0 +1,102 @@
+"""What the completed writes of a timeline did to files, kept in the process once it was read.
+
+A completed instant never changes, so its metadata are read once per process. The store that they were read from keeps
+them: whoever opens the same table again in this process (`storage.opening`) finds them, and they go with the store.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from weakref import WeakKeyDictionary
+
+from pyhudi.format.commit_metadata import JSON_BYTES_MAX, CommitMetadata
+from pyhudi.format.instant import Instant
+from pyhudi.format.table_version import TableVersion
+from pyhudi.format.written_files import WrittenFile, WrittenFiles, decode_written_files
+from pyhudi.storage.bounded import at_once, read_decoded
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.timeline import instant_path
+
+KEPT_ENTRIES_MAX = 500_000
+"""Files of all commits that are kept per store, some 150 MB; beyond, those that were not asked for the longest go."""
+
+
+class _Kept:
+    """What is known of the completed instants of one table, by the path of their files."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._files: OrderedDict[str, WrittenFiles] = OrderedDict()
+        self._entries = 0
+
+    def find(self, path: str) -> WrittenFiles | None:
+        with self._guard:
+            found = self._files.get(path)
+            if found is not None:
+                self._files.move_to_end(path)
+            return found
+
+    def keep(self, path: str, files: WrittenFiles) -> None:
+        with self._guard:
+            former = self._files.pop(path, None)
+            self._files[path] = files
+            self._entries += files.count - (former.count if former is not None else 0)
+            while self._entries > KEPT_ENTRIES_MAX and len(self._files) > 1:
+                _, oldest = self._files.popitem(last=False)
+                self._entries -= oldest.count
+
+
+_kept: WeakKeyDictionary[Storage, _Kept] = WeakKeyDictionary()
+_kept_guard = threading.Lock()
+
+
+def load_written_files(
+    storage: Storage, version: TableVersion, instants: Iterable[Instant]
+) -> dict[Instant, WrittenFiles]:
+    """What each of these completed writes did to files.
+
+    Cost: one read for each of them that this process has neither read nor written, several at once on object stores.
+
+    Raises:
+        CorruptDataError: naming the instant's file, when it does not parse.
+        NotFoundError: the instant has left the active timeline since that was loaded.
+    """
+    kept = _kept_by(storage)
+    found = {instant: kept.find(instant_path(instant, version)) for instant in instants}
+    missing = [instant for instant, files in found.items() if files is None]
+
+    def load(instant: Instant) -> WrittenFiles:
+        path = instant_path(instant, version)
+        files = read_decoded(storage, path, JSON_BYTES_MAX, decode_written_files)
+        kept.keep(path, files)
+        return files
+
+    loaded = dict(zip(missing, at_once(storage, load, missing), strict=True))
+    return {instant: files if files is not None else loaded[instant] for instant, files in found.items()}
+
+
+def remember_written_files(storage: Storage, version: TableVersion, instant: Instant, metadata: CommitMetadata) -> None:
+    """Keep what a write of this process has just completed, so that nobody reads it again."""
+    _kept_by(storage).keep(instant_path(instant, version), written_files_of(metadata))
+
+
+def written_files_of(metadata: CommitMetadata) -> WrittenFiles:
+    """The same of metadata that are at hand."""
+    written: dict[str, list[WrittenFile]] = {}
+    for stats in metadata.stats_by_partition.values():
+        for stat in stats:
+            if stat.path:
+                partition_path, _, name = stat.path.rpartition("/")
+                start, size = stat.log_offset or 0, stat.file_size_in_bytes
+                file = WrittenFile(stat.file_id, name, start, start + size if size else 0)
+                written.setdefault(partition_path, []).append(file)
+    return WrittenFiles(
+        {partition_path: tuple(files) for partition_path, files in written.items()}, metadata.replaced_file_ids or {}
+    )
+
+
+def _kept_by(storage: Storage) -> _Kept:
+    with _kept_guard:
+        return _kept.setdefault(storage, _Kept())
