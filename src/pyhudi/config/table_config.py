@@ -6,9 +6,8 @@ are read); `format/logs-and-indexes.md` 1.7.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyhudi.config.choices import (
@@ -32,7 +31,7 @@ from pyhudi.config.names import (
     key_generator_of_class,
     key_generator_of_type,
 )
-from pyhudi.config.option import OptionWarning, options_of, text_of
+from pyhudi.config.option import options_of, text_of
 from pyhudi.config.options_merging import BUILT_IN_MERGERS, MERGERS_KEY
 from pyhudi.config.options_write import KeyOptions
 from pyhudi.config.payloads import COMMIT_TIME_PAYLOAD, rule_of_payload
@@ -109,6 +108,12 @@ class TableConfig:
     def is_partitioned(self) -> bool:
         """Whether data files lie in partition folders."""
         return bool(self.partition_fields)
+
+    @property
+    def leaves_merging_to_writes(self) -> bool:
+        """Whether no property says how versions merge, and no reader has to know: each write's options say it."""
+        is_silent = self.payload_class is None and not self.values.get("hoodie.record.merge.mode")
+        return is_silent and self.version == 6 and self.table_type is TableType.COPY_ON_WRITE
 
     def check_readable(self) -> None:
         """Raise `UnsupportedFeatureError`, naming the feature, for a table that this release cannot read.
@@ -418,8 +423,7 @@ def check_against_table(config: WriteConfig, table: TableConfig) -> None:
     """Refuse a write whose options say that the table is another one than it is.
 
     Raises `ConfigError` with every conflict at once. Options that are not given never conflict: the table's
-    own values hold. A payload class that the table does not go by only brings an `OptionWarning`, as its
-    merge mode wins. Source: `format/timeline.md` 8.4.
+    own values hold. Source: `format/timeline.md` 8.4.
     """
     conflicts = tuple(_conflicts(config, table))
     if conflicts:
@@ -429,15 +433,20 @@ def check_against_table(config: WriteConfig, table: TableConfig) -> None:
             path=table.path,
             keys=tuple(conflict.key for conflict in conflicts),
         )
-    if config.table.payload is not None and not _goes_by(table, config.table.payload):
-        partial = table.partial_update_mode
-        updates = "" if partial is PartialUpdateMode.NONE else f" and {partial.value}"
-        warnings.warn(
-            f"hoodie.datasource.write.payload.class={config.table.payload} has no effect: the table merges "
-            f"by {table.merge_mode.value}{updates}",
-            OptionWarning,
-            stacklevel=2,
-        )
+
+
+def as_merged_by(config: WriteConfig, table: TableConfig, merger: Mapping[str, str] | None = None) -> TableConfig:
+    """The table with the rule by which a write merges: its own, or that of the options where it leaves it to them.
+
+    JVM Hudi 0.15.0 stores no payload class in a copy-on-write table, and takes it from each write's options. `merger`:
+    the properties that name the merger of the options. Raises `ConfigError` when the options do not say enough.
+    """
+    if not table.leaves_merging_to_writes:
+        return table
+    ordering = table.ordering_fields or config.table.ordering_fields
+    asked = replace(config.table, version=table.version, ordering_fields=ordering)
+    rule = new_merge_properties(replace(config, table=asked), merger)
+    return TableConfig.from_properties({**table.values, **rule}, path=table.path)
 
 
 def _goes_by(table: TableConfig, payload: str) -> bool:
@@ -482,6 +491,8 @@ def _conflicts(config: WriteConfig, table: TableConfig) -> Iterator[Conflict]:
     for key, asked, of_table in compared:
         if asked is not None and asked != of_table:
             yield Conflict(key, asked, of_table)
+    if given.payload is not None and not _goes_by(table, given.payload):
+        yield Conflict("hoodie.datasource.write.payload.class", given.payload, _rule_text(table))
     yield from _merger_conflicts(config, table)
 
 
@@ -500,6 +511,13 @@ def _merger_conflicts(config: WriteConfig, table: TableConfig) -> Iterator[Confl
     is_known = table.merger_name is None or set(mergers) <= set(BUILT_IN_MERGERS)
     if mergers and is_known and table.merger_name not in mergers:
         yield Conflict(MERGERS_KEY, mergers, table.merger_name)
+
+
+def _rule_text(table: TableConfig) -> str:
+    """How the table merges, in words."""
+    partial = table.partial_update_mode
+    updates = "" if partial is PartialUpdateMode.NONE else f" and {partial.value}"
+    return f"the rule {table.merge_mode.value}{updates}"
 
 
 def _shown(value: Any) -> str:

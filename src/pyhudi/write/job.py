@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pyhudi.config.choices import MergeMode, PartialUpdateMode, TableType, WriteOperation
 from pyhudi.config.options_locks import LockKind
-from pyhudi.config.table_config import TableConfig, check_against_table
+from pyhudi.config.table_config import TableConfig, as_merged_by, check_against_table
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
 from pyhudi.errors import ConfigError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
@@ -30,6 +30,7 @@ from pyhudi.io.data_file import WriteTarget
 from pyhudi.io.keyed import keyed_schema
 from pyhudi.io.merged_slice import MergeSettings
 from pyhudi.io.write_target import merge_settings, write_target
+from pyhudi.mergers import merger_to_properties
 from pyhudi.storage.options import select_storage_options
 from pyhudi.table.batches import BATCH_ID_METADATA
 from pyhudi.table.environment import Environment
@@ -37,7 +38,7 @@ from pyhudi.table.file_system_view import load_view
 from pyhudi.table.heartbeat import HeartbeatSettings
 from pyhudi.table.lock_providers.opening import open_locks
 from pyhudi.table.markers.announcing import TaskMarkers
-from pyhudi.table.merge_rules import TableRules, mergers_of, table_rules_of
+from pyhudi.table.merge_rules import TableRules, merger_of_new_table, mergers_of, table_rules_of
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.table.transaction import TransactionSettings
@@ -63,6 +64,7 @@ class WriteJob:
     environment: Environment
     keys: KeyGenerator
     table_rules: TableRules
+    ordering_fields: tuple[str, ...]
     schema: TableSchema
     former_schema: TableSchema | None
     started: float
@@ -97,9 +99,8 @@ class WriteJob:
         Below version 9 ordering fields count even where the table goes by commit time: its payload classes compare
         them in a batch, and not with what is stored.
         """
-        table = self.table.config
-        if table.version < 9 and self.rules.merger is None:
-            return replace(self.rules, ordering_fields=table.ordering_fields)
+        if self.table.config.version < 9 and self.rules.merger is None:
+            return replace(self.rules, ordering_fields=self.ordering_fields)
         return self.rules
 
     @property
@@ -156,16 +157,18 @@ def prepare(
 
     Raises `ConfigError`, `SchemaMismatchError` or `UnsupportedFeatureError`; nothing is written.
     """
-    check_against_table(config, table.config)
+    merges = _merging_of(config, table.config)
+    check_against_table(config, merges)
     table.config.check_writable()
     former = load_table_schema(table)
     keys = _key_generator(table, options)
     config = _possible(config, keys, options)
     if incoming is not None:
-        check_columns(incoming, keys, table.config.ordering_fields)
-    rules = table_rules_of(table.config, (*mergers, *mergers_of(config.merging)))
+        check_columns(incoming, keys, merges.ordering_fields)
+    rules = table_rules_of(merges, (*mergers, *mergers_of(config.merging)))
     _check_moves(table.config, config, rules.with_base)
-    schema = _schema_after(table, config, incoming, former, keys)
+    fills = config.allows_missing_columns or _takes_some_columns(merges)
+    schema = _schema_after(table, incoming, former, keys, fill_missing=fills)
     if incoming is not None:
         check_merger(rules.with_base.merger, schema.arrow)
     batch_id = config.what.batch_id
@@ -176,11 +179,18 @@ def prepare(
         environment=environment,
         keys=keys,
         table_rules=rules,
+        ordering_fields=merges.ordering_fields,
         schema=schema,
         former_schema=former,
         extra_metadata={**_own_metadata(config), **({BATCH_ID_METADATA: batch_id} if batch_id else {})},
         started=environment.clock.monotonic(),
     )
+
+
+def _merging_of(config: WriteConfig, table: TableConfig) -> TableConfig:
+    """The table with the rule by which this write merges."""
+    merger = merger_of_new_table(config.merging) if table.leaves_merging_to_writes else None
+    return as_merged_by(config, table, None if merger is None else merger_to_properties(merger))
 
 
 def _possible(config: WriteConfig, keys: KeyGenerator, options: Mapping[str, str]) -> WriteConfig:
@@ -280,10 +290,11 @@ def _takes_some_columns(table: TableConfig) -> bool:
 
 def _schema_after(
     table: TableState,
-    config: WriteConfig,
     incoming: pa.Schema | None,
     former: TableSchema | None,
     keys: KeyGenerator,
+    *,
+    fill_missing: bool,
 ) -> TableSchema:
     if incoming is None:
         if former is None:
@@ -292,7 +303,7 @@ def _schema_after(
     merged = write_schema(
         former.arrow if former else None,
         normalise(incoming),
-        fill_missing=config.allows_missing_columns or _takes_some_columns(table.config),
+        fill_missing=fill_missing,
     )
     if former is not None and merged.equals(former.arrow):
         return former

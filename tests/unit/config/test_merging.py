@@ -14,7 +14,6 @@ import pytest
 
 from pyhudi.config.choices import MergeMode, PartialUpdateMode, TableType
 from pyhudi.config.merging import MERGER_KEY, MERGER_OPTIONS_KEY, MERGERS_KEY, PAYLOAD_OF_MERGERS
-from pyhudi.config.option import OptionWarning
 from pyhudi.config.payloads import PAYLOAD_RULES, rule_of_payload
 from pyhudi.config.table_config import TableConfig, check_against_table, new_table_properties
 from pyhudi.config.write_config import WriteConfig
@@ -360,9 +359,9 @@ def test_other_delete_marker_conflicts():
         check_against_table(WriteConfig.from_options(DELETE), table(9, **{PAYLOAD_KEY: DMS}))
 
 
-def test_payload_class_with_other_partial_updates_than_the_tables_warns():
+def test_payload_class_with_other_partial_updates_than_the_tables_conflicts():
     call = WriteConfig.from_options({PAYLOAD_KEY: "DefaultHoodieRecordPayload"})
-    with pytest.warns(OptionWarning, match="merges by EVENT_TIME_ORDERING and IGNORE_DEFAULTS"):
+    with pytest.raises(ConfigError, match="the rule EVENT_TIME_ORDERING and IGNORE_DEFAULTS"):
         check_against_table(call, table(9, **{PAYLOAD_KEY: "PartialUpdateAvroPayload"}))
 
 

@@ -7,7 +7,6 @@ import pickle
 import pytest
 
 from pyhudi.config.choices import KeyGeneratorType, MergeMode, PartitionKind, TableType
-from pyhudi.config.option import OptionWarning
 from pyhudi.config.table_config import TableConfig, check_against_table, new_table_properties
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError, CorruptDataError, UnsupportedFeatureError
@@ -404,7 +403,7 @@ def test_other_kind_of_a_partition_field_conflicts_where_the_table_says_kinds():
     check_against_table(call, table(6, **options))
 
 
-def test_payload_class_that_the_table_does_not_go_by_only_warns():
+def test_payload_class_that_the_table_does_not_go_by_conflicts():
     call = WriteConfig.from_options({"hoodie.datasource.write.payload.class": "OverwriteWithLatestAvroPayload"})
-    with pytest.warns(OptionWarning, match="the table merges by EVENT_TIME_ORDERING"):
+    with pytest.raises(ConfigError, match="the table has 'the rule EVENT_TIME_ORDERING'"):
         check_against_table(call, table(9))

@@ -1,0 +1,120 @@
+"""By which rule a write merges: the table's own, and the options' where the table leaves it to them.
+
+JVM Hudi 0.15.0 stores no payload class in a copy-on-write table, and no other property that says how versions merge.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.tables import MOR, contents, new_table, open_table, rows
+
+from pyhudi.errors import ConfigError
+from pyhudi.format.properties import format_properties, parse_properties
+from pyhudi.storage.memory import MemoryStorage
+
+PROPERTIES = ".hoodie/hoodie.properties"
+PAYLOAD = "hoodie.datasource.write.payload.class"
+MODEL = "org.apache.hudi.common.model."
+EVENT_TIME_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
+BY_EVENT_TIME = pytest.mark.parametrize(
+    "options",
+    [
+        {PAYLOAD: f"{MODEL}DefaultHoodieRecordPayload"},
+        {"hoodie.compaction.payload.class": "DefaultHoodieRecordPayload"},
+        {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"},
+        {"hoodie.write.record.merge.strategy.id": EVENT_TIME_STRATEGY},
+    ],
+    ids=["payload", "alias", "mode", "strategy"],
+)
+
+
+def table_of_hudi_0_15(*, ordering: bool = True) -> MemoryStorage:
+    """An empty copy-on-write table with the properties that JVM Hudi 0.15.0 was seen to write."""
+    storage = MemoryStorage()
+    new_table(storage, version=6)
+    left_out = {"hoodie.compaction.payload.class", "hoodie.compaction.record.merger.strategy"}
+    left_out |= set() if ordering else {"hoodie.table.precombine.field"}
+    values = parse_properties(storage.read(PROPERTIES), path=PROPERTIES)
+    kept = {key: value for key, value in values.items() if key not in left_out}
+    storage.put(PROPERTIES, format_properties(kept, comment=""))
+    return storage
+
+
+def upsert(storage: MemoryStorage, *values: Any, **options: str) -> set[Any]:
+    open_table(storage).upsert(rows(*values), **options)
+    return contents(storage)
+
+
+@BY_EVENT_TIME
+def test_write_by_event_time_keeps_the_greater_ordering_value_where_the_table_names_no_rule(
+    options: dict[str, str],
+) -> None:
+    storage = table_of_hudi_0_15()
+    upsert(storage, (1, "oslo", 10, "stored"), **options)
+
+    assert upsert(storage, (1, "oslo", 5, "late"), **options) == {(1, "oslo", 10, "stored")}
+    assert upsert(storage, (1, "oslo", 11, "new"), **options) == {(1, "oslo", 11, "new")}
+
+
+def test_write_without_a_rule_overwrites_where_the_table_names_none() -> None:
+    storage = table_of_hudi_0_15()
+    upsert(storage, (1, "oslo", 10, "stored"), **{PAYLOAD: "DefaultHoodieRecordPayload"})
+
+    assert upsert(storage, (1, "oslo", 5, "late")) == {(1, "oslo", 5, "late")}
+
+
+def test_write_names_the_ordering_field_that_the_table_does_not() -> None:
+    storage = table_of_hudi_0_15(ordering=False)
+    ordered = {"hoodie.datasource.write.precombine.field": "ts"}
+    assert upsert(storage, (1, "oslo", 10, "a"), (1, "oslo", 5, "b"), **ordered) == {(1, "oslo", 10, "a")}
+    by_event_time = {**ordered, PAYLOAD: "DefaultHoodieRecordPayload"}
+    assert upsert(storage, (1, "oslo", 5, "late"), **by_event_time) == {(1, "oslo", 10, "a")}
+    assert upsert(storage, (1, "oslo", 5, "late"), **ordered) == {(1, "oslo", 5, "late")}
+
+
+def test_write_by_event_time_without_any_ordering_field_is_refused() -> None:
+    storage = table_of_hudi_0_15(ordering=False)
+    with pytest.raises(ConfigError, match=r"EVENT_TIME_ORDERING needs hoodie\.table\.ordering\.fields"):
+        upsert(storage, (1, "oslo", 10, "a"), **{PAYLOAD: "DefaultHoodieRecordPayload"})
+
+
+def test_write_with_another_ordering_field_than_the_tables_is_refused() -> None:
+    storage = table_of_hudi_0_15()
+    with pytest.raises(ConfigError, match=r"hoodie\.table\.ordering\.fields is 'id', the table has 'ts'"):
+        upsert(storage, (1, "oslo", 10, "a"), **{"hoodie.datasource.write.precombine.field": "id"})
+
+
+def test_partial_updates_by_payload_class_fill_where_the_table_names_no_rule() -> None:
+    storage = table_of_hudi_0_15()
+    partial = {PAYLOAD: "PartialUpdateAvroPayload"}
+    upsert(storage, (1, "oslo", 10, "stored"), **partial)
+
+    table = rows((1, "oslo", 11, "x"))
+    without_note = table.set_column(3, "note", rows((1, "oslo", 11, None)).column("note"))  # type: ignore[arg-type]
+    open_table(storage).upsert(without_note, **partial)
+
+    assert contents(storage) == {(1, "oslo", 11, "stored")}
+
+
+@pytest.mark.parametrize(
+    ("version", "made_with"), [(6, MOR), (8, {}), (8, MOR), (9, {}), (9, MOR)], ids=lambda value: str(value)[:4]
+)
+@pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
+def test_payload_class_that_contradicts_the_table_is_refused_with_both_named(
+    version: int, made_with: dict[str, str], mode: str
+) -> None:
+    storage = MemoryStorage()
+    new_table(storage, version=version, **made_with, **{"hoodie.record.merge.mode": mode})
+    by_event_time = "DefaultHoodieRecordPayload"
+    by_commit_time = "OverwriteWithLatestAvroPayload"
+    same, other = (by_event_time, by_commit_time) if mode.startswith("EVENT") else (by_commit_time, by_event_time)
+    table = open_table(storage, **made_with)
+    table.upsert(rows((1, "oslo", 10, "a")), **{PAYLOAD: same})
+
+    with pytest.raises(ConfigError, match=rf"{other}', the table has 'the rule {mode}'") as caught:
+        table.upsert(rows((1, "oslo", 5, "b")), **{PAYLOAD: other})
+
+    assert caught.value.context["keys"] == (PAYLOAD,)
+    assert contents(storage) == {(1, "oslo", 10, "a")}
