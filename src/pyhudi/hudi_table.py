@@ -13,7 +13,8 @@ from pyhudi.config.option import text_of
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.config.spelling import spelled, unknown_argument
 from pyhudi.config.write_config import WriteConfig
-from pyhudi.engine.local import LocalEngine, opened
+from pyhudi.engine.inputs import opened
+from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Engine
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.instant import Instant

@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import Arrangement, Distribution, TaskContext
+from pyhudi.format.evolution import align
+from pyhudi.format.schema import normalise
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -105,13 +108,6 @@ class LocalEngine:
             return list(pool.map(function, contexts, inputs))
 
 
-def opened(rows: Any) -> Any:
-    """Any accepted input as one of Arrow's own kinds: a stream that can be taken only once is taken here."""
-    if rows is None or isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
-        return rows
-    return pa.RecordBatchReader.from_stream(rows)
-
-
 def as_table(rows: Any) -> pa.Table:
     """Any accepted input as an Arrow table."""
     if isinstance(rows, pa.Table):
@@ -124,13 +120,24 @@ def as_table(rows: Any) -> pa.Table:
 
 
 def _sorted(table: pa.Table, distribution: Distribution) -> pa.Table:
-    by_partition = [(name, "ascending") for name in distribution.partition_columns]
-    by_key = [(name, "ascending") for name in distribution.key_columns]
     match distribution.arrangement:
         case Arrangement.GLOBAL_SORT | Arrangement.PARTITION_SORT | Arrangement.PARTITION_PATH_REPARTITION_AND_SORT:
-            keys = by_partition + by_key
+            names = distribution.partition_columns + distribution.key_columns
         case Arrangement.PARTITION_PATH_REPARTITION:
-            keys = by_partition
+            names = distribution.partition_columns
         case Arrangement.NONE | Arrangement.BY_KEY:
-            keys = []
-    return table.sort_by(keys) if keys else table
+            names = ()
+    if not names:
+        return table
+    # Arrow neither sorts by, nor takes from, all kinds of columns that rows come in.
+    table = align(table, normalise(table.schema))
+    keys = pa.table({str(n): _column(table, name) for n, name in enumerate(names)})
+    return table.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names]))
+
+
+def _column(table: pa.Table, path: str) -> pa.ChunkedArray:
+    """A column by its name, or by the dotted path of a nested one."""
+    if path in table.column_names:
+        return table.column(path)
+    top, *nested = path.split(".")
+    return pc.struct_field(table.column(top), nested)

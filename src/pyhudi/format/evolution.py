@@ -260,9 +260,10 @@ def _align_child(array: pa.Array, field: pa.Field, path: ColumnPath) -> pa.Array
 
 def _convert(array: pa.Array, target: pa.DataType, path: ColumnPath) -> pa.Array:
     if isinstance(array, pa.ExtensionArray):
-        array = array.storage
+        is_bool = array.type.extension_name == "arrow.bool8"
+        array = array.storage.cast(pa.bool_()) if is_bool else array.storage
     if isinstance(array, pa.DictionaryArray):
-        array = array.dictionary_decode()
+        array = _decoded(array)
     source = array.type
     if source == target and not _has_required(target):
         return array
@@ -277,6 +278,15 @@ def _convert(array: pa.Array, target: pa.DataType, path: ColumnPath) -> pa.Array
         entries = array.view(_entries_type(source))
         return _convert_list(entries, _entries_type(target), path).view(target)
     return array if source == target else _cast(array, target, path)
+
+
+def _decoded(array: pa.DictionaryArray) -> pa.Array:
+    """The values of a dictionary column; Arrow cannot take from views, such as those of polars."""
+    values = array.dictionary
+    if pa.types.is_string_view(values.type) or pa.types.is_binary_view(values.type):
+        plain = pa.large_string() if pa.types.is_string_view(values.type) else pa.large_binary()
+        array = pa.DictionaryArray.from_arrays(array.indices, values.cast(plain))
+    return array.dictionary_decode()
 
 
 def _cast(array: pa.Array, target: pa.DataType, path: ColumnPath) -> pa.Array:

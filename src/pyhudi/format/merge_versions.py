@@ -42,16 +42,16 @@ from pyhudi.format.merging import (
 )
 from pyhudi.format.meta_columns import RECORD_KEY
 
-DELETED: Final = "__is_deleted"
+DELETED: Final = "#deleted"
 """Control column, bool: the version deletes its record. Absent or null: it does not."""
-BY_COMMIT_TIME: Final = "__by_commit_time"
+BY_COMMIT_TIME: Final = "#by_commit_time"
 """Control column, bool: a delete without an ordering value. It is a barrier."""
-COLUMNS: Final = "__columns"
+COLUMNS: Final = "#columns"
 """Control column, int32: the columns that the row says, null for all. A number from 0 is an index into the
 `column_sets` that go with it; below 0, the union of the sets whose bits are set in its complement (`said_columns`)."""
-FRESH: Final = "__fresh"
+FRESH: Final = "#fresh"
 """Control column, bool, of merged rows: there was a barrier, so a version from before does not count."""
-HIDES: Final = "__hides"
+HIDES: Final = "#hides"
 """Control column, struct of the ordering fields, of merged rows: the ordering values of a delete below this version;
 null: none. A version from before with values up to these does not show through."""
 CONTROL_COLUMNS: Final = (DELETED, BY_COMMIT_TIME, COLUMNS, FRESH, HIDES)

@@ -45,8 +45,10 @@ SCHEMA_TEXT_MAX: Final = 16 << 20
 """Characters of Avro JSON that are parsed at all."""
 SCHEMA_DEPTH_MAX: Final = 64
 """Types inside types, top to bottom."""
-SCHEMA_NODES_MAX: Final = 20_000
+SCHEMA_NODES_MAX: Final = 100_000
 """Types in one schema, with named types counted wherever they are used: each costs some work in every block."""
+COLUMNS_MAX: Final = SCHEMA_NODES_MAX - 100
+"""Types in the schema that a table gets: with the meta columns and the record around them, it is read again."""
 FIXED_BYTES_MAX: Final = 1024
 """The size of a fixed type: in Arrow a null takes as much room as a value, so that one byte becomes that many."""
 
@@ -132,13 +134,27 @@ def arrow_to_avro(schema: pa.Schema, *, table_name: str) -> str:
     Types that are not canonical are written as the canonical ones that they map to.
 
     Raises:
-        SchemaMismatchError: as `normalise`, and for a column of type null.
+        SchemaMismatchError: as `normalise`, for a column of type null, and for more columns than are ever read.
     """
     name = _avro_name(table_name)
     fields = list(without_meta_columns(schema))
     _check_names(fields, ())
     record = _avro_record(fields, f"{name}_record", f"hoodie.{name}", ())
-    return json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    nodes = sum(_nodes_of(field.type) for field in fields)
+    if nodes > COLUMNS_MAX or len(text) > SCHEMA_TEXT_MAX // 2:
+        raise SchemaMismatchError(
+            f"the table would have {nodes} columns, those inside of others among them, and a schema of {len(text)} "
+            f"characters; tables of more than {COLUMNS_MAX}, or {SCHEMA_TEXT_MAX // 2} characters, are not read: leave "
+            "columns out, or make a map of them",
+            columns=nodes,
+        )
+    return text
+
+
+def _nodes_of(data_type: pa.DataType) -> int:
+    """How many types there are in a type, itself included."""
+    return 1 + sum(_nodes_of(data_type.field(index).type) for index in range(data_type.num_fields))
 
 
 def avro_to_arrow(avro_json: str, *, source: str) -> pa.Schema:
@@ -191,6 +207,11 @@ def canonical_type(data_type: pa.DataType, path: ColumnPath) -> pa.DataType:  # 
     if data_type in _CANONICAL:
         return _CANONICAL[data_type]
     if isinstance(data_type, pa.BaseExtensionType):
+        if data_type.extension_name == "pandas.period":
+            # Its storage counts periods: a number that says nothing without the length of one.
+            raise _no_type(data_type, path, "cast it to timestamps (series.dt.to_timestamp()) or to text")
+        if data_type.extension_name == "arrow.bool8":
+            return pa.bool_()
         return canonical_type(data_type.storage_type, path)
     if pa.types.is_dictionary(data_type):
         return canonical_type(data_type.value_type, path)

@@ -22,7 +22,7 @@ from pyhudi.format.meta_columns import RECORD_KEY
 from pyhudi.io.log_records import LogVersions
 from pyhudi.table.merge_rules import TableRules
 
-_VERSION = "__version"
+_VERSION = "#version"
 """The number of the version that a merged row is."""
 
 

@@ -23,7 +23,7 @@ from pyhudi.io.tags import FILE, MOVED, POSITION, TAGS_SCHEMA
 from pyhudi.storage.opening import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
 
-DELETE = "__delete"
+DELETE = "#delete"
 ROUTED_FIELDS = (pa.field(POSITION, pa.int64()), pa.field(DELETE, pa.bool_()))
 """Added to routed rows: row number of the stored version in the base file (-1: a new record), and whether the record
 leaves this file group."""

@@ -26,7 +26,7 @@ from pyhudi.io.log_records import delete_mask
 from pyhudi.storage.opening import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
 
-ROW = "__row"
+ROW = "#row"
 """The number of a row in its split's rows file, from 0."""
 
 

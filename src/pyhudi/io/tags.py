@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from pyhudi.io.stage import ROW
 
-FILE, POSITION, MOVED = "__file", "__position", "__moved"
+FILE, POSITION, MOVED = "#file", "#position", "#moved"
 TAGS_SCHEMA = pa.schema([(ROW, pa.int64()), (FILE, pa.int32()), (POSITION, pa.int64()), (MOVED, pa.bool_())])
 """One tag: row number in its split, number of the file slice, row number in its base file, and whether the record
 leaves that file's partition for another (global indexes)."""

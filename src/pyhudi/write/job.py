@@ -229,7 +229,7 @@ def _key_generator(table: TableState, options: Mapping[str, str]) -> KeyGenerato
 
 def check_columns(incoming: pa.Schema, keys: KeyGenerator, ordering_fields: tuple[str, ...]) -> None:
     """Raise `ConfigError` with the nearest name when a key, partition or ordering column is not among the rows'."""
-    no_rows = pa.RecordBatch.from_pylist([], schema=incoming)
+    no_rows = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in incoming], names=incoming.names)
     if not keys.has_auto_keys:
         keys.record_keys(no_rows)
     keys.partition_paths(no_rows)

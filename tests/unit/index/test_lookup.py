@@ -21,7 +21,7 @@ from pyhudi.index.lookup import Lookup, spread
 from pyhudi.index.tagging import SliceToSearch, TagTask, tag_files
 from pyhudi.io.exchange import read_segment
 from pyhudi.io.merged_slice import MergeSettings, SliceFiles
-from pyhudi.io.stage import StageTask, stage_split
+from pyhudi.io.stage import ROW, StageTask, stage_split
 from pyhudi.io.tags import FILE, POSITION
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
@@ -123,7 +123,7 @@ def test_tags_are_all_pairs_of_incoming_and_stored_rows_of_one_key(table_wide: b
     result = tag_files(TaskContext(1, 0, 0), task)
 
     tags = sorted(
-        (row["__row"], row[FILE], row[POSITION])
+        (row[ROW], row[FILE], row[POSITION])
         for _, segment in result.segments
         for batch in read_segment(storage, segment)
         for row in batch.to_pylist()
