@@ -18,18 +18,19 @@ MERGER_OPTIONS_KEY = f"{MERGER_KEY}.options"
 BUILT_IN_MERGERS = ("record_count", "stitching")
 """The names of the mergers that come with pyhudi."""
 
-_JVM_PACKAGE = "org.apache.hudi."
+JVM_PACKAGE = "org.apache.hudi."
 _PYTHON_CLASS = re.compile(r"((?:[^\W\d]\w*\.)*[^\W\d]\w*)[:.]([^\W\d]\w*)")
 
 
 def _read_mergers(value: str) -> tuple[str, ...]:
     names = [name.strip() for name in value.split(",")] if value else []
     # Hudi's own classes only serve modes that pyhudi serves without them; jobs from the JVM often name one.
-    mergers = [_merger_name(name) for name in names if not name.startswith(_JVM_PACKAGE)]
+    mergers = [merger_name(name) for name in names if not name.startswith(JVM_PACKAGE)]
     return tuple(dict.fromkeys(mergers))
 
 
-def _merger_name(name: str) -> str:
+def merger_name(name: str) -> str:
+    """A merger that comes with pyhudi, or `module:Class` of one's own. Raises `ValueError` for other text."""
     if name in BUILT_IN_MERGERS:
         return name
     found = _PYTHON_CLASS.fullmatch(name)

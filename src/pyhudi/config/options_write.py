@@ -163,7 +163,9 @@ class TableOptions:
         default=None,
         doc="The older way to say the merge mode, and with it partial updates, delete markers and, for Debezium's "
         "classes, the ordering fields. Each class does what version 9 of Hudi's format takes it for. A table keeps its "
-        "rule, and refuses another; only copy-on-write tables of version 6 that name none leave it to each write.",
+        "rule, and refuses another; only copy-on-write tables of version 6 that name none leave it to each write. "
+        "`RecordCountAvroPayload` means the merger `record_count`, and `package.module.Class` one of your own in "
+        "Python.",
     )
     delete_field: str | None = option(
         "hoodie.payload.delete.field",

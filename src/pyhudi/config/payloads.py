@@ -1,7 +1,7 @@
 """The record payload classes of the JVM, and the merge rules that they stand for.
 
 Up to version 8 a table named a class that merged its records; version 9 says the same in properties. pyhudi goes by
-version 9's translation in tables of every version, and never loads a class.
+version 9's translation in tables of every version, and never loads a class of Java's.
 
 Source: `format/logs-and-indexes.md` 1.7.
 """
@@ -9,10 +9,12 @@ Source: `format/logs-and-indexes.md` 1.7.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pyhudi.config.choices import MergeMode, PartialUpdateMode
 from pyhudi.config.option import Parser
+from pyhudi.config.options_merging import JVM_PACKAGE, merger_name
 from pyhudi.errors import UnsupportedFeatureError
 
 _PACKAGE = "org.apache.hudi.common.model."
@@ -67,6 +69,7 @@ PAYLOAD_RULES: Mapping[str, PayloadRule] = {
 """Every class that version 9 translates, by its full name; it takes all others for rules of their own."""
 
 _NAME_OF_CLASS: Mapping[str, str] = {name.rpartition(".")[2]: name for name in PAYLOAD_RULES}
+_COUNTS_RECORDS = "RecordCountAvroPayload"
 _CUSTOM = PayloadRule(merge_mode=MergeMode.CUSTOM)
 
 
@@ -76,13 +79,19 @@ def rule_of_payload(name: str) -> PayloadRule:
 
 
 def _read_payload(name: str) -> str:
+    if name in (_COUNTS_RECORDS, f"{_PACKAGE}{_COUNTS_RECORDS}"):
+        return "record_count"
     full_name = _NAME_OF_CLASS.get(name, name)
-    if full_name not in PAYLOAD_RULES:
-        raise UnsupportedFeatureError(
-            f"the record payload {name} is not supported by this release: write a merger instead, and name it in "
-            "hoodie.write.record.merge.custom.implementation.classes"
-        )
-    return full_name
+    if full_name in PAYLOAD_RULES:
+        return full_name
+    with suppress(ValueError):
+        # A class of the user's own, in Python; whether there is one is seen when it is loaded.
+        if not full_name.startswith(JVM_PACKAGE):
+            return merger_name(full_name)
+    raise UnsupportedFeatureError(
+        f"the record payload {name} is not supported by this release: write a merger instead, and name it in "
+        "hoodie.write.record.merge.custom.implementation.classes, or here as package.module.Class"
+    )
 
 
-PAYLOAD = Parser(_read_payload, "one of " + ", ".join(_NAME_OF_CLASS))
+PAYLOAD = Parser(_read_payload, "one of " + ", ".join([*_NAME_OF_CLASS, _COUNTS_RECORDS]) + ", or a merger in Python")

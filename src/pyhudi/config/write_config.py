@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyhudi.config.choices import (
@@ -32,7 +32,7 @@ from pyhudi.config.options_write import (
     RequestOptions,
     TableOptions,
 )
-from pyhudi.config.payloads import rule_of_payload
+from pyhudi.config.payloads import PAYLOAD_RULES, rule_of_payload
 from pyhudi.config.registry import given_options
 from pyhudi.errors import ConfigError
 
@@ -70,15 +70,16 @@ class WriteConfig:
         """
         given = given_options(options)
         input_options = read_group(InputOptions, given)
+        table, merging = _merger_of_payload(read_group(TableOptions, given), read_group(MergingOptions, given))
         config = WriteConfig(
             what=read_group(RequestOptions, given),
-            table=read_group(TableOptions, given),
+            table=table,
             keys=read_group(KeyOptions, given),
             input=input_options,
             index=read_group(IndexOptions, given),
             bloom=read_group(BloomOptions, given),
             files=read_group(FileOptions, given),
-            merging=read_group(MergingOptions, given),
+            merging=merging,
             logs=read_group(LogOptions, given),
             compaction=read_group(CompactionOptions, given),
             memory=read_group(MemoryOptions, given),
@@ -185,6 +186,22 @@ def split_partition_field(declared: str) -> tuple[str, PartitionKind | None]:
             f"the partition field {declared!r} has an unknown kind: it must be SIMPLE or TIMESTAMP",
             field=declared,
         ) from error
+
+
+def _merger_of_payload(table: TableOptions, merging: MergingOptions) -> tuple[TableOptions, MergingOptions]:
+    """The options with a merger that is named as the payload class where mergers are named.
+
+    Raises `ConfigError` when they name another there.
+    """
+    if table.payload is None or table.payload in PAYLOAD_RULES:
+        return table, merging
+    if merging.mergers not in ((), (table.payload,)):
+        raise ConfigError(
+            "options contradict each other: hoodie.datasource.write.payload.class names the merger "
+            f"{table.payload}, {MERGERS_KEY} {','.join(merging.mergers)}: name one",
+            keys=("hoodie.datasource.write.payload.class", MERGERS_KEY),
+        )
+    return replace(table, payload=None), replace(merging, mergers=(table.payload,))
 
 
 def check_combination(config: WriteConfig) -> None:

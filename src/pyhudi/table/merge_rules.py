@@ -137,8 +137,9 @@ def _loaded(name: str) -> Merger:
         merger: Merger = getattr(importlib.import_module(module), attribute)()
     except (ImportError, AttributeError, TypeError) as error:
         raise ConfigError(
-            f"the merger {name} cannot be loaded: {MERGERS_KEY} takes classes that can be imported here and on the "
-            "executors, and made without arguments",
+            f"the merger {name.replace(':', '.')} cannot be loaded: {MERGERS_KEY} takes classes in Python that can be "
+            "imported here and on the executors, and made without arguments; what a class of the JVM's does has to be "
+            "written as one",
             cause=str(error),
         ) from error
     if not hasattr(merger, "merge") or not hasattr(merger, "name"):

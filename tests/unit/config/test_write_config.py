@@ -160,7 +160,7 @@ def test_unknown_operation_is_refused_with_the_legal_ones():
             "org.apache.hudi.common.model.HoodieAvroPayload",
             "HoodieAvroPayload",
         ),
-        ("hoodie.datasource.write.payload.class", "com.acme.DefaultHoodieRecordPayload", "com.acme"),
+        ("hoodie.datasource.write.payload.class", "MyPayload", "MyPayload is not supported"),
         ("hoodie.datasource.write.record.merger.strategy", "12345678-0000-0000-0000-000000000000", "12345678"),
         ("hoodie.datasource.write.keygenerator.class", "com.acme.MyKeyGenerator", "com.acme.MyKeyGenerator"),
         ("hoodie.datasource.write.keygenerator.type", "USER_PROVIDED", "key generator"),
@@ -384,3 +384,22 @@ def test_old_switch_for_dropping_duplicates_is_a_policy():
 def test_codec_has_the_name_that_pyarrow_knows():
     codec = WriteConfig.from_options({"hoodie.parquet.compression.codec": "UNCOMPRESSED"}).files.codec
     assert codec.arrow_name == "none"
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["hoodie.datasource.write.payload.class", "hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class"],
+)
+@pytest.mark.parametrize(
+    ("name", "merger"),
+    [
+        ("RecordCountAvroPayload", "record_count"),
+        ("org.apache.hudi.common.model.RecordCountAvroPayload", "record_count"),
+        ("my_module.MyMerger", "my_module:MyMerger"),
+        ("package.module:MyMerger", "package.module:MyMerger"),
+    ],
+)
+def test_payload_class_that_is_a_merger_counts_as_the_merger_of_the_call(key, name, merger):
+    config = WriteConfig.from_options({key: name})
+    assert (config.table.payload, config.merging.mergers) == (None, (merger,))
+    assert config.merge_mode is MergeMode.CUSTOM

@@ -428,6 +428,64 @@ def test_merger_named_by_an_option_makes_writes_and_reads(my_module: str, tmp_pa
     assert pyhudi.HudiTable.for_path(path).to_arrow(["note"], query_type="read_optimized").num_rows == 1
 
 
+PAYLOAD = "hoodie.datasource.write.payload.class"
+
+
+@pytest.mark.parametrize(("kind", "version"), TABLES)
+def test_payload_class_that_counts_records_makes_a_counting_table(kind: str, version: int) -> None:
+    path = new_path()
+    options = {PAYLOAD: "RecordCountAvroPayload"}
+    create(path, VISITS, None, **VISIT_TABLE, table_type=kind, table_version=version, hudi_options=options)
+    for row in SEEN[:4]:
+        reopened(path, **options).upsert(visits([row]))
+    reopened(path).upsert(visits(SEEN[4:]))  # the table names its merger, so a write need not
+
+    assert stored(path, [*VISITS.names]) == views_by_loop(SEEN)
+
+
+def test_payload_class_that_counts_records_is_refused_by_a_table_that_does_not() -> None:
+    path = new_path()
+    create(path, NOTES, None, record_key="id")
+    with pytest.raises(ConfigError, match="'record_count', the table has None"):
+        reopened(path, **{PAYLOAD: "RecordCountAvroPayload"}).upsert(notes((1, "a")))
+
+
+@pytest.mark.parametrize("separator", [".", ":"])
+def test_payload_class_of_ones_own_in_python_merges(my_module: str, tmp_path: Path, separator: str) -> None:
+    path = str(tmp_path / "notes")
+    options = {
+        **FAST,
+        "hoodie.table.name": "notes",
+        "hoodie.datasource.write.recordkey.field": "id",
+        PAYLOAD: f"{my_module}{separator}LongestNote",
+    }
+    for rows in (notes((1, "aaa")), notes((1, "a")), notes((1, "aa"))):
+        pyhudi.save(rows, path, options=options)
+    assert pyhudi.HudiTable.for_path(path).to_arrow(["note"]).to_pylist() == [{"note": "aaa"}]
+
+
+def test_payload_class_of_java_that_is_unknown_is_refused_by_name_and_leaves_no_table(tmp_path: Path) -> None:
+    options = {"hoodie.table.name": "notes", "hoodie.datasource.write.recordkey.field": "id"}
+    for name, kind in (
+        ("org.apache.hudi.common.model.HoodieAvroPayload", UnsupportedFeatureError),
+        ("com.acme.MyPayload", ConfigError),
+    ):
+        with pytest.raises(kind, match=name):
+            pyhudi.save(notes((1, "a")), str(tmp_path / "notes"), options={**options, PAYLOAD: name})
+    assert not list(tmp_path.iterdir())
+
+
+def test_payload_class_and_option_that_name_two_mergers_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"names the merger record_count, .* stitching: name one"):
+        create(
+            new_path(),
+            VISITS,
+            None,
+            **VISIT_TABLE,
+            hudi_options={PAYLOAD: "RecordCountAvroPayload", MERGERS: "stitching"},
+        )
+
+
 @dataclass(frozen=True)
 class Broken:
     """A merger that returns what the test says."""
