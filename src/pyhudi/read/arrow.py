@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -22,6 +23,8 @@ from pyhudi.storage.protocol import Storage
 Where: TypeAlias = "pc.Expression | Sequence[Any] | None"
 """A condition on rows: an Arrow expression, or `[("city", "==", "oslo"), …]` (all hold), or a list of such lists (one
 holds)."""
+_BY_NUMBER = re.compile(r"\bFieldPath\(")
+_QUOTED = re.compile(r'"(\\.|[^"\\])*"')
 FILES_AT_ONCE = 64
 """Files open at a time: bounds handles and memory, and keeps all cores busy."""
 
@@ -95,13 +98,22 @@ def _read_merged(
 
 def _columns_of(condition: pc.Expression, schema: pa.Schema) -> list[str]:
     """The columns that a condition looks at. Arrow does not say; without one of them it cannot be bound."""
-    found = []
-    for number, field in enumerate(schema):
+
+    def found_in(fields: list[pa.Field]) -> list[str]:
+        left_out = {field.name for field in fields}
         try:
-            ds.dataset(schema.remove(number).empty_table()).to_table(filter=condition)
+            _bind(condition, pa.schema([field for field in schema if field.name not in left_out]))
         except pa.ArrowInvalid:
-            found.append(field.name)
-    return found
+            half = len(fields) // 2
+            return [*found_in(fields[:half]), *found_in(fields[half:])] if half else [fields[0].name]
+        return []
+
+    return found_in(list(schema))
+
+
+def _bind(condition: pc.Expression, schema: pa.Schema) -> None:
+    """Raise Arrow's error where a condition does not fit a schema."""
+    ds.Scanner.from_batches(iter(()), schema=schema, columns=[], filter=condition)
 
 
 def _located(storage: Storage, paths: Sequence[str], error: Exception) -> CorruptDataError:
@@ -116,10 +128,10 @@ def _located(storage: Storage, paths: Sequence[str], error: Exception) -> Corrup
 
 
 def _checked_columns(plan: ScanPlan, columns: Sequence[str] | None) -> list[str]:
-    names = list(plan.schema.names) if columns is None else list(columns)
-    unknown = [name for name in names if name not in plan.schema.names]
-    if unknown:
-        raise ConfigError("the table has no such column", unknown=unknown, columns=plan.schema.names)
+    known = plan.schema.names
+    names = list(known) if columns is None else list(columns)
+    if unknown := sorted(set(names).difference(known), key=names.index):
+        raise ConfigError("the table has no such column", unknown=unknown, columns=known)
     return names
 
 
@@ -137,7 +149,9 @@ def _expression(plan: ScanPlan, where: Where) -> pc.Expression | None:
         return None
     try:
         condition = where if isinstance(where, pc.Expression) else pq.filters_to_expression(list(where))
-        ds.dataset(plan.schema.empty_table()).to_table(filter=condition)
+        if _BY_NUMBER.search(_QUOTED.sub("", str(condition))):
+            raise ValueError("it names a column by its number, which differs between tables and reads")
+        _bind(condition, plan.schema)
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise ConfigError(
             f"the table cannot be filtered by this condition: {error}", columns=plan.schema.names
