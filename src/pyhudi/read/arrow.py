@@ -149,13 +149,13 @@ def _expression(plan: ScanPlan, where: Where) -> pc.Expression | None:
         return None
     try:
         condition = where if isinstance(where, pc.Expression) else pq.filters_to_expression(list(where))
-        if _BY_NUMBER.search(_QUOTED.sub("", str(condition))):
-            raise ValueError("it names a column by its number, which differs between tables and reads")
         _bind(condition, plan.schema)
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise ConfigError(
             f"the table cannot be filtered by this condition: {error}", columns=plan.schema.names
         ) from error
+    if _BY_NUMBER.search(_QUOTED.sub("", str(condition))):
+        raise ConfigError("the condition names a column by its number, which differs between reads; name the column")
     return condition
 
 
