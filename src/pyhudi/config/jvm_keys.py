@@ -202,7 +202,6 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         merge.allow.duplicate.on.inserts
         parquet.outputtimestamptype parquet.dictionary.enabled record.size.estimator. bulkinsert.user.
         bulkinsert.overwrite.operation.type static.overwrite.partition.paths skip.default.partition.validation
-        datasource.write.keygenerator.consistent.logical.timestamp.enabled
         write.complex.keygen.validation.enable keygen.datetime.parser.class
         deltastreamer.keygen.datetime.parser.class""",
         quiet=frozenset({"true", "timestamp_micros"}),

@@ -291,6 +291,13 @@ class KeyOptions:
         default="UTC",
         doc="The zone of input and output where they have none of their own.",
     )
+    consistent_logical_timestamps: bool = option(
+        "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
+        parse=boolean(),
+        default=False,
+        doc="Record keys and partition paths of timestamps as local times. Refused for tables that have timestamps "
+        "there, without effect for others.",
+    )
     bare_complex_key: bool = option(
         "hoodie.write.complex.keygen.new.encoding",
         parse=boolean(),

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import difflib
 import enum
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -195,6 +196,12 @@ class KeyGenerator:
         for position, (name, text) in enumerate(zip(self.record_key_fields, texts, strict=True)):
             parts += [f"{',' if position else ''}{name}:", _composite_part(text)]
         return pc.binary_join_element_wise(*parts, "")
+
+    def patterns_of_numbers(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Regular expressions that each record key fits in which these key fields are whole numbers, or null."""
+        if not self.is_composite:
+            return (r"^-?\d+$",) * len(names)
+        return tuple(rf"(?:^|,){re.escape(name)}:(?:-?\d+|{_NULL_PART})(?:,|$)" for name in names)
 
     def partition_paths(self, batch: pa.RecordBatch) -> pa.DictionaryArray:
         """The partition path of each row: int32 indices into the distinct paths; `""` without fields.

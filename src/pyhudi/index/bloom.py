@@ -26,6 +26,7 @@ from pyhudi.format.bloom import (
     orders_like_bytes,
     parse_bloom_filter,
 )
+from pyhudi.index.stored_keys import check_stored_keys
 from pyhudi.index.tagging import TagTask, keys_with_slices
 from pyhudi.io.base_file import read_footer
 from pyhudi.storage.opening import open_spec
@@ -64,8 +65,15 @@ def probe_files(context: TaskContext, task: ProbeTask) -> tuple[Candidates, ...]
                 continue
             if one.number not in footers:
                 footers[one.number] = read_footer(storage, base).values
+                _check_ends(footers[one.number], task.tagging.key_patterns)
             counts[one.number] += candidates_in(ordered, base, footers[one.number], task.prune_by_ranges)
     return tuple(Candidates(one.number, counts[one.number]) for one in task.tagging.slices)
+
+
+def _check_ends(footer: dict[str, str], patterns: tuple[str, ...]) -> None:
+    """A file that is no candidate is not opened: the ends of its key range show the form of its keys."""
+    ends = [footer[key] for key in (MIN_RECORD_KEY_KEY, MAX_RECORD_KEY_KEY) if key in footer]
+    check_stored_keys(pa.array(ends, pa.string()), patterns)
 
 
 def candidates_in(ordered_keys: pa.Array, path: str, footer: dict[str, str], prune_by_ranges: bool) -> int:

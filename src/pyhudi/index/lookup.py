@@ -24,7 +24,8 @@ TASKS_PER_CORE = 2
 class Lookup:
     """How to look records up. `table_wide` for the global indexes, whose records may `move` between partitions.
 
-    `inserts_in_logs`: the groups whose logs may hold records that their base files do not.
+    `inserts_in_logs`: the groups whose logs may hold records that their base files do not. `key_patterns`: what every
+    stored key must fit (`check_stored_keys`).
     """
 
     storage: StorageSpec
@@ -38,6 +39,7 @@ class Lookup:
     bloom: bool
     prune_by_ranges: bool
     keys_repeat: bool = False
+    key_patterns: tuple[str, ...] = ()
 
     def to_search(self, number: int, one: FileSlice) -> SliceToSearch:
         """How a slice is searched: with its logs where they decide which keys, or which ordering values, it holds."""
@@ -59,6 +61,7 @@ class Lookup:
             move=self.move,
             ordering_fields=self.ordering_fields,
             keys_repeat=self.keys_repeat,
+            key_patterns=self.key_patterns,
         )
 
 

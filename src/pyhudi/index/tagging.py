@@ -25,6 +25,7 @@ from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.merge_versions import ordering_columns
 from pyhudi.format.merging import incoming_wins
 from pyhudi.format.meta_columns import PARTITION_PATH, RECORD_KEY
+from pyhudi.index.stored_keys import check_stored_keys
 from pyhudi.io.base_file import read_batches
 from pyhudi.io.exchange import ExchangeWriter, Segment, read_segment
 from pyhudi.io.merged_slice import MergeSettings, SliceFiles, read_merged
@@ -57,7 +58,7 @@ class TagTask:
     `move`: a record found in another partition than its incoming version goes to leaves it; else it is updated there.
     `ordering_fields` are compared where a record would move to another partition,
     so that a late version does not move it. `keys_repeat`: the batch was not combined, so several of its rows may be
-    versions of one record.
+    versions of one record. `key_patterns`: what every stored key must fit (`check_stored_keys`).
     """
 
     storage: StorageSpec
@@ -69,6 +70,7 @@ class TagTask:
     move: bool
     ordering_fields: tuple[str, ...]
     keys_repeat: bool
+    key_patterns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +196,7 @@ def _tags_in(
     columns = [RECORD_KEY, *(task.ordering_fields if task.table_wide else ())]
     start = 0
     for batch in _stored_keys(storage, task, searched.files, columns):
+        check_stored_keys(batch.column(RECORD_KEY), task.key_patterns)
         found, incoming = index.find(batch.column(RECORD_KEY))
         if len(found):
             yield _tags(task, searched, keys, incoming, batch.take(pa.array(found)), start + found), incoming

@@ -23,9 +23,7 @@ from pyhudi.format.keys import (
     sniff_single_field_prefix,
 )
 from pyhudi.format.merge_rules import Merger, MergeRules, first_versions
-from pyhudi.format.meta_columns import RECORD_KEY
 from pyhudi.format.schema import normalise
-from pyhudi.io.base_file import read_batches
 from pyhudi.io.data_file import WriteTarget
 from pyhudi.io.keyed import keyed_schema
 from pyhudi.io.merged_slice import MergeSettings
@@ -42,6 +40,7 @@ from pyhudi.table.merge_rules import TableRules, merger_of_new_table, mergers_of
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.table.transaction import TransactionSettings
+from pyhudi.write.stored_texts import check_timestamp_texts, stored_key, timestamp_key_fields
 
 _LOCKS_OF_HUDI_0_15 = frozenset({LockKind.FILE_SYSTEM, LockKind.ZOOKEEPER, LockKind.DYNAMODB})
 _SETTLING_MS = 2000
@@ -91,6 +90,11 @@ class WriteJob:
         names = (*self.keys.record_key_fields, *self.keys.partition_field_names)
         used = {*names, *(name.partition(".")[0] for name in names)}
         return pa.schema([field for field in self.schema.arrow if field.name in used])
+
+    @property
+    def key_patterns(self) -> tuple[str, ...]:
+        """What every stored record key must fit: those of timestamps may be of another form than this release's."""
+        return self.keys.patterns_of_numbers(timestamp_key_fields(self.keys, self.schema.arrow))
 
     @property
     def combining_rules(self) -> MergeRules:
@@ -169,6 +173,8 @@ def prepare(
     _check_moves(table.config, config, rules.with_base)
     fills = config.allows_missing_columns or _takes_some_columns(merges)
     schema = _schema_after(table, incoming, former, keys, fill_missing=fills)
+    if config.operation is not WriteOperation.DELETE_PARTITION:
+        check_timestamp_texts(table, keys, schema.arrow, logical=config.keys.consistent_logical_timestamps)
     if incoming is not None:
         check_merger(rules.with_base.merger, schema.arrow)
     batch_id = config.what.batch_id
@@ -219,11 +225,8 @@ def _key_generator(table: TableState, options: Mapping[str, str]) -> KeyGenerato
     keys = key_generator_from_table(table.config.values, table.config.version, options)
     if keys.kind is not KeyGeneratorKind.COMPLEX or len(keys.record_key_fields) != 1:
         return keys
-    latest = load_view(table.storage, table.timeline).latest
-    for base in (one.base for slices in latest.values() for one in slices if one.base is not None):
-        for batch in read_batches(table.storage, base.path, columns=[RECORD_KEY], batch_rows=1):
-            sample = batch.column(RECORD_KEY)[0].as_py()
-            return replace(keys, single_field_prefix=sniff_single_field_prefix(sample, keys.record_key_fields[0]))
+    for sample in stored_key(table, load_view(table.storage, table.timeline).latest).to_pylist():
+        return replace(keys, single_field_prefix=sniff_single_field_prefix(sample, keys.record_key_fields[0]))
     return keys
 
 

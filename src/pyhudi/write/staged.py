@@ -181,6 +181,7 @@ def _tag(
         bloom=index.index_type.uses_bloom_filters,
         prune_by_ranges=index.prune_by_ranges,
         keys_repeat=not kind.combine,
+        key_patterns=job.key_patterns,
     )
     tagged = look_up(job.engine, lookup, slices)
     if kind.refuses_known and tagged.known_rows:

@@ -1,0 +1,95 @@
+"""Whether the keys and partition paths that a table has are those that this release would make of the same rows.
+
+They differ for timestamps. JVM Hudi prints microseconds since the epoch in inserts and upserts (`1706695200500000`), as
+pyhudi does; but `2024-01-31 10:00:00.5` in bulk inserts, and in all writes with
+`hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled`; and its SQL names partitions
+`2024-01-31 10%3A00%3A00`. The latter are local times of a machine that nothing on disk names, and cut off: which text
+belongs to a row cannot be known. A write would store the row a second time, so it is refused.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+
+from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.format.keys import KeyGenerator, PartitionFieldKind
+from pyhudi.format.meta_columns import RECORD_KEY
+from pyhudi.format.partition_paths import partition_values
+from pyhudi.index.stored_keys import check_stored_keys
+from pyhudi.io.base_file import read_batches
+from pyhudi.table.file_system_view import SlicesByPartition, load_view
+from pyhudi.table.state import TableState
+
+LOGICAL_TIMESTAMPS_KEY = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
+_MICROSECONDS = re.compile(r"-?\d+")
+
+
+def stored_key(table: TableState, latest: SlicesByPartition) -> pa.StringArray:
+    """One record key of the table, or none. Cost: the key column of one base file."""
+    for base in (one.base for slices in latest.values() for one in slices if one.base is not None):
+        for batch in read_batches(table.storage, base.path, columns=[RECORD_KEY], batch_rows=1):
+            return batch.column(RECORD_KEY)
+    return pa.array([], pa.string())
+
+
+def check_timestamp_texts(table: TableState, keys: KeyGenerator, schema: pa.Schema, *, logical: bool) -> None:
+    """Refuse a write whose timestamps would become other keys or partition paths than the table has.
+
+    `logical`: whether the caller asks for JVM Hudi's consistent logical timestamps. Of the keys a sample is looked at;
+    all of them are when they are looked up (`pyhudi.index.stored_keys`).
+
+    Raises `UnsupportedFeatureError`. Cost: nothing but for tables with such a column; of those a listing and a key.
+    """
+    in_keys = timestamp_key_fields(keys, schema)
+    in_paths = tuple(
+        field.name
+        for field in keys.partition_fields
+        if field.kind is PartitionFieldKind.SIMPLE and _is_timestamp(schema, field.name)
+    )
+    if not in_keys and not in_paths:
+        return
+    if logical:
+        raise UnsupportedFeatureError(
+            f"{LOGICAL_TIMESTAMPS_KEY}=true makes record keys or partition paths of local times, which this release "
+            "cannot: leave it out for a new table, and write a table that has such keys with JVM Hudi",
+            columns=(*in_keys, *in_paths),
+        )
+    latest = load_view(table.storage, table.timeline).latest
+    for path in latest if in_paths else ():
+        _check_path(table, keys, path, in_paths)
+    if in_keys:
+        check_stored_keys(stored_key(table, latest), keys.patterns_of_numbers(in_keys))
+
+
+def timestamp_key_fields(keys: KeyGenerator, schema: pa.Schema) -> tuple[str, ...]:
+    """The record key fields whose columns are timestamps."""
+    return tuple(name for name in keys.record_key_fields if _is_timestamp(schema, name))
+
+
+def _check_path(table: TableState, keys: KeyGenerator, path: str, fields: tuple[str, ...]) -> None:
+    names = keys.partition_field_names
+    texts = partition_values(path, names, hive_style=keys.hive_style, url_encoded=table.config.url_encode)
+    for name in fields:
+        text = texts[name]
+        if text is not None and not _MICROSECONDS.fullmatch(text):
+            raise UnsupportedFeatureError(
+                f"the partitions of the timestamp column {name!r} are named by local times, as SQL and bulk inserts of "
+                "JVM Hudi do; this release names them by microseconds and would store rows a second time: write this "
+                "table with JVM Hudi",
+                column=name,
+                partition=path,
+            )
+
+
+def _is_timestamp(schema: pa.Schema, name: str) -> bool:
+    top, *inner = [name] if name in schema.names else name.split(".")
+    if top not in schema.names:
+        return False
+    kind = schema.field(top).type
+    for part in inner:
+        if not pa.types.is_struct(kind) or kind.get_field_index(part) < 0:
+            return False
+        kind = kind.field(part).type
+    return bool(pa.types.is_timestamp(kind))

@@ -1,0 +1,103 @@
+"""Timestamps in record keys and partition paths: a write never stores a row of JVM Hudi's a second time."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.support.golden import unpacked
+
+import pyhudi
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
+
+LOGICAL = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
+NOON = dt.datetime(2024, 1, 31, 12, tzinfo=dt.UTC)
+
+
+def table_of(name: str, folder: Path, **options: Any) -> pyhudi.HudiTable:
+    return pyhudi.HudiTable.for_path(str(unpacked(f"keys/{name}", folder) / "table"), hudi_options=options)
+
+
+def own_rows(table: pyhudi.HudiTable) -> pa.Table:
+    rows = table.to_arrow()
+    return rows.select([name for name in rows.schema.names if not name.startswith("_hoodie")])
+
+
+@pytest.mark.parametrize("write", ["upsert", "insert", "bulk_insert", "delete"])
+@pytest.mark.parametrize("name", ["v9-sql-by-timestamp", "v9-bulk-timestamp-key"])
+def test_write_to_a_table_whose_timestamps_are_local_times_is_refused(name: str, write: str, tmp_path: Path) -> None:
+    table = table_of(name, tmp_path)
+    before = table.to_arrow()
+
+    with pytest.raises(UnsupportedFeatureError, match="local times"):
+        getattr(table, write)(own_rows(table))
+
+    assert table.refresh().to_arrow().equals(before)
+
+
+@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM"])
+def test_upsert_that_meets_a_file_with_keys_of_local_times_is_refused(index: str, tmp_path: Path) -> None:
+    table = table_of("v9-mixed-timestamp-keys", tmp_path, **{"hoodie.index.type": index})
+
+    with pytest.raises(UnsupportedFeatureError, match="local times"):
+        table.upsert(own_rows(table))
+
+    assert table.refresh().to_arrow().num_rows == 4
+
+
+def test_upsert_that_meets_only_keys_of_microseconds_updates_them(tmp_path: Path) -> None:
+    table = table_of("v9-mixed-timestamp-keys", tmp_path)
+    rows = own_rows(table)
+
+    result = table.upsert(rows.filter(pa.compute.equal(rows["p"], "x")))
+
+    assert (result.updated, result.inserted) == (2, 0)
+    assert table.refresh().to_arrow().num_rows == 4
+
+
+@pytest.mark.parametrize("layout", [{"record_key": "at"}, {"record_key": "id", "partition_by": "at"}])
+def test_logical_timestamps_of_a_timestamp_in_keys_or_paths_are_refused(layout: dict[str, str], tmp_path: Path) -> None:
+    rows = pa.table({"id": [1], "at": pa.array([NOON], pa.timestamp("us", "UTC"))})
+    table = pyhudi.HudiTable.create(str(tmp_path), schema=rows.schema, hudi_options={LOGICAL: "true"}, **layout)
+
+    with pytest.raises(UnsupportedFeatureError, match=LOGICAL.replace(".", r"\.")):
+        table.upsert(rows)
+
+
+def test_logical_timestamps_of_another_column_are_without_effect(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1], "at": pa.array([NOON], pa.timestamp("us", "UTC"))})
+    table = pyhudi.HudiTable.create(str(tmp_path), schema=rows.schema, record_key="id", hudi_options={LOGICAL: "true"})
+
+    table.upsert(rows)
+
+    assert table.refresh().to_arrow(["_hoodie_record_key"]).to_pylist() == [{"_hoodie_record_key": "1"}]
+
+
+@pytest.mark.parametrize("value", ["false", None])
+def test_timestamps_in_keys_and_paths_are_found_again(value: str | None, tmp_path: Path) -> None:
+    rows = pa.table(
+        {
+            "id": [1, 2],
+            "at": pa.array([NOON, None], pa.timestamp("us")),
+            "w": pa.array([NOON, NOON], pa.timestamp("ms")),
+        }
+    )
+    options = {} if value is None else {LOGICAL: value}
+    table = pyhudi.HudiTable.create(
+        str(tmp_path), schema=rows.schema, record_key=["id", "w"], partition_by="at", hudi_options=options
+    )
+    table.upsert(rows)
+
+    result = table.refresh().upsert(rows)
+
+    assert (result.updated, result.inserted) == (2, 0)
+
+
+def test_logical_timestamps_of_neither_true_nor_false_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="logical"):
+        pyhudi.HudiTable.create(
+            str(tmp_path), schema=pa.schema([("id", pa.int64())]), record_key="id", hudi_options={LOGICAL: "perhaps"}
+        )
