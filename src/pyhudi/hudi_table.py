@@ -21,7 +21,8 @@ from pyhudi.format.instant import Instant
 from pyhudi.format.keys import key_generator_from_table
 from pyhudi.format.merge_rules import Merger
 from pyhudi.format.schema import normalise
-from pyhudi.read.arrow import Where, prune_partitions, read_batches, read_table
+from pyhudi.read.arrow import prune_partitions, read_batches, read_table
+from pyhudi.read.conditions import Where
 from pyhudi.read.scan import ScanPlan, plan_table_scan
 from pyhudi.services.compaction import (
     ServiceCall,

@@ -16,7 +16,7 @@ import json
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +42,16 @@ WORKSHOP = Path("/tmp/golden")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A table to write: its options, its commits, and how many of its last commits can still be asked for."""
+    """A table to write: its options, its commits, and how many of its last commits can still be asked for.
+
+    `settings` are Spark's, for as long as the process lives.
+    """
 
     name: str
     options: Mapping[str, str]
     turns: Sequence[Turn]
     askable: int = 99
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 def cases(table_version: int) -> list[Case]:
@@ -75,7 +79,9 @@ def cases(table_version: int) -> list[Case]:
         _types("types-of-rows", Operation.BULK_INSERT, zoo(shorts=False)),
         _types("types-of-avro", Operation.INSERT, zoo()),
     ]
-    return [*lives, *types, _by_time(), _archived(table_version)]
+    # From 1.2.0 on, real Hudi writes no INT96 any more, whatever it is told.
+    old_instants = [_int96()] if table_version < 9 else []
+    return [*lives, *types, _by_time(), _archived(table_version), *old_instants]
 
 
 def _by_time() -> Case:
@@ -117,6 +123,35 @@ def _types(name: str, operation: Operation, rows: pa.Table) -> Case:
     return Case(name, options, [Turn(operation, rows), Turn(operation, others)])
 
 
+def _int96() -> Case:
+    """Instants as INT96 at every depth, in a base file that a log updates."""
+    options = {
+        **Shape(name="t", table_version=0, metadata=False).jvm_options,
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.parquet.outputtimestamptype": "INT96",
+        "hoodie.compact.inline": "false",
+    }
+    rebase = [f"{kind}RebaseModeIn{way}" for kind in ("datetime", "int96") for way in ("Read", "Write")]
+    settings = {f"spark.sql.parquet.{name}": "CORRECTED" for name in rebase}
+    first = _instants(1, [2024, 9999, 1600, None])
+    turns = [Turn(Operation.BULK_INSERT, first), Turn(Operation.UPSERT, _instants(2, [2025]))]
+    return Case("int96", options, turns, settings=settings)
+
+
+def _instants(ts: int, years: Sequence[int | None]) -> pa.Table:
+    moments = [None if year is None else dt.datetime(year, 12, 31, 23, 59, 59, 999999, dt.UTC) for year in years]
+    instant = pa.timestamp("us", "UTC")
+    return pa.table(
+        {
+            "id": [f"k{number}" for number in range(len(years))],
+            "ts": pa.array([ts] * len(years), pa.int64()),
+            "moment": pa.array(moments, instant),
+            "nested": pa.array([{"at": at, "n": 1} for at in moments], pa.struct([("at", instant), ("n", pa.int64())])),
+            "list": pa.array([[at] for at in moments if at] + [None] * moments.count(None), pa.list_(instant)),
+        }
+    )
+
+
 def _archived(table_version: int) -> Case:
     """Twelve commits of which most are archived and their files cleaned."""
     shape = Shape(
@@ -147,6 +182,8 @@ def make(oracle: Oracle, table_version: int, case: Case) -> dict[str, Any]:
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "expected").mkdir(parents=True)
     table = folder / "table"
+    for name_of_setting, value in case.settings.items():
+        oracle.sql(f"SET {name_of_setting}={value}")
     for turn in case.turns:
         options = {**case.options, **operation_options(turn)}
         oracle.write(table, turn.rows, options)

@@ -148,7 +148,8 @@ def read_footer(storage: Storage, path: str) -> BaseFileFooter:
             values = {key.decode(): value.decode() for key, value in raw.items() if key != b"ARROW:schema"}
         except UnicodeDecodeError as error:
             raise _damaged(path, error) from error
-        return BaseFileFooter(parquet.metadata.num_rows, parquet.schema_arrow.remove_metadata(), values)
+        schema = _schema_with_instants(parquet) or parquet.schema_arrow
+        return BaseFileFooter(parquet.metadata.num_rows, schema.remove_metadata(), values)
 
 
 def read_batches(
@@ -162,15 +163,41 @@ def read_batches(
     with _opened(storage, path) as parquet:
         present = set(parquet.schema_arrow.names)
         wanted = None if columns is None else [name for name in columns if name in present]
+        instants = _schema_with_instants(parquet)
         try:
             missing = parquet.metadata.num_rows
             for batch in parquet.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False):
                 missing -= batch.num_rows
-                yield batch
+                yield batch if instants is None else _retyped(batch, instants)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise _damaged(path, error) from error
         if missing and wanted != []:
             raise _damaged(path, "its row groups do not have as many rows as its footer says")
+
+
+def _schema_with_instants(parquet: pq.ParquetFile) -> pa.Schema | None:
+    """The schema of a file with INT96 columns, whose values are instants in UTC; None for other files."""
+    stored = [parquet.schema.column(number).physical_type for number in range(len(parquet.schema))]
+    if "INT96" not in stored:
+        return None
+    leaves = iter(stored)
+    return pa.schema([field.with_type(_with_instants(field.type, leaves)) for field in parquet.schema_arrow])
+
+
+def _with_instants(kind: pa.DataType, leaves: Iterator[str]) -> pa.DataType:
+    """`leaves`: how the columns from this one on are stored, in the file's order."""
+    if pa.types.is_struct(kind):
+        return pa.struct([child.with_type(_with_instants(child.type, leaves)) for child in kind])
+    if pa.types.is_map(kind):
+        key = kind.key_field.with_type(_with_instants(kind.key_type, leaves))
+        return pa.map_(key, kind.item_field.with_type(_with_instants(kind.item_type, leaves)))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_with_instants(kind.value_type, leaves)))
+    return pa.timestamp("us", tz="UTC") if next(leaves) == "INT96" else kind
+
+
+def _retyped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    return batch.cast(pa.schema([schema.field(name) for name in batch.schema.names]))
 
 
 @contextmanager
@@ -178,7 +205,13 @@ def _opened(storage: Storage, path: str) -> Iterator[Any]:
     source = storage.open_input(path)
     try:
         try:
-            parquet = pq.ParquetFile(source, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True)
+            parquet = pq.ParquetFile(
+                source,
+                buffer_size=1 << 20,
+                pre_buffer=False,
+                coerce_int96_timestamp_unit="us",
+                page_checksum_verification=True,
+            )
         except (pa.ArrowException, OSError, ValueError) as error:  # the last one for names that are not UTF-8
             raise _damaged(path, error) from error
         if parquet.metadata.num_rows < 0:

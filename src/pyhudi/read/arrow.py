@@ -1,12 +1,13 @@
-"""Reading a scan into Arrow, without a JVM: projection, filters, pruning of partitions, files and row groups."""
+"""Reading a scan into Arrow, without a JVM: projection, filters, pruning of partitions, files and row groups.
+
+INT96, in which older writers store instants, has no zone and a range of its own, so it is read as microseconds.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,15 +17,11 @@ from pyarrow import fs
 
 from pyhudi.errors import ConfigError, CorruptDataError
 from pyhudi.format.meta_columns import COMMIT_TIME
+from pyhudi.read.conditions import Condition, Where, columns_of, condition_of
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import read_slice
 from pyhudi.storage.protocol import Storage
 
-Where: TypeAlias = "pc.Expression | Sequence[Any] | None"
-"""A condition on rows: an Arrow expression, or `[("city", "==", "oslo"), …]` (all hold), or a list of such lists (one
-holds)."""
-_BY_NUMBER = re.compile(r"\bFieldPath\(")
-_QUOTED = re.compile(r'"(\\.|[^"\\])*"')
 FILES_AT_ONCE = 64
 """Files open at a time: bounds handles and memory, and keeps all cores busy."""
 
@@ -47,7 +44,7 @@ def read_batches(
     """
     names = _checked_columns(plan, columns)
     condition = _condition(plan, where)
-    plan = prune_partitions(plan, condition)
+    plan = _in_matching_partitions(plan, condition)
     plain = plan.plain
     for start in range(0, len(plain), FILES_AT_ONCE):
         yield from _read_files(storage, plan, plain[start : start + FILES_AT_ONCE], names, condition)
@@ -60,60 +57,51 @@ def _read_files(
     plan: ScanPlan,
     slices: Sequence[ScanSlice],
     names: list[str],
-    condition: pc.Expression | None,
+    condition: Condition | None,
 ) -> Iterator[pa.RecordBatch]:
     parquet = ds.ParquetFileFormat(
-        default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+        coerce_int96_timestamp_unit="us",
+        default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True),
     )
     paths = [one.files.base for one in slices if one.files.base is not None]
+    late = None if condition is None or condition.is_tested_by_pruning else condition
     with ExitStack() as stack:
         fragments = []
         for one, path in zip(slices, paths, strict=True):
             source = stack.enter_context(storage.open_input(path))
             fragments.append(parquet.make_fragment(source, partition_expression=_left_out_columns(plan, one)))
         dataset = ds.FileSystemDataset(fragments, plan.schema, parquet)
+        wanted = _with_columns_of(late, names, plan.schema)
         try:
-            for batch in dataset.to_batches(columns=names, filter=condition):
-                if batch.num_rows:
-                    yield batch
+            for batch in dataset.to_batches(columns=wanted, filter=None if condition is None else condition.prunes):
+                for kept in _matching(batch, late, names).to_batches():
+                    if kept.num_rows:
+                        yield kept
         except (pa.ArrowException, OSError) as error:
             raise _located(storage, paths, error) from error
 
 
 def _read_merged(
-    storage: Storage, plan: ScanPlan, names: list[str], condition: pc.Expression | None
+    storage: Storage, plan: ScanPlan, names: list[str], condition: Condition | None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of slices with logs. A condition is applied to merged rows: of older versions it says nothing."""
-    needed = names if condition is None else list(dict.fromkeys([*names, *_columns_of(condition, plan.schema)]))
+    needed = _with_columns_of(condition, names, plan.schema)
     schema = pa.schema([plan.schema.field(name) for name in names])
     for one in plan.merged:
         for batch in read_slice(storage, plan, one, needed):
-            rows = pa.Table.from_batches([batch])
-            if condition is not None:
-                rows = rows.filter(condition)
-            for kept in rows.select(names).cast(schema).to_batches():
+            for kept in _matching(batch, condition, names).cast(schema).to_batches():
                 if kept.num_rows:
                     yield kept
 
 
-def _columns_of(condition: pc.Expression, schema: pa.Schema) -> list[str]:
-    """The columns that a condition looks at. Arrow does not say; without one of them it cannot be bound."""
-
-    def found_in(fields: list[pa.Field]) -> list[str]:
-        left_out = {field.name for field in fields}
-        try:
-            _bind(condition, pa.schema([field for field in schema if field.name not in left_out]))
-        except pa.ArrowInvalid:
-            half = len(fields) // 2
-            return [*found_in(fields[:half]), *found_in(fields[half:])] if half else [fields[0].name]
-        return []
-
-    return found_in(list(schema))
+def _with_columns_of(condition: Condition | None, names: list[str], schema: pa.Schema) -> list[str]:
+    """The columns to give, and those that the condition looks at."""
+    return names if condition is None else list(dict.fromkeys([*names, *columns_of(condition.whole, schema)]))
 
 
-def _bind(condition: pc.Expression, schema: pa.Schema) -> None:
-    """Raise Arrow's error where a condition does not fit a schema."""
-    ds.Scanner.from_batches(iter(()), schema=schema, columns=[], filter=condition)
+def _matching(batch: pa.RecordBatch, condition: Condition | None, names: list[str]) -> pa.Table:
+    rows = pa.Table.from_batches([batch])
+    return (rows if condition is None else rows.filter(condition.whole)).select(names)
 
 
 def _located(storage: Storage, paths: Sequence[str], error: Exception) -> CorruptDataError:
@@ -121,7 +109,7 @@ def _located(storage: Storage, paths: Sequence[str], error: Exception) -> Corrup
     for path in paths:
         try:
             with storage.open_input(path) as source:
-                pq.ParquetFile(source, page_checksum_verification=True).read()
+                pq.ParquetFile(source, coerce_int96_timestamp_unit="us", page_checksum_verification=True).read()
         except (pa.ArrowException, OSError) as cause:
             return CorruptDataError("this base file is damaged", path=path, cause=str(cause))
     return CorruptDataError("a base file could not be read under the table's schema", cause=str(error))
@@ -135,28 +123,12 @@ def _checked_columns(plan: ScanPlan, columns: Sequence[str] | None) -> list[str]
     return names
 
 
-def _condition(plan: ScanPlan, where: Where) -> pc.Expression | None:
-    condition = _expression(plan, where)
-    if plan.commit_times is not None:
-        in_range = pc.field(COMMIT_TIME).isin(pa.array(sorted(plan.commit_times), pa.string()))
-        condition = in_range if condition is None else condition & in_range
-    return condition
-
-
-def _expression(plan: ScanPlan, where: Where) -> pc.Expression | None:
-    """The condition, tried on no rows: what is wrong with it must not look like damage of a file."""
-    if where is None:
-        return None
-    try:
-        condition = where if isinstance(where, pc.Expression) else pq.filters_to_expression(list(where))
-        _bind(condition, plan.schema)
-    except (pa.ArrowException, ValueError, TypeError) as error:
-        raise ConfigError(
-            f"the table cannot be filtered by this condition: {error}", columns=plan.schema.names
-        ) from error
-    if _BY_NUMBER.search(_QUOTED.sub("", str(condition))):
-        raise ConfigError("the condition names a column by its number, which differs between reads; name the column")
-    return condition
+def _condition(plan: ScanPlan, where: Where) -> Condition | None:
+    condition = condition_of(where, plan.schema)
+    if plan.commit_times is None:
+        return condition
+    in_range = pc.field(COMMIT_TIME).isin(pa.array(sorted(plan.commit_times), pa.string()))
+    return Condition(in_range, in_range) if condition is None else condition.also(in_range)
 
 
 def prune_partitions(plan: ScanPlan, where: Where) -> ScanPlan:
@@ -165,7 +137,10 @@ def prune_partitions(plan: ScanPlan, where: Where) -> ScanPlan:
     Arrow would take the column's value from the expression, too; but the path is not always the value (a global index
     that leaves records where they are), and a read returns what is in the file.
     """
-    condition = _expression(plan, where)
+    return _in_matching_partitions(plan, condition_of(where, plan.schema))
+
+
+def _in_matching_partitions(plan: ScanPlan, condition: Condition | None) -> ScanPlan:
     if condition is None or not any(one.partition_values for one in plan.slices):
         return plan
     parquet, nowhere = ds.ParquetFileFormat(), fs.LocalFileSystem()
@@ -175,7 +150,7 @@ def prune_partitions(plan: ScanPlan, where: Where) -> ScanPlan:
         for number, one in enumerate(plan.slices)
     ]
     dataset = ds.FileSystemDataset(numbered, plan.schema, parquet, nowhere)
-    kept = tuple(plan.slices[int(fragment.path)] for fragment in dataset.get_fragments(condition))
+    kept = tuple(plan.slices[int(fragment.path)] for fragment in dataset.get_fragments(condition.whole))
     return replace(plan, slices=kept)
 
 

@@ -1,0 +1,116 @@
+"""Conditions on rows: what they say of all rows, and how much of it a reader may ask the statistics of a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from pyhudi.errors import ConfigError
+
+Where: TypeAlias = "pc.Expression | Sequence[Any] | None"
+"""A condition on rows: an Arrow expression, or `[("city", "==", "oslo"), …]` (all hold), or a list of such lists (one
+holds)."""
+_BY_NUMBER = re.compile(r"\bFieldPath\(")
+_QUOTED = re.compile(r'"(\\.|[^"\\])*"')
+_FALSE_FOR_NAN = frozenset({"=", "==", "<", "<=", ">", ">="})
+"""Comparisons with a value that no NaN passes, so that it does not matter that statistics leave NaN out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition that a schema bears.
+
+    `prunes` is what follows from it for every row and may be compared with statistics; None: nothing. The statistics of
+    floating-point columns may have left NaN out, and Arrow prunes by them as if there were none.
+    """
+
+    whole: pc.Expression
+    prunes: pc.Expression | None
+
+    @property
+    def is_tested_by_pruning(self) -> bool:
+        """Whether the rows that a reader gives who filters by `prunes` are those sought."""
+        return self.prunes is self.whole
+
+    def also(self, other: pc.Expression) -> Condition:
+        """Both hold. `other` has no floating-point columns."""
+        whole = self.whole & other
+        if self.is_tested_by_pruning:
+            return Condition(whole, whole)
+        return Condition(whole, other if self.prunes is None else self.prunes & other)
+
+
+def condition_of(where: Where, schema: pa.Schema) -> Condition | None:
+    """The condition, tried on no rows: what is wrong with it must not look like damage of a file.
+
+    Raises `ConfigError` where the columns or their types do not fit.
+    """
+    if where is None:
+        return None
+    try:
+        whole = where if isinstance(where, pc.Expression) else pq.filters_to_expression(list(where))
+        _bind(whole, schema)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise ConfigError(f"the table cannot be filtered by this condition: {error}", columns=schema.names) from error
+    if _BY_NUMBER.search(_QUOTED.sub("", str(whole))):
+        raise ConfigError("the condition names a column by its number, which differs between reads; name the column")
+    floats = [field.name for field in schema if _has_floats(field.type)]
+    if not floats or _binds(whole, _without(schema, floats)):
+        return Condition(whole, whole)
+    if isinstance(where, pc.Expression):
+        return Condition(whole, None)
+    return _of_comparisons(whole, list(where), frozenset(floats))
+
+
+def _of_comparisons(whole: pc.Expression, where: list[Any], floats: frozenset[str]) -> Condition:
+    alternatives = [where] if isinstance(where[0][0], str) else where
+    prunable = [
+        [(name, operator, value) for name, operator, value in each if name not in floats or operator in _FALSE_FOR_NAN]
+        for each in alternatives
+    ]
+    if list(map(len, prunable)) == list(map(len, alternatives)):
+        return Condition(whole, whole)
+    return Condition(whole, pq.filters_to_expression(prunable) if all(prunable) else None)
+
+
+def _has_floats(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_has_floats(kind.field(number).type) for number in range(kind.num_fields))
+    return bool(pa.types.is_floating(kind))
+
+
+def columns_of(condition: pc.Expression, schema: pa.Schema) -> list[str]:
+    """The columns that a condition looks at. Arrow does not say; without one of them it cannot be bound."""
+
+    def found_in(names: list[str]) -> list[str]:
+        if _binds(condition, _without(schema, names)):
+            return []
+        half = len(names) // 2
+        return [*found_in(names[:half]), *found_in(names[half:])] if half else names
+
+    return found_in(schema.names)
+
+
+def _without(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    left_out = frozenset(names)
+    return pa.schema([field for field in schema if field.name not in left_out])
+
+
+def _binds(condition: pc.Expression, schema: pa.Schema) -> bool:
+    try:
+        _bind(condition, schema)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _bind(condition: pc.Expression, schema: pa.Schema) -> None:
+    """Raise Arrow's error where a condition does not fit a schema."""
+    ds.Scanner.from_batches(iter(()), schema=schema, columns=[], filter=condition)
