@@ -314,17 +314,21 @@ class HudiTable:
         return self._write(self._key_rows(keys), WriteOperation.DELETE, options)
 
     def delete_partition(self, partition_paths: str | Iterable[str], **options: Any) -> WriteResult:
-        """Remove whole partitions, named by their paths; `*` stands for any characters."""
-        paths = [partition_paths] if isinstance(partition_paths, str) else list(partition_paths)
-        if any("," in path for path in paths):
-            raise ConfigError(
-                "a comma separates partition paths, so none can be named with one in it; write * for the comma",
-                partition_paths=paths,
-            )
-        chosen = {_PARTITIONS: ",".join(paths)}
+        """Remove whole partitions, named by their paths; `*` stands for any characters.
+
+        Raises:
+            InvalidRequestError: no partition with rows is meant, or a name is one partition's and as a pattern others',
+                too.
+            ConfigError: a name is empty, or none is given.
+
+        Cost: two listings of the table; no data file is read or removed.
+        """
+        paths = (partition_paths,) if isinstance(partition_paths, str) else tuple(partition_paths)
         if _PARTITIONS in spelled(options):
             raise ConfigError(f"delete_partition is told the partitions already: leave {_PARTITIONS} out")
-        return self._write(None, WriteOperation.DELETE_PARTITION, {**options, **chosen})
+        if not paths or not all(isinstance(path, str) and path for path in paths):
+            raise ConfigError("delete_partition needs the paths of partitions, none of them empty", given=paths)
+        return self._write(None, WriteOperation.DELETE_PARTITION, options, partitions=paths)
 
     def insert_overwrite(self, rows: Any, **options: Any) -> WriteResult:
         """Replace the partitions that the rows are in."""
@@ -410,17 +414,27 @@ class HudiTable:
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def _write(self, rows: Any, operation: WriteOperation, options: Mapping[str, Any]) -> WriteResult:
+    def _write(
+        self,
+        rows: Any,
+        operation: WriteOperation,
+        options: Mapping[str, Any],
+        *,
+        partitions: tuple[str, ...] | None = None,
+    ) -> WriteResult:
         named = spelled(options).get(_OPERATION)
         if named is not None and text_of(named).lower() != operation.value:
             raise ConfigError(f"this call is an {operation.value}, not an {named}: leave {_OPERATION} out")
         merged = {**self._with_options(options, call=operation.value), _OPERATION: operation.value}
         engine = self.engine if rows is None or self.engine.accepts(rows) else _engine_for(rows)
         rows = opened(rows) if isinstance(engine, LocalEngine) else rows
+        config = WriteConfig.from_options(merged)
+        if partitions is not None:  # not as an option's text, which cannot say a comma or a blank
+            config = replace(config, what=replace(config.what, partitions_to_delete=partitions))
         return write(
             rows,
             self.state.storage,
-            config=WriteConfig.from_options(merged),
+            config=config,
             options=merged,
             engine=engine,
             environment=self.environment,

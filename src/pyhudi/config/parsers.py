@@ -71,8 +71,18 @@ def column_names(*, may_be_empty: bool = False) -> Parser[tuple[str, ...]]:
 
 
 def partition_paths() -> Parser[tuple[str, ...]]:
-    """Partition paths separated by commas; `*` in them stands for any characters."""
-    return Parser(column_names().read, "partition paths separated by commas, each once")
+    """Partition paths separated by commas; `*` in them stands for any characters.
+
+    A blank at the end of a name may be part of it, or of the list: nobody can tell, so none is legal.
+    """
+
+    def read(value: str) -> tuple[str, ...]:
+        names = tuple(value.split(","))
+        if not all(names) or len(set(names)) != len(names) or any(name != name.strip() for name in names):
+            raise ValueError(value)
+        return names
+
+    return Parser(read, "partition paths separated by commas, each once, without blanks around them")
 
 
 def regular_expression() -> Parser[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation
@@ -17,34 +17,50 @@ from pyhudi.write.job import WriteJob
 from pyhudi.write.result import WriteResult
 
 
-def delete_partitions(job: WriteJob, patterns: Sequence[str]) -> WriteResult:
-    """Remove the partitions whose paths match; `*` stands for any characters.
+def delete_partitions(job: WriteJob, names: Sequence[str], *, patterns: bool) -> WriteResult:
+    """Remove the partitions whose paths are among the names; in `patterns`, `*` stands for any characters.
 
-    Raises `InvalidRequestError` when no partition with rows matches. Cost: two listings of the table.
+    Raises `InvalidRequestError` when no partition with rows is meant. Cost: two listings of the table.
     """
     operation = WriteOperation.DELETE_PARTITION
-    _chosen(job.table, patterns)
+    _chosen(job.table, names, patterns=patterns)
     with write_transaction(
         job, Action.REPLACE_COMMIT, encode_requested_replace_metadata(requested_replace(operation))
     ) as transaction:
-        replaced = _chosen(transaction.base, patterns)
+        replaced = _chosen(transaction.base, names, patterns=patterns)
         mark_inflight(transaction, CommitMetadata(operation=operation, stats_by_partition={}))
         return committed(job, transaction, operation, (), replaced)
 
 
-def _chosen(table: TableState, patterns: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The file groups of the partitions that match, by partition path."""
+def _chosen(table: TableState, names: Sequence[str], *, patterns: bool) -> dict[str, tuple[str, ...]]:
+    """The file groups of the partitions that are meant, by partition path."""
     latest = load_view(table.storage, table.timeline).latest
-    chosen = {path for path in latest for pattern in patterns if fnmatch.fnmatchcase(path, _literal(pattern))}
+    chosen = _matching(latest, names) if patterns else latest.keys() & set(names)
     if not chosen:
         raise InvalidRequestError(
             "no partition of the table matches; nothing was deleted",
-            given=list(patterns),
+            given=list(names),
             partitions=sorted(latest)[:20],
         )
     return {path: tuple(file.file_id for file in latest[path]) for path in sorted(chosen)}
 
 
+def _matching(paths: Iterable[str], patterns: Sequence[str]) -> set[str]:
+    chosen = set()
+    for pattern in patterns:
+        wanted = pattern.strip("/")
+        found = {path for path in paths if fnmatch.fnmatchcase(path, _literal(wanted))}
+        if wanted in found and len(found) > 1:
+            raise InvalidRequestError(
+                "a partition has this very name, and as a pattern it matches others, too; nothing was deleted: delete "
+                "by rows of the partitions, with the operation delete_partition and without their names",
+                given=pattern,
+                partitions=sorted(found)[:20],
+            )
+        chosen |= found
+    return chosen
+
+
 def _literal(pattern: str) -> str:
     """Only `*` is special: brackets and question marks may stand in partition values."""
-    return pattern.strip("/").replace("[", "[[]").replace("?", "[?]")
+    return pattern.replace("[", "[[]").replace("?", "[?]")

@@ -289,7 +289,8 @@ def _prepared(
 def _run(job: WriteJob, rows: Any, *, overwrite: bool) -> WriteResult:
     config = job.config
     if config.operation is WriteOperation.DELETE_PARTITION:
-        return delete_partitions(job, config.what.partitions_to_delete or _partitions_of(job, rows))
+        named = config.what.partitions_to_delete
+        return delete_partitions(job, named or _partitions_of(job, rows), patterns=named is not None)
     if config.operation is WriteOperation.BULK_INSERT and not config.combines_input:
         return bulk_insert(job, rows, overwrite=overwrite)
     if overwrite and config.operation in (WriteOperation.UPSERT, WriteOperation.INSERT, WriteOperation.BULK_INSERT):

@@ -13,7 +13,7 @@ from tests.support.audit import audit
 from tests.support.tables import SplitEngine, contents, new_table, open_table, rows, values_of
 
 import pyhudi
-from pyhudi.errors import InvalidRequestError
+from pyhudi.errors import ConfigError, InvalidRequestError
 from pyhudi.hudi_table import save
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.opening import open_storage
@@ -361,6 +361,62 @@ def test_delete_partition_removes_what_matches(patterns: Any, left: list[str]) -
     table.delete_partition(patterns)
 
     assert sorted({row[1] for row in stored(table)}) == left
+
+
+@pytest.mark.parametrize("city", ["oslo ", " oslo", "oslo, rome", "oslo,", "oslo\u00a0"])
+def test_delete_partition_of_a_name_with_blanks_or_commas_removes_that_one(city: str) -> None:
+    table = filled()
+    table.insert(rows((4, city, 1, "")))
+
+    table.delete_partition(f"city={city}")
+
+    assert sorted({row[1] for row in stored(table)}) == ["oslo", "rome"]
+
+
+@pytest.mark.parametrize("names", ["city=oslo ", "city=rome, city=oslo", ""])
+def test_option_that_names_partitions_with_blanks_around_them_is_refused(names: str) -> None:
+    table = filled()
+
+    with pytest.raises(ConfigError, match="without blanks around them"):
+        save(
+            rows((1, "oslo", 0, "")),
+            table.state.storage.uri,
+            options={
+                "hoodie.datasource.write.operation": "delete_partition",
+                "hoodie.datasource.write.partitions.to.delete": names,
+            },
+        )
+
+
+@pytest.mark.parametrize("names", [[], [""], ["city=oslo", ""]])
+def test_delete_partition_without_a_name_is_refused(names: list[str]) -> None:
+    table = filled()
+
+    with pytest.raises(ConfigError, match="none of them empty"):
+        table.delete_partition(names)
+
+    assert len({row[1] for row in stored(table)}) == 2
+
+
+def test_delete_partition_of_a_name_that_is_also_a_pattern_of_others_is_refused() -> None:
+    table = filled()
+    table.insert(rows((4, "o*", 1, "")))
+
+    with pytest.raises(InvalidRequestError, match="as a pattern it matches others"):
+        table.delete_partition("city=o*")
+
+    assert len({row[1] for row in stored(table)}) == 3
+
+
+def test_delete_partition_by_a_row_with_a_star_leaves_other_partitions() -> None:
+    path = "memory://by-example/star"
+    options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
+    options["hoodie.datasource.write.partitionpath.field"] = "city"
+    save(rows(*START, (4, "o*", 1, "")), path, options=options)
+
+    save(rows((0, "o*", 0, "")), path, options={**options, "hoodie.datasource.write.operation": "delete_partition"})
+
+    assert len(pyhudi.HudiTable.for_path(path).to_arrow()) == len(START)
 
 
 @pytest.mark.parametrize("pattern", ["oslo", "city=osl", "city=?slo", "city=[o]slo"])
