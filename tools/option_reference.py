@@ -9,6 +9,7 @@ from typing import Any
 
 from pyhudi.config.jvm_keys import UNSUPPORTED
 from pyhudi.config.option import Option, text_of
+from pyhudi.config.refused_keys import BOTH, ENCRYPTION, ENCRYPTION_REASON, REFUSED, Refused
 from pyhudi.config.registry import SECTIONS
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "options.md"
@@ -21,15 +22,26 @@ Options go to `df.write.options(...)`, `spark.read.options(...)` and to every me
 `hudi_options`. Names are Hudi's own. Values are texts, or the Python values that they stand for. What a call does
 not say of the table is taken from the table's own properties, and what contradicts them is refused.
 
-A `hoodie.*` key that is unknown brings an `OptionWarning` with the nearest known one; so does a key of the last
-section. `path` is the table's base path. `fs.*` (`fs.s3a.*` and its like), `aws_*`, `azure_*` and `google_*` go to
-the store.
+Names may be written in any case. A name without a dot that is none of these is an error where Python calls pyhudi, and
+a warning in Spark, whose formats share their options. A `hoodie.*` key that is unknown brings an `OptionWarning` with
+the nearest known one; so does a key of the last section, while those of the section before it are errors. `fs.*`
+(`fs.s3a.*` and its like), `aws_*`, `azure_*` and `google_*` go to the store.
+"""
+REFUSED_HEAD = """\
+## Keys of JVM Hudi that are refused
+
+These ask for other rows, other files, a check or an identity that pyhudi cannot give. A value that asks for nothing
+special is harmless; any other is an `UnsupportedFeatureError`. `hoodie.x.*` stands for all keys that begin with
+`hoodie.x.`.
+
+| keys | harmless | why, and what to do |
+|---|---|---|
 """
 UNSUPPORTED_HEAD = """\
-## Keys of the JVM without effect
+## Keys of JVM Hudi without effect
 
-pyhudi knows these and does not do what they ask for; setting one brings an `OptionWarning`. `hoodie.x.*` stands for
-all keys that begin with `hoodie.x.`.
+pyhudi knows these and does not do what they ask for, which changes neither rows nor files; setting one brings an
+`OptionWarning`, unless its value asks for nothing else than what is so anyway.
 """
 
 
@@ -40,9 +52,12 @@ def render() -> str:
         intro = inspect.getdoc(section.group) or ""
         rows = "\n".join(_row(declared) for declared in section.options)
         parts.append(f"## {section.title}\n\n{intro}\n\n| key | default | meaning |\n|---|---|---|\n{rows}\n")
+    own = [_refused(one) for one in REFUSED]
+    encryption = f"| {', '.join(map(_name, ENCRYPTION))} |  | {ENCRYPTION_REASON} |"
+    parts.append(REFUSED_HEAD + "\n".join([*own, encryption]) + "\n")
     parts.append(UNSUPPORTED_HEAD)
     for area in UNSUPPORTED:
-        keys = ", ".join(f"`{name}*`" if name.endswith(".") else f"`{name}`" for name in sorted(area.keys))
+        keys = ", ".join(map(_name, sorted(area.keys)))
         parts.append(f"- **{area.area}** ({area.reason}): {keys}")
     return "\n".join(parts) + "\n"
 
@@ -53,6 +68,16 @@ def _row(declared: Option[Any]) -> str:
     legal = "" if declared.parser.legal == "text" else f" Legal: {declared.parser.legal}."
     meaning = f"{declared.doc}{legal}{also}".replace("|", r"\|")
     return f"| `{declared.key}` | {_shown(declared.default)} | {meaning} |"
+
+
+def _refused(one: Refused) -> str:
+    harmless = ", ".join(map(_name, one.harmless))
+    sides = "" if one.sides == BOTH else f" ({'/'.join(sorted(side.value for side in one.sides))}s)"
+    return f"| {', '.join(map(_name, one.keys))}{sides} | {harmless} | {one.reason} |"
+
+
+def _name(name: str) -> str:
+    return f"`{name}*`" if name.endswith(".") else f"`{name}`"
 
 
 def _shown(default: Any) -> str:

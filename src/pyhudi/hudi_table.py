@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyhudi.config.choices import QueryType, WriteOperation
+from pyhudi.config.location import table_path
 from pyhudi.config.option import text_of
 from pyhudi.config.read_config import ReadConfig
+from pyhudi.config.registry import OPTIONS
 from pyhudi.config.spelling import spelled, unknown_argument
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.inputs import opened
@@ -84,7 +86,8 @@ class HudiTable:
         options = _known(hudi_options or {}, "hudi_options")
         mergers = () if merger is None else (merger,)
         engine = LocalEngine() if spark is None else _spark_engine(spark)
-        return cls(load_table(open_storage(path, options)), options, engine, mergers=mergers)
+        storage = open_storage(table_path(path, options), options)
+        return cls(load_table(storage), options, engine, mergers=mergers)
 
     @classmethod
     def create(
@@ -123,7 +126,7 @@ class HudiTable:
         check_columns(canonical, keys, config.table.ordering_fields or ())
         check_merger(merger or merger_of_new_table(config.merging), canonical)
         table_schema = TableSchema.from_arrow(canonical, table_name=properties["hoodie.table.name"])
-        storage = open_storage(path, options)
+        storage = open_storage(table_path(path, options), options)
         state = create_table(storage, {**properties, CREATE_SCHEMA_KEY: table_schema.avro})
         return cls(state, options, LocalEngine(), mergers=() if merger is None else (merger,))
 
@@ -490,7 +493,7 @@ def save(rows: Any, path: str, *, options: Mapping[str, Any], mode: str = "appen
     texts = _known(options, "save")
     engine = _engine_for(rows)
     rows = opened(rows) if isinstance(engine, LocalEngine) else rows
-    return save_rows(rows, path, options=texts, mode=SaveMode.parse(mode), engine=engine)
+    return save_rows(rows, table_path(path, texts), options=texts, mode=SaveMode.parse(mode), engine=engine)
 
 
 _OPERATION = "hoodie.datasource.write.operation"
@@ -579,11 +582,11 @@ def _table_type(text: str) -> str:
 def _known(options: Mapping[str, Any], call: str) -> dict[str, str]:
     """Options as texts, under the names that pyhudi knows them by; `ConfigError` for a name that can be none.
 
-    None counts as not given. All options have a dot in their names but for those of the store, and `path`.
+    None counts as not given. All options have a dot in their names but for `path` and those of the store.
     """
     texts = {name: text_of(value) for name, value in spelled(options).items() if value is not None}
     for name in options:
-        if "." not in name and name != "path" and not select_storage_options({name: ""}):
+        if "." not in name and name.lower() not in OPTIONS and not select_storage_options({name: ""}):
             raise unknown_argument(name, call=call)
     return texts
 

@@ -1,14 +1,20 @@
-"""Keys of the JVM Hudi that pyhudi knows and does not honour, by area, so that who sets one learns it.
+"""Keys of JVM Hudi that pyhudi knows and does not honour, by area, so that who sets one learns it.
 
-A name that ends with a dot stands for all keys that begin with it. `quiet` values ask for nothing that we do
-not do anyway, so they bring no warning.
+Passing them over changes neither rows nor files nor who may see them: what would is refused (`refused_keys`). A name
+that ends with a dot stands for all keys that begin with it. `quiet` values ask for nothing that we do not do anyway, so
+they bring no warning.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyhudi.config.refused_keys import covered
+
 _OFF = frozenset({"false"})
+_ON = frozenset({"true"})
+ANY = frozenset({"any value"})
+"""No value has an effect, in JVM Hudi neither, or it tunes what pyhudi has not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,20 +27,23 @@ class Unsupported:
     quiet: frozenset[str] = _OFF
 
     def covers(self, key: str) -> bool:
-        """Whether a key belongs to this area."""
-        return any(key == name or (name.endswith(".") and key.startswith(name)) for name in self.keys)
+        """Whether a key belongs to this area, in any case."""
+        return covered(key, self.keys)
+
+    def is_quiet(self, text: str) -> bool:
+        """Whether a value asks for nothing that is not so anyway."""
+        return self.quiet is ANY or text.strip().lower() in self.quiet
 
 
 def _area(area: str, reason: str, keys: str, *, quiet: frozenset[str] = _OFF) -> Unsupported:
-    return Unsupported(area, reason, tuple(f"hoodie.{name}" for name in keys.split()), quiet)
+    return Unsupported(area, reason, tuple(_full(name) for name in keys.split()), quiet)
+
+
+def _full(name: str) -> str:
+    return name if name.startswith("_") else f"hoodie.{name}"
 
 
 UNSUPPORTED: tuple[Unsupported, ...] = (
-    _area(
-        "operation column",
-        "files get no column of their own for it; a row that brings `_hoodie_operation` = `D` is a delete all the same",
-        "allow.operation.metadata.field",
-    ),
     _area(
         "cleaning",
         "not built yet: nothing is cleaned by this release",
@@ -49,49 +58,66 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     _area(
         "archiving",
         "not built yet: this release leaves all instants on the active timeline",
-        """archive. archivelog.folder commits.archival.batch fail.on.timeline.archiving keep.max.commits
+        """archive. commits.archival.batch fail.on.timeline.archiving keep.max.commits
         keep.min.commits timeline.compaction. timeline.manifest.""",
     ),
     _area(
+        "record positions",
+        "records of logs are found in base files by their keys; positions, which make that faster, are neither written"
+        " nor looked at",
+        "write.record.positions merge.use.record.positions",
+    ),
+    _area(
         "details of merge-on-read",
-        "pyhudi decides this by itself",
+        "log files are read once, block by block, and merged by pyhudi's own plan",
         """compaction.plan.generator compaction.lazy.block.read compaction.reverse.log.read
-        compaction.preserve.commit.metadata datasource.compaction. logfile.to.parquet.compression.ratio
-        optimized.log.blocks.scan.enable table.log.file.format table.ro.file.format table.rt.file.format
-        write.record.positions merge.use.record.positions is.update.record.for.mor realtime.merge.skip
-        query.as.ro.table""",
-        quiet=frozenset({"true", "false"}),
+        compaction.preserve.commit.metadata logfile.to.parquet.compression.ratio
+        optimized.log.blocks.scan.enable is.update.record.for.mor""",
+        quiet=frozenset(
+            {"true", "false", "org.apache.hudi.table.action.compact.plan.generators.hoodiecompactionplangenerator"}
+        ),
     ),
     _area(
         "clustering",
-        "not built yet",
+        "not built yet: nothing is clustered by this release",
         "clustering. datasource.clustering. layout.optimize.",
     ),
     _area(
         "partition TTL",
-        "not built yet",
-        "partition.ttl.",
+        "not built yet: no partition is deleted by its age",
+        "partition.ttl.strategy. partition.ttl.management.strategy.type",
     ),
     _area(
-        "table services",
-        "not built yet; nothing runs beside a write",
-        """table.service.manager table.service.manager. table.services.enabled
-        table.services.incremental.enabled fail.writes.on.inline.table.service.exception""",
+        "the table service manager",
+        "not built yet: pyhudi hands no service over to it",
+        "table.service.manager table.service.manager. table.services.incremental.enabled",
+    ),
+    _area(
+        "failures of table services",
+        "a service that fails after its write never fails the write, which stands; it is logged",
+        """fail.writes.on.inline.table.service.exception write.can.ignore.post.commit.failures
+        post.commit.failures.ignored""",
     ),
     _area(
         "metadata table and its indexes",
-        "not built yet: a commit drops a metadata table, and the JVM builds it again",
+        "not built yet: files are listed and their footers read; a commit drops a metadata table, and JVM Hudi builds"
+        " it again",
         """metadata metadata. table.metadata. metaserver metaserver. table.index.defs.path index.name
         expression.index. bloom.index.use.metadata record.index. enable.data.skipping fileIndex.
-        table.secondary.indexes.metadata datasource.write.secondarykey.column""",
+        table.secondary.indexes.metadata datasource.write.secondarykey.column _hoodie.metadata.""",
     ),
     _area(
-        "other indexes",
-        "not built yet: use SIMPLE, BLOOM, GLOBAL_SIMPLE or GLOBAL_BLOOM",
-        "bucket.index. index.bucket.engine index.class storage.layout. index.hbase. hbase.",
+        "bucket indexes",
+        "not built yet, and hoodie.index.type=BUCKET is refused",
+        "bucket.index. index.bucket.engine",
     ),
     _area(
-        "tuning of the JVM's index lookups",
+        "HBase indexes",
+        "not supported, and hoodie.index.type=HBASE is refused",
+        "index.hbase. hbase.",
+    ),
+    _area(
+        "tuning of JVM Hudi's index lookups",
         "lookups here run over files, with the tasks that these need",
         """bloom.index.bucketized. bloom.index.fileid.key.sorting.enable bloom.index.input.storage.level
         bloom.index.keys.per.bucket bloom.index.parallelism bloom.index.use.caching
@@ -102,9 +128,10 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "catalog sync",
-        "not built yet",
+        "not built yet: a catalog does not learn of new tables, columns and partitions from a write",
         """datasource.hive_sync. datasource.meta.sync. datasource.meta_sync. meta.sync. meta_sync.
-        datasource.partition_extractor_class gcp.bigquery.sync. glue. datahub.""",
+        datasource.partition_extractor_class gcp.bigquery.sync. glue. datahub. spark.polaris.catalog.class
+        incremental.use.database""",
     ),
     _area(
         "metrics",
@@ -112,56 +139,90 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         "metrics metrics. metricscompaction.log.blocks.on",
     ),
     _area(
-        "callbacks and validators",
-        "not built yet",
-        """write.commit.callback. client.init.callback.classes precommit.validators precommit.validators.
-        prewrite.validators errortable. merge.data.validation.enabled avro.schema.validate""",
+        "callbacks",
+        "not built yet: nobody is called after a commit, or before a write",
+        "write.commit.callback. client.init.callback.classes",
+    ),
+    _area(
+        "error tables",
+        "not built yet: a row that cannot be written stops the write, and nothing of it becomes visible",
+        "errortable. write.ignore.failed",
+        quiet=frozenset({"false", "true"}),
+    ),
+    _area(
+        "details of validators",
+        "these say how validators work, and hoodie.precommit.validators, which names them, is refused",
+        "precommit.validators.",
+    ),
+    _area(
+        "checks of the schema",
+        "every batch is brought to the table's columns, and one that does not fit is refused, whatever this says",
+        "avro.schema.validate avro.schema.external.transformation avro.schema.externalTransformation"
+        " internal.write.schema.canonicalize",
+        quiet=ANY,
     ),
     _area(
         "streaming and the streamer",
-        "not built yet",
+        "not built yet; batch writes and reads do not look at it",
         """streamer. deltastreamer. datasource.write.streaming. datasource.streaming.
-        datasource.read.streaming.table.version internal.spark.streaming.batch.id write.rolling.metadata.
+        internal.spark.streaming.batch.id write.rolling.metadata.
         write.track.event.time.watermark payload.event.time.field""",
     ),
     _area(
         "change data capture",
-        "not built yet",
+        "not built yet, and hoodie.table.cdc.enabled=true is refused",
         "table.cdc.supplemental.logging.mode cdc.",
     ),
     _area(
         "bootstrap",
-        "not built yet",
+        "not built yet, and the operation bootstrap is refused",
         "bootstrap.",
     ),
     _area(
         "schema evolution on read",
         "not built yet: columns can be added, and types be widened",
-        """schema.on.read.enable schema. internal.schema
-        datasource.write.schema.allow.auto.evolution.column.drop datasource.read.schema.use.end.instanttime
-        write.schema avro.schema internal.write.schema.canonicalize""",
+        "schema.on.read.enable schema. datasource.write.schema.allow.auto.evolution.column.drop",
     ),
     _area(
-        "details of payloads and partial updates",
-        "a new table gets them by its payload class, and pyhudi has no merge handles",
-        """payload.record.schema payload.update.on.same.ordering.field
-        record.merge.property. table.partial.update.mode write.partial.update. write.concat.handle.class
-        write.merge.handle. compact.merge.handle.class support.payload""",
+        "details of payloads",
+        "pyhudi has no payload classes and no merge handles: modes, rules and mergers say how records merge",
+        "payload.record.schema write.merge.handle.fallback support.payload",
+        quiet=ANY,
     ),
     _area(
         "upgrades",
         "pyhudi never upgrades a table: it writes each table at its own version",
-        "write.auto.upgrade table.version rollback.instant.backup.",
+        "write.auto.upgrade rollback.instant.backup. skip.default.partition.validation",
     ),
     _area(
-        "locks and conflicts",
-        "the locks and the conflict check need no more options",
-        """auto.adjust.lock.configs write.lock.app_id write.lock.client.
-        write.lock.conflict.resolution.strategy write.lock.heartbeat_interval_ms write.lock.hivemetastore.
-        write.lock.max_wait_time_ms_between_retry write.lock.num_retries write.lock.wait_time_ms_between_retry
-        write.lock.zookeeper.port
-        write.concurrency.async. write.concurrency.schema. time.generator.
-        write.application.id""",
+        "waiting for locks",
+        "the table lock is tried again until hoodie.write.lock.wait_time_ms is over",
+        """write.lock.client. write.lock.max_wait_time_ms_between_retry write.lock.num_retries
+        write.lock.wait_time_ms_between_retry write.lock.heartbeat_interval_ms write.lock.app_id
+        auto.adjust.lock.configs write.application.id""",
+    ),
+    _area(
+        "ZooKeeper's port",
+        "JVM Hudi does not look at it either: write host:port in hoodie.write.lock.zookeeper.url",
+        "write.lock.zookeeper.port",
+    ),
+    _area(
+        "the lock of the Hive metastore",
+        "not built yet, and HiveMetastoreBasedLockProvider is refused",
+        "write.lock.hivemetastore.",
+    ),
+    _area(
+        "conflicts",
+        "one table of conflicts holds for all writers, changes of the schema among them, and is asked at the commit",
+        """write.lock.conflict.resolution.strategy write.concurrency.async. write.concurrency.schema.""",
+        quiet=frozenset(
+            {"true", "org.apache.hudi.client.transaction.simpleconcurrentfilewritesconflictresolutionstrategy"}
+        ),
+    ),
+    _area(
+        "instant times",
+        "a write takes its time under the table lock, above all times on the timeline",
+        "time.generator. _hoodie.time.generator. _.hoodie.allow.multi.write.on.same.instant",
     ),
     _area(
         "batches of markers",
@@ -170,66 +231,115 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "rollback",
-        "rollbacks go by markers and by a listing",
+        "rollbacks go by markers and by a listing, and data files that no commit lists are left out by readers",
         """rollback.avoid.duplicate.plan rollback.parallelism
-        rollback.using.markers write.ignore.failed write.can.ignore.post.commit.failures
-        post.commit.failures.ignored fail.job.on.duplicate.data.file.detection finalize.write.parallelism""",
-        quiet=frozenset({"false"}),
-    ),
-    _area(
-        "the timeline server and file-system views of the JVM",
-        "pyhudi has neither",
-        "embed. filesystem. file.index. file.listing.parallelism fs.atomic_creation.support consistency. "
-        "optimistic.consistency. storage.class io.factory.class",
-    ),
-    _area(
-        "memory, executors and buffers of the JVM",
-        "pyhudi writes row group by row group and has no such buffers",
-        """memory.merge.fraction memory.compaction.fraction memory.compaction.max.size memory.dfs.buffer.max.size
-        memory.writestatus.failure.fraction common. write.buffer. write.executor. write.status. write.tagged.
-        writestatus.class release.resource.on.completion.enable block.writes.on.speculative.execution hfile. orc. lance.
-        parquet.write. parquet.flink. parquet.spark. parquet.field_id.write.enabled
-        parquet.writelegacyformat.enabled parquet.compression.ratio avro.write.support.class
-        bulkinsert.are.partitioner.records.sorted bulkinsert.schema.ddl bulkinsert.sort.suffix.record_key
-        datasource.write.row.writer.enable vector.columns sensitive.config.keys spark.polaris.catalog.class
-        fileid.prefix.provider.class""",
+        rollback.using.markers fail.job.on.duplicate.data.file.detection finalize.write.parallelism""",
         quiet=frozenset({"false", "true"}),
     ),
     _area(
-        "details of writing",
-        "pyhudi decides this by itself",
-        """allow.empty.commit copyonwrite.insert.auto.split copyonwrite.insert.split.size
-        merge.allow.duplicate.on.inserts
-        parquet.outputtimestamptype parquet.dictionary.enabled record.size.estimator. bulkinsert.user.
-        bulkinsert.overwrite.operation.type static.overwrite.partition.paths skip.default.partition.validation
-        write.complex.keygen.validation.enable keygen.datetime.parser.class
-        deltastreamer.keygen.datetime.parser.class""",
+        "the timeline server and file-system views of JVM Hudi",
+        "pyhudi has neither, and lists what it needs once",
+        """embed. filesystem. file.index. file.listing.parallelism fs.atomic_creation.support consistency.
+        optimistic.consistency. _hoodie.optimistic.consistency.guard.enable datasource.read.file.index.""",
+        quiet=frozenset({"false", "true", "lazy", "eager"}),
+    ),
+    _area(
+        "memory, executors and buffers of JVM Hudi",
+        "pyhudi writes row group by row group and has no such buffers",
+        """memory.merge.fraction memory.compaction.fraction memory.compaction.max.size memory.dfs.buffer.max.size
+        memory.writestatus.failure.fraction common. write.buffer. write.executor. write.status. write.tagged.
+        writestatus.class release.resource.on.completion.enable datasource.write.row.writer.enable
+        file.group.reader.enabled""",
+        quiet=frozenset({"false", "true"}),
+    ),
+    _area(
+        "speculative execution",
+        "writes are safe with it: readers take the files that the commit lists",
+        "block.writes.on.speculative.execution",
+        quiet=ANY,
+    ),
+    _area(
+        "other formats of files",
+        "no such files are written",
+        "hfile. orc. lance. vector.columns read.blob.inline.mode",
+        quiet=ANY,
+    ),
+    _area(
+        "Parquet's legacy format",
+        "files are written in the current Parquet format, which Hudi reads in all releases",
+        "parquet.writelegacyformat.enabled",
+    ),
+    _area(
+        "details of Parquet",
+        "dictionaries are used where they help, and timestamps have the precision of their column",
+        """parquet.dictionary.enabled parquet.outputtimestamptype parquet.write.utc-timezone.enabled
+        parquet.write.utc-timezone""",
         quiet=frozenset({"true", "timestamp_micros"}),
     ),
     _area(
+        "field ids of Parquet",
+        "columns are found by name, and get no field ids",
+        "parquet.field_id.write.enabled",
+    ),
+    _area(
+        "estimates of sizes",
+        "the size of a record is learnt from the bytes of former commits and of what is being written",
+        """parquet.compression.ratio record.size.estimator. _hoodie.record.size.estimator. copyonwrite.insert.auto.split
+        copyonwrite.insert.split.size""",
+        quiet=_ON,
+    ),
+    _area(
+        "details of bulk_insert",
+        "rows are arranged by hoodie.bulkinsert.sort.mode, and file ids follow from the write",
+        """bulkinsert.user. bulkinsert.are.partitioner.records.sorted bulkinsert.schema.ddl
+        bulkinsert.sort.suffix.record_key fileid.prefix.provider.class""",
+        quiet=frozenset({"false", "org.apache.hudi.table.randomfileidprefixprovider"}),
+    ),
+    _area(
+        "empty commits",
+        "a write without rows is a commit without files",
+        "allow.empty.commit",
+        quiet=_ON,
+    ),
+    _area(
+        "the encoding of single keys of COMPLEX tables",
+        "it is looked up in the keys that the table has",
+        "write.complex.keygen.validation.enable",
+        quiet=ANY,
+    ),
+    _area(
+        "redaction",
+        "values of options are no part of commits or logs, but for those that"
+        " hoodie.datasource.write.commitmeta.key.prefix names",
+        "sensitive.config.keys",
+        quiet=frozenset({"ssl,tls,sasl,auth,credentials"}),
+    ),
+    _area(
         "Spark SQL",
-        "not built yet",
+        "not built yet: only SQL looks at it",
         "spark.sql. sql. internal.sql.",
     ),
     _area(
-        "other kinds of reads",
-        "not built yet",
-        """datasource.read.create.filesystem.relation datasource.read.extract.partition.values.from.path
-        datasource.read.file.index. datasource.read.incr.filters datasource.read.incr.path.glob
-        datasource.read.incr.skip_cluster datasource.read.incr.skip_compact datasource.read.incr.table.version
-        datasource.read.partition.value.extractor.enabled datasource.read.paths datasource.read.table.valued.
-        file.group.reader.enabled incremental.use.database read. valid.commits.list tablePath base.path""",
+        "services in incremental reads",
+        "compactions and clusterings change no row's commit time, so they bring no changes, whatever this says",
+        "datasource.read.incr.skip_cluster datasource.read.incr.skip_compact",
+        quiet=ANY,
+    ),
+    _area(
+        "table-valued functions",
+        "not built yet: only SQL looks at it",
+        "datasource.read.table.valued. valid.commits.list",
     ),
     _area(
         "properties of the table",
-        "a property that is set when the table is made, and not an option",
-        """partition.metafile.use.base.format table.checksum table.create.schema table.format
-        table.initial.version table.multiple.base.file.formats.enable table.partition_extractor_class
-        timeline.history.path timeline.layout.version timeline.path""",
+        "a property that the table has by itself, and not an option",
+        """table.checksum table.create.schema table.initial.version table.partition_extractor_class
+        timeline.layout.version table.log.file.format table.ro.file.format table.rt.file.format""",
+        quiet=frozenset({"hoodie_log", "parquet"}),
     ),
 )
 
 
 def unsupported_area(key: str) -> Unsupported | None:
-    """The area that a key belongs to, or None for a key that pyhudi honours or has never heard of."""
+    """The area that a key belongs to, or None for one that pyhudi honours, refuses, or does not know."""
     return next((area for area in UNSUPPORTED if area.covers(key)), None)

@@ -69,6 +69,19 @@ class CompactionOptions:
         doc="Whether a write also runs the compaction that is due after it. On if not given, as for Spark's batch "
         "writes, unless the write is to schedule it only.",
     )
+    left_to_others: bool = option(
+        "hoodie.datasource.compaction.async.enable",
+        parse=boolean(),
+        default=False,
+        doc="Whether compaction is left to somebody else, unless `hoodie.compact.inline` says otherwise; as for Spark's"
+        " batch writes, nothing is planned then: run `HudiTable.compact`.",
+    )
+    services_enabled: bool = option(
+        "hoodie.table.services.enabled",
+        parse=boolean(),
+        default=True,
+        doc="Whether a write plans and runs table services after it at all; rolling dead writers back is none.",
+    )
     schedule_inline: bool = option(
         "hoodie.compact.schedule.inline",
         parse=boolean(),
@@ -151,6 +164,8 @@ class CompactionOptions:
 
     def runs_inline(self, table_type: TableType) -> bool:
         """Whether a write to a table of this type also runs the compaction that is due after it."""
-        if table_type is TableType.COPY_ON_WRITE:
+        if table_type is TableType.COPY_ON_WRITE or not self.services_enabled:
             return False
-        return not self.schedule_inline if self.inline is None else self.inline
+        if self.inline is None:
+            return not (self.schedule_inline or self.left_to_others)
+        return self.inline

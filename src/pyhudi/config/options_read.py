@@ -24,6 +24,13 @@ class ReadOptions:
         "merge-on-read tables the state as far as it is compacted; `incremental` is the rows that changed after "
         "`begin.instanttime`.",
     )
+    as_read_optimized: bool | None = option(
+        "hoodie.query.as.ro.table",
+        parse=boolean(),
+        default=None,
+        doc="The older way to say the query type, as catalogs keep it with a table: true is `read_optimized`, false"
+        " `snapshot`.",
+    )
     as_of: str | None = option(
         "as.of.instant",
         parse=text("a time like 20260131235959999, 2026-01-31 23:59:59.999 or 2026-01-31"),

@@ -10,6 +10,7 @@ from pyhudi.config.choices import QueryType
 from pyhudi.config.option import read_group
 from pyhudi.config.options_merging import MemoryOptions, MergingOptions
 from pyhudi.config.options_read import ReadOptions
+from pyhudi.config.refused_keys import Side
 from pyhudi.config.registry import given_options
 from pyhudi.errors import ConfigError
 
@@ -40,8 +41,8 @@ class ReadConfig:
         Warns (`OptionWarning`) of keys without effect. Raises `ConfigError` for a value that is not legal or
         options that contradict each other, and `UnsupportedFeatureError` for what this release cannot do.
         """
-        texts = given_options(options)
-        given = read_group(ReadOptions, texts)
+        texts = given_options(options, Side.READ)
+        given = _with_query_type(read_group(ReadOptions, texts), texts)
         merging, memory = read_group(MergingOptions, texts), read_group(MemoryOptions, texts)
         if given.query_type is QueryType.INCREMENTAL:
             return replace(_incremental(given), merging=merging, memory=memory)
@@ -53,6 +54,19 @@ class ReadConfig:
                 end=given.end,
             )
         return ReadConfig(query_type=given.query_type, as_of=given.as_of, merging=merging, memory=memory)
+
+
+def _with_query_type(given: ReadOptions, texts: Mapping[str, str]) -> ReadOptions:
+    """The options with the query type that the older option says."""
+    if given.as_read_optimized is None:
+        return given
+    kind = QueryType.READ_OPTIMIZED if given.as_read_optimized else QueryType.SNAPSHOT
+    if "hoodie.datasource.query.type" in texts and given.query_type is not kind:
+        raise ConfigError(
+            "hoodie.query.as.ro.table and hoodie.datasource.query.type ask for different reads: give one of them",
+            query_type=given.query_type.value,
+        )
+    return replace(given, query_type=kind)
 
 
 def _incremental(given: ReadOptions) -> ReadConfig:

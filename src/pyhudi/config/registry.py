@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pyhudi.config.jvm_keys import UNSUPPORTED, unsupported_area
+from pyhudi.config.location import LocationOptions
 from pyhudi.config.option import Option, OptionWarning, options_of, text_of
 from pyhudi.config.options_locks import LockOptions
 from pyhudi.config.options_logs import CompactionOptions, LogOptions
@@ -26,7 +27,8 @@ from pyhudi.config.options_write import (
     RequestOptions,
     TableOptions,
 )
-from pyhudi.errors import ConfigError
+from pyhudi.config.refused_keys import REFUSED, Side, is_refusable, refusal
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Section:
 
 
 SECTIONS = (
+    Section("Where the table is", LocationOptions),
     Section("The operation", RequestOptions),
     Section("The table", TableOptions),
     Section("Key generators", KeyOptions),
@@ -76,11 +79,11 @@ OPTIONS: Mapping[str, Option[Any]] = _by_spelling()
 """Every honoured option by each of its spellings."""
 
 
-def given_options(options: Mapping[str, Any]) -> dict[str, str]:
+def given_options(options: Mapping[str, Any], side: Side) -> dict[str, str]:
     """The honoured options of a mapping, as texts by their first spelling; None counts as not given.
 
-    Warns (`OptionWarning`) of `hoodie.*` keys that have no effect. Raises `ConfigError` when two spellings of
-    one option disagree.
+    Warns (`OptionWarning`) of `hoodie.*` keys that have no effect. Raises `ConfigError` when two spellings of one
+    option disagree, and `UnsupportedFeatureError` for what must not be passed over on this side: see `refused_keys`.
     """
     given: dict[str, str] = {}
     spelled: dict[str, str] = {}
@@ -89,7 +92,7 @@ def given_options(options: Mapping[str, Any]) -> dict[str, str]:
             continue
         declared = OPTIONS.get(key)
         if declared is None:
-            _warn_without_effect(key, text_of(value))
+            _refuse_or_warn(key, text_of(value), side)
             continue
         text = text_of(value)
         if given.setdefault(declared.key, text) != text:
@@ -103,21 +106,28 @@ def given_options(options: Mapping[str, Any]) -> dict[str, str]:
 
 def nearest_key(key: str) -> str | None:
     """The known key that a misspelt one probably means; honoured keys come before those without effect."""
-    without_effect = [name for area in UNSUPPORTED for name in area.keys if not name.endswith(".")]
-    for known in (list(OPTIONS), without_effect):
+    families = [area.keys for area in UNSUPPORTED] + [one.keys for one in REFUSED]
+    others = [name for names in families for name in names if not name.endswith(".")]
+    for known in (list(OPTIONS), others):
         if close := difflib.get_close_matches(key, known, n=1, cutoff=0.85):
             return close[0]
     return None
 
 
-def _warn_without_effect(key: str, text: str) -> None:
-    if not key.startswith("hoodie."):
-        return
+def _refuse_or_warn(key: str, text: str, side: Side) -> None:
+    """What becomes of a key that pyhudi does not honour."""
+    if (reason := refusal(key, text, side)) is not None:
+        raise UnsupportedFeatureError(f"{key} is not supported with this value: {reason}", option=key)
     area = unsupported_area(key)
     if area is not None:
-        if text.strip().lower() not in area.quiet:
+        if not area.is_quiet(text):
             warnings.warn(f"{key} has no effect ({area.area}: {area.reason})", OptionWarning, stacklevel=4)
         return
-    nearest = nearest_key(key)
-    hint = f": did you mean {nearest}?" if nearest else ", and no key that is known looks like it"
-    warnings.warn(f"{key} has no effect: this key is unknown{hint}", OptionWarning, stacklevel=4)
+    if is_refusable(key):
+        return
+    nearest = nearest_key(key.lower())
+    if key.lower().startswith("hoodie."):
+        hint = f": did you mean {nearest}?" if nearest else ", and no key that is known looks like it"
+        warnings.warn(f"{key} has no effect: this key is unknown{hint}", OptionWarning, stacklevel=4)
+    elif nearest is not None and nearest in OPTIONS and not nearest.startswith("hoodie."):
+        warnings.warn(f"{key} has no effect: did you mean {nearest}?", OptionWarning, stacklevel=4)

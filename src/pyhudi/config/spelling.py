@@ -53,6 +53,8 @@ def _parts_of_keys() -> Mapping[str, str]:
     """Each run of segments of a key, without its dots, to the key; a run that several keys have, to the first."""
     parts: dict[str, str] = {}
     for key in OPTIONS:
+        if "." not in key:
+            continue
         segments = key.split(".")[1:]
         for begin in range(len(segments)):
             for end in range(begin + 1, len(segments) + 1):

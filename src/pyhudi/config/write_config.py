@@ -33,6 +33,7 @@ from pyhudi.config.options_write import (
     TableOptions,
 )
 from pyhudi.config.payloads import PAYLOAD_RULES, rule_of_payload
+from pyhudi.config.refused_keys import Side
 from pyhudi.config.registry import given_options
 from pyhudi.errors import ConfigError
 
@@ -68,7 +69,7 @@ class WriteConfig:
         Warns (`OptionWarning`) of keys without effect. Raises `ConfigError` for a value that is not legal or
         options that contradict each other, and `UnsupportedFeatureError` for what this release cannot do.
         """
-        given = given_options(options)
+        given = given_options(options, Side.WRITE)
         input_options = read_group(InputOptions, given)
         table, merging = _merger_of_payload(read_group(TableOptions, given), read_group(MergingOptions, given))
         config = WriteConfig(

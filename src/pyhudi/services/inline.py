@@ -25,6 +25,8 @@ def run_inline_services(call: ServiceCall) -> None:
     options, table_type = call.config.compaction, call.table.config.table_type
     runs = options.runs_inline(table_type)
     joins_logs = options.log_enabled and options.log_inline
+    if not options.services_enabled:
+        return
     if table_type is not TableType.MERGE_ON_READ or not (runs or options.schedule_inline or joins_logs):
         return
     try:

@@ -14,11 +14,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from pyhudi.config.location import LocationOptions, table_path
 from pyhudi.config.option import options_of
 from pyhudi.config.options_merging import MergingOptions
 from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.read_config import ReadConfig
-from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.read.arrow import read_batches
 from pyhudi.read.scan import ScanPlan, plan_scan
 from pyhudi.spark.engine import conformed
@@ -29,7 +30,10 @@ from pyhudi.storage.protocol import Storage, StorageSpec
 
 _REMEMBERED = "pyhudi.options"
 _REMEMBERED_NAMES = frozenset(
-    {"path", *(name for group in (ReadOptions, MergingOptions) for _, o in options_of(group) for name in o.spellings)}
+    name
+    for group in (LocationOptions, ReadOptions, MergingOptions)
+    for _, declared in options_of(group)
+    for name in declared.spellings
 )
 """Only what a read needs: a catalog keeps the schema where everybody sees it, and other options may be secrets."""
 
@@ -97,8 +101,5 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
 
 def _planned(options: Mapping[str, str]) -> tuple[Storage, ScanPlan]:
     options = table_options(options)
-    path = options.get("path")
-    if not path:
-        raise ConfigError("the data source hudi needs the option `path`: the folder of the table")
-    storage = open_storage(path, options)
+    storage = open_storage(table_path(None, options), options)
     return storage, plan_scan(storage, ReadConfig.from_options(options))

@@ -15,6 +15,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pyhudi.config.location import table_path
+from pyhudi.config.spelling import spelled
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.spark.data_source import HudiDataSource, HudiDataSourceByPackage
 from pyhudi.spark.reader import load_table
@@ -229,12 +231,14 @@ def _refuse_unsupported(notes: _Notes, verb: str) -> None:
 
 
 def _one_path(path: Any, options: dict[str, str]) -> str:
-    """The table's folder, from the argument or the option `path`."""
+    """The table's folder, from the argument or the options."""
     candidates = path if isinstance(path, list | tuple) else [path]
-    given = candidates[0] if candidates and candidates[0] is not None else options.get("path")
-    if len(candidates) > 1 or not given:
-        raise ConfigError('format("hudi") needs one path: that of the table\'s folder', path=path)
-    return str(given)
+    if len(candidates) > 1:
+        raise ConfigError(
+            'format("hudi") has one path, that of the table\'s folder: read several tables one by one, and unite them',
+            path=path,
+        )
+    return table_path(None if not candidates or candidates[0] is None else str(candidates[0]), spelled(options))
 
 
 _READER_WRAPPERS: dict[str, Callable[[Original], Original]] = {

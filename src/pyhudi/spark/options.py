@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyhudi.config.option import OptionWarning
+from pyhudi.config.registry import OPTIONS
 from pyhudi.config.spelling import spelled
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.storage.options import select_storage_options
 
 _CHOOSES_FILES = frozenset({"pathglobfilter", "modifiedbefore", "modifiedafter"})
-_SAYS_WHERE = frozenset({"path", "basepath"})
 
 
 def table_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,6 +30,6 @@ def table_options(options: Mapping[str, Any]) -> dict[str, Any]:
                 " and filter rows",
                 option=name,
             )
-        if "." not in name and lower not in _SAYS_WHERE and not select_storage_options({name: ""}):
+        if "." not in name and lower not in OPTIONS and not select_storage_options({name: ""}):
             warnings.warn(f"{name} has no effect on a Hudi table", OptionWarning, stacklevel=2)
     return found

@@ -11,6 +11,7 @@ from pyhudi.config.choices import QueryType, TimelineTimezone
 from pyhudi.config.jvm_keys import UNSUPPORTED, unsupported_area
 from pyhudi.config.option import Option, OptionWarning, text_of
 from pyhudi.config.parsers import boolean, column_names, fraction, integer, regular_expression
+from pyhudi.config.refused_keys import REFUSED, Side
 from pyhudi.config.registry import OPTIONS, SECTIONS, given_options, nearest_key
 from pyhudi.errors import ConfigError
 
@@ -23,7 +24,7 @@ def test_registry_gives_an_option_for_each_of_its_spellings():
 
 
 def test_honoured_key_is_in_no_area_without_effect():
-    assert [key for key in OPTIONS if key in {name for area in UNSUPPORTED for name in area.keys}] == []
+    assert [key for key in OPTIONS if key in {name for area in (*UNSUPPORTED, *REFUSED) for name in area.keys}] == []
 
 
 def test_key_without_effect_is_listed_once():
@@ -52,18 +53,18 @@ def test_every_option_has_a_sentence_of_meaning():
 )
 def test_misspelt_key_warns_with_the_nearest_known_one(misspelt, meant):
     with pytest.warns(OptionWarning, match=f"did you mean {meant}\\?"):
-        assert given_options({misspelt: "x"}) == {}
+        assert given_options({misspelt: "x"}, Side.WRITE) == {}
 
 
 def test_key_like_no_other_warns_without_a_guess():
     assert nearest_key("hoodie.zzz") is None
     with pytest.warns(OptionWarning, match=r"hoodie\.zzz has no effect: this key is unknown, and no key"):
-        given_options({"hoodie.zzz": "1"})
+        given_options({"hoodie.zzz": "1"}, Side.READ)
 
 
 def test_known_jvm_key_warns_with_the_reason():
     with pytest.warns(OptionWarning, match="nothing is cleaned by this release"):
-        given_options({"hoodie.cleaner.commits.retained": 3})
+        given_options({"hoodie.cleaner.commits.retained": 3}, Side.WRITE)
 
 
 @pytest.mark.parametrize(
@@ -72,14 +73,14 @@ def test_known_jvm_key_warns_with_the_reason():
         {"hoodie.metadata.enable": False},
         {"hoodie.clean.automatic": "false"},
         {"hoodie.write.auto.upgrade": "false"},
-        {"path": "/t", "some.other.key": 1, "fs.s3a.access.key": "k"},
+        {"some.other.key": 1, "fs.s3a.access.key": "k"},
         {"hoodie.no.such.key": None},
     ],
 )
 def test_option_that_asks_for_nothing_else_is_silent(options):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert given_options(options) == {}
+        assert given_options(options, Side.WRITE) == {}
 
 
 def test_unsupported_area_goes_by_exact_names_and_by_prefixes():
@@ -93,13 +94,16 @@ def test_option_warning_is_exported_where_users_look_for_it():
 
 
 def test_two_spellings_that_agree_count_as_one():
-    given = given_options({"hoodie.table.ordering.fields": "ts", "hoodie.datasource.write.precombine.field": "ts"})
+    options = {"hoodie.table.ordering.fields": "ts", "hoodie.datasource.write.precombine.field": "ts"}
+    given = given_options(options, Side.WRITE)
     assert given == {"hoodie.table.ordering.fields": "ts"}
 
 
 def test_two_spellings_that_differ_are_refused_by_name():
     with pytest.raises(ConfigError, match=r"hoodie\.table\.ordering\.fields and .*precombine\.field are two names"):
-        given_options({"hoodie.table.ordering.fields": "ts", "hoodie.datasource.write.precombine.field": "v"})
+        given_options(
+            {"hoodie.table.ordering.fields": "ts", "hoodie.datasource.write.precombine.field": "v"}, Side.WRITE
+        )
 
 
 @pytest.mark.parametrize(

@@ -97,3 +97,14 @@ def test_cdc_format_is_refused_by_name():
 def test_unknown_query_type_is_refused_with_the_legal_ones():
     with pytest.raises(ConfigError, match="one of snapshot, read_optimized, incremental"):
         ReadConfig.from_options({"hoodie.datasource.query.type": "cdc"})
+
+
+def test_older_name_of_the_read_optimized_query_counts() -> None:
+    assert ReadConfig.from_options({"hoodie.query.as.ro.table": "true"}).query_type is QueryType.READ_OPTIMIZED
+    assert ReadConfig.from_options({"hoodie.query.as.ro.table": "false"}).query_type is QueryType.SNAPSHOT
+
+
+def test_older_name_of_the_query_type_may_not_contradict_the_newer() -> None:
+    given = {"hoodie.query.as.ro.table": "true", "hoodie.datasource.query.type": "snapshot"}
+    with pytest.raises(ConfigError, match="ask for different reads"):
+        ReadConfig.from_options(given)

@@ -113,3 +113,10 @@ def test_options_of_reads_that_the_table_was_opened_with_hold() -> None:
     assert since.to_arrow(["id"])["id"].to_pylist() == [2]
     assert since.changes(columns=["id"])["id"].to_pylist() == [2]
     assert sorted(since.to_arrow(["id"], query_type="snapshot")["id"].to_pylist()) == [1, 2]
+
+
+def test_save_to_another_table_than_an_option_names_is_refused() -> None:
+    options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
+    for name in ("path", "hoodie.base.path"):
+        with pytest.raises(ConfigError, match="names more than one table"):
+            save(rows(START[0]), "memory://arguments/one", options={**options, name: "memory://arguments/two"})

@@ -328,6 +328,27 @@ def test_without_options_a_write_compacts_at_the_fifth_delta_commit() -> None:
     assert compactions(storage) == 1
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"hoodie.datasource.compaction.async.enable": "true"},
+        {"hoodie.table.services.enabled": "false"},
+        {"hoodie.table.services.enabled": "false", "hoodie.compact.inline": "true"},
+        {"hoodie.table.services.enabled": "false", "hoodie.compact.schedule.inline": "true"},
+    ],
+)
+def test_a_write_that_leaves_services_to_others_neither_plans_nor_runs_one(options: dict[str, str]) -> None:
+    storage = MemoryStorage()
+    new_table(storage, **EVENT_TIME, **MOR).insert(rows(*START))
+
+    for n in range(3):
+        due = {"hoodie.compact.inline.max.delta.commits": "2", **options}
+        open_table(storage, **due).upsert(rows((1, "oslo", 10 + n, "")))
+
+    assert compactions(storage) == 0
+    assert pending(storage) == []
+
+
 def test_a_write_only_plans_where_somebody_else_runs() -> None:
     storage = MemoryStorage()
     new_table(storage, **EVENT_TIME, **MOR).insert(rows(*START))

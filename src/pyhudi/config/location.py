@@ -1,0 +1,44 @@
+"""Where a table is, as a call says it: by an argument, or by an option."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyhudi.config.option import option, read_group, text_of
+from pyhudi.config.parsers import text
+from pyhudi.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocationOptions:
+    """Where the table is, for a call that has no argument for it, or repeats it."""
+
+    path: str | None = option(
+        "path",
+        parse=text("the folder of the table, or its URI"),
+        default=None,
+        doc="The folder of the table.",
+    )
+    base_path: str | None = option(
+        "hoodie.base.path",
+        parse=text("the folder of the table, or its URI"),
+        default=None,
+        doc="The same.",
+    )
+
+
+def table_path(argument: str | None, options: Mapping[str, Any]) -> str:
+    """The one folder that the argument of a call and the options of it name.
+
+    `options` are under the names that pyhudi knows them by. Raises `ConfigError` where nothing names one, or several
+    name different ones: which of them is written to must not be a matter of luck.
+    """
+    given = read_group(LocationOptions, {name: text_of(value) for name, value in options.items() if value is not None})
+    named = [path for path in (argument, given.path, given.base_path) if path]
+    if not named:
+        raise ConfigError("a Hudi table has one path: give that of its folder")
+    if len({path.rstrip("/") for path in named}) > 1:
+        raise ConfigError("the call names more than one table: give one path", paths=named)
+    return named[0]
