@@ -29,11 +29,13 @@ class Parser(Generic[T]):
     """How the text of an option becomes a value.
 
     `read` raises ValueError for text that is not legal, and `UnsupportedFeatureError` for values of the JVM
-    that we know and cannot serve. `legal` says in words what is legal.
+    that we know and cannot serve. `legal` says in words what is legal. Blanks around a text mean nothing, but for a
+    parser that `sees_blanks`.
     """
 
     read: Callable[[str], T]
     legal: str
+    sees_blanks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Option(Generic[T]):
         can do.
         """
         try:
-            value: T = self.parser.read(text.strip())
+            value: T = self.parser.read(text if self.parser.sees_blanks else text.strip())
         except UnsupportedFeatureError as error:
             raise UnsupportedFeatureError(error.message, option=self.key, value=text) from error
         except ValueError as error:

@@ -82,7 +82,7 @@ def partition_paths() -> Parser[tuple[str, ...]]:
             raise ValueError(value)
         return names
 
-    return Parser(read, "partition paths separated by commas, each once, without blanks around them")
+    return Parser(read, "partition paths separated by commas, each once, without blanks around them", sees_blanks=True)
 
 
 def regular_expression() -> Parser[str]:
