@@ -9,6 +9,8 @@
     │  ├─ TableNotFoundError         there is no Hudi table at this path
     │  └─ TableExistsError           there is one already
     ├─ UnsupportedFeatureError       a format feature that this release refuses, by name
+    ├─ HistoryNotRetainedError       cleaners have deleted files of the state or range that is asked for
+    ├─ HistoryNotSettledError        a write that began before the time asked for is still running
     ├─ TransactionError              nothing of the write became visible
     │  ├─ WriteConflictError         another writer changed the same file groups; run the write again
     │  ├─ LockNotAcquiredError       the table lock stayed taken
@@ -96,6 +98,23 @@ class TableExistsError(InvalidRequestError):
 
 class UnsupportedFeatureError(HudiError):
     """The table or the call needs a feature that this release does not have; the message names it."""
+
+
+class HistoryNotRetainedError(HudiError):
+    """Files that the read needs were deleted by a cleaner; what is left would be fewer rows than there were.
+
+    The context names one of them (`path`), and the `earliest` time that can be read, where it is known. A table that
+    was opened before the clean gives its rows again after `refresh()`.
+    """
+
+
+class HistoryNotSettledError(HudiError):
+    """A write that began before the time asked for is still running: the same question would get two answers.
+
+    The context names the write (`running`). Ask again when it has ended, or ask for an earlier time.
+    """
+
+    retry = Retry.SAME_INSTANT
 
 
 class TransactionError(HudiError):

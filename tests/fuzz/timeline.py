@@ -15,6 +15,7 @@ from tests.fuzz.target import PATH, Target, require, text_of
 from pyhudi.errors import CorruptDataError, UnsafePathError
 from pyhudi.format.archived_log import parse_archive_file
 from pyhudi.format.avro_container import MAGIC, decode_container
+from pyhudi.format.clean_metadata import decode_clean_metadata, decode_clean_plan
 from pyhudi.format.commit_metadata import CommitMetadata, decode_commit_metadata, encode_commit_metadata
 from pyhudi.format.compaction_plan import CompactionPlan, decode_compaction_plan, encode_compaction_plan
 from pyhudi.format.instant import (
@@ -38,6 +39,7 @@ from pyhudi.format.rollback_metadata import (
     encode_rollback_metadata,
     encode_rollback_plan,
 )
+from pyhudi.format.safe_paths import data_path_problem
 from pyhudi.format.table_version import V6, V8, V9
 from pyhudi.format.written_files import decode_written_files
 from pyhudi.table.written_files import written_files_of
@@ -132,6 +134,19 @@ def _check_replace(data: bytes) -> None:
         require(again == replace(metadata, unknown={}), "another value after encoding and decoding")
 
 
+def _check_clean_plan(data: bytes) -> None:
+    _check_cleaned(decode_clean_plan(data, path=PATH))
+
+
+def _check_clean(data: bytes) -> None:
+    _check_cleaned(decode_clean_metadata(data, path=PATH))
+
+
+def _check_cleaned(paths: frozenset[str]) -> None:
+    for path in paths:
+        require(data_path_problem(path) is None, f"a cleaned file outside of the data: {path!r}")
+
+
 def _check_rollback_plan(data: bytes) -> None:
     plan = decode_rollback_plan(data, path=PATH)
     known: RollbackPlan = replace(
@@ -198,13 +213,21 @@ def _check_version(data: bytes) -> None:
 
 
 def _check_history(data: bytes) -> None:
-    for entry in parse_history_file(data, path=PATH):
+    entries = parse_history_file(data, path=PATH)
+    for entry in entries:
         require(isinstance(entry.instant_time, str), "an instant without a time")
+    times = parse_history_file(data, path=PATH, metadata=False)
+    require([entry.instant_time for entry in times] == [entry.instant_time for entry in entries], "other instants")
 
 
 def _check_archive(data: bytes) -> None:
     for instant in parse_archive_file(data, path=PATH):
         require(all(isinstance(time, str) for time in instant.rolled_back), "a time that is no text")
+    for instant in parse_archive_file(data, path=PATH, details=True):
+        _check_cleaned(instant.cleaned)
+        require(
+            all(isinstance(name, str) for names in instant.replaced.values() for name in names), "a group of no name"
+        )
 
 
 def _archives() -> tuple[bytes, ...]:
@@ -280,6 +303,13 @@ TARGETS = (
         check=_check_rollback_plan,
     ),
     Target(name="rollback", seeds=lambda: _metadata("rollback"), mutate=damaged_container, check=_check_rollback),
+    Target(
+        name="clean-plan",
+        seeds=lambda: _metadata("clean.requested"),
+        mutate=damaged_container,
+        check=_check_clean_plan,
+    ),
+    Target(name="clean", seeds=lambda: _metadata("clean"), mutate=damaged_container, check=_check_clean),
     Target(name="compaction-plan", seeds=_plan_seeds, mutate=damaged_container, check=_check_compaction),
     Target(name="avro-container", seeds=_container_seeds, mutate=damaged_container, check=_check_container),
     Target(

@@ -67,7 +67,8 @@ class ReadOptions:
     fall_back_to_full_scan: bool = option(
         "hoodie.datasource.read.incr.fallback.fulltablescan.enable",
         parse=boolean(),
-        default=True,
-        doc="incremental: when files of the range are cleaned already, whether to find the changed rows in"
-        " a scan of the whole table; false: an error.",
+        default=False,
+        doc="incremental: when files of the range have been cleaned, so that it cannot be read as of its end: false: an"
+        " error; true: those of its rows that no later write has changed or deleted, from a scan of the whole table."
+        " JVM Hudi's default is true.",
     )

@@ -30,7 +30,7 @@ class ReadConfig:
     as_of: str | None = None
     begin: str = EARLIEST
     end: str | None = None
-    fall_back_to_full_scan: bool = True
+    fall_back_to_full_scan: bool = False
     merging: MergingOptions = field(default_factory=MergingOptions)
     memory: MemoryOptions = field(default_factory=MemoryOptions)
 
@@ -53,7 +53,13 @@ class ReadConfig:
                 begin=given.begin,
                 end=given.end,
             )
-        return ReadConfig(query_type=given.query_type, as_of=given.as_of, merging=merging, memory=memory)
+        return ReadConfig(
+            query_type=given.query_type,
+            as_of=given.as_of,
+            fall_back_to_full_scan=given.fall_back_to_full_scan,
+            merging=merging,
+            memory=memory,
+        )
 
 
 def _with_query_type(given: ReadOptions, texts: Mapping[str, str]) -> ReadOptions:

@@ -7,21 +7,26 @@ Source: `format/timeline.md` 1.6.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import CorruptDataError, SchemaMismatchError
 from pyhudi.format.avro_records import decode_avro_records
+from pyhudi.format.clean_metadata import cleaned_files
 from pyhudi.format.log_blocks import BlockType, LogBlock, parse_block
+from pyhudi.format.record_fields import RecordFields
 
 ARCHIVE_BYTES_MAX: Final = 1024 * 1024 * 1024
 """The size of a file that is still read; real writers begin a new one after some hundred instants."""
 
 _COLUMNS: Final = ("commitTime", "actionType", "actionState", "hoodieRollbackMetadata")
+_CLEAN: Final = "hoodieCleanMetadata"
+_REPLACE: Final = "hoodieReplaceCommitMetadata"
+_DETAILS: Final = (_CLEAN, _REPLACE)
 _FILE_PREFIX: Final = ".commits_.archive."
 _COMPLETED: Final = "COMPLETED"
 _ROLLED_BACK: Final = "commitsRollback"
@@ -29,11 +34,17 @@ _ROLLED_BACK: Final = "commitsRollback"
 
 @dataclass(frozen=True, slots=True)
 class ArchivedInstant:
-    """A completed instant; `rolled_back` are the instants that it took away, if it is a rollback."""
+    """A completed instant; `rolled_back` are the instants that it took away, if it is a rollback.
+
+    Where details are asked for: `cleaned` are the files that a clean deleted, relative to the table, and `replaced`
+    the file groups that a replace commit took out of the table: their ids by partition path.
+    """
 
     instant_time: str
     action: str
     rolled_back: frozenset[str] = frozenset()
+    cleaned: frozenset[str] = frozenset()
+    replaced: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def is_archive_file(name: str) -> bool:
@@ -41,11 +52,12 @@ def is_archive_file(name: str) -> bool:
     return name.startswith(_FILE_PREFIX)
 
 
-def parse_archive_file(data: bytes, *, path: str) -> Iterator[ArchivedInstant]:
-    """The completed instants in one file.
+def parse_archive_file(data: bytes, *, path: str, details: bool = False) -> Iterator[ArchivedInstant]:
+    """The completed instants in one file; with `details`, what they cleaned and replaced.
 
     Raises:
         CorruptDataError: a block is damaged, of another kind, or without the columns of an archived instant.
+        UnsafePathError: a file of the details would lie outside of the table's data.
         UnsupportedFeatureError: a block of an unknown format.
     """
     view = memoryview(data)
@@ -54,21 +66,24 @@ def parse_archive_file(data: bytes, *, path: str) -> Iterator[ArchivedInstant]:
         block = parse_block(
             lambda start, length: view[start : start + length], offset, len(data), path=path, needs_headers=False
         )
-        yield from _completed(data, block, path)
+        yield from _completed(data, block, path, details)
         offset = block.end
 
 
-def _completed(data: bytes, block: LogBlock, path: str) -> Iterator[ArchivedInstant]:
+def _completed(data: bytes, block: LogBlock, path: str, details: bool) -> Iterator[ArchivedInstant]:
     if block.kind is not BlockType.AVRO_DATA or block.schema is None:
         raise CorruptDataError("the archived timeline holds a block without instants", path=path, offset=block.offset)
     content = data[block.content_offset : block.content_offset + block.content_size]
+    # What no instant of the block has may be missing from its schema.
+    names = [*_COLUMNS, *(name for name in _DETAILS if details and f'"{name}"' in block.schema)]
     try:
-        rows = decode_avro_records(content, block.schema, columns=_COLUMNS, path=path, offset=block.offset)
+        rows = decode_avro_records(content, block.schema, columns=names, path=path, offset=block.offset)
     except SchemaMismatchError as error:
         raise CorruptDataError(
             "the archived timeline holds something else than instants", path=path, offset=block.offset
         ) from error
-    columns = (*rows.columns[:-1], _rolled_back(rows.columns[-1]))
+    times = rows.select(_COLUMNS).columns
+    columns = (*times[:-1], _rolled_back(times[-1]))
     if not all(_is_text(column.type) for column in columns[:-1]) or not _is_texts(columns[-1].type):
         raise CorruptDataError(
             "a column of the archived timeline is of the wrong type",
@@ -76,9 +91,37 @@ def _completed(data: bytes, block: LogBlock, path: str) -> Iterator[ArchivedInst
             offset=block.offset,
             types=[str(column.type)[:100] for column in columns],
         )
-    for time, action, state, times in zip(*(column.to_pylist() for column in columns), strict=True):
+    found = zip(*(column.to_pylist() for column in columns), strict=True)
+    for number, (time, action, state, undone) in enumerate(found):
         if state == _COMPLETED and time is not None:
-            yield ArchivedInstant(time, str(action), frozenset(time for time in times or () if time is not None))
+            taken_back = frozenset(one for one in undone or () if one is not None)
+            yield ArchivedInstant(time, str(action), taken_back, **_details(rows.slice(number, 1), path))
+
+
+def _details(row: pa.RecordBatch, path: str) -> dict[str, Any]:
+    """What one instant cleaned and replaced, if the columns that say it were asked for."""
+    said = {name: _avro_value(row.column(name)[0]) for name in _DETAILS if name in row.schema.names}
+    details: dict[str, Any] = {}
+    if (clean := said.get(_CLEAN)) is not None:
+        details["cleaned"] = cleaned_files(RecordFields(clean, path=path, name=_CLEAN), path=path)
+    if (replace := said.get(_REPLACE)) is not None:
+        groups = RecordFields(replace, path=path, name=_REPLACE).text_lists("partitionToReplaceFileIds")
+        details["replaced"] = groups or {}
+    return details
+
+
+def _avro_value(value: pa.Scalar) -> Any:
+    """A value of Avro that was read into Arrow, as `decode_container` gives it: maps are dictionaries."""
+    kind = value.type
+    if not value.is_valid:
+        return None
+    if pa.types.is_map(kind):
+        return {entry["key"].as_py(): _avro_value(entry["value"]) for entry in value.values}
+    if pa.types.is_list(kind):
+        return [_avro_value(item) for item in value.values]
+    if pa.types.is_struct(kind):
+        return {name: _avro_value(value[name]) for name in kind.names}
+    return value.as_py()
 
 
 def _rolled_back(metadata: pa.Array) -> pa.Array:

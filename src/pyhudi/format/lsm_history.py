@@ -37,7 +37,8 @@ HISTORY_ROWS_MAX: Final = 10_000_000
 
 _FILE_NAME: Final = re.compile(r"(?P<min>[0-9]+)_(?P<max>[0-9]+)_(?P<level>[0-9]{1,9})\.parquet")
 _VERSION: Final = re.compile(rb"[0-9]{1,18}")
-_COLUMNS: Final = ("instantTime", "completionTime", "action", "metadata")
+_TIMES: Final = ("instantTime", "completionTime", "action")
+_METADATA: Final = "metadata"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,10 @@ class HistoryFile:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One archived instant. `action` is the word of the completed action; `metadata` is the content of its file."""
+    """One archived instant. `action` is the word of the completed action; `metadata` is the content of its file.
+
+    `metadata` is None, too, where they were not asked for.
+    """
 
     instant_time: InstantTime
     completion_time: InstantTime
@@ -102,10 +106,10 @@ def parse_manifest(data: bytes, *, path: str) -> tuple[HistoryFile, ...]:
     return tuple(sorted((_history_file(entry, path) for entry in files), key=lambda file: file.name))
 
 
-def parse_history_file(data: bytes, *, path: str) -> tuple[HistoryEntry, ...]:
+def parse_history_file(data: bytes, *, path: str, metadata: bool = True) -> tuple[HistoryEntry, ...]:
     """The instants in one file, in its order: ascending by requested time. Plans are left out.
 
-    Cost: memory for the file's content uncompressed.
+    Cost: memory for the file's content uncompressed; without `metadata` for the times and actions alone.
 
     Raises:
         CorruptDataError: the file is no Parquet, damaged, or lacks a column or a time.
@@ -116,8 +120,9 @@ def parse_history_file(data: bytes, *, path: str) -> tuple[HistoryEntry, ...]:
         size = sum(group.total_byte_size for group in groups)
         if not 0 <= size <= HISTORY_BYTES_MAX or file.metadata.num_rows > HISTORY_ROWS_MAX:
             raise CorruptDataError("the archived timeline file is too large to be one", path=path)
-        rows = file.read(columns=list(_COLUMNS))
-        columns = [rows.column(name).to_pylist() for name in _COLUMNS]
+        rows = file.read(columns=[*_TIMES, _METADATA] if metadata else list(_TIMES))
+        columns = [rows.column(name).to_pylist() for name in _TIMES]
+        columns.append(rows.column(_METADATA).to_pylist() if metadata else [None] * rows.num_rows)
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise CorruptDataError("the archived timeline file is damaged", path=path, cause=str(error)[:200]) from error
     return tuple(_history_entry(*row, path=path) for row in zip(*columns, strict=True))

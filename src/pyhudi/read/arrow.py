@@ -19,7 +19,7 @@ from pyhudi.errors import ConfigError, CorruptDataError
 from pyhudi.format.meta_columns import COMMIT_TIME
 from pyhudi.read.conditions import Condition, Where, columns_of, condition_of
 from pyhudi.read.scan import ScanPlan, ScanSlice
-from pyhudi.read.slices import read_slice
+from pyhudi.read.slices import missing_files_named, read_slice
 from pyhudi.storage.protocol import Storage
 
 FILES_AT_ONCE = 64
@@ -40,7 +40,7 @@ def read_batches(
 
     Cost: one footer per file whose partition can match, then the wanted columns of the row groups whose statistics can.
     Raises `ConfigError` for an unknown column or a condition that does not fit the columns' types, and
-    `CorruptDataError` naming a damaged file.
+    `CorruptDataError` naming a damaged file, and `HistoryNotRetainedError` naming one that was deleted meanwhile.
     """
     names = _checked_columns(plan, columns)
     condition = _condition(plan, where)
@@ -65,7 +65,7 @@ def _read_files(
     )
     paths = [one.files.base for one in slices if one.files.base is not None]
     late = None if condition is None or condition.is_tested_by_pruning else condition
-    with ExitStack() as stack:
+    with missing_files_named(), ExitStack() as stack:
         fragments = []
         for one, path in zip(slices, paths, strict=True):
             source = stack.enter_context(storage.open_input(path))

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pyhudi.config.choices import QueryType
 from pyhudi.config.read_config import EARLIEST, ReadConfig
-from pyhudi.errors import ConfigError
+from pyhudi.errors import ConfigError, HistoryNotRetainedError, HistoryNotSettledError
 from pyhudi.format.instant import instant_time_from_user
 from pyhudi.format.keys import partition_field_names
 from pyhudi.format.merge_rules import Merger
@@ -23,11 +23,14 @@ from pyhudi.io.merged_slice import MergeSettings, SliceFiles
 from pyhudi.read.partition_columns import plain_fields, values_of_path
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.file_slice import FileSlice
-from pyhudi.table.file_system_view import SlicesByPartition, load_view
+from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
+from pyhudi.table.history import archived_writes
 from pyhudi.table.merge_rules import TableRules, mergers_of, table_rules_of
+from pyhudi.table.pending_clusterings import is_clustering_plan
+from pyhudi.table.retention import Cleaned, load_cleaned
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState, load_table
-from pyhudi.table.timeline import position_of
+from pyhudi.table.timeline import Timeline, position_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,45 +86,136 @@ def plan_scan(storage: Storage, config: ReadConfig) -> ScanPlan:
 def plan_table_scan(table: TableState, config: ReadConfig, mergers: Sequence[Merger] = ()) -> ScanPlan:
     """Resolve a read against a loaded table. `mergers`: those among which that of a CUSTOM table is found.
 
-    Raises `ConfigError` for a time that cannot be parsed or an incremental range that ends before it begins, and
-    `UnsupportedFeatureError` for a table whose record merger the call does not give.
+    Raises `ConfigError` for a time that cannot be parsed or an incremental range that ends before it begins,
+    `UnsupportedFeatureError` for a table whose record merger the call does not give, `HistoryNotRetainedError` where
+    cleaners have deleted files that the read needs, and `HistoryNotSettledError` while a write is running whose rows
+    belong to the answer.
     """
     if config.query_type is QueryType.INCREMENTAL:
         return _plan_incremental(table, config, mergers)
+    if config.as_of is not None:
+        return _plan_as_of(table, config, mergers, instant_time_from_user(config.as_of))
+    return _plan(table, config, mergers, _newest(table), block_filter(table.timeline, table.timeline.completed_times))
+
+
+def _newest(table: TableState) -> SlicesByPartition:
+    """The slices of the table as it was loaded. Raises `HistoryNotRetainedError` where some were cleaned since."""
     view = load_view(table.storage, table.timeline)
-    if config.as_of is None:
-        return _plan(table, config, mergers, view.latest, block_filter(table.timeline, table.timeline.completed_times))
-    as_of = instant_time_from_user(config.as_of)
+    _check_newest(load_cleaned(table.storage, view), table.timeline)
+    return view.latest
+
+
+def _check_newest(cleaned: Cleaned, timeline: Timeline) -> None:
+    if lost := cleaned.lost_at(lambda write: timeline.is_committed(write) or timeline.starts_after(write)):
+        raise HistoryNotRetainedError(
+            "files of the table as it was opened have been cleaned since: refresh() gives the table as it is now",
+            path=min(lost.values()),
+        )
+
+
+def _plan_as_of(table: TableState, config: ReadConfig, mergers: Sequence[Merger], as_of: str) -> ScanPlan:
+    """The rows of the writes that were requested until `as_of`, of which none may still be running."""
+    _check_settled(table, as_of)
+    view = load_view(table.storage, table.timeline)
+    cleaned = load_cleaned(table.storage, view, since=as_of)
+    if lost := cleaned.lost_at(lambda write: write <= as_of):
+        raise HistoryNotRetainedError(
+            "the state of the table at this time cannot be read any more: cleaners have deleted files of it",
+            as_of=as_of,
+            earliest=cleaned.needless_from,
+            path=min(lost.values()),
+        )
     past = table.with_timeline(table.timeline.until(as_of))
     # Files are judged by the whole timeline: where it starts must not move with the time asked for.
     blocks = replace(block_filter(table.timeline, table.timeline.completed_times), until=as_of)
     return _plan(past, config, mergers, view.latest_until(as_of), blocks)
 
 
-def _plan_incremental(table: TableState, config: ReadConfig, mergers: Sequence[Merger]) -> ScanPlan:
-    """Rows last written in (begin, end], in their newest version as of end.
+def _check_settled(table: TableState, until: str, *, after: str = "") -> None:
+    """Refuse a range of instant times in which a write is pending: its rows would appear there later.
 
-    Versions 8 and 9 go by completion time, version 6 by instant time. A row that was written in the range and again
-    after it is not in the result, as in Hudi's latest-state incremental query. Of slices with logs what the range wrote
-    is merged, and nothing else: a change that lost against an older row is in the result, too, as in Hudi.
+    What clusterings do changes no rows. Cost: in version 6 a read per pending replace commit, which may be clusterings.
+    """
+    for pending in table.timeline.pending_writes:
+        if not after < pending.requested_time <= until:
+            continue
+        if not is_clustering_plan(table.storage, table.version, pending):
+            raise HistoryNotSettledError(
+                "a write that began at or before this time has not ended: its rows would appear in the answer later; "
+                "ask again when it has, or for an earlier time",
+                time=until,
+                running=pending.requested_time,
+            )
+
+
+def _plan_incremental(table: TableState, config: ReadConfig, mergers: Sequence[Merger]) -> ScanPlan:
+    """Rows last written in (begin, end], in their version as of end: the state at `end`, as far as the range wrote it.
+
+    Versions 8 and 9 go by completion time, version 6 by instant time. Of slices with logs what the range wrote is
+    merged, and nothing else: a change that lost against an older row is in the result, too, as in Hudi.
     """
     begin = EARLIEST if config.begin == EARLIEST else instant_time_from_user(config.begin)
     end = instant_time_from_user(config.end) if config.end is not None else None
     if end is not None and end < begin:
         raise ConfigError("the incremental range ends before it begins", begin=begin, end=end)
-    timeline = table.timeline
-    written = [i for i in timeline.completed_writes if _in_range(position_of(i), begin, end)]
-    commit_times = frozenset(instant.requested_time for instant in written)
-    # Not "the newest until the last of them": a write that began earlier than it may have ended after `end`.
-    ended = frozenset(i.requested_time for i in timeline.completed_writes if _in_range(position_of(i), "", end))
-    blocks = BlockFilter(committed=commit_times)
+    positions = _positions(table, begin)
+    written = frozenset(write for write, position in positions.items() if _in_range(position, begin, end))
+    blocks = BlockFilter(committed=written)
+    if not table.version.has_completion_times:
+        _check_settled(table, max(written, default="") if end is None else end, after=begin)
     if not written:
-        return _plan(table, config, mergers, {}, blocks, commit_times)
-    view = load_view(table.storage, timeline)
-    touched = view.latest_of(lambda write: write in ended or timeline.starts_after(write), written=commit_times)
-    parts = {path: tuple(_part_of(one, commit_times) for one in slices) for path, slices in touched.items()}
+        return _plan(table, config, mergers, {}, blocks, written)
+    ended = frozenset(write for write, position in positions.items() if _in_range(position, "", end))
+
+    def has_ended(write: str) -> bool:
+        return write in ended or (write not in positions and table.timeline.starts_after(write))
+
+    view = load_view(table.storage, table.timeline)
+    cleaned = load_cleaned(table.storage, view, since=end)
+    # Not "the newest until the last of them": a write that began earlier than it may have ended after `end`.
+    if lost := cleaned.lost_at(has_ended, of=written):
+        if config.fall_back_to_full_scan:
+            return _plan_full_scan(table, config, mergers, view, cleaned, written)
+        earliest = cleaned.needless_from
+        raise HistoryNotRetainedError(
+            "rows of this range cannot be read as of its end any more: cleaners have deleted files of it. Read it "
+            "without an end, or to a later one; or, to have of these rows those that no later write has changed, "
+            "set hoodie.datasource.read.incr.fallback.fulltablescan.enable",
+            end=end,
+            earliest=earliest and positions.get(earliest, earliest),
+            path=min(lost.values()),
+        )
+    touched = view.latest_of(has_ended, written=written)
+    parts = {path: tuple(_part_of(one, written) for one in slices) for path, slices in touched.items()}
     # Under the newest schema, not that of `end`, as in Hudi.
-    return _plan(table, config, mergers, parts, blocks, commit_times)
+    return _plan(table, config, mergers, parts, blocks, written)
+
+
+def _plan_full_scan(
+    table: TableState,
+    config: ReadConfig,
+    mergers: Sequence[Merger],
+    view: FileSystemView,
+    cleaned: Cleaned,
+    written: frozenset[str],
+) -> ScanPlan:
+    """The rows of the newest state that these writes wrote: what later writes changed or deleted is not there."""
+    _check_newest(cleaned, table.timeline)
+    blocks = block_filter(table.timeline, table.timeline.completed_times)
+    plan = _plan(table, config, mergers, view.latest, blocks, written)
+    return replace(plan, merging=replace(plan.merging, commit_times=None))
+
+
+def _positions(table: TableState, begin: str) -> dict[str, str]:
+    """Where the completed writes stand, by requested time; archived ones, too, where the range may reach back to them.
+
+    With completion times it always may: a write that began before the active timeline may have ended late.
+    """
+    active = table.timeline.completion_times
+    if not table.version.has_completion_times and not table.timeline.starts_after(begin):
+        return active
+    archived = archived_writes(table.storage, table.version)
+    return {**{write.requested_time: position_of(write) for write in archived}, **active}
 
 
 def _part_of(file_slice: FileSlice, written: Collection[str]) -> FileSlice:

@@ -14,7 +14,7 @@ from pyhudi.format.avro_container import CONTAINER_BYTES_MAX
 from pyhudi.format.instant import Action, Instant, InstantState
 from pyhudi.format.rollback_metadata import decode_rollback_metadata
 from pyhudi.storage.bounded import read_decoded
-from pyhudi.table.archive import ArchivedOutcome, archived_outcome
+from pyhudi.table.history import ArchivedOutcome, archived_outcome
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS, instant_path, load_rollback_plan
 

@@ -16,11 +16,11 @@ from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation
 from pyhudi.format.compaction_plan import CompactionPlan
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.instant import Action, Instant, InstantState
-from pyhudi.table.archive import has_archive
 from pyhudi.table.environment import Environment
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView, list_data_files, load_view
 from pyhudi.table.heartbeat import HeartbeatSettings
+from pyhudi.table.history import has_archive
 from pyhudi.table.plan_runs import is_running
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import (

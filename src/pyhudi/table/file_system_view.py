@@ -23,8 +23,8 @@ from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.instant import Action
 from pyhudi.format.safe_paths import is_metadata_folder
 from pyhudi.storage.protocol import FileInfo, Storage
-from pyhudi.table.archive import archived_completion_times, has_archive
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
+from pyhudi.table.history import archived_completion_times, has_archive
 from pyhudi.table.timeline import Timeline, load_commit_metadata, load_compaction_plan
 from pyhudi.table.written_files import load_written_files
 

@@ -17,9 +17,9 @@ from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import FileInfo
-from pyhudi.table.archive import archived_completion_times
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView, view_of
+from pyhudi.table.history import archived_completion_times
 from pyhudi.table.timeline import Timeline, instant_path
 
 GROUP = FileGroupId("p", "f-0")

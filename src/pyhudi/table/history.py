@@ -1,0 +1,217 @@
+"""The archived timeline: what is asked of instants that have left the active one."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from typing import TypeAlias
+from weakref import WeakKeyDictionary
+
+from pyhudi.errors import NotFoundError
+from pyhudi.format.archived_log import ARCHIVE_BYTES_MAX, ArchivedInstant, is_archive_file, parse_archive_file
+from pyhudi.format.clean_metadata import decode_clean_metadata
+from pyhudi.format.commit_metadata import decode_commit_metadata
+from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.lsm_history import (
+    HISTORY_BYTES_MAX,
+    MANIFEST_BYTES_MAX,
+    VERSION_BYTES_MAX,
+    VERSION_FILE,
+    HistoryEntry,
+    HistoryFile,
+    manifest_name,
+    parse_history_file,
+    parse_manifest,
+    parse_manifest_name,
+    parse_version_file,
+)
+from pyhudi.format.rollback_metadata import decode_rollback_metadata
+from pyhudi.format.table_version import TableVersion
+from pyhudi.storage.bounded import read_at_most
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.file_slice import FileGroupId
+from pyhudi.table.timeline import WRITE_ACTIONS
+
+_WRITE_WORDS = frozenset(action.value for action in WRITE_ACTIONS)
+
+
+class ArchivedOutcome(enum.Enum):
+    """How an archived instant ended."""
+
+    COMPLETED = "completed"
+    ROLLED_BACK = "rolled back"
+
+
+def has_archive(storage: Storage, version: TableVersion) -> bool:
+    """Whether instants of the table were ever archived. Cost: one listing."""
+    return bool(storage.list_folder(version.history_folder).files)
+
+
+def archived_writes(storage: Storage, version: TableVersion) -> tuple[Instant, ...]:
+    """The completed writes of the archived timeline, by requested time.
+
+    Cost: three reads, and one per archive file; files of versions with completion times, which never change, once per
+    process. Raises `CorruptDataError` naming a damaged file.
+    """
+    writes: dict[str, Instant] = {}
+    for instant_time, completion_time, action in _archived_times(storage, version):
+        if action in _WRITE_WORDS:
+            found = Instant(InstantTime(instant_time), Action(action), InstantState.COMPLETED, completion_time)
+            writes[instant_time] = found
+    return tuple(writes[time] for time in sorted(writes))
+
+
+def archived_cleaned_files(storage: Storage, version: TableVersion, *, after: str) -> frozenset[str]:
+    """The files that archived cleans deleted which began after an instant time. Cost: the archive files since then.
+
+    Raises `CorruptDataError` naming a damaged file, and `UnsafePathError` for files that are none of the table's.
+    """
+    if version.has_completion_times:
+        return frozenset().union(
+            *(
+                decode_clean_metadata(entry.metadata, path=path)
+                for path, entry in _entries(storage, version, after=after)
+                if entry.action == Action.CLEAN.value and entry.instant_time > after and entry.metadata
+            )
+        )
+    return frozenset().union(
+        *(one.cleaned for one in _logged(storage, version, details=True) if one.instant_time > after)
+    )
+
+
+def archived_replacements(storage: Storage, version: TableVersion) -> dict[FileGroupId, str]:
+    """The file groups that archived writes took out of the table, and the instants of these. Cost: the whole archive.
+
+    Raises `CorruptDataError` naming a damaged file.
+    """
+    replaced: dict[FileGroupId, str] = {}
+    found: Iterator[tuple[str, Mapping[str, tuple[str, ...]]]]
+    if version.has_completion_times:
+        found = (
+            (entry.instant_time, decode_commit_metadata(entry.metadata, path=path).replaced_file_ids or {})
+            for path, entry in _entries(storage, version)
+            if entry.action == Action.REPLACE_COMMIT.value and entry.metadata
+        )
+    else:
+        found = ((one.instant_time, one.replaced) for one in _logged(storage, version, details=True))
+    for instant_time, groups in found:
+        for partition_path, file_ids in groups.items():
+            replaced |= {FileGroupId(partition_path, file_id): instant_time for file_id in file_ids}
+    return replaced
+
+
+def archived_completion_times(storage: Storage, version: TableVersion, instants: Collection[str]) -> dict[str, str]:
+    """When archived writes became visible, by requested time; those that the archive does not know are left out.
+
+    Only for table versions with completion times. Cost: two reads, and one per archive file that spans one of the
+    instants. Raises `CorruptDataError` naming a damaged file.
+    """
+    times: dict[str, str] = {}
+    for file in _history_files(storage, version) if instants else ():
+        if any(file.min_time <= instant <= file.max_time for instant in instants):
+            path = f"{version.history_folder}/{file.name}"
+            for entry in parse_history_file(read_at_most(storage, path, HISTORY_BYTES_MAX), path=path):
+                if entry.instant_time in instants:
+                    times[entry.instant_time] = entry.completion_time
+    return times
+
+
+def archived_outcome(storage: Storage, version: TableVersion, instant_time: str) -> ArchivedOutcome | None:
+    """How an instant ended that was archived, or was taken away by an archived rollback; None where nothing tells.
+
+    Cost: one read per archive file that may have it: those that span its time, and all younger ones; in table version
+    6 all. Raises `CorruptDataError` naming a damaged file.
+    """
+    if version.has_completion_times:
+        return _in_history(storage, version, instant_time)
+    return _in_log(storage, version, instant_time)
+
+
+def _in_history(storage: Storage, version: TableVersion, instant_time: str) -> ArchivedOutcome | None:
+    for path, entry in _entries(storage, version, after=instant_time):
+        if entry.instant_time == instant_time:
+            return ArchivedOutcome.COMPLETED
+        if entry.action != Action.ROLLBACK.value or entry.instant_time < instant_time or not entry.metadata:
+            continue
+        if decode_rollback_metadata(entry.metadata, path=path).instant_time == instant_time:
+            return ArchivedOutcome.ROLLED_BACK
+    return None
+
+
+def _in_log(storage: Storage, version: TableVersion, instant_time: str) -> ArchivedOutcome | None:
+    for instant in _logged(storage, version):
+        if instant.instant_time == instant_time:
+            return ArchivedOutcome.COMPLETED
+        if instant_time in instant.rolled_back:
+            return ArchivedOutcome.ROLLED_BACK
+    return None
+
+
+def _archived_times(storage: Storage, version: TableVersion) -> Iterator[tuple[str, InstantTime | None, str]]:
+    """Requested time, completion time if the version has it, and action of all that is archived."""
+    if not version.has_completion_times:
+        yield from ((one.instant_time, None, one.action) for one in _logged(storage, version))
+        return
+    for file in _history_files(storage, version):
+        yield from _times_in(storage, version, file)
+
+
+def _logged(storage: Storage, version: TableVersion, *, details: bool = False) -> Iterator[ArchivedInstant]:
+    """The archived instants of table version 6, in no order. Cost: one listing, and one read per archive file."""
+    for info in storage.list_folder(version.history_folder).files:
+        if is_archive_file(info.name):
+            data = read_at_most(storage, info.path, ARCHIVE_BYTES_MAX)
+            yield from parse_archive_file(data, path=info.path, details=details)
+
+
+def _entries(storage: Storage, version: TableVersion, *, after: str = "") -> Iterator[tuple[str, HistoryEntry]]:
+    """The archived instants with their metadata, and the files that they are in; of files that may have such `after`.
+
+    Cost: two reads, and one per such file.
+    """
+    for file in _history_files(storage, version):
+        if file.max_time >= after:
+            path = f"{version.history_folder}/{file.name}"
+            for entry in parse_history_file(read_at_most(storage, path, HISTORY_BYTES_MAX), path=path):
+                yield path, entry
+
+
+_TimesIn: TypeAlias = tuple[tuple[str, InstantTime | None, str], ...]
+_kept: WeakKeyDictionary[Storage, dict[HistoryFile, _TimesIn]] = WeakKeyDictionary()
+"""What history files say, by the store that they are in: they are never changed."""
+
+
+def _times_in(storage: Storage, version: TableVersion, file: HistoryFile) -> _TimesIn:
+    kept = _kept.setdefault(storage, {})
+    if file not in kept:
+        path = f"{version.history_folder}/{file.name}"
+        entries = parse_history_file(read_at_most(storage, path, HISTORY_BYTES_MAX), path=path, metadata=False)
+        kept[file] = tuple((entry.instant_time, entry.completion_time, entry.action) for entry in entries)
+    return kept[file]
+
+
+def _history_files(storage: Storage, version: TableVersion) -> tuple[HistoryFile, ...]:
+    """The files of the archived timeline of a table version with completion times; none where nothing was archived.
+
+    Cost: two reads. Raises `CorruptDataError` naming a damaged file.
+    """
+    number = _current_manifest(storage, version)
+    if number is None:
+        return ()
+    manifest = f"{version.history_folder}/{manifest_name(number)}"
+    return parse_manifest(read_at_most(storage, manifest, MANIFEST_BYTES_MAX), path=manifest)
+
+
+def _current_manifest(storage: Storage, version: TableVersion) -> int | None:
+    """The number of the manifest that counts; None where nothing was archived.
+
+    Real Hudi deletes the file that says it before it writes a new one, which it may fill later. Meanwhile its newest
+    manifest counts, which is there by then.
+    """
+    path = f"{version.history_folder}/{VERSION_FILE}"
+    with suppress(NotFoundError):
+        if data := read_at_most(storage, path, VERSION_BYTES_MAX):
+            return parse_version_file(data, path=path)
+    names = storage.list_names(version.history_folder)
+    return max((number for name in names if (number := parse_manifest_name(name)) is not None), default=None)

@@ -1,0 +1,153 @@
+"""Whether a state of the table is still all there: which files of it cleaners have deleted.
+
+A listing does not tell: a file group without its file of that time looks like one that was made later. So cleans are
+asked what they deleted. A clean takes nothing that was current when it began; therefore only cleans count that began
+after the state that is asked for, or after the table was loaded.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from pyhudi.format.avro_container import CONTAINER_BYTES_MAX
+from pyhudi.format.clean_metadata import decode_clean_metadata, decode_clean_plan
+from pyhudi.format.file_names import BaseFileName, parse_data_file
+from pyhudi.format.instant import Action, Instant, InstantState
+from pyhudi.format.table_version import TableVersion
+from pyhudi.storage.bounded import read_decoded
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.file_slice import FileGroupId
+from pyhudi.table.file_system_view import FileSystemView
+from pyhudi.table.history import archived_cleaned_files, archived_replacements
+from pyhudi.table.timeline import instant_path, load_timeline
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedGroup:
+    """A file group of which files are gone: paths by the instants in their names, and what ended them.
+
+    `base_times`: instants of all its base files, gone or not. `replaced_at`: the write that took the group out of the
+    table, if one did.
+    """
+
+    gone_bases: Mapping[str, str]
+    gone_logs: Mapping[str, str]
+    base_times: tuple[str, ...]
+    replaced_at: str | None
+
+    def lost_at(self, counts: Callable[[str], bool]) -> str | None:
+        """A file that is gone, and of the group's slice when just these writes counted; None if there is none."""
+        if self.replaced_at is not None and counts(self.replaced_at):
+            return None
+        newest = max(filter(counts, self.base_times), default=None)
+        if newest is not None:
+            return self.gone_bases.get(newest)
+        return next((path for time, path in sorted(self.gone_logs.items()) if counts(time)), None)
+
+    @property
+    def written_by(self) -> frozenset[str]:
+        """The instants in the names of what is gone."""
+        return frozenset([*self.gone_bases, *self.gone_logs])
+
+    @property
+    def needless_from(self) -> str | None:
+        """The first write as of which nothing of what is gone was current; None where that is not known."""
+        last = max(self.written_by)
+        later = [time for time in self.base_times if time > last]
+        return min(later, default=self.replaced_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What cleans have taken away since a moment.
+
+    `logs_by_slice`: the names of logs say nothing of the writes that they are of (table version 6).
+    """
+
+    logs_by_slice: bool
+    groups: Mapping[FileGroupId, CleanedGroup] = field(default_factory=dict)
+
+    def lost_at(self, counts: Callable[[str], bool], *, of: Collection[str] | None = None) -> dict[FileGroupId, str]:
+        """A file that is gone of each group that is not all there in the state that these writes make.
+
+        `of`: only of groups that may have rows of these writes there.
+        """
+        found = {
+            group: cleaned.lost_at(counts)
+            for group, cleaned in self.groups.items()
+            if of is None or not cleaned.written_by.isdisjoint(of) or (self.logs_by_slice and cleaned.gone_logs)
+        }
+        return {group: path for group, path in found.items() if path is not None}
+
+    @property
+    def needless_from(self) -> str | None:
+        """The first write as of which the whole table is there; None where that is not known."""
+        times = [group.needless_from for group in self.groups.values()]
+        known = [time for time in times if time is not None]
+        return max(known) if known and len(known) == len(times) else None
+
+
+def load_cleaned(storage: Storage, view: FileSystemView, *, since: str | None = None) -> Cleaned:
+    """What was cleaned since an instant time, and since the table of this view was loaded.
+
+    Call it after the files were listed: what a clean deleted before, it announced before. Cost: one listing; a read per
+    clean since then, also in the archived timeline if it reaches back that far; where something is gone and groups were
+    replaced, the archived timeline. Raises `CorruptDataError` naming damaged metadata.
+    """
+    loaded = view.timeline
+    now = load_timeline(storage, loaded.version)
+    known = {one.requested_time for one in loaded.instants if one.action is Action.CLEAN}
+    paths: set[str] = set()
+    for clean in now.instants:
+        is_later = since is not None and clean.requested_time > since
+        if clean.action is Action.CLEAN and (is_later or clean.requested_time not in known):
+            paths |= _files_of(storage, loaded.version, clean)
+    after = loaded.latest_time if since is None else since
+    if now.starts_after(after):
+        paths |= archived_cleaned_files(storage, loaded.version, after=after)
+    return Cleaned(not loaded.version.has_completion_times, _by_group(storage, view, paths))
+
+
+def _files_of(storage: Storage, version: TableVersion, clean: Instant) -> frozenset[str]:
+    if clean.state is InstantState.COMPLETED:
+        path = instant_path(clean, version)
+        return read_decoded(storage, path, CONTAINER_BYTES_MAX, decode_clean_metadata)
+    path = instant_path(replace(clean, state=InstantState.REQUESTED), version)
+    return read_decoded(storage, path, CONTAINER_BYTES_MAX, decode_clean_plan)
+
+
+def _by_group(storage: Storage, view: FileSystemView, paths: set[str]) -> dict[FileGroupId, CleanedGroup]:
+    gone_bases: dict[FileGroupId, dict[str, str]] = defaultdict(dict)
+    gone_logs: dict[FileGroupId, dict[str, str]] = defaultdict(dict)
+    for path in paths:
+        partition_path, _, name = path.rpartition("/")
+        file = parse_data_file(name)
+        if file is None or _is_there(view, path, group := FileGroupId(partition_path, file.file_id)):
+            continue
+        gone = gone_bases if isinstance(file, BaseFileName) else gone_logs
+        gone[group][file.instant_time] = path
+    groups = {*gone_bases, *gone_logs}
+    replaced = {**(archived_replacements(storage, view.timeline.version) if groups else {}), **view.replaced}
+    return {
+        group: CleanedGroup(
+            gone_bases[group],
+            gone_logs[group],
+            tuple(sorted({*gone_bases[group], *_base_times(view, group)})),
+            replaced.get(group),
+        )
+        for group in groups
+    }
+
+
+def _is_there(view: FileSystemView, path: str, group: FileGroupId) -> bool:
+    found = view.groups.get(group)
+    if found is None:
+        return False
+    return path in {file.path for file in found.base_files} or path in {log.path for log in found.logs}
+
+
+def _base_times(view: FileSystemView, group: FileGroupId) -> set[str]:
+    found = view.groups.get(group)
+    return set() if found is None else {file.instant_time for file in found.base_files}

@@ -1,0 +1,101 @@
+"""What a cleaner does, as JVM Hudi writes it down: pyhudi has no cleaner of its own yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyhudi.format.avro_container import encode_container
+from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.state import load_table
+from pyhudi.table.timeline import instant_path
+
+_NAMES = {"type": "array", "items": "string"}
+
+
+def _record(name: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": field, "type": kind} for field, kind in fields.items()]}
+
+
+_PLAN = {
+    **_record(
+        "HoodieCleanerPlan",
+        policy="string",
+        filePathsToBeDeletedPerPartition={
+            "type": "map",
+            "values": {
+                "type": "array",
+                "items": _record("HoodieCleanFileInfo", filePath=["null", "string"], isBootstrapBaseFile="boolean"),
+            },
+        },
+    ),
+    "namespace": "org.apache.hudi.avro.model",
+}
+_METADATA = {
+    **_record(
+        "HoodieCleanMetadata",
+        startCleanTime="string",
+        partitionMetadata={
+            "type": "map",
+            "values": _record(
+                "HoodieCleanPartitionMetadata",
+                partitionPath="string",
+                policy="string",
+                deletePathPatterns=_NAMES,
+                successDeleteFiles=_NAMES,
+                failedDeleteFiles=_NAMES,
+            ),
+        },
+    ),
+    "namespace": "org.apache.hudi.avro.model",
+}
+
+
+def clean_plan(uri: str, paths: Iterable[str]) -> bytes:
+    """The plan to delete these files."""
+    files = {
+        partition: [{"filePath": f"{uri}/{path}", "isBootstrapBaseFile": False} for path in found]
+        for partition, found in _by_partition(paths).items()
+    }
+    return encode_container(_PLAN, {"policy": "KEEP_LATEST_COMMITS", "filePathsToBeDeletedPerPartition": files})
+
+
+def clean_metadata(instant_time: str, paths: Iterable[str]) -> bytes:
+    """What is written down once these files were deleted."""
+    partitions = {
+        partition: {
+            "partitionPath": partition,
+            "policy": "KEEP_LATEST_COMMITS",
+            "deletePathPatterns": [path.rpartition("/")[2] for path in found],
+            "successDeleteFiles": [path.rpartition("/")[2] for path in found],
+            "failedDeleteFiles": [],
+        }
+        for partition, found in _by_partition(paths).items()
+    }
+    return encode_container(_METADATA, {"startCleanTime": instant_time, "partitionMetadata": partitions})
+
+
+def clean(storage: Storage, paths: Iterable[str], *, completes: bool = True) -> str:
+    """Delete files of the table as a clean that begins now; returns its instant time."""
+    paths = list(paths)
+    table = load_table(storage)
+    time = InstantTime(str(int(table.timeline.latest_time) + 1000))
+    requested = Instant(time, Action.CLEAN, InstantState.REQUESTED)
+    plan = clean_plan(storage.uri, paths)
+    storage.put_if_absent(instant_path(requested, table.version), plan)
+    storage.put_if_absent(instant_path(Instant(time, Action.CLEAN, InstantState.INFLIGHT), table.version), plan)
+    for path in paths:
+        storage.delete(path)
+    if completes:
+        ended = InstantTime(str(int(time) + 1)) if table.version.has_completion_times else None
+        completed = Instant(time, Action.CLEAN, InstantState.COMPLETED, ended)
+        storage.put_if_absent(instant_path(completed, table.version), clean_metadata(time, paths))
+    return time
+
+
+def _by_partition(paths: Iterable[str]) -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        found.setdefault(path.rpartition("/")[0], []).append(path)
+    return found

@@ -1,0 +1,247 @@
+"""Reads of what cleaners have deleted, and of what a running write may still change: given whole, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.support.cleaning import clean
+from tests.support.tables import MOR, new_table, open_table, rows, values_of
+
+import pyhudi
+from pyhudi.errors import HistoryNotRetainedError, HistoryNotSettledError
+from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.read.arrow import read_table
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.file_system_view import list_data_files
+from pyhudi.table.state import load_table
+from pyhudi.table.timeline import instant_path
+
+VERSIONS = pytest.mark.parametrize("version", [6, 8, 9])
+Results = list[pyhudi.WriteResult]
+
+
+def written(version: int) -> tuple[MemoryStorage, Results]:
+    """Two records, of which one is updated twice."""
+    storage = MemoryStorage()
+    table = new_table(storage, version=version)
+    return storage, [
+        table.insert(rows((1, "oslo", 1, "a"), (2, "rome", 1, "a"))),
+        table.upsert(rows((1, "oslo", 2, "b"))),
+        table.upsert(rows((1, "oslo", 3, "c"))),
+    ]
+
+
+def files_of(storage: MemoryStorage, instant: str, folder: str = "") -> list[str]:
+    """The data files that are named after a write."""
+    found = [(info.path, parse_data_file(info.path.rpartition("/")[2])) for info in list_data_files(storage)]
+    return [path for path, name in found if name and name.instant_time == instant and folder in path]
+
+
+def notes(table: pyhudi.HudiTable, **asked: str) -> list[tuple[object, ...]]:
+    return values_of(table.to_arrow(**asked), ["id", "note"])  # type: ignore[arg-type]
+
+
+@VERSIONS
+@pytest.mark.parametrize("completes", [True, False])
+def test_a_state_of_which_a_file_was_cleaned_is_refused_and_names_the_first_that_can_be_read(
+    version: int, completes: bool
+) -> None:
+    storage, (first, second, third) = written(version)
+    (gone,) = files_of(storage, first.instant, "oslo")
+    clean(storage, [gone], completes=completes)
+    table = open_table(storage)
+
+    with pytest.raises(HistoryNotRetainedError) as refused:
+        table.to_arrow(as_of=first.instant)
+
+    assert (refused.value.context["path"], refused.value.context["earliest"]) == (gone, second.instant)
+    assert notes(table, as_of=second.instant) == [(1, "b"), (2, "a")]
+    assert notes(table, as_of=third.instant) == notes(table) == [(1, "c"), (2, "a")]
+
+
+@VERSIONS
+def test_a_state_whose_files_a_savepoint_kept_is_read_between_states_that_were_cleaned(version: int) -> None:
+    storage, (first, second, third) = written(version)
+    clean(storage, files_of(storage, second.instant))
+    table = open_table(storage)
+
+    assert notes(table, as_of=first.instant) == [(1, "a"), (2, "a")]
+    with pytest.raises(HistoryNotRetainedError):
+        table.to_arrow(as_of=second.instant)
+    assert notes(table, as_of=third.instant) == [(1, "c"), (2, "a")]
+
+
+@VERSIONS
+def test_files_that_a_clean_is_going_to_delete_are_read_while_they_are_there(version: int) -> None:
+    storage, (first, _, _) = written(version)
+    (gone,) = files_of(storage, first.instant, "oslo")
+    content = storage.read(gone)
+    clean(storage, [gone], completes=False)
+    storage.put(gone, content)
+
+    assert notes(open_table(storage), as_of=first.instant) == [(1, "a"), (2, "a")]
+
+
+@VERSIONS
+def test_changes_are_refused_where_their_files_were_cleaned_and_given_where_they_were_not(version: int) -> None:
+    storage, (first, second, third) = written(version)
+    clean(storage, [*files_of(storage, first.instant, "oslo"), *files_of(storage, second.instant)])
+    table = open_table(storage)
+
+    with pytest.raises(HistoryNotRetainedError) as refused:
+        table.changes(end=first.completion_time)
+    assert refused.value.context["earliest"] == third.completion_time
+    with pytest.raises(HistoryNotRetainedError):
+        table.changes(first.completion_time, second.completion_time)
+    assert values_of(table.changes(), ["id", "note"]) == [(1, "c"), (2, "a")]
+    assert values_of(table.changes(first.completion_time), ["id", "note"]) == [(1, "c")]
+    assert values_of(table.changes(second.completion_time, third.completion_time), ["id", "note"]) == [(1, "c")]
+
+
+@VERSIONS
+def test_a_full_scan_gives_the_rows_of_a_cleaned_range_that_nobody_changed_since(version: int) -> None:
+    storage, (first, _, _) = written(version)
+    clean(storage, files_of(storage, first.instant, "oslo"))
+    table = open_table(storage, **{"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true"})
+
+    assert values_of(table.changes(end=first.completion_time), ["id", "note"]) == [(2, "a")]
+
+
+@VERSIONS
+def test_changes_of_a_range_do_not_need_what_was_cleaned_of_other_file_groups(version: int) -> None:
+    storage, (first, second, _) = written(version)
+    table = open_table(storage)
+    fourth = table.upsert(rows((2, "rome", 4, "d")))
+    table.upsert(rows((2, "rome", 5, "e")))
+    clean(storage, files_of(storage, fourth.instant))
+
+    changes = open_table(storage).changes(first.completion_time, second.completion_time)
+
+    assert values_of(changes, ["id", "note"]) == [(1, "b")]
+
+
+@VERSIONS
+def test_a_table_that_was_opened_before_a_clean_says_so_instead_of_giving_less(version: int) -> None:
+    storage, (first, _, _) = written(version)
+    opened = open_table(storage)
+    latest = opened.upsert(rows((2, "rome", 4, "d")))
+    (gone,) = files_of(storage, first.instant, "rome")
+    clean(storage, [gone])
+
+    for read in (opened.to_arrow, opened.changes, lambda: opened.to_arrow(query_type="read_optimized")):
+        with pytest.raises(HistoryNotRetainedError) as refused:
+            read()
+        assert refused.value.context["path"] == gone
+    assert notes(opened.refresh()) == [(1, "c"), (2, "d")]
+    assert notes(opened.refresh(), as_of=latest.instant) == [(1, "c"), (2, "d")]
+
+
+@VERSIONS
+def test_a_replaced_and_cleaned_file_group_is_missed_only_before_it_was_replaced(version: int) -> None:
+    storage, (_, _, third) = written(version)
+    table = open_table(storage)
+    replaced_by = table.insert_overwrite(rows((3, "oslo", 1, "new")))
+    last = table.upsert(rows((2, "rome", 2, "z")))
+    clean(storage, files_of(storage, third.instant))
+    table = open_table(storage)
+
+    with pytest.raises(HistoryNotRetainedError) as refused:
+        table.to_arrow(as_of=third.instant)
+    assert refused.value.context["earliest"] == replaced_by.instant
+    assert notes(table, as_of=replaced_by.instant) == [(2, "a"), (3, "new")]
+    assert values_of(table.changes(third.completion_time), ["id"]) == [(2,), (3,)]
+    assert values_of(table.changes(replaced_by.completion_time, last.completion_time), ["id"]) == [(2,)]
+
+
+@VERSIONS
+def test_states_before_a_compaction_are_refused_once_the_slice_that_it_replaced_is_cleaned(version: int) -> None:
+    storage = MemoryStorage()
+    table = new_table(storage, version=version, **MOR)
+    first = table.insert(rows((1, "oslo", 1, "a")))
+    second = table.upsert(rows((1, "oslo", 2, "b")))
+    (compaction,) = table.refresh().compact().column("instant").to_pylist()
+    table.upsert(rows((1, "oslo", 3, "c")))
+    slice_before = [
+        info.path
+        for info in list_data_files(storage)
+        if (name := parse_data_file(info.path.rpartition("/")[2])) and name.instant_time < compaction
+    ]
+    clean(storage, slice_before)
+    table = open_table(storage)
+
+    for write in (first, second):
+        with pytest.raises(HistoryNotRetainedError) as refused:
+            table.to_arrow(as_of=write.instant)
+        assert refused.value.context["earliest"] == compaction
+    with pytest.raises(HistoryNotRetainedError):
+        table.changes(first.completion_time, second.completion_time)
+    assert notes(table, as_of=compaction) == [(1, "b")]
+    assert notes(table) == values_of(table.changes(first.completion_time), ["id", "note"]) == [(1, "c")]
+
+
+@pytest.mark.parametrize("options", [{}, MOR], ids=["copy-on-write", "merge-on-read"])
+def test_a_file_that_vanishes_between_planning_and_reading_is_an_error_that_names_it(options: dict[str, str]) -> None:
+    storage = MemoryStorage()
+    table = new_table(storage, **options)
+    table.insert(rows((1, "oslo", 1, "a"), (2, "rome", 1, "a")))
+    table.upsert(rows((2, "rome", 2, "b")))
+    plan = open_table(storage).scan()
+    gone = str(plan.slices[1].files.base)
+    storage.delete(gone)
+
+    with pytest.raises(HistoryNotRetainedError) as missing:
+        read_table(storage, plan, None, None)
+
+    assert str(missing.value.context["path"]).endswith(gone)
+    assert "refresh()" in str(missing.value)
+
+
+def running(storage: MemoryStorage, time: str, action: Action = Action.COMMIT) -> Callable[[], None]:
+    """Begin a write by hand; what is returned takes it back."""
+    version = load_table(storage).version
+    paths = [
+        instant_path(Instant(InstantTime(time), action, state), version)
+        for state in (InstantState.REQUESTED, InstantState.INFLIGHT)
+    ]
+    for path in paths:
+        storage.put_if_absent(path, b"")
+    return lambda: [storage.delete(path) for path in paths] and None
+
+
+@VERSIONS
+def test_time_travel_over_a_running_write_is_refused_until_it_has_ended(version: int) -> None:
+    storage, (_, second, third) = written(version)
+    began = str(int(second.instant) + 1)
+    end = running(storage, began)
+    table = open_table(storage)
+
+    with pytest.raises(HistoryNotSettledError) as refused:
+        table.to_arrow(as_of=third.instant)
+
+    assert refused.value.context["running"] == began
+    assert notes(table, as_of=second.instant) == [(1, "b"), (2, "a")]
+    end()
+    assert notes(open_table(storage), as_of=third.instant) == [(1, "c"), (2, "a")]
+
+
+def test_changes_by_instant_times_are_refused_where_a_write_among_them_is_running() -> None:
+    storage, (first, second, third) = written(6)
+    began = str(int(second.instant) + 1)
+    running(storage, began)
+    table = open_table(storage)
+
+    for begin, end in ((None, None), (first.instant, None), (second.instant, third.instant)):
+        with pytest.raises(HistoryNotSettledError):
+            table.changes(begin, end)
+    assert values_of(table.changes(first.instant, second.instant), ["note"]) == [("b",)]
+    assert table.changes(third.instant).num_rows == 0
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_changes_by_completion_times_do_not_wait_for_a_write_that_will_end_later(version: int) -> None:
+    storage, (_, second, _) = written(version)
+    running(storage, str(int(second.instant) + 1))
+
+    assert values_of(open_table(storage).changes(second.completion_time), ["note"]) == [("c",)]
