@@ -66,7 +66,6 @@ def _check_table_properties(data: bytes) -> None:
     name = f"{values.get('hoodie.database.name', '')}.{values['hoodie.table.name']}"
     require(stored is None or stored.strip() == str(zlib.crc32(name.encode())), "a name that its checksum denies")
     config = TableConfig.from_properties(values, path=PATH)
-    config.check_readable()
     require(config.name == values["hoodie.table.name"] and config.version in (6, 8, 9), "another table")
 
 

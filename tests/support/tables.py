@@ -13,16 +13,18 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 import pyhudi
+from pyhudi.config.table_config import TableConfig
 from pyhudi.engine.local import LocalEngine, as_table
 from pyhudi.engine.protocol import Arrangement, Distribution, TaskContext
 from pyhudi.format.commit_metadata import WriteStat
+from pyhudi.format.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.environment import Environment
 from pyhudi.table.heartbeat import heartbeat_path
 from pyhudi.table.lock_providers.in_process import HeldMutex, InProcessLocks
-from pyhudi.table.state import load_table
-from pyhudi.table.timeline import load_commit_metadata
+from pyhudi.table.state import TableState, load_table
+from pyhudi.table.timeline import load_commit_metadata, timeline_of
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("ts", pa.int64()), ("note", pa.string())])
 Row = tuple[int, str, int, str]
@@ -110,6 +112,11 @@ def rows(*values: Row) -> pa.Table:
     """A batch of (id, city, ts, note) rows."""
     columns = list(zip(*values, strict=True)) or [()] * len(SCHEMA)
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+
+
+def loaded(config: TableConfig, *names: str) -> TableState:
+    """An empty table of these properties, with files of these names on its timeline."""
+    return TableState(MemoryStorage(), config, timeline_of(table_version(config.version), names))
 
 
 def new_table(

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pyhudi.config.jvm_keys import unsupported_area
+from pyhudi.config.known_properties import PROPERTIES
 from pyhudi.config.option import options_of
 from pyhudi.config.refused_keys import is_refusable
 from pyhudi.config.registry import OPTIONS, SECTIONS
@@ -262,11 +263,11 @@ def test_every_hudi_key_in_the_code_is_one_that_we_know():
 
 def _is_known(key: str) -> bool:
     """Whether a text is a key, or begins a family of keys as `hoodie.record.merge.property` does."""
-    if key in OPTIONS or any(unsupported_area(name) for name in (key, f"{key}.x", f"_.{key}")):
+    if key in OPTIONS or key in PROPERTIES or any(unsupported_area(name) for name in (key, f"{key}.x", f"_.{key}")):
         return True
     if is_refusable(key) or is_refusable(f"{key}.x"):
         return True
-    return any(known.startswith(f"{key}.") for known in OPTIONS)
+    return any(known.startswith(f"{key}.") for known in (*OPTIONS, *PROPERTIES))
 
 
 def test_every_honoured_option_is_read_somewhere():

@@ -22,8 +22,6 @@ from pyhudi.config.merging import (
     new_merge_properties,
     read_merging,
     stored_ordering_fields,
-    strategy_id,
-    unknown_merge_properties,
 )
 from pyhudi.config.names import (
     KEY_GENERATOR_CLASS_NAMES,
@@ -34,7 +32,7 @@ from pyhudi.config.names import (
 from pyhudi.config.option import options_of, text_of
 from pyhudi.config.options_merging import BUILT_IN_MERGERS, MERGERS_KEY
 from pyhudi.config.options_write import KeyOptions
-from pyhudi.config.payloads import COMMIT_TIME_PAYLOAD, rule_of_payload
+from pyhudi.config.payloads import rule_of_payload
 from pyhudi.config.property_reader import Properties
 from pyhudi.config.write_config import WriteConfig, split_partition_field
 from pyhudi.errors import ConfigError, CorruptDataError, UnsupportedFeatureError
@@ -48,7 +46,7 @@ class TableConfig:
     """What a table is, by its properties. `values` keeps all of them, also those that pyhudi does not know.
 
     `record_key_fields` is empty for a table with generated keys. `partition_fields` is empty for a table
-    without partitions, and None where the property is missing, which makes the JVM read no rows.
+    without partitions, and None where nothing says whether there are partitions.
     `partition_kinds` has one entry per partition field for a CUSTOM key generator whose table says them, and
     is empty otherwise.
 
@@ -115,82 +113,6 @@ class TableConfig:
         is_silent = self.payload_class is None and not self.values.get("hoodie.record.merge.mode")
         return is_silent and self.version == 6 and self.table_type is TableType.COPY_ON_WRITE
 
-    def check_readable(self) -> None:
-        """Raise `UnsupportedFeatureError`, naming the feature, for a table that this release cannot read.
-
-        Reading a merge-on-read table merges, so it needs more than reading a copy-on-write one.
-        """
-        merges = self.table_type is TableType.MERGE_ON_READ
-        self._refuse(
-            {
-                **{feature: merges and is_there for feature, is_there in self._unknown_merging().items()},
-                "merge-on-read tables without the _hoodie_* columns": merges and not self.populate_meta_fields,
-                f"data files in the format {self.base_file_format}": self.base_file_format != "PARQUET",
-                "data files of several formats": self._is_set("hoodie.table.multiple.base.file.formats.enable"),
-                "bootstrapped tables": "hoodie.bootstrap.base.path" in self.values,
-                f"the table format {self.values.get('hoodie.table.format')}": (
-                    self.values.get("hoodie.table.format", "native") != "native"
-                ),
-            },
-            "read",
-        )
-
-    def check_writable(self) -> None:
-        """Raise for a table that this release can read but must not write: a write would damage it.
-
-        `UnsupportedFeatureError` names the feature; `CorruptDataError` a property without which rows would be
-        lost.
-        """
-        self.check_readable()
-        if self.partition_fields is None:
-            raise CorruptDataError(
-                "hoodie.table.partition.fields is missing: Hudi would not see what is written; set it, "
-                "empty for a table without partitions",
-                path=self.path,
-            )
-        self._refuse(
-            {
-                "change data capture": self.cdc_enabled,
-                "tables without the _hoodie_* columns": not self.populate_meta_fields,
-                "data files without the partition columns": self.drop_partition_columns,
-                "partition folders of the form 2026/01/31": self._is_set(
-                    "hoodie.datasource.write.slash.separated.date.partitioning"
-                ),
-                f"the key generator {self._key_generator_name}": (
-                    self.key_generator_type not in KEY_GENERATOR_CLASS_NAMES
-                ),
-                **self._unknown_merging(),
-            },
-            "write",
-        )
-
-    def _unknown_merging(self) -> dict[str, bool]:
-        """What of the table's merging this release does not know."""
-        # A payload class that we know stands beside the strategy of a merger in Java, and then means nothing.
-        has_own_payload = rule_of_payload(self.payload_class or COMMIT_TIME_PAYLOAD).merge_mode is MergeMode.CUSTOM
-        strategy = strategy_id(Properties(self.values, self.path))
-        by_strategy = f"the merge strategy {strategy}" if strategy else "the CUSTOM merge mode"
-        custom = f"the record payload {self.payload_class}" if has_own_payload else by_strategy
-        return {
-            custom: self.merge_mode is MergeMode.CUSTOM and self.merger_name is None,
-            **{f"the merge property {key}": True for key in unknown_merge_properties(self.values)},
-        }
-
-    @property
-    def _key_generator_name(self) -> str:
-        by_type = self.values.get("hoodie.table.keygenerator.type", self.key_generator_type.value)
-        return self.values.get("hoodie.table.keygenerator.class", by_type)
-
-    def _is_set(self, key: str) -> bool:
-        return self.values.get(key, "false").lower() == "true"
-
-    def _refuse(self, features: Mapping[str, bool], verb: str) -> None:
-        found = [feature for feature, is_there in features.items() if is_there]
-        if found:
-            raise UnsupportedFeatureError(
-                f"this release cannot {verb} this table: it does not know {', '.join(found)}", path=self.path
-            )
-
 
 def infer_key_generator(record_keys: int, partition_fields: tuple[str, ...]) -> KeyGeneratorType:
     """The key generator that the JVM takes when none is named. `record_keys` counts the key fields."""
@@ -237,12 +159,18 @@ def _read(properties: Properties) -> TableConfig:
             lambda text: TimelineTimezone(text.upper()),
         ),
         timeline_path=properties.text("hoodie.timeline.path") or "timeline",
-        history_path=properties.text("hoodie.timeline.history.path", "hoodie.archivelog.folder")
-        or ("history" if TIMELINE_LAYOUT_OF_VERSION[version] > 1 else "archived"),
+        history_path=_history_path(properties, version),
         metadata_partitions=properties.names("hoodie.table.metadata.partitions"),
         metadata_partitions_inflight=properties.names("hoodie.table.metadata.partitions.inflight"),
         create_schema=properties.text("hoodie.table.create.schema"),
     )
+
+
+def _history_path(properties: Properties, version: int) -> str:
+    """The folder of the archived timeline. Each layout has its own property, and tables may have both."""
+    if TIMELINE_LAYOUT_OF_VERSION[version] > 1:
+        return properties.text("hoodie.timeline.history.path") or "history"
+    return properties.text("hoodie.archivelog.folder") or "archived"
 
 
 def _read_version(properties: Properties) -> int:
@@ -267,7 +195,8 @@ def _read_partition_fields(
     properties: Properties,
 ) -> tuple[tuple[str, ...] | None, tuple[PartitionKind, ...]]:
     if "hoodie.table.partition.fields" not in properties.values:
-        return None, ()
+        # Hudi's SQL leaves it out for a table without partitions, and names the key generator.
+        return () if _named_key_generator(properties) is KeyGeneratorType.NON_PARTITION else None, ()
     declared = [name.partition(":") for name in properties.names("hoodie.table.partition.fields")]
     names = tuple(name for name, _, _ in declared)
     if not declared or not all(kind for _, _, kind in declared):
@@ -282,11 +211,17 @@ def _read_partition_fields(
 
 
 def _read_key_generator(properties: Properties, record_keys: int) -> KeyGeneratorType:
+    named = _named_key_generator(properties)
+    return named or infer_key_generator(record_keys, properties.names("hoodie.table.partition.fields"))
+
+
+def _named_key_generator(properties: Properties) -> KeyGeneratorType | None:
+    """The key generator that the table names, if it names one."""
     if named := properties.text("hoodie.table.keygenerator.type"):
         return key_generator_of_type(named)
     if named := properties.text("hoodie.table.keygenerator.class"):
         return key_generator_of_class(named)
-    return infer_key_generator(record_keys, properties.names("hoodie.table.partition.fields"))
+    return None
 
 
 def new_table_properties(

@@ -72,6 +72,7 @@ _COMPLETED_AS: Final = {
     Action.CLUSTERING: Action.REPLACE_COMMIT,
 }
 _TIMES: Final = re.compile(r"(?P<requested>[0-9]+)(?:_(?P<completed>[0-9]+))?")
+_FOREIGN: Final = re.compile(r"[0-9]{14,}(?:_[0-9]+)?\.[a-z_]+(?:\.(?:requested|inflight))?")
 _USER_DIGITS: Final = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
 _USER_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _USER_DATE_TIME: Final = re.compile(
@@ -163,6 +164,13 @@ def instants_of(names: Iterable[str], version: TableVersion) -> tuple[Instant, .
     if older := _instants_of_second(tuple(odd), version):
         return tuple(sorted([*older, *instants], key=attrgetter("requested_time")))
     return tuple(instants)
+
+
+def foreign_instants(names: Iterable[str], version: TableVersion) -> tuple[str, ...]:
+    """Names of instant files whose action is none that this release has heard of for the version, sorted."""
+    known = _suffixes(version)
+    odd = (name for name in names if name.partition(".")[2] not in known)
+    return tuple(sorted(name for name in odd if _FOREIGN.fullmatch(name)))
 
 
 @lru_cache(maxsize=1 << 15)

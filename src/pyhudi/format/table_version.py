@@ -8,10 +8,11 @@ Source: `format/timeline.md`, quick orientation and 1.2.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.errors import UnsafePathError, UnsupportedFeatureError
+from pyhudi.format.safe_paths import METADATA_FOLDER, path_problem
 
 
 class MetadataEncoding(enum.Enum):
@@ -41,6 +42,18 @@ class TableVersion:
     has_array_wrappers: bool
     has_date_wrappers: bool
     metadata_encoding: MetadataEncoding
+
+    def in_folders(self, timeline: str, history: str) -> TableVersion:
+        """The version for a table whose properties name these folders.
+
+        In versions with completion times the history lies in the folder of the timeline; before, the timeline lies in
+        `.hoodie` itself, whatever a property says. Raises `UnsafePathError` for a folder outside of `.hoodie`.
+        """
+        for name in (timeline, history):
+            if (problem := path_problem(name)) is not None:
+                raise UnsafePathError(f"the folder {name!r} of the timeline {problem}", folder=name)
+        folder = f"{METADATA_FOLDER}/{timeline}" if self.has_completion_times else METADATA_FOLDER
+        return replace(self, timeline_folder=folder, history_folder=f"{folder}/{history}")
 
 
 V6: Final = TableVersion(

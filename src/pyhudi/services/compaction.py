@@ -47,6 +47,7 @@ from pyhudi.services.task_markers import task_markers
 from pyhudi.table.conflict_check import check_nothing_exclusive
 from pyhudi.table.conflict_table import Ours
 from pyhudi.table.environment import Environment
+from pyhudi.table.features import check_compactable
 from pyhudi.table.file_slice import BaseFile, FileGroupId, LogFile
 from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.heartbeat import Heartbeat, heartbeat_path
@@ -193,6 +194,7 @@ def schedule_compaction(call: ServiceCall, *, of_logs: bool = False) -> InstantT
     lock; one more listing where that can be lost, and one for a log compaction, which also looks into the logs.
     """
     storage = call.table.storage
+    _check_type(call.reloaded().table)
     _recover(call)
     joinable = _joinable_logs(call) if of_logs else frozenset()
     with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
@@ -251,7 +253,7 @@ def run_compaction(call: ServiceCall, instant_time: str) -> Compacted | None:
     that is no planned compaction, `CorruptDataError` for a plan that names missing files, and what reading logs
     raises; the plan stays then, and so does everything that readers see.
     """
-    _check_type(call.table)
+    _check_type(call.reloaded().table)
     storage = call.table.storage
     with _taken(call, instant_time) as taken:
         if taken is None:
@@ -282,7 +284,7 @@ def _compacted(instant_time: InstantTime, stats: Sequence[WriteStat]) -> Compact
 
 
 def _check_type(table: TableState) -> None:
-    table.config.check_writable()
+    check_compactable(table)
     if table.config.table_type is not TableType.MERGE_ON_READ:
         raise InvalidRequestError("a copy-on-write table has no logs to compact", table=table.config.name)
 

@@ -24,6 +24,7 @@ from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.conflict_check import check_nothing_exclusive, exclusive_instant
 from pyhudi.table.conflict_table import Ours
 from pyhudi.table.environment import Environment
+from pyhudi.table.features import check_undoable
 from pyhudi.table.heartbeat import (
     HEARTBEAT_FOLDER,
     HeartbeatSettings,
@@ -66,7 +67,7 @@ def roll_back_failed_writes(
     damaged plan of a rollback. Cost: one listing where nothing is left over, a read for each writer that lives, and
     three requests for each rollback that is left to others; else see `find_leftovers`.
     """
-    table.config.check_writable()
+    check_undoable(table)
     table = _without_stillborn(table, settings, environment)
     storage = table.storage
     # A file that no path can name is nobody's heartbeat, and must not be in everybody's way.
@@ -116,7 +117,7 @@ def roll_back(
     or that was completed at this moment. An interrupted rollback is finished by the next write or rollback;
     of a planned compaction it may then leave the plan. Cost: see `find_leftovers`.
     """
-    table.config.check_writable()
+    check_undoable(table)
     with table_lock(table.storage, environment, wait_ms=settings.lock_wait_ms) as lock:
         table = _without_stillborn(table.reload(), settings.heartbeat, environment)
         check_nothing_exclusive(table.timeline, Ours.ROLLBACK)

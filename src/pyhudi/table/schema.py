@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pyhudi.format.instant import Instant
 from pyhudi.format.meta_columns import without_meta_columns
 from pyhudi.format.schema import arrow_to_avro, avro_to_arrow
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import load_commit_metadata
 
 SCHEMA_KEY = "schema"
 CREATE_SCHEMA_KEY = "hoodie.table.create.schema"
@@ -37,15 +35,10 @@ class TableSchema:
 def load_table_schema(table: TableState) -> TableSchema | None:
     """The schema of the newest completed write that names one, else that of the table's creation, else None.
 
-    Cost: one read, or a few where the newest commits carry no schema.
+    Cost: that of `TableState.newest_writes`.
     """
-    for instant in reversed(table.timeline.completed_writes):
-        if (avro := schema_text(table, instant)) is not None:
-            return TableSchema.from_avro(avro, source=f"{table.storage.uri}: commit {instant.requested_time}")
+    newest = table.newest_writes
+    if newest.schema is not None:
+        return TableSchema.from_avro(newest.schema, source=newest.schema_source)
     created = table.config.values.get(CREATE_SCHEMA_KEY)
     return TableSchema.from_avro(created, source=f"{table.storage.uri}: {CREATE_SCHEMA_KEY}") if created else None
-
-
-def schema_text(table: TableState, instant: Instant) -> str | None:
-    """The Avro schema that a completed write carries, or None."""
-    return load_commit_metadata(table.storage, instant, table.version).extra.get(SCHEMA_KEY) or None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import AlreadyExistsError, NotFoundError, TableExistsError, TableNotFoundError
@@ -13,7 +14,11 @@ from pyhudi.format.properties import PROPERTIES_BYTES_MAX, check_table_propertie
 from pyhudi.format.table_version import TableVersion, table_version
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.features import HASHING_METADATA_FOLDER, check_loadable
+from pyhudi.table.newest import NewestWrites, load_newest_writes
 from pyhudi.table.timeline import Timeline, load_timeline
+
+T = TypeVar("T")
 
 PROPERTIES_PATH = ".hoodie/hoodie.properties"
 PROPERTIES_BACKUP_PATH = ".hoodie/hoodie.properties.backup"
@@ -26,11 +31,22 @@ class TableState:
     storage: Storage
     config: TableConfig
     timeline: Timeline
+    _loaded: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def version(self) -> TableVersion:
         """The format version of the table."""
         return self.timeline.version
+
+    @property
+    def newest_writes(self) -> NewestWrites:
+        """What the newest completed writes say of the table. Cost: see `load_newest_writes`, once for this value."""
+        return self._once("newest writes", lambda: load_newest_writes(self.storage, self.timeline))
+
+    @property
+    def has_hashing_metadata(self) -> bool:
+        """Whether the table keeps the buckets of a consistent bucket index. Cost: a listing, once for this value."""
+        return self._once("hashing metadata", lambda: _has_entries(self.storage, HASHING_METADATA_FOLDER))
 
     def reload(self) -> TableState:
         """The table as it is now, timeline and properties. Cost: one read and one listing."""
@@ -38,7 +54,14 @@ class TableState:
 
     def with_timeline(self, timeline: Timeline) -> TableState:
         """The same table at another point of its timeline."""
-        return replace(self, timeline=timeline)
+        return TableState(self.storage, self.config, timeline)
+
+    def _once(self, name: str, load: Callable[[], T]) -> T:
+        """What is loaded, the first time. Two threads may both load it; neither waits for the other's requests."""
+        if name not in self._loaded:
+            self._loaded[name] = load()
+        found: T = self._loaded[name]
+        return found
 
 
 def load_table(storage: Storage) -> TableState:
@@ -48,8 +71,16 @@ def load_table(storage: Storage) -> TableState:
     `UnsupportedFeatureError` for a table that this release cannot read.
     """
     config = _config_of(*_read_properties(storage))
-    config.check_readable()
-    return TableState(storage, config, load_timeline(storage, table_version(config.version)))
+    version = table_version(config.version).in_folders(config.timeline_path, config.history_path)
+    table = TableState(storage, config, load_timeline(storage, version))
+    check_loadable(table)
+    return table
+
+
+def _has_entries(storage: Storage, folder: str) -> bool:
+    """Whether a folder is there and not empty. Cost: one listing."""
+    listing = storage.list_folder(folder)
+    return bool(listing.files or listing.folders)
 
 
 def table_exists(storage: Storage) -> bool:

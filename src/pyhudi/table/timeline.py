@@ -17,6 +17,7 @@ from pyhudi.format.instant import (
     Instant,
     InstantState,
     InstantTime,
+    foreign_instants,
     instant_file_name,
     instants_of,
 )
@@ -31,10 +32,14 @@ WRITE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_CO
 
 @dataclass(frozen=True)
 class Timeline:
-    """What had happened to a table at the moment of loading. `instants` are collapsed: one per action, newest state."""
+    """What had happened to a table at the moment of loading. `instants` are collapsed: one per action, newest state.
+
+    `foreign`: names of files that look like instants of an action that this release does not know.
+    """
 
     version: TableVersion
     instants: tuple[Instant, ...]
+    foreign: tuple[str, ...] = ()
 
     @cached_property
     def completed_writes(self) -> tuple[Instant, ...]:
@@ -107,7 +112,7 @@ class Timeline:
     def until(self, instant_time: str) -> Timeline:
         """The timeline as far as the writes requested at or before an instant time (time travel)."""
         kept = tuple(i for i in self.instants if i.requested_time <= instant_time)
-        return Timeline(self.version, kept)
+        return Timeline(self.version, kept, self.foreign)
 
 
 def load_timeline(storage: Storage, version: TableVersion) -> Timeline:
@@ -117,7 +122,8 @@ def load_timeline(storage: Storage, version: TableVersion) -> Timeline:
 
 def timeline_of(version: TableVersion, names: Iterable[str]) -> Timeline:
     """The timeline that these file names spell; names of other files are passed over."""
-    return Timeline(version, instants_of(names, version))
+    names = tuple(names)
+    return Timeline(version, instants_of(names, version), foreign_instants(names, version))
 
 
 def instant_path(instant: Instant, version: TableVersion) -> str:

@@ -32,6 +32,7 @@ from pyhudi.mergers import merger_to_properties
 from pyhudi.storage.options import select_storage_options
 from pyhudi.table.batches import BATCH_ID_METADATA
 from pyhudi.table.environment import Environment
+from pyhudi.table.features import check_writable
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.heartbeat import HeartbeatSettings
 from pyhudi.table.lock_providers.opening import open_locks
@@ -163,7 +164,7 @@ def prepare(
     """
     merges = _merging_of(config, table.config)
     check_against_table(config, merges)
-    table.config.check_writable()
+    check_writable(table)
     former = load_table_schema(table)
     keys = _key_generator(table, options)
     config = _possible(config, keys, options)

@@ -35,6 +35,7 @@ from pyhudi.storage.opening import open_storage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.batches import find_batch
 from pyhudi.table.environment import SYSTEM, Environment
+from pyhudi.table.features import check_writable
 from pyhudi.table.file_system_view import list_data_files
 from pyhudi.table.locks import table_lock
 from pyhudi.table.merge_rules import merger_of_new_table
@@ -130,6 +131,7 @@ def write(
         # A stream can be read once; a second attempt would find it empty and lose its rows.
         rows = rows.read_all()
     table = load_table(storage)
+    check_writable(table)
     settings = transaction_settings(config)
     environment = locking(environment, config, table.config.name)
     with alone_if_needed(table, settings.heartbeat, environment) as environment:

@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from tests.support.tables import loaded
 
 from pyhudi.config.choices import MergeMode, PartialUpdateMode, TableType
 from pyhudi.config.merging import MERGER_KEY, MERGER_OPTIONS_KEY, MERGERS_KEY, PAYLOAD_OF_MERGERS
@@ -18,6 +19,7 @@ from pyhudi.config.payloads import PAYLOAD_RULES, rule_of_payload
 from pyhudi.config.table_config import TableConfig, check_against_table, new_table_properties
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError, CorruptDataError, UnsupportedFeatureError
+from pyhudi.table.features import check_loadable, check_writable
 
 PATH = "file:/t/.hoodie/hoodie.properties"
 MODEL = "org.apache.hudi.common.model."
@@ -101,7 +103,7 @@ def test_payload_class_means_the_same_in_tables_of_every_version(real):
         assert config.delete_marker == rule.delete_marker
     if rule.ordering_fields:
         assert config.ordering_fields == rule.ordering_fields
-    config.check_writable()
+    check_writable(loaded(config))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,7 @@ def test_payload_class_with_a_rule_of_its_own_stays_custom(real):
     config = real_table(real)
     assert (config.merge_mode, config.merger_name) == (MergeMode.CUSTOM, None)
     with pytest.raises(UnsupportedFeatureError, match=config.payload_class):
-        config.check_writable()
+        check_writable(loaded(config))
 
 
 def test_delete_marker_that_hudi_stored_is_read():
@@ -182,7 +184,7 @@ def test_partial_update_mode_that_we_do_not_know_is_named():
 def test_merge_on_read_table_is_readable_and_writable(version):
     config = table(version, **MOR)
     assert config.table_type is TableType.MERGE_ON_READ
-    config.check_writable()
+    check_writable(loaded(config))
 
 
 @pytest.mark.parametrize(
@@ -195,22 +197,17 @@ def test_merge_on_read_table_is_readable_and_writable(version):
     ],
 )
 def test_unknown_merging_stops_writes_of_every_table_and_reads_of_merge_on_read(changes, named):
-    copied, merged = table(9, changes), table(9, changes, **MOR)
-    copied.check_readable()
-    for refused in (copied.check_writable, merged.check_readable, merged.check_writable):
+    copied, merged = loaded(table(9, changes)), loaded(table(9, changes, **MOR))
+    check_loadable(copied)
+    for check, refused in ((check_writable, copied), (check_loadable, merged), (check_writable, merged)):
         with pytest.raises(UnsupportedFeatureError, match=named):
-            refused()
+            check(refused)
 
 
 def test_known_payload_class_beside_a_merger_in_java_is_not_blamed():
     changes = {MODE_KEY: "CUSTOM", "hoodie.record.merge.strategy.id": CUSTOM_ID}
     with pytest.raises(UnsupportedFeatureError, match=f"the merge strategy {CUSTOM_ID}"):
-        table(8, changes).check_writable()
-
-
-def test_merge_on_read_table_without_meta_columns_is_not_read():
-    with pytest.raises(UnsupportedFeatureError, match="merge-on-read tables without the _hoodie_"):
-        table(9, {"hoodie.populate.meta.fields": "false"}, **MOR).check_readable()
+        check_writable(loaded(table(8, changes)))
 
 
 # ---- mergers
@@ -219,7 +216,7 @@ def test_merge_on_read_table_without_meta_columns_is_not_read():
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_table_with_a_merger_is_read_back_as_what_was_asked_for(version):
     config = table(version, **STITCHING, **MOR)
-    config.check_writable()
+    check_writable(loaded(config))
     assert (config.merge_mode, config.merger_name) == (MergeMode.CUSTOM, "stitching")
     assert config.merger_options == "_ts1:a;_ts2:b,c"
 

@@ -130,7 +130,6 @@ def test_new_table_of_each_version_has_the_values_of_hudi(version, expected):
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_new_table_is_read_back_as_what_was_asked_for(version):
     config = table(version)
-    config.check_writable()
     assert (config.version, config.name, config.table_type) == (version, "trips", TableType.COPY_ON_WRITE)
     assert (config.record_key_fields, config.partition_fields) == (("uuid",), ("city",))
     assert (config.ordering_fields, config.key_generator_type) == (("ts",), KeyGeneratorType.SIMPLE)
@@ -240,12 +239,20 @@ def test_unknown_properties_are_kept():
 
 
 def test_missing_partition_fields_differ_from_empty_ones():
-    missing = table(9, without=["hoodie.table.partition.fields"])
-    assert missing.partition_fields is None
-    missing.check_readable()
-    with pytest.raises(CorruptDataError, match=r"hoodie\.table\.partition\.fields is missing"):
-        missing.check_writable()
+    assert table(9, without=["hoodie.table.partition.fields"]).partition_fields is None
     assert table(9, {"hoodie.table.partition.fields": ""}).partition_fields == ()
+
+
+@pytest.mark.parametrize(
+    ("version", "changes"),
+    [
+        (6, {"hoodie.table.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator"}),
+        (8, {"hoodie.table.keygenerator.type": "NON_PARTITION"}),
+        (9, {"hoodie.table.keygenerator.type": "NON_PARTITION"}),
+    ],
+)
+def test_missing_partition_fields_are_none_at_all_where_the_key_generator_makes_no_partitions(version, changes):
+    assert table(version, changes, without=["hoodie.table.partition.fields"]).partition_fields == ()
 
 
 def test_new_spellings_in_an_old_table_are_read():
@@ -311,40 +318,6 @@ def test_damaged_properties_name_the_property_and_the_file(changes, named):
 def test_table_version_that_we_do_not_know_is_refused(version, advice):
     with pytest.raises(UnsupportedFeatureError, match=advice):
         table(9, {"hoodie.table.version": version})
-
-
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"hoodie.table.base.file.format": "ORC"}, "ORC"),
-        ({"hoodie.table.base.file.format": "HFILE"}, "HFILE"),
-        ({"hoodie.table.multiple.base.file.formats.enable": "true"}, "several formats"),
-        ({"hoodie.bootstrap.base.path": "/src"}, "bootstrapped"),
-        ({"hoodie.table.format": "iceberg"}, "iceberg"),
-    ],
-)
-def test_table_that_we_cannot_read_is_refused_by_feature(changes, named):
-    with pytest.raises(UnsupportedFeatureError, match=named) as caught:
-        table(9, changes).check_readable()
-    assert caught.value.context["path"] == PATH
-
-
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"hoodie.table.cdc.enabled": "true"}, "change data capture"),
-        ({"hoodie.populate.meta.fields": "false"}, "_hoodie_"),
-        ({"hoodie.datasource.write.drop.partition.columns": "true"}, "without the partition columns"),
-        ({"hoodie.datasource.write.slash.separated.date.partitioning": "true"}, "2026/01/31"),
-        ({"hoodie.table.keygenerator.type": "USER_PROVIDED", "hoodie.table.keygenerator.class": "a.B"}, r"a\.B"),
-        ({"hoodie.table.keygenerator.type": "GLOBAL_DELETE"}, "GLOBAL_DELETE"),
-    ],
-)
-def test_table_that_we_must_not_write_can_still_be_read(changes, named):
-    config = table(9, changes)
-    config.check_readable()
-    with pytest.raises(UnsupportedFeatureError, match=named):
-        config.check_writable()
 
 
 def test_table_config_survives_pickling_and_can_be_hashed():

@@ -90,8 +90,8 @@ def test_without_deviations_each_actor_runs_to_its_end() -> None:
 
 
 def test_a_dead_actor_does_nothing_more_and_the_lock_is_free() -> None:
-    result = replay(parse_schedule("cow8/lock/update+update : 6=c"))
-    died = result.trace.index("-- 6=c")
+    result = replay(parse_schedule("cow8/lock/update+update : 7=c"))
+    died = result.trace.index("-- 7=c")
     assert result.trace[died - 1].startswith("update-0: read")  # under the lock of `begin`
     assert not any(line.startswith("update-0") for line in result.trace[died:])
     assert any(line.startswith("update-1: put_if_absent") and line.endswith(".commit") for line in result.trace)
@@ -111,22 +111,22 @@ def test_a_choice_that_is_not_possible_is_left_out() -> None:
 
 def test_a_failure_is_shrunk_to_the_deviations_that_it_takes() -> None:
     with without_conflict_check():
-        long = replay(parse_schedule("cow8/lock/update+update : 9=1 20=j 24=j 30=j 35=b"))
+        long = replay(parse_schedule("cow8/lock/update+update : 10=1 21=j 25=j 31=j 36=b"))
         assert len(long.schedule.choices) == 5
         assert long.violation is not None
         short = shrunk(long, ALL_POWERS)
     assert short.violation is not None
     assert short.violation[:3] == long.violation[:3]
-    assert str(short.schedule) == "cow8/lock/update+update : 9=1"
+    assert str(short.schedule) == "cow8/lock/update+update : 10=1"
 
 
 def test_the_command_shows_a_schedule_and_says_what_was_wrong(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["pyhudi.testing", "--replay", "cow8/lock/update+update : 9=1 20=c"])
+    monkeypatch.setattr(sys, "argv", ["pyhudi.testing", "--replay", "cow8/lock/update+update : 10=1 21=c"])
     assert main() == 0
     assert "the actor dies before the call" in capsys.readouterr().out
-    monkeypatch.setattr(sys, "argv", ["pyhudi.testing", "--replay", "cow8/lock/update+update : 9=1"])
+    monkeypatch.setattr(sys, "argv", ["pyhudi.testing", "--replay", "cow8/lock/update+update : 10=1"])
     with without_conflict_check():
         assert main() == 1
     assert "K1: as of now" in capsys.readouterr().out

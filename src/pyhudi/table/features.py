@@ -1,0 +1,433 @@
+"""The gate: what a table may need of who reads, writes or maintains it, and whether this release has it.
+
+Every feature is a row of `FEATURES`: how a table shows that it has it, and what this release does then. What a table
+has and this release lacks is refused by name, with the remedy, before anything is read or written. A read is judged
+when its table is loaded, a write and a table service before their first request that changes anything.
+
+Features that this release has in full need no row, but for those that are easily taken for another.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from pyhudi.config.choices import MergeMode, TableType
+from pyhudi.config.known_properties import is_known_property
+from pyhudi.config.merging import strategy_id, unknown_merge_properties
+from pyhudi.config.names import KEY_GENERATOR_CLASS_NAMES
+from pyhudi.config.payloads import COMMIT_TIME_PAYLOAD, rule_of_payload
+from pyhudi.config.property_reader import Properties
+from pyhudi.config.table_config import TableConfig
+from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.format.partition_metadata import PARTITION_METADATA_FILE
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.newest import NewestWrites
+from pyhudi.table.timeline import Timeline
+
+HASHING_METADATA_FOLDER: Final = ".hoodie/.bucket_index/consistent_hashing_metadata"
+
+
+class Facts(Protocol):
+    """What a loaded table knows of itself; `pyhudi.table.state.TableState` is one."""
+
+    @property
+    def config(self) -> TableConfig:
+        """Its properties."""
+
+    @property
+    def timeline(self) -> Timeline:
+        """Its timeline."""
+
+    @property
+    def storage(self) -> Storage:
+        """Where it lies."""
+
+    @property
+    def newest_writes(self) -> NewestWrites:
+        """What its newest commits say. Cost: a read, the first time."""
+
+    @property
+    def has_hashing_metadata(self) -> bool:
+        """Whether it keeps the buckets of a consistent bucket index. Cost: a listing, the first time."""
+
+
+class Use(enum.Enum):
+    """What somebody is about to do with a table; the value ends the sentence "this release cannot … this table"."""
+
+    READ = "read"
+    WRITE = "write"
+    COMPACT = "compact"
+    ROLL_BACK = "roll back writes of"
+
+
+_TO_WRITE: Final = frozenset({Use.WRITE})
+_TO_REWRITE: Final = frozenset({Use.WRITE, Use.COMPACT})
+_TO_CHANGE: Final = frozenset({Use.WRITE, Use.COMPACT, Use.ROLL_BACK})
+_ALL: Final = frozenset(Use)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """One thing that a table may have.
+
+    `shown_by`: how it shows, in words. `found`: what of it a table has, as the end of "this table has …"; None where it
+    has none. `refused`: for what uses a table with it is refused. `remedy`: what the caller can do then. `at_load`:
+    whether its properties and the names on its timeline are enough to tell; else a file of the table is looked at.
+    """
+
+    name: str
+    shown_by: str
+    found: Callable[[Facts], str | None]
+    refused: frozenset[Use]
+    remedy: str
+    at_load: bool = True
+
+
+def check_loadable(table: Facts) -> None:
+    """Raise `UnsupportedFeatureError` for a table that nobody may read with this release. Cost: no request."""
+    _refuse(table, Use.READ, (feature for feature in FEATURES if feature.at_load))
+
+
+def check_writable(table: Facts) -> None:
+    """Raise `UnsupportedFeatureError`, with name and remedy, for a table whose rows this release must not change.
+
+    Cost: what `TableState.newest_writes` costs, which a write needs anyway; for merge-on-read tables a listing.
+    """
+    _refuse(table, Use.WRITE, FEATURES)
+
+
+def check_compactable(table: Facts) -> None:
+    """Raise `UnsupportedFeatureError` for a table whose logs this release must not merge. Cost: as `check_writable`."""
+    _refuse(table, Use.COMPACT, FEATURES)
+
+
+def check_undoable(table: Facts) -> None:
+    """Raise `UnsupportedFeatureError` for a table of which this release must not roll back any write.
+
+    Cost: no request, but for the rare table that does not say whether it has partitions. No commit is looked at: what
+    is being rolled back may be gone at any moment.
+    """
+    _refuse(table, Use.ROLL_BACK, FEATURES)
+
+
+def _refuse(table: Facts, use: Use, features: Iterator[Feature] | tuple[Feature, ...]) -> None:
+    judged = (feature for feature in features if use in feature.refused)
+    found = [(feature, what) for feature in judged if (what := feature.found(table)) is not None]
+    if found:
+        raise UnsupportedFeatureError(
+            f"this release cannot {use.value} this table: it has "
+            + "; ".join(f"{what} ({feature.remedy})" for feature, what in found),
+            path=table.config.path,
+            features=tuple(feature.name for feature, _ in found),
+        )
+
+
+# -- how features show ------------------------------------------------------------------------------------------------
+
+
+def _by_property(tells: Callable[[TableConfig], str | None]) -> Callable[[Facts], str | None]:
+    return lambda table: tells(table.config)
+
+
+def _when_set(key: str, what: str) -> Callable[[Facts], str | None]:
+    return lambda table: what if table.config.values.get(key, "false").lower() == "true" else None
+
+
+def _only_merge_on_read(tells: Callable[[TableConfig], str | None]) -> Callable[[Facts], str | None]:
+    return lambda table: tells(table.config) if table.config.table_type is TableType.MERGE_ON_READ else None
+
+
+def _base_format(config: TableConfig) -> str | None:
+    return None if config.base_file_format == "PARQUET" else f"data files in the format {config.base_file_format}"
+
+
+def _log_format(config: TableConfig) -> str | None:
+    log_format = config.values.get("hoodie.table.log.file.format") or "HOODIE_LOG"
+    return None if log_format == "HOODIE_LOG" else f"log files in the format {log_format}"
+
+
+def _table_format(config: TableConfig) -> str | None:
+    table_format = config.values.get("hoodie.table.format") or "native"
+    return None if table_format == "native" else f"the table format {table_format}"
+
+
+def _storage_layout(config: TableConfig) -> str | None:
+    layout = config.values.get("hoodie.table.storage.layout") or "default"
+    return None if layout.lower() == "default" else f"the storage layout {layout}"
+
+
+def _meta_fields_mode(config: TableConfig) -> str | None:
+    mode = config.values.get("hoodie.meta.fields.mode") or "ALL"
+    return None if mode.upper() == "ALL" else f"the _hoodie_* columns of mode {mode}"
+
+
+def _key_generator(config: TableConfig) -> str | None:
+    if config.key_generator_type in KEY_GENERATOR_CLASS_NAMES:
+        return None
+    by_type = config.values.get("hoodie.table.keygenerator.type", config.key_generator_type.value)
+    return f"the key generator {config.values.get('hoodie.table.keygenerator.class', by_type)}"
+
+
+def _partition_fields(table: Facts) -> str | None:
+    """A table without partitions has the mark of one in its own folder. Cost: none but for such tables."""
+    if table.config.partition_fields is not None or table.storage.info(PARTITION_METADATA_FILE) is not None:
+        return None
+    return "no property hoodie.table.partition.fields, and nothing that says that it has no partitions"
+
+
+def _merging(config: TableConfig) -> str | None:
+    if config.merge_mode is not MergeMode.CUSTOM or config.merger_name is not None:
+        return None
+    # A payload class that we know stands beside the strategy of a merger in Java, and then means nothing.
+    if rule_of_payload(config.payload_class or COMMIT_TIME_PAYLOAD).merge_mode is MergeMode.CUSTOM:
+        return f"the record payload {config.payload_class}"
+    strategy = strategy_id(Properties(config.values, config.path))
+    return f"the merge strategy {strategy}" if strategy else "the CUSTOM merge mode"
+
+
+def _merge_properties(config: TableConfig) -> str | None:
+    unknown = tuple(unknown_merge_properties(config.values))
+    return f"the merge property {', '.join(unknown)}" if unknown else None
+
+
+def _unknown_properties(config: TableConfig) -> str | None:
+    unknown = sorted(key for key in config.values if not is_known_property(key))
+    return f"the property {', '.join(unknown)}" if unknown else None
+
+
+def _completed_foreigners(table: Facts) -> str | None:
+    names = [name for name in table.timeline.foreign if not name.endswith((".requested", ".inflight"))]
+    return f"the instant {names[0]}" if names else None
+
+
+def _pending_foreigners(table: Facts) -> str | None:
+    names = [name for name in table.timeline.foreign if name.endswith((".requested", ".inflight"))]
+    return f"the pending instant {names[0]}" if names else None
+
+
+_BUCKET_ID: Final = re.compile(
+    r"([0-9]{8})-(?:0000-0000-0000-0{12}|[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})(?:-[0-9]+)?"
+)
+"""The number of a bucket in the place of the first eight digits of a random UUID, or before zeros alone."""
+_BUCKET_MAX: Final = {1: 9_999, 2: 99_999, 3: 99_999, 4: 99_999}
+"""Up to which bucket so few file groups are taken for buckets: of random ids, one in 400,000 is taken for one."""
+
+
+def _simple_buckets(table: Facts) -> str | None:
+    if table.config.values.get("hoodie.index.type", "").upper() == "BUCKET":
+        return "the bucket index of hoodie.index.type"
+    ids = table.newest_writes.file_ids
+    numbers = [int(match[1]) for one in ids if (match := _BUCKET_ID.fullmatch(one))]
+    if not ids or len(numbers) < len(ids) or max(numbers) > _BUCKET_MAX.get(len(ids), 99_999_999):
+        return None
+    return f"a bucket index (file ids such as {min(ids)})"
+
+
+def _consistent_buckets(table: Facts) -> str | None:
+    is_possible = table.config.table_type is TableType.MERGE_ON_READ
+    return (
+        f"a consistent bucket index ({HASHING_METADATA_FOLDER})" if is_possible and table.has_hashing_metadata else None
+    )
+
+
+def _internal_schema(table: Facts) -> str | None:
+    return "a schema with column ids in its newest commit" if table.newest_writes.internal_schema else None
+
+
+FEATURES: Final[tuple[Feature, ...]] = (
+    Feature(
+        name="other base file formats",
+        shown_by="`hoodie.table.base.file.format` is not PARQUET",
+        found=_by_property(_base_format),
+        refused=_ALL,
+        remedy="use JVM Hudi",
+    ),
+    Feature(
+        name="several base file formats",
+        shown_by="`hoodie.table.multiple.base.file.formats.enable`",
+        found=_when_set("hoodie.table.multiple.base.file.formats.enable", "data files of several formats"),
+        refused=_ALL,
+        remedy="use JVM Hudi",
+    ),
+    Feature(
+        name="other log formats",
+        shown_by="`hoodie.table.log.file.format` is not HOODIE_LOG",
+        found=_by_property(_log_format),
+        refused=_ALL,
+        remedy="use the release of Hudi that made the table",
+    ),
+    Feature(
+        name="table formats",
+        shown_by="`hoodie.table.format` is not native",
+        found=_by_property(_table_format),
+        refused=_ALL,
+        remedy="read it as a table of that format",
+    ),
+    Feature(
+        name="storage layouts",
+        shown_by="`hoodie.table.storage.layout`, as `lsm_tree`",
+        found=_by_property(_storage_layout),
+        refused=_ALL,
+        remedy="use the release of Hudi that made the table",
+    ),
+    Feature(
+        name="some of the meta columns",
+        shown_by="`hoodie.meta.fields.mode` is not ALL",
+        found=_by_property(_meta_fields_mode),
+        refused=_ALL,
+        remedy="use the release of Hudi that made the table",
+    ),
+    Feature(
+        name="bootstrap",
+        shown_by="`hoodie.bootstrap.base.path`",
+        found=_by_property(
+            lambda config: "bootstrapped files" if config.values.get("hoodie.bootstrap.base.path") else None
+        ),
+        refused=_ALL,
+        remedy="rewrite the table with JVM Hudi, by clustering or an overwrite, into one that is not bootstrapped",
+    ),
+    Feature(
+        name="unknown completed actions",
+        shown_by="a completed instant on the timeline whose action is none of Hudi 1.2's",
+        found=_completed_foreigners,
+        refused=_ALL,
+        remedy="use the release of Hudi that wrote it",
+    ),
+    Feature(
+        name="unknown pending actions",
+        shown_by="a pending instant on the timeline whose action is none of Hudi 1.2's",
+        found=_pending_foreigners,
+        refused=_TO_CHANGE,
+        remedy="let the release of Hudi that wrote it finish it, or roll it back",
+    ),
+    Feature(
+        name="merge-on-read without meta columns",
+        shown_by="`hoodie.populate.meta.fields=false` on a merge-on-read table",
+        found=_only_merge_on_read(
+            lambda config: None if config.populate_meta_fields else "merge-on-read tables without the _hoodie_* columns"
+        ),
+        refused=frozenset({Use.READ}),
+        remedy="read it with JVM Hudi",
+    ),
+    Feature(
+        name="no meta columns",
+        shown_by="`hoodie.populate.meta.fields=false`",
+        found=_by_property(
+            lambda config: None if config.populate_meta_fields else "data files without the _hoodie_* columns"
+        ),
+        refused=_TO_CHANGE,
+        remedy="write it with JVM Hudi",
+    ),
+    Feature(
+        name="merging in Java, to read",
+        shown_by="the CUSTOM merge mode with a payload class or strategy, on a merge-on-read table",
+        found=_only_merge_on_read(_merging),
+        refused=frozenset({Use.READ}),
+        remedy="have its query type read_optimized asked of JVM Hudi, or compact it there",
+    ),
+    Feature(
+        name="merging in Java, to write",
+        shown_by="the CUSTOM merge mode with a payload class or strategy that pyhudi has no rule for",
+        found=_by_property(_merging),
+        refused=_TO_CHANGE,
+        remedy="write it with JVM Hudi, or register a merger under the strategy's id",
+    ),
+    Feature(
+        name="unknown merge properties, to read",
+        shown_by="another `hoodie.record.merge.property.*`, on a merge-on-read table",
+        found=_only_merge_on_read(_merge_properties),
+        refused=frozenset({Use.READ}),
+        remedy="use JVM Hudi",
+    ),
+    Feature(
+        name="unknown merge properties, to write",
+        shown_by="another `hoodie.record.merge.property.*`",
+        found=_by_property(_merge_properties),
+        refused=_TO_CHANGE,
+        remedy="use JVM Hudi",
+    ),
+    Feature(
+        name="unknown properties",
+        shown_by="a `hoodie.*` property that Hudi 1.2 and before do not have",
+        found=_by_property(_unknown_properties),
+        refused=_TO_CHANGE,
+        remedy="write it with the release of Hudi that set it, or take it out of hoodie.properties if it means nothing",
+    ),
+    Feature(
+        name="change data capture",
+        shown_by="`hoodie.table.cdc.enabled`",
+        found=_by_property(lambda config: "change data capture" if config.cdc_enabled else None),
+        refused=_TO_CHANGE,
+        remedy="write it with JVM Hudi: what is written without would be missing from the captured changes",
+    ),
+    Feature(
+        name="dropped partition columns",
+        shown_by="`hoodie.datasource.write.drop.partition.columns`",
+        found=_by_property(
+            lambda config: "data files without the partition columns" if config.drop_partition_columns else None
+        ),
+        refused=_TO_CHANGE,
+        remedy="write it with JVM Hudi",
+    ),
+    Feature(
+        name="slash-separated dates",
+        shown_by="`hoodie.datasource.write.slash.separated.date.partitioning`",
+        found=_when_set(
+            "hoodie.datasource.write.slash.separated.date.partitioning", "partition folders of the form 2026/01/31"
+        ),
+        refused=_TO_CHANGE,
+        remedy="write it with JVM Hudi",
+    ),
+    Feature(
+        name="key generators",
+        shown_by="`hoodie.table.keygenerator.type` or `.class`: a class of the user's own, and some of Hudi's",
+        found=_by_property(_key_generator),
+        refused=_TO_CHANGE,
+        remedy="write it with JVM Hudi, which loads the class",
+    ),
+    Feature(
+        name="unknown partition fields",
+        shown_by="no `hoodie.table.partition.fields`, no NON_PARTITION key generator, no partition mark in its folder",
+        found=_partition_fields,
+        refused=_TO_CHANGE,
+        remedy="Hudi would not see what is written; set it in hoodie.properties, empty for a table without partitions",
+        at_load=False,
+    ),
+    Feature(
+        name="schema on read",
+        shown_by="`latest_schema` in the newest commit: columns go by ids and may have been renamed",
+        found=_internal_schema,
+        refused=_TO_REWRITE,
+        remedy="write and compact it with JVM Hudi and hoodie.schema.on.read.enable=true",
+        at_load=False,
+    ),
+    Feature(
+        name="simple bucket index",
+        shown_by="file ids that begin with eight decimal digits, the number of a bucket",
+        found=_simple_buckets,
+        refused=_TO_WRITE,
+        remedy="write it with JVM Hudi, which knows in which bucket a key belongs; it may be compacted here",
+        at_load=False,
+    ),
+    Feature(
+        name="consistent bucket index",
+        shown_by=f"`{HASHING_METADATA_FOLDER}`, on a merge-on-read table",
+        found=_consistent_buckets,
+        refused=_TO_REWRITE,
+        remedy="write and maintain it with JVM Hudi, which knows in which bucket a key belongs",
+        at_load=False,
+    ),
+)
+
+
+def as_markdown() -> str:
+    """The table of features as the documentation shows it."""
+    lines = ["| feature | how a table shows it | refused | instead |", "|---|---|---|---|"]
+    for feature in FEATURES:
+        uses = ", ".join(use.name.lower().replace("_", " ") for use in Use if use in feature.refused)
+        lines.append(f"| {feature.name} | {feature.shown_by} | {uses} | {feature.remedy} |")
+    return "\n".join(lines)

@@ -1,0 +1,58 @@
+"""What the newest completed writes of a table say of it as a whole: its schema, and what kind of files it has."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Final
+
+from pyhudi.format.commit_metadata import SCHEMA_KEY, CommitMetadata
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.timeline import Timeline, load_commit_metadata
+
+INTERNAL_SCHEMA_KEY: Final = "latest_schema"
+"""Where a commit keeps the schema with column ids, of a table that was written with schema on read."""
+
+_WRITES_WITHOUT_FILES_MAX: Final = 10
+"""How many newer writes without any file are passed over in search of one with files."""
+_FILE_IDS_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class NewestWrites:
+    """What the newest completed writes say.
+
+    `schema`: the Avro text of the newest that names one, and `schema_source`, where that was found. `internal_schema`:
+    the schema with column ids beside it. `file_ids`: file groups of the newest that wrote files, a thousand at most.
+    """
+
+    schema: str | None = None
+    schema_source: str = ""
+    internal_schema: str | None = None
+    file_ids: frozenset[str] = frozenset()
+
+
+def load_newest_writes(storage: Storage, timeline: Timeline) -> NewestWrites:
+    """Look at the newest completed writes. Cost: one read, or a few where the newest carry no schema or no files."""
+    found = NewestWrites()
+    for passed, instant in enumerate(reversed(timeline.completed_writes)):
+        if found.schema and (found.file_ids or passed >= _WRITES_WITHOUT_FILES_MAX):
+            break
+        metadata = load_commit_metadata(storage, instant, timeline.version)
+        found = _with_older(found, metadata, source=f"{storage.uri}: commit {instant.requested_time}")
+    return found
+
+
+def _with_older(newer: NewestWrites, metadata: CommitMetadata, *, source: str) -> NewestWrites:
+    """What is known after looking at one more write, which is older than those before."""
+    file_ids = newer.file_ids or frozenset(itertools.islice(_file_ids(metadata), _FILE_IDS_MAX))
+    schema = metadata.extra.get(SCHEMA_KEY)
+    if newer.schema or not schema:
+        return NewestWrites(newer.schema, newer.schema_source, newer.internal_schema, file_ids)
+    return NewestWrites(schema, source, metadata.extra.get(INTERNAL_SCHEMA_KEY) or None, file_ids)
+
+
+def _file_ids(metadata: CommitMetadata) -> itertools.chain[str]:
+    return itertools.chain.from_iterable(
+        (stat.file_id for stat in stats if stat.file_id) for stats in metadata.stats_by_partition.values()
+    )

@@ -1,0 +1,337 @@
+"""The gate: tables that need what this release does not have are refused by name, before anything is touched."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+from tests.support.tables import MOR, contents, loaded, new_table, open_table, rows
+
+import pyhudi
+from pyhudi.config.table_config import TableConfig, new_table_properties
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.errors import UnsafePathError, UnsupportedFeatureError
+from pyhudi.format.properties import format_properties, parse_properties
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.features import (
+    FEATURES,
+    as_markdown,
+    check_compactable,
+    check_loadable,
+    check_undoable,
+    check_writable,
+)
+from pyhudi.table.newest import NewestWrites
+from pyhudi.table.state import PROPERTIES_PATH, TableState, load_table, update_properties
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+PAGE = Path(__file__).parents[3] / "docs" / "table_features.md"
+PATH = "file:/t/.hoodie/hoodie.properties"
+T1, T2 = "20261121095500146", "20261121095500999"
+
+
+def table(changes: dict[str, str] | None = None, *names: str, version: int = 9, without: str = "") -> TableState:
+    """An empty table that pyhudi made, with other properties and these files on its timeline."""
+    options = {
+        "hoodie.table.name": "t",
+        "hoodie.write.table.version": version,
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "p",
+    }
+    properties = new_table_properties(WriteConfig.from_options(options), checksum="498511606")
+    values = {key: value for key, value in properties.items() if key != without}
+    return loaded(TableConfig.from_properties({**values, **(changes or {})}, path=PATH), *names)
+
+
+@pytest.fixture
+def golden(tmp_path: Path):
+    def unpack(name: str) -> Path:
+        with tarfile.open(GOLDEN / f"{name}.tar.xz") as archive:
+            archive.extractall(tmp_path, filter="data")
+        return tmp_path / "table"
+
+    return unpack
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+# -- properties -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"hoodie.table.base.file.format": "ORC"}, "ORC"),
+        ({"hoodie.table.base.file.format": "HFILE"}, "HFILE"),
+        ({"hoodie.table.multiple.base.file.formats.enable": "true"}, "several formats"),
+        ({"hoodie.table.log.file.format": "PARQUET"}, "log files in the format PARQUET"),
+        ({"hoodie.bootstrap.base.path": "/src"}, "bootstrapped"),
+        ({"hoodie.table.format": "iceberg"}, "iceberg"),
+        ({"hoodie.table.storage.layout": "lsm_tree"}, "the storage layout lsm_tree"),
+        ({"hoodie.meta.fields.mode": "COMMIT_TIME_ONLY"}, "COMMIT_TIME_ONLY"),
+    ],
+)
+def test_table_that_we_cannot_read_is_refused_by_feature(changes: dict[str, str], named: str) -> None:
+    for check in (check_loadable, check_writable, check_compactable, check_undoable):
+        with pytest.raises(UnsupportedFeatureError, match=named) as caught:
+            check(table(changes))
+        assert caught.value.context["path"] == PATH
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"hoodie.table.cdc.enabled": "true"}, "change data capture"),
+        ({"hoodie.populate.meta.fields": "false"}, "_hoodie_"),
+        ({"hoodie.datasource.write.drop.partition.columns": "true"}, "without the partition columns"),
+        ({"hoodie.datasource.write.slash.separated.date.partitioning": "true"}, "2026/01/31"),
+        ({"hoodie.table.keygenerator.type": "USER_PROVIDED", "hoodie.table.keygenerator.class": "a.B"}, r"a\.B"),
+        ({"hoodie.table.keygenerator.type": "GLOBAL_DELETE"}, "GLOBAL_DELETE"),
+        ({"hoodie.table.of.the.future": "1"}, r"the property hoodie\.table\.of\.the\.future \(.*hoodie\.properties"),
+        ({"hoodie.from.the.future": "1"}, r"the property hoodie\.from\.the\.future"),
+        ({"hoodie.index.type": "BUCKET"}, "bucket index"),
+    ],
+)
+def test_table_that_we_must_not_write_can_still_be_read(changes: dict[str, str], named: str) -> None:
+    check_loadable(table(changes))
+    with pytest.raises(UnsupportedFeatureError, match=named):
+        check_writable(table(changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"hoodie.table.storage.layout": "default", "hoodie.meta.fields.mode": "ALL", "hoodie.table.format": ""},
+        {
+            "hoodie.metadata.enable": "true",
+            "hoodie.clean.commits.retained": "3",
+            "hoodie.upsert.shuffle.parallelism": "2",
+        },
+        {"owner": "ann", "spark.sql.sources.provider": "hudi"},
+    ],
+)
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_properties_that_mean_nothing_new_are_in_nobodys_way(changes: dict[str, str], version: int) -> None:
+    for check in (check_loadable, check_writable, check_compactable, check_undoable):
+        check(table(changes, version=version))
+
+
+def test_all_that_is_wrong_is_named_at_once() -> None:
+    with pytest.raises(UnsupportedFeatureError, match=r"change data capture .*; .*2026/01/31") as caught:
+        check_writable(
+            table(
+                {
+                    "hoodie.table.cdc.enabled": "true",
+                    "hoodie.datasource.write.slash.separated.date.partitioning": "true",
+                }
+            )
+        )
+    assert caught.value.context["features"] == ("change data capture", "slash-separated dates")
+
+
+def test_a_refused_write_changes_nothing() -> None:
+    storage = MemoryStorage()
+    new_table(storage)
+    open_table(storage).insert(rows((1, "oslo", 1, "a")))
+    before = contents(storage)
+    update_properties(storage, {"hoodie.table.of.the.future": "1"})
+    kept = {info.path: storage.read(info.path) for info in storage.list_recursive("")}
+
+    for change in (lambda one: one.upsert(rows((1, "oslo", 2, "b"))), lambda one: one.delete_partition("city=oslo")):
+        with pytest.raises(UnsupportedFeatureError, match=r"hoodie\.table\.of\.the\.future"):
+            change(open_table(storage))
+
+    assert {info.path: storage.read(info.path) for info in storage.list_recursive("")} == kept
+    assert contents(storage) == before
+
+
+# -- the timeline -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("version", "name"), [(9, f"{T1}_{T2}.merge"), (8, f"{T1}_{T2}.merge"), (6, f"{T1}.merge")])
+def test_completed_action_that_nobody_here_has_heard_of_stops_readers_too(version: int, name: str) -> None:
+    for check in (check_loadable, check_writable, check_compactable, check_undoable):
+        with pytest.raises(UnsupportedFeatureError, match=f"the instant {name}"):
+            check(table({}, name, version=version))
+
+
+@pytest.mark.parametrize("name", [f"{T1}.merge.requested", f"{T1}.merge.inflight"])
+def test_pending_action_that_nobody_here_has_heard_of_stops_writers(name: str) -> None:
+    check_loadable(table({}, name))
+    for check in (check_writable, check_compactable, check_undoable):
+        with pytest.raises(UnsupportedFeatureError, match=f"the pending instant {name}"):
+            check(table({}, name))
+
+
+@pytest.mark.parametrize(
+    "name", ["hoodie.properties", f".{T1}.commit.crc", f"{T1}.commit.1f0c", f"{T1}.commit.requested", "20261121.note"]
+)
+def test_other_files_beside_the_timeline_are_no_actions(name: str) -> None:
+    for version in (6, 9):
+        check_writable(table({}, name, version=version))
+
+
+# -- folders of the timeline ------------------------------------------------------------------------------------------
+
+
+def test_archived_rows_of_a_table_with_a_folder_of_its_own_are_read_and_not_inserted_again(golden) -> None:
+    folder = golden("v6-archived")
+    expected = pyhudi.HudiTable.for_path(str(folder)).to_arrow()
+    (folder / ".hoodie" / "archived").rename(folder / ".hoodie" / "old")
+    with_properties(folder, {"hoodie.archivelog.folder": "old"})
+
+    opened = pyhudi.HudiTable.for_path(str(folder))
+
+    assert opened.to_arrow().num_rows == expected.num_rows == 30
+    data = expected.drop_columns([name for name in expected.column_names if name.startswith("_hoodie_")])
+    result = opened.upsert(data.slice(0, 3))
+    assert (result.inserted, result.updated) == (0, 3)
+
+
+@pytest.mark.parametrize("name", ["v8-archived", "v9-archived"])
+def test_timeline_and_history_in_other_folders_are_read_and_gone_on_with(name: str, golden) -> None:
+    folder = golden(name)
+    expected = pyhudi.HudiTable.for_path(str(folder)).to_arrow()
+    (folder / ".hoodie" / "timeline" / "history").rename(folder / ".hoodie" / "timeline" / "past")
+    (folder / ".hoodie" / "timeline").rename(folder / ".hoodie" / "tl")
+    with_properties(folder, {"hoodie.timeline.path": "tl", "hoodie.timeline.history.path": "past"})
+
+    opened = pyhudi.HudiTable.for_path(str(folder))
+
+    assert opened.to_arrow().sort_by("_hoodie_record_key").equals(expected.sort_by("_hoodie_record_key"))
+    data = expected.drop_columns([name for name in expected.column_names if name.startswith("_hoodie_")])
+    assert opened.upsert(data.slice(0, 3)).updated == 3
+    assert not (folder / ".hoodie" / "timeline").exists()
+    assert opened.refresh().to_arrow().num_rows == expected.num_rows
+
+
+@pytest.mark.parametrize("key", ["hoodie.timeline.path", "hoodie.timeline.history.path"])
+@pytest.mark.parametrize("name", ["../elsewhere", "/etc", "a//b"])
+def test_folder_of_the_timeline_that_leads_out_of_the_table_is_refused(key: str, name: str) -> None:
+    storage = MemoryStorage()
+    new_table(storage)
+    update_properties(storage, {key: name})
+    with pytest.raises(UnsafePathError, match="timeline"):
+        load_table(storage)
+
+
+def with_properties(folder: Path, changes: dict[str, str]) -> None:
+    file = folder / PROPERTIES_PATH
+    file.with_name(".hoodie.properties.crc").unlink(missing_ok=True)
+    values = {**parse_properties(file.read_bytes(), path=str(file)), **changes}
+    file.write_bytes(format_properties(values, comment="changed by a test"))
+
+
+# -- partitions -------------------------------------------------------------------------------------------------------
+
+
+def test_partition_fields_that_nothing_tells_of_stop_writers() -> None:
+    unknown = table({"hoodie.table.keygenerator.type": ""}, without="hoodie.table.partition.fields")
+    check_loadable(unknown)
+    with pytest.raises(UnsupportedFeatureError, match=r"no property hoodie\.table\.partition\.fields"):
+        check_writable(unknown)
+    # The mark that Hudi puts into a folder with data files: this one has them itself.
+    unknown.storage.put(".hoodie_partition_metadata", b"commitTime=1\npartitionDepth=0\n")
+    check_writable(unknown)
+
+
+# -- bucket indexes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["bucket", "consistent"])
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_table_with_a_bucket_index_is_not_written(kind: str, version: int, golden) -> None:
+    folder = golden(f"mor/v{version}-{kind}")
+    before = snapshot(folder)
+    opened = pyhudi.HudiTable.for_path(str(folder))
+    read = opened.to_arrow()
+    data = read.drop_columns([name for name in read.column_names if name.startswith("_hoodie_")])
+
+    for write in (opened.upsert, opened.insert, opened.bulk_insert, opened.delete, opened.insert_overwrite):
+        with pytest.raises(UnsupportedFeatureError, match=r"bucket index .*JVM Hudi"):
+            write(data)
+
+    assert snapshot(folder) == before
+    assert read.num_rows > 0
+
+
+def test_a_table_with_a_simple_bucket_index_may_be_compacted(golden) -> None:
+    folder = golden("mor/v9-bucket")
+    opened = pyhudi.HudiTable.for_path(str(folder))
+    expected = opened.to_arrow()
+    ids = set(opened.files().column("file_id").to_pylist())
+
+    assert opened.compact().num_rows == 1
+
+    after = opened.refresh()
+    assert set(after.files().column("file_id").to_pylist()) == ids
+    keys = "_hoodie_record_key"
+    assert after.to_arrow([keys]).sort_by(keys).equals(expected.select([keys]).sort_by(keys))
+
+
+def test_a_table_with_a_consistent_bucket_index_is_not_compacted(golden) -> None:
+    folder = golden("mor/v9-consistent")
+    before = snapshot(folder)
+    opened = pyhudi.HudiTable.for_path(str(folder))
+    for service in (opened.compact, opened.compact_logs, opened.schedule_compaction):
+        with pytest.raises(UnsupportedFeatureError, match="consistent bucket index"):
+            service()
+    assert snapshot(folder) == before
+
+
+BUCKET_ID, RANDOM_ID = "00000003-25c8-466a-9d8d-10dd609ff310-0", "5f0e1a2b-25c8-466a-9d8d-10dd609ff310-0"
+
+
+@pytest.mark.parametrize(
+    ("ids", "is_bucket"),
+    [
+        ([BUCKET_ID], True),
+        (["00000003-0000-0000-0000-000000000000-0"], True),
+        ([BUCKET_ID, "00000117-25c8-466a-9d8d-10dd609ff311-0"], True),
+        ([RANDOM_ID], False),
+        ([BUCKET_ID, RANDOM_ID], False),
+        # Three in a hundred random ids begin with eight decimal digits.
+        (["47110815-25c8-466a-9d8d-10dd609ff310-0"], False),
+        ([f"{number:08}-25c8-466a-9d8d-10dd609ff310-0" for number in range(20_000, 20_005)], True),
+        (["00000000-0000-0000-0000-00000000000a-0"], False),
+    ],
+    ids=str,
+)
+def test_file_ids_of_buckets_are_told_from_random_ones(ids: list[str], is_bucket: bool) -> None:
+    state = table()
+    state._loaded["newest writes"] = NewestWrites(file_ids=frozenset(ids))
+    if is_bucket:
+        with pytest.raises(UnsupportedFeatureError, match="bucket index"):
+            check_writable(state)
+    else:
+        check_writable(state)
+
+
+# -- costs and documentation ------------------------------------------------------------------------------------------
+
+
+def test_the_gate_costs_a_copy_on_write_write_no_request_and_a_merge_on_read_one_listing() -> None:
+    from pyhudi.testing.storage import FaultStorage
+
+    for options, listings in (({}, 0), (MOR, 1)):
+        storage = MemoryStorage()
+        new_table(storage, **options)
+        open_table(storage).insert(rows((1, "oslo", 1, "a")))
+        state = load_table(FaultStorage(storage))
+        check_writable(state)
+        check_writable(state)
+        assert [one.name for one in state.storage.operations][2:] == ["read", *["list_folder"] * listings]
+
+
+def test_the_documentation_shows_the_table_of_features() -> None:
+    assert as_markdown() in PAGE.read_text(encoding="utf-8")
+
+
+def test_names_of_features_are_told_apart() -> None:
+    names = [feature.name for feature in FEATURES]
+    assert len(names) == len(set(names))
+    assert all(feature.remedy and feature.refused for feature in FEATURES)
