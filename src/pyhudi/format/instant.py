@@ -87,6 +87,29 @@ _SECOND_OF_NAME: Final = itemgetter(slice(_SECOND_DIGITS))
 _END_OF_SECOND: Final = "999"  # what Hudi puts behind a time that is given to the second
 
 
+_NEXT_STATE: Final = {
+    InstantState.REQUESTED: InstantState.INFLIGHT,
+    InstantState.INFLIGHT: InstantState.COMPLETED,
+}
+"""The legal transitions of an instant. It begins as requested; a completed one changes no more."""
+
+
+def advanced(instant: Instant, to: InstantState, completion_time: InstantTime | None = None) -> Instant:
+    """The instant in its next state; a completed one has the word of its action that goes with it.
+
+    Raises:
+        InternalError: the protocol knows no such transition, for example from requested to completed.
+    """
+    if _NEXT_STATE.get(instant.state) is not to:
+        raise InternalError(
+            f"an instant that is {instant.state.name} cannot become {to.name}",
+            instant=instant.requested_time,
+            action=instant.action.value,
+        )
+    action = completed_action(instant.action) if to is InstantState.COMPLETED else instant.action
+    return Instant(instant.requested_time, action, to, completion_time)
+
+
 def completed_action(action: Action) -> Action:
     """What an action is called once it is completed: three of them change their word (trap 2)."""
     return _COMPLETED_AS.get(action, action)

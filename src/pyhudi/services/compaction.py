@@ -30,7 +30,7 @@ from pyhudi.errors import (
 from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteStat
 from pyhudi.format.compaction_plan import CompactionOperation, CompactionPlan, encode_compaction_plan
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
-from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.instant import Action, Instant, InstantState, InstantTime, advanced
 from pyhudi.format.markers import marker_folder
 from pyhudi.format.merge_rules import Merger
 from pyhudi.io.compact_logs import CompactLogsTask, LookIntoLogsTask, compact_logs, have_partial_rows
@@ -343,12 +343,13 @@ def _taken(call: ServiceCall, instant_time: str) -> Iterator[tuple[TableState, I
 
 def _marked_inflight(table: TableState, plan: Instant) -> Instant:
     """The plan as one that is being run."""
-    inflight = replace(plan, state=InstantState.INFLIGHT)
-    if plan.state is InstantState.REQUESTED:
-        try:
-            table.storage.put_if_absent(instant_path(inflight, table.version), b"")
-        except AlreadyExistsError:
-            _log.info("compaction %s was inflight already", plan.requested_time)
+    if plan.state is InstantState.INFLIGHT:
+        return plan
+    inflight = advanced(plan, InstantState.INFLIGHT)
+    try:
+        table.storage.put_if_absent(instant_path(inflight, table.version), b"")
+    except AlreadyExistsError:
+        _log.info("compaction %s was inflight already", plan.requested_time)
     return inflight
 
 

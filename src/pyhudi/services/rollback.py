@@ -21,7 +21,7 @@ from pyhudi.services.rollback_checks import check_rollback, instant_to_roll_back
 from pyhudi.services.rollback_plan import find_leftovers, find_lost_attempts, find_orphans, plan_rollback
 from pyhudi.services.rollback_run import RolledBack, run_rollback, take_blocks_back
 from pyhudi.storage.protocol import FileInfo
-from pyhudi.table.conflict_check import check_nothing_exclusive, exclusive_instant
+from pyhudi.table.conflict_check import check_nothing_exclusive, exclusive_instant, naming
 from pyhudi.table.conflict_table import Ours
 from pyhudi.table.environment import Environment
 from pyhudi.table.features import check_undoable
@@ -118,7 +118,7 @@ def roll_back(
     of a planned compaction it may then leave the plan. Cost: see `find_leftovers`.
     """
     check_undoable(table)
-    with table_lock(table.storage, environment, wait_ms=settings.lock_wait_ms) as lock:
+    with table_lock(table.storage, environment, wait_ms=settings.lock_wait_ms) as lock, naming(table.storage):
         table = _without_stillborn(table.reload(), settings.heartbeat, environment)
         check_nothing_exclusive(table.timeline, Ours.ROLLBACK)
         theirs = _left_to_others(table, settings.heartbeat, environment)

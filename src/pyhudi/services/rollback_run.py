@@ -9,7 +9,7 @@ Source: `format/timeline.md` 6.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pyhudi.errors import CorruptDataError, UnsafePathError
 from pyhudi.format.file_names import LogFileName, parse_data_file
@@ -18,6 +18,7 @@ from pyhudi.format.instant import (
     Instant,
     InstantState,
     InstantTime,
+    advanced,
     completed_action,
     parse_instant_file_name,
 )
@@ -81,7 +82,8 @@ def run_rollback(
     started_ms = environment.clock.now_ms()
     _check_plan(storage, plan)
     if rollback.state is InstantState.REQUESTED:
-        storage.put_if_absent(instant_path(replace(rollback, state=InstantState.INFLIGHT), version), b"")
+        rollback = advanced(rollback, InstantState.INFLIGHT)
+        storage.put_if_absent(instant_path(rollback, version), b"")
     drop_metadata_table(table)
     files = _timeline_files(table, plan)
     if keeps_service_plan and _is_of_service(table, plan):

@@ -8,6 +8,7 @@ Source: `pyhudi.table.conflict_table`; reliability.md 5.1; mission rows S5-34, S
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from pyhudi.errors import LockLostError, WriteConflictError
 from pyhudi.format.commit_metadata import CommitMetadata
@@ -43,6 +44,16 @@ def exclusive_instant(timeline: Timeline, ours: Ours) -> Instant | None:
         if conflict_grounds(met, ours, timeline.version):
             return instant
     return None
+
+
+@contextmanager
+def naming(storage: Storage) -> Iterator[None]:
+    """Let conflicts that are raised in the block say which table they are about."""
+    try:
+        yield
+    except (WriteConflictError, LockLostError) as error:
+        error.context.setdefault("table", storage.uri)
+        raise
 
 
 def check_nothing_exclusive(timeline: Timeline, ours: Ours, *, base: Timeline | None = None) -> None:

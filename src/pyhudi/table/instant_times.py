@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timezone, tzinfo
 
 from pyhudi.config.table_config import TableConfig
@@ -10,7 +9,7 @@ from pyhudi.format.instant import (
     Instant,
     InstantState,
     InstantTime,
-    completed_action,
+    advanced,
     format_instant_time,
     next_instant_time,
 )
@@ -34,12 +33,7 @@ def table_zone(config: TableConfig) -> tzinfo | None:
 
 
 def completed_now(instant: Instant, timeline: Timeline, config: TableConfig, clock: Clock) -> Instant:
-    """The instant in its completed state, with a completion time where the table version has them."""
+    """The instant, which is inflight, in its completed state, with a completion time where the version has them."""
     has_time = timeline.version.has_completion_times
     completion_time = next_time(timeline, config, clock) if has_time else None
-    return replace(
-        instant,
-        action=completed_action(instant.action),
-        state=InstantState.COMPLETED,
-        completion_time=completion_time,
-    )
+    return advanced(instant, InstantState.COMPLETED, completion_time)

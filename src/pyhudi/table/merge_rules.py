@@ -62,11 +62,17 @@ def table_rules_of(config: TableConfig, mergers: Sequence[Merger] = ()) -> Table
         return _rules_of_version_6(config, rules)
     if not config.ordering_fields:
         return TableRules(rules, rules)
-    if config.version == 8 and strategy_id(Properties(config.values, config.path)) == PAYLOAD_STRATEGY_ID:
+    if merges_by_payload_class(config):
         return _rules_of_payload(config, rules)
     return TableRules(
         rules, rules, LogFold(deletes_compare=config.version > 8, dates_compare=True) if by_event_time else None
     )
+
+
+def merges_by_payload_class(config: TableConfig) -> bool:
+    """Whether the methods of a payload class merge: always in version 6, in version 8 where the strategy says so."""
+    by_strategy = strategy_id(Properties(config.values, config.path)) == PAYLOAD_STRATEGY_ID
+    return config.version == 6 or (config.version == 8 and by_strategy)
 
 
 def _rules_of_version_6(config: TableConfig, rules: MergeRules) -> TableRules:

@@ -21,7 +21,7 @@ from pyhudi.errors import (
     UnavailableError,
 )
 from pyhudi.format.commit_metadata import CommitMetadata, encode_commit_metadata
-from pyhudi.format.instant import Action, Instant, InstantState, InstantTime, parse_instant_time
+from pyhudi.format.instant import Action, Instant, InstantState, InstantTime, advanced, parse_instant_time
 from pyhudi.format.markers import marker_folder
 from pyhudi.format.table_version import TableVersion
 from pyhudi.storage.protocol import Storage
@@ -32,6 +32,7 @@ from pyhudi.table.conflict_check import (
     check_intents,
     check_nothing_exclusive,
     check_still_ours,
+    naming,
 )
 from pyhudi.table.conflict_table import Ours
 from pyhudi.table.conflicts import UniqueKeys, footprint_of
@@ -100,7 +101,7 @@ def begin(
     under a lock that can be lost.
     """
     storage, version = table.storage, table.version
-    with table_lock(storage, environment, wait_ms=settings.lock_wait_ms) as lock:
+    with table_lock(storage, environment, wait_ms=settings.lock_wait_ms) as lock, naming(storage):
         table = table.reload()
         ours = Ours.OVERWRITE if action is Action.REPLACE_COMMIT else Ours.WRITE
         check_nothing_exclusive(table.timeline, ours)
@@ -158,8 +159,9 @@ def mark_inflight(transaction: Transaction, profile: CommitMetadata) -> None:
     Raises `WriteConflictError`, before any data is written, for file groups that real Hudi is about to cluster.
     """
     base, own = transaction.base, transaction.instant_time
-    check_clusterings(base.timeline, base.storage, own=own, mine=footprint_of(profile))
-    inflight = replace(transaction.instant, state=InstantState.INFLIGHT)
+    with naming(base.storage):
+        check_clusterings(base.timeline, base.storage, own=own, mine=footprint_of(profile))
+    inflight = advanced(transaction.instant, InstantState.INFLIGHT)
     body = encode_commit_metadata(profile, base.version)
     transaction.storage.put_if_absent(instant_path(inflight, base.version), body)
 
@@ -184,6 +186,7 @@ def commit(
     mine = footprint_of(metadata, unique_keys)
     _let_earlier_writes_begin(transaction)
     with (
+        naming(storage),
         table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
         _announced(transaction, Intent(own, metadata, unique_keys), lock) as rivals,
     ):
@@ -230,7 +233,10 @@ def commit_compaction(transaction: Transaction, metadata: CommitMetadata, *, run
     `CommitOutcomeUnknownError` like `commit`. Cost: one listing per partition path beside what a commit costs.
     """
     storage, base, own = transaction.storage, transaction.base, transaction.instant_time
-    with table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock:
+    with (
+        naming(storage),
+        table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
+    ):
         now = base.reload()
         check_nothing_exclusive(now.timeline, Ours.COMPACTION, base=base.timeline)
         check_still_ours(now.timeline, base.timeline, storage, own)
@@ -280,7 +286,8 @@ def _complete(
     if lock.can_be_lost:
         timeline = load_timeline(storage, now.version)
         check_still_ours(timeline, transaction.base.timeline, storage, transaction.instant_time)
-    completed = completed_now(transaction.instant, timeline, now.config, environment.clock)
+    (pending,) = (one for one in timeline.instants if one.requested_time == transaction.instant_time)
+    completed = completed_now(pending, timeline, now.config, environment.clock)
     _put_completed(transaction, completed, encode_commit_metadata(metadata, now.version), lock)
     if lock.can_be_lost:
         _check_not_undone(transaction, completed, lock, run=run)

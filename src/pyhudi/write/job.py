@@ -37,7 +37,13 @@ from pyhudi.table.file_system_view import load_view
 from pyhudi.table.heartbeat import HeartbeatSettings
 from pyhudi.table.lock_providers.opening import open_locks
 from pyhudi.table.markers.announcing import TaskMarkers
-from pyhudi.table.merge_rules import TableRules, merger_of_new_table, mergers_of, table_rules_of
+from pyhudi.table.merge_rules import (
+    TableRules,
+    merger_of_new_table,
+    mergers_of,
+    merges_by_payload_class,
+    table_rules_of,
+)
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.table.transaction import TransactionSettings
@@ -65,6 +71,7 @@ class WriteJob:
     keys: KeyGenerator
     table_rules: TableRules
     ordering_fields: tuple[str, ...]
+    compares_in_batch: bool
     schema: TableSchema
     former_schema: TableSchema | None
     started: float
@@ -101,10 +108,10 @@ class WriteJob:
     def combining_rules(self) -> MergeRules:
         """How the rows of one key in the batch become one.
 
-        Below version 9 ordering fields count even where the table goes by commit time: its payload classes compare
-        them in a batch, and not with what is stored.
+        Where a payload class merges, ordering fields count even if it goes by commit time: it compares them in a
+        batch, and not with what is stored.
         """
-        if self.table.config.version < 9 and self.rules.merger is None:
+        if self.compares_in_batch and self.rules.merger is None:
             return replace(self.rules, ordering_fields=self.ordering_fields)
         return self.rules
 
@@ -187,6 +194,7 @@ def prepare(
         keys=keys,
         table_rules=rules,
         ordering_fields=merges.ordering_fields,
+        compares_in_batch=merges_by_payload_class(merges),
         schema=schema,
         former_schema=former,
         extra_metadata={**_own_metadata(config), **({BATCH_ID_METADATA: batch_id} if batch_id else {})},

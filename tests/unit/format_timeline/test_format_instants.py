@@ -17,6 +17,7 @@ from pyhudi.format.instant import (
     Instant,
     InstantState,
     InstantTime,
+    advanced,
     collapse,
     completed_action,
     format_instant_time,
@@ -316,3 +317,26 @@ def test_names_taken_second_by_second_spell_what_all_of_them_spell_together(name
     order.shuffle(names)
 
     assert instants_of(names, V9) == together
+
+
+# -- transitions ------------------------------------------------------------------------------------------------------
+
+REQUESTED, INFLIGHT, COMPLETED = InstantState
+
+
+@pytest.mark.parametrize("state", InstantState, ids=lambda state: state.name.lower())
+@pytest.mark.parametrize("to", InstantState, ids=lambda state: state.name.lower())
+def test_instant_goes_from_requested_over_inflight_to_completed_and_no_other_way(
+    state: InstantState, to: InstantState
+) -> None:
+    before = instant(Action.COMMIT, state)
+    if (state, to) in {(REQUESTED, INFLIGHT), (INFLIGHT, COMPLETED)}:
+        assert advanced(before, to).state is to
+        return
+    with pytest.raises(InternalError, match=f"an instant that is {state.name} cannot become {to.name}"):
+        advanced(before, to)
+
+
+def test_compaction_that_is_completed_is_a_commit() -> None:
+    inflight = instant(Action.COMPACTION, INFLIGHT)
+    assert advanced(inflight, COMPLETED, T2) == Instant(T1, Action.COMMIT, COMPLETED, T2)

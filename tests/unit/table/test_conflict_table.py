@@ -79,7 +79,7 @@ def ended(storage: Storage, instant: Instant, metadata: CommitMetadata | None = 
     inflight = replace(instant, state=InstantState.INFLIGHT)
     storage.put_if_absent(instant_path(inflight, table.version), b"")
     body = b"" if metadata is None else encode_commit_metadata(metadata, table.version)
-    completed = completed_now(instant, table.timeline, table.config, CLOCK)
+    completed = completed_now(inflight, table.timeline, table.config, CLOCK)
     storage.put_if_absent(instant_path(completed, table.version), body)
 
 

@@ -118,3 +118,27 @@ def test_payload_class_that_contradicts_the_table_is_refused_with_both_named(
 
     assert caught.value.context["keys"] == (PAYLOAD,)
     assert contents(storage) == {(1, "oslo", 10, "a")}
+
+
+@pytest.mark.parametrize("made_with", [{}, MOR], ids=["cow", "mor"])
+@pytest.mark.parametrize(
+    ("version", "rule", "kept"),
+    [
+        (6, {}, 10),
+        (8, {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}, 5),
+        (8, {PAYLOAD: "OverwriteWithLatestAvroPayload"}, 5),
+        (8, {PAYLOAD: "OverwriteNonDefaultsWithLatestAvroPayload"}, 10),
+        (9, {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}, 5),
+    ],
+    ids=["v6", "v8-mode", "v8-latest", "v8-payload-merges", "v9"],
+)
+def test_batch_with_a_key_twice_by_commit_time_keeps_the_row_that_jvm_hudi_keeps(
+    version: int, rule: dict[str, str], kept: int, made_with: dict[str, str]
+) -> None:
+    """As 0.15.0, 1.0.2 and 1.2.0 were seen to: only payload classes compare ordering values then."""
+    storage = MemoryStorage()
+    table = new_table(storage, version=version, **made_with, **rule)
+    table.upsert(
+        rows((1, "oslo", 10, "first"), (1, "oslo", 5, "last"), (2, "oslo", 5, "first"), (2, "oslo", 10, "last"))
+    )
+    assert {(row[0], row[2]) for row in contents(storage)} == {(1, kept), (2, 10)}
