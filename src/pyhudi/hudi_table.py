@@ -213,7 +213,8 @@ class HudiTable:
     ) -> pa.Table:
         """The rows, as an Arrow table. All columns if none are named, the `_hoodie_*` ones among them.
 
-        `where`: `[("city", "==", "oslo"), ("fare", ">", 10)]` or an Arrow expression. `as_of`: the rows as they were
+        `where`: `[("city", "==", "oslo"), ("fare", ">", 10)]` or an Arrow expression. A row without a value passes no
+        comparison, as in SQL; ask for such rows by `pc.field("city").is_null()`. `as_of`: the rows as they were
         at an instant time, `2024-01-31`, or `2024-01-31 10:00:00`. `query_type="read_optimized"` leaves the logs of a
         merge-on-read table out: the rows as of its last compaction, at the cost of a copy-on-write table. Without
         either, what `hudi_options` say of reads holds.
@@ -264,8 +265,8 @@ class HudiTable:
         from pyhudi.spark.reader import scan_frame, spark_condition  # noqa: PLC0415
 
         plan = self.scan(as_of=as_of, query_type=query_type)
-        if isinstance(where, list):
-            plan, where = prune_partitions(plan, where), spark_condition(where)
+        if isinstance(where, list | tuple):
+            plan, where = prune_partitions(plan, where), spark_condition(where, plan.schema)
         if where is None:
             return scan_frame(spark, plan, columns)
         frame = scan_frame(spark, plan).where(where)

@@ -10,16 +10,16 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from pyhudi.errors import ConfigError
+from pyhudi.read.comparisons import Alternatives, comparisons_of, expression_of
 
 Where: TypeAlias = "pc.Expression | Sequence[Any] | None"
 """A condition on rows: an Arrow expression, or `[("city", "==", "oslo"), …]` (all hold), or a list of such lists (one
-holds)."""
+holds); what comparisons mean: `pyhudi.read.comparisons`."""
 _BY_NUMBER = re.compile(r"\bFieldPath\(")
 _QUOTED = re.compile(r'"(\\.|[^"\\])*"')
-_FALSE_FOR_NAN = frozenset({"=", "==", "<", "<=", ">", ">="})
+_FALSE_FOR_NAN = frozenset({"==", "<", "<=", ">", ">="})
 """Comparisons with a value that no NaN passes, so that it does not matter that statistics leave NaN out."""
 
 
@@ -55,8 +55,11 @@ def condition_of(where: Where, schema: pa.Schema) -> Condition | None:
     if where is None:
         return None
     try:
-        whole = where if isinstance(where, pc.Expression) else pq.filters_to_expression(list(where))
-        _bind(whole, schema)
+        comparisons = None if isinstance(where, pc.Expression) else comparisons_of(where, schema)
+        whole = where if comparisons is None else expression_of(comparisons)
+        for part in [whole, *(equal for each in comparisons or () for one in each for equal in one.equalities)]:
+            _bind(part, schema)
+        _require_truth(whole, schema)
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise ConfigError(f"the table cannot be filtered by this condition: {error}", columns=schema.names) from error
     if _BY_NUMBER.search(_QUOTED.sub("", str(whole))):
@@ -64,20 +67,17 @@ def condition_of(where: Where, schema: pa.Schema) -> Condition | None:
     floats = [field.name for field in schema if _has_floats(field.type)]
     if not floats or _binds(whole, _without(schema, floats)):
         return Condition(whole, whole)
-    if isinstance(where, pc.Expression):
-        return Condition(whole, None)
-    return _of_comparisons(whole, list(where), frozenset(floats))
+    return Condition(whole, None) if comparisons is None else _of_comparisons(whole, comparisons, frozenset(floats))
 
 
-def _of_comparisons(whole: pc.Expression, where: list[Any], floats: frozenset[str]) -> Condition:
-    alternatives = [where] if isinstance(where[0][0], str) else where
-    prunable = [
-        [(name, operator, value) for name, operator, value in each if name not in floats or operator in _FALSE_FOR_NAN]
+def _of_comparisons(whole: pc.Expression, alternatives: Alternatives, floats: frozenset[str]) -> Condition:
+    prunable = tuple(
+        tuple(one for one in each if one.column not in floats or one.operator in _FALSE_FOR_NAN)
         for each in alternatives
-    ]
-    if list(map(len, prunable)) == list(map(len, alternatives)):
+    )
+    if prunable == alternatives:
         return Condition(whole, whole)
-    return Condition(whole, pq.filters_to_expression(prunable) if all(prunable) else None)
+    return Condition(whole, expression_of(prunable) if all(prunable) else None)
 
 
 def _has_floats(kind: pa.DataType) -> bool:
@@ -96,6 +96,13 @@ def columns_of(condition: pc.Expression, schema: pa.Schema) -> list[str]:
         return [*found_in(names[:half]), *found_in(names[half:])] if half else names
 
     return found_in(schema.names)
+
+
+def _require_truth(condition: pc.Expression, schema: pa.Schema) -> None:
+    scanner = ds.Scanner.from_batches(iter(()), schema=schema, columns={"it": condition})
+    kind = scanner.projected_schema.field("it").type
+    if not pa.types.is_boolean(kind):
+        raise TypeError(f"it is of type {kind}, not true or false")
 
 
 def _without(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:

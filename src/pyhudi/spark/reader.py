@@ -13,10 +13,10 @@ for logs that Spark cannot open if the caller names the columns, tasks in Arrow 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from operator import and_, eq, ge, gt, le, lt, ne, or_
+from operator import and_, or_
 from typing import Any, cast
 
 import pyarrow as pa
@@ -25,7 +25,8 @@ from pyspark.sql import functions as sql
 from pyspark.sql.column import Column
 
 from pyhudi.config.read_config import ReadConfig
-from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.read.comparisons import OPERATORS, Comparison, comparisons_of
 from pyhudi.read.scan import ScanPlan, ScanSlice, plan_scan
 from pyhudi.read.slices import read_slice
 from pyhudi.spark.options import table_options
@@ -36,15 +37,6 @@ from pyhudi.spark.types import spark_schema
 from pyhudi.storage.opening import open_storage
 from pyhudi.storage.protocol import Storage
 
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "=": eq,
-    "==": eq,
-    "!=": ne,
-    "<": lt,
-    "<=": le,
-    ">": gt,
-    ">=": ge,
-}
 _COMMIT_TIME = "_hoodie_commit_time"
 _FILE_NAME = "_pyhudi_file_name"
 
@@ -147,27 +139,27 @@ def _with_path_columns(spark: SparkSession, rows: DataFrame, plan: ScanPlan) -> 
     return joined.select(*[_quoted(field.name) for field in plan.schema])
 
 
-def spark_condition(where: list[Any]) -> Column:
-    """`[(column, operator, value), …]` (all hold), or a list of such lists (one holds), as a Spark condition.
-
-    Raises:
-        ConfigError: an operator is none of `=`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not in`.
-    """
-    if where and isinstance(where[0], list):
-        return reduce(or_, map(spark_condition, where))
-    return reduce(and_, (_comparison(*part) for part in where))
+def spark_condition(where: Sequence[Any], schema: pa.Schema) -> Column:
+    """A condition as a list of comparisons, in Spark; it has been found to fit the schema (`condition_of`)."""
+    alternatives = comparisons_of(where, schema)
+    return reduce(or_, (reduce(and_, (_comparison(one, schema) for one in each)) for each in alternatives))
 
 
-def _comparison(name: str, operator: str, value: Any) -> Column:
-    column = sql.col(_quoted(name))
-    match operator:
-        case "in":
-            return column.isin(*value)
-        case "not in":
-            return ~column.isin(*value)
-        case _ if operator in _COMPARISONS:
-            return cast("Column", _COMPARISONS[operator](column, value))
-    raise ConfigError("unknown operator in a condition", operator=operator, known=[*_COMPARISONS, "in", "not in"])
+def _comparison(one: Comparison, schema: pa.Schema) -> Column:
+    column, kind = sql.col(_quoted(one.column)), schema.field(one.column).type
+    if one.operator in OPERATORS:
+        compared = cast("Column", OPERATORS[one.operator](column, _literal(one.value, kind)))
+        # To Spark NaN is larger than any number.
+        return compared & ~sql.isnan(column) if ">" in one.operator and pa.types.is_floating(kind) else compared
+    found = column.isin([_literal(value, kind) for value in one.value])
+    return found if one.operator == "in" else column.isNotNull() & ~found
+
+
+def _literal(value: Any, kind: pa.DataType) -> Any:
+    """A value for Spark, to which a time without a zone would be one in the zone of the session."""
+    if pa.types.is_timestamp(kind) and kind.tz is None:
+        return sql.lit(value.isoformat(sep=" ")).cast("timestamp_ntz")
+    return value
 
 
 def _quoted(name: str) -> str:

@@ -1,0 +1,117 @@
+"""Conditions as lists of comparisons, with one meaning for Arrow and for Spark.
+
+    [("city", "==", "oslo"), ("fare", ">", 10)]     all hold
+    [[("city", "==", "oslo")], [("fare", ">", 10)]] one of the lists holds
+
+A row without a value passes no comparison, as in SQL: neither `!=` nor `not in`. NaN is in order with no number, so it
+passes `!=` and `not in` only; `in` finds it by name. Values compare as the column stores them: 0.1 is the 32-bit 0.1 in
+a column of those.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import operator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+"""The operators that compare with one value; `=` is another spelling of `==`."""
+_OF_LISTS = ("in", "not in")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A column against a value, or with `in` and `not in` against a tuple of values."""
+
+    column: str
+    operator: str
+    value: Any
+
+    @property
+    def expression(self) -> pc.Expression:
+        """The comparison in Arrow."""
+        field = pc.field(self.column)
+        if self.operator in _OF_LISTS:
+            found = field.isin(list(self.value)) if self.value else pc.scalar(False)
+            return found if self.operator == "in" else field.is_valid() & ~found
+        return cast("pc.Expression", OPERATORS[self.operator](field, self.value))
+
+    @property
+    def equalities(self) -> Iterator[pc.Expression]:
+        """An equality for each Python type of a list's values. Arrow would look a text up among numbers."""
+        if self.operator in _OF_LISTS:
+            yield from (pc.field(self.column) == value for value in {type(one): one for one in self.value}.values())
+
+
+Alternatives: TypeAlias = tuple[tuple[Comparison, ...], ...]
+"""One of them holds; of each, all comparisons."""
+
+
+def comparisons_of(where: Sequence[Any], schema: pa.Schema) -> Alternatives:
+    """The comparisons of a condition.
+
+    Raises `ValueError` or `TypeError` where it is none, or has a value that a comparison cannot have.
+    """
+    alternatives = [where] if where and isinstance(where[0], tuple) else list(where)
+    if not alternatives or not all(isinstance(each, list | tuple) and each for each in alternatives):
+        raise ValueError("it must be a list of (column, operator, value), or a list of such lists, none of them empty")
+    return tuple(tuple(_comparison(part, schema) for part in each) for each in alternatives)
+
+
+def expression_of(alternatives: Alternatives) -> pc.Expression:
+    """The condition in Arrow."""
+    return reduce(operator.or_, (reduce(operator.and_, (one.expression for one in each)) for each in alternatives))
+
+
+def _comparison(part: Any, schema: pa.Schema) -> Comparison:
+    if not isinstance(part, list | tuple) or len(part) != 3 or not isinstance(part[0], str):
+        raise ValueError(f"{part!r} is not (column, operator, value)")
+    name, sign, value = part
+    if name not in schema.names:
+        raise ValueError(f"there is no column {name!r}")
+    kind = schema.field(name).type
+    sign = "==" if sign == "=" else sign
+    if sign in _OF_LISTS:
+        if not isinstance(value, Collection) or isinstance(value, str | bytes | dict):
+            raise TypeError(f"{name!r} {sign} needs a list of values, not {value!r}")
+        return Comparison(name, sign, _with_both_zeros(tuple(_checked(name, one, kind) for one in value)))
+    if sign not in OPERATORS:
+        raise ValueError(f"{sign!r} is no operator: the operators are {', '.join(['=', *OPERATORS, *_OF_LISTS])}")
+    if isinstance(value, float | np.floating) and math.isnan(value):
+        raise ValueError(f"no number compares with NaN: ask for {name!r} in [NaN], or for is_nan() in an expression")
+    return Comparison(name, sign, _checked(name, value, kind))
+
+
+def _checked(name: str, value: Any, kind: pa.DataType) -> Any:
+    """The value as the column would store it. Arrow says what else does not fit when the condition is bound."""
+    value = value.as_py() if isinstance(value, pa.Scalar) else value
+    if value is None:
+        raise ValueError(f"nothing compares with None: ask for rows without {name!r} by pc.field({name!r}).is_null()")
+    if pa.types.is_floating(kind) and isinstance(value, int | float | np.number) and not isinstance(value, bool):
+        return float(value) if pa.types.is_float64(kind) else float(np.float32(value))
+    is_instant = isinstance(value, dt.datetime)
+    if (pa.types.is_date(kind) and is_instant) or (pa.types.is_timestamp(kind) and not is_instant):
+        raise TypeError(f"{name!r} is of type {kind}, {value!r} is not")
+    if pa.types.is_timestamp(kind) and (value.tzinfo is None) != (kind.tz is None):
+        raise TypeError(f"{name!r} is of type {kind}; {value!r} has {'no' if value.tzinfo is None else 'a'} time zone")
+    return value
+
+
+def _with_both_zeros(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """0.0 and -0.0 are equal, but not to all that looks values up in a set."""
+    return (*values, 0.0, -0.0) if any(isinstance(one, float) and one == 0 for one in values) else values
