@@ -11,9 +11,9 @@ import pyarrow as pa
 from pyhudi.config.choices import QueryType, WriteOperation
 from pyhudi.config.location import table_path
 from pyhudi.config.option import text_of
+from pyhudi.config.options_write import DEFAULT_METADATA_PREFIX, METADATA_PREFIX
 from pyhudi.config.read_config import ReadConfig
-from pyhudi.config.registry import OPTIONS
-from pyhudi.config.spelling import spelled, unknown_argument
+from pyhudi.config.spelling import is_option_name, spelled, unknown_argument
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.inputs import opened
 from pyhudi.engine.local import LocalEngine
@@ -447,7 +447,7 @@ class HudiTable:
 
     def _with_options(self, options: Mapping[str, Any], *, call: str) -> dict[str, str]:
         """The table's options, and over them those of one call."""
-        given = _known(options, call)
+        given = _known(options, call, self.options)
         for name in select_storage_options(given):
             if self.options.get(name) != given[name]:
                 raise ConfigError(
@@ -580,14 +580,16 @@ def _table_type(text: str) -> str:
     return kinds[text.lower()]
 
 
-def _known(options: Mapping[str, Any], call: str) -> dict[str, str]:
+def _known(options: Mapping[str, Any], call: str, defaults: Mapping[str, str] | None = None) -> dict[str, str]:
     """Options as texts, under the names that pyhudi knows them by; `ConfigError` for a name that can be none.
 
-    None counts as not given. All options have a dot in their names but for `path` and those of the store.
+    None counts as not given. All options have a dot in their names but for `path`, those of the store, and those that
+    their prefix sends into the commit's metadata; `defaults` may say which prefix that is.
     """
     texts = {name: text_of(value) for name, value in spelled(options).items() if value is not None}
-    for name in options:
-        if "." not in name and name.lower() not in OPTIONS and not select_storage_options({name: ""}):
+    prefix = {**(defaults or {}), **texts}.get(METADATA_PREFIX, DEFAULT_METADATA_PREFIX)
+    for name in texts:
+        if not is_option_name(name, metadata_prefix=prefix) and not select_storage_options({name: ""}):
             raise unknown_argument(name, call=call)
     return texts
 

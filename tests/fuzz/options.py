@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.fuzz.target import Target, joined, require, split, text_of
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.config.registry import OPTIONS
 from pyhudi.config.write_config import WriteConfig
+from pyhudi.errors import HudiError
 from pyhudi.format.java_dates import compile_pattern, format_times, parse_times, resolve_zone
 from pyhudi.format.timestamp_keys import timestamp_key_options, timestamp_texts
 from pyhudi.format.value_text import value_text
@@ -61,7 +63,13 @@ def _check_read_options(data: bytes) -> None:
 
 
 def _check_storage_options(data: bytes) -> None:
-    settings = client_settings(select_storage_options(_lines(data)), bucket="b")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        options = select_storage_options(_lines(data))
+        for scheme in ("gs", "abfss"):
+            with suppress(HudiError):
+                client_settings(options, authority="c@b.dfs.core.windows.net", scheme=scheme)
+        settings = client_settings(options, authority="b")
     require(settings.retries >= 0, "a negative number of retries")
 
 
@@ -169,6 +177,9 @@ TARGETS = (
         name="storage-options",
         seeds=lambda: (
             b"fs.s3a.endpoint=localhost:9000\nfs.s3a.path.style.access=false\nfs.s3a.attempts.maximum=3",
+            b"fs.s3a.encryption.algorithm=SSE-KMS\nfs.s3a.bucket.bucket.encryption.key=k\nfs.s3a.proxy.host=h",
+            b"fs.s3a.aws.credentials.provider=x.SimpleAWSCredentialsProvider\nfs.s3a.access.key=a\nfs.s3a.secret.key=b",
+            b"fs.gs.auth.type=UNAUTHENTICATED\nfs.azure.account.key.b.dfs.core.windows.net=k\nfs.gs.proxy.address=h:1",
             b"aws_region=eu\nallow_http=true\ntimeout=1s",
         ),
         mutate=mutations.text,

@@ -158,7 +158,7 @@ def test_a_table_s_life_with_credentials_leaves_no_trace_of_them(seen: Seen, tmp
 def test_reprs_hide_options(seen: Seen) -> None:
     storage = open_storage("s3://bucket/t", {**{name: canary(name) for name in NAMES[3:6]}, "aws_region": "r"})
     assert isinstance(storage, ObjectStorage)
-    settings = client_settings(SECRETS, bucket="b")
+    settings = client_settings(SECRETS, authority="b")
     seen.texts += [
         repr(storage),
         repr(storage.spec),
@@ -245,7 +245,7 @@ def test_prefix_of_commit_metadata_takes_no_credential_along(seen: Seen, tmp_pat
     new_table(storage)
     for prefix in ("fs.", "aws_", "proxy"):
         chosen = {**SECRETS, "hoodie.datasource.write.commitmeta.key.prefix": prefix}
-        open_table(storage).upsert(rows((1, "oslo", 1, "a")), **chosen)
+        open_table(storage, **chosen).upsert(rows((1, "oslo", 1, "a")))
     open_table(storage).upsert(rows((1, "oslo", 1, "a")), _mine="is kept")
     seen.folder(tmp_path)
     assert any("is kept" in text for text in seen.texts)

@@ -41,6 +41,8 @@ from pyhudi.config.parsers import (
 )
 from pyhudi.config.payloads import PAYLOAD
 
+METADATA_PREFIX, DEFAULT_METADATA_PREFIX = "hoodie.datasource.write.commitmeta.key.prefix", "_"
+"""The option that says how names begin which are no options, but go into the commit's metadata."""
 NOT_BUILT = "is not built yet in this release"
 _INDEX_NOT_BUILT = {
     name: f"the {name} index {NOT_BUILT}; use SIMPLE, BLOOM, GLOBAL_SIMPLE or GLOBAL_BLOOM"
@@ -355,9 +357,9 @@ class InputOptions:
         doc="The same, by its other name.",
     )
     commit_metadata_prefix: str = option(
-        "hoodie.datasource.write.commitmeta.key.prefix",
+        METADATA_PREFIX,
         parse=text(),
-        default="_",
+        default=DEFAULT_METADATA_PREFIX,
         doc="Options whose key starts with this are written into the commit's metadata.",
     )
     upsert_splits: int = option(

@@ -29,6 +29,11 @@ def spelled(options: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def is_option_name(name: str, *, metadata_prefix: str) -> bool:
+    """Whether a name can be that of an option: those of the store, which have names of their own, are not looked at."""
+    return "." in name or name.lower() in OPTIONS or name.startswith(metadata_prefix)
+
+
 def unknown_argument(name: str, *, call: str) -> ConfigError:
     """The error for a keyword argument, or an option without a dot in its name, that a call does not have.
 

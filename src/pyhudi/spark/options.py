@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyhudi.config.option import OptionWarning
-from pyhudi.config.registry import OPTIONS
-from pyhudi.config.spelling import spelled
+from pyhudi.config.options_write import DEFAULT_METADATA_PREFIX, METADATA_PREFIX
+from pyhudi.config.spelling import is_option_name, spelled
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.storage.options import select_storage_options
 
@@ -22,6 +22,7 @@ def table_options(options: Mapping[str, Any]) -> dict[str, Any]:
     `OptionWarning`. Raises `UnsupportedFeatureError` for one by which a reader of files would leave rows out.
     """
     found = spelled(options)
+    prefix = str(found.get(METADATA_PREFIX, DEFAULT_METADATA_PREFIX))
     for name in found:
         lower = name.lower()
         if lower in _CHOOSES_FILES:
@@ -30,6 +31,6 @@ def table_options(options: Mapping[str, Any]) -> dict[str, Any]:
                 " and filter rows",
                 option=name,
             )
-        if "." not in name and lower not in OPTIONS and not select_storage_options({name: ""}):
+        if not is_option_name(name, metadata_prefix=prefix) and not select_storage_options({name: ""}):
             warnings.warn(f"{name} has no effect on a Hudi table", OptionWarning, stacklevel=2)
     return found

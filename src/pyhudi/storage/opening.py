@@ -17,6 +17,7 @@ from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.object_store import ObjectStorage
 from pyhudi.storage.options import (
+    AZURE_SCHEMES,
     RETRY_BACKOFF_MAX,
     RETRY_TIMEOUT,
     ClientSettings,
@@ -28,7 +29,6 @@ from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.storage.secrets import redact, secret_values
 
 S3_SCHEMES = frozenset({"s3", "s3a"})
-AZURE_SCHEMES = frozenset({"az", "abfs", "abfss"})
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://")
 _OPEN_STORES_MAX = 256
 
@@ -92,7 +92,7 @@ def _open_remote(uri: str, options: frozenset[tuple[str, str]], _process: int) -
 
 def _client(scheme: str, authority: str, options: Mapping[str, str]) -> Any:
     try:
-        settings = client_settings(options, bucket=authority)
+        settings = client_settings(options, authority=authority, scheme=scheme)
         return _make_client(scheme, authority, settings)
     except (obstore_errors.BaseError, ValueError, TypeError) as error:
         if isinstance(error, ConfigError):

@@ -82,6 +82,14 @@ def test_option_in_upper_case_counts(table: pyhudi.HudiTable) -> None:
         table.upsert(rows(START[0]), **{"HOODIE.INDEX.TYPE": "no such"})
 
 
+def test_names_that_begin_with_the_prefix_of_commit_metadata_are_taken(table: pyhudi.HudiTable) -> None:
+    table.upsert(rows((3, "oslo", 5, "b")), _team="blue")
+    table.upsert(rows((4, "oslo", 5, "b")), team="red", **{"hoodie.datasource.write.commitmeta.key.prefix": "te"})
+
+    with pytest.raises(ConfigError, match="upsert has no argument 'team'"):
+        table.upsert(rows((5, "oslo", 5, "b")), team="red")
+
+
 @pytest.mark.parametrize("name", ["mode", "partitionBy"])
 def test_save_with_an_argument_among_its_options_is_refused(name: str) -> None:
     options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id", name: "x"}

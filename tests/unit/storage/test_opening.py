@@ -122,7 +122,7 @@ def test_hadoop_options_become_client_settings() -> None:
             "fs.s3a.attempts.maximum": "3",
             "fs.s3a.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         },
-        bucket="bucket",
+        authority="bucket",
     )
 
     assert settings.store == {
@@ -159,7 +159,7 @@ def test_hadoop_options_become_client_settings() -> None:
 def test_endpoint_is_addressed_as_the_options_say(
     options: dict[str, str], endpoint: str | None, allow_http: bool | None
 ) -> None:
-    settings = client_settings(options, bucket="bucket")
+    settings = client_settings(options, authority="bucket")
 
     assert settings.store.get("aws_endpoint") == endpoint
     assert settings.client.get("allow_http") is allow_http
@@ -177,7 +177,7 @@ def test_endpoint_is_addressed_as_the_options_say(
 )
 def test_option_value_without_a_meaning_is_refused(options: dict[str, str]) -> None:
     with pytest.raises(ConfigError):
-        client_settings(options, bucket="bucket")
+        client_settings(options, authority="bucket")
 
 
 def test_storage_options_are_picked_from_the_options_of_a_write() -> None:
@@ -189,4 +189,4 @@ def test_storage_options_are_picked_from_the_options_of_a_write() -> None:
 @pytest.mark.parametrize("attempts", ["0", "-1", "", "x", "1.5", "3²", "9" * 5000])
 def test_a_number_of_attempts_that_is_none_is_refused(attempts: str) -> None:
     with pytest.raises(ConfigError, match=r"fs\.s3a\.attempts\.maximum"):
-        client_settings({"fs.s3a.attempts.maximum": attempts}, bucket="bucket")
+        client_settings({"fs.s3a.attempts.maximum": attempts}, authority="bucket")
