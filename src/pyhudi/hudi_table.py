@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from pyhudi.engine.inputs import opened
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Engine
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.format.commit_metadata import CommitMetadata
 from pyhudi.format.instant import Instant
 from pyhudi.format.keys import key_generator_from_table
 from pyhudi.format.merge_rules import Merger
@@ -40,6 +42,7 @@ from pyhudi.storage.opening import open_storage
 from pyhudi.storage.options import select_storage_options
 from pyhudi.table.environment import SYSTEM, Environment
 from pyhudi.table.file_system_view import load_view
+from pyhudi.table.history import archived_metadata
 from pyhudi.table.merge_rules import merger_of_new_table
 from pyhudi.table.schema import CREATE_SCHEMA_KEY, TableSchema, load_table_schema
 from pyhudi.table.state import TableState, create_table, load_table
@@ -143,13 +146,12 @@ class HudiTable:
         return replace(self, state=self.state.reload())
 
     def history(self, limit: int | None = None) -> pa.Table:
-        """The writes of the active timeline, newest first.
+        """The completed writes, newest first; those that were archived, too.
 
         Columns: instant, completion_time, action, operation, inserted, updated, deleted, files, bytes. Cost: one read
-        per write.
+        per write of the active timeline; where `limit` is not reached by then, the archived one.
         """
-        writes = list(reversed(self.state.timeline.completed_writes))[:limit]
-        rows = [self._history_row(instant) for instant in writes]
+        rows = [_history_row(instant, metadata) for instant, metadata in islice(self._writes(), limit)]
         return pa.Table.from_pylist(rows, schema=_HISTORY_SCHEMA)
 
     def last_write(self) -> WriteResult | None:
@@ -480,10 +482,13 @@ class HudiTable:
         metadata = load_commit_metadata(self.state.storage, instant, self.state.version)
         return result_of(metadata, instant.requested_time, position_of(instant), 0.0)
 
-    def _history_row(self, instant: Instant) -> dict[str, Any]:
-        result = self._result(instant)
-        row = {name: getattr(result, name) for name in _HISTORY_SCHEMA.names if name != "action"}
-        return {**row, "action": instant.action.value}
+    def _writes(self) -> Iterator[tuple[Instant, CommitMetadata]]:
+        active = self.state.timeline.completed_writes
+        for instant in reversed(active):
+            yield instant, load_commit_metadata(self.state.storage, instant, self.state.version)
+        for instant, metadata in archived_metadata(self.state.storage, self.state.version):
+            if not self.state.timeline.is_committed(instant.requested_time):
+                yield instant, metadata
 
 
 def save(rows: Any, path: str, *, options: Mapping[str, Any], mode: str = "append") -> WriteResult | None:
@@ -499,6 +504,14 @@ def save(rows: Any, path: str, *, options: Mapping[str, Any], mode: str = "appen
 
 _OPERATION = "hoodie.datasource.write.operation"
 _PARTITIONS = "hoodie.datasource.write.partitions.to.delete"
+
+
+def _history_row(instant: Instant, metadata: CommitMetadata) -> dict[str, Any]:
+    result = result_of(metadata, instant.requested_time, position_of(instant), 0.0)
+    row = {name: getattr(result, name) for name in _HISTORY_SCHEMA.names if name != "action"}
+    return {**row, "action": instant.action.value}
+
+
 _HISTORY_SCHEMA = pa.schema(
     [
         ("instant", pa.string()),

@@ -1,9 +1,13 @@
-"""What a cleaner does, as JVM Hudi writes it down: pyhudi has no cleaner of its own yet."""
+"""What a cleaner and an archiver do, as JVM Hudi writes it down: pyhudi has neither of its own yet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pyhudi.format.avro_container import encode_container
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
@@ -92,6 +96,29 @@ def clean(storage: Storage, paths: Iterable[str], *, completes: bool = True) -> 
         completed = Instant(time, Action.CLEAN, InstantState.COMPLETED, ended)
         storage.put_if_absent(instant_path(completed, table.version), clean_metadata(time, paths))
     return time
+
+
+def archive(storage: Storage, instants: Collection[str]) -> None:
+    """Move completed instants into a new file of the archived timeline, of versions with completion times."""
+    table = load_table(storage)
+    chosen = [one for one in table.timeline.instants if one.requested_time in instants]
+    paths = [instant_path(one, table.version) for one in chosen]
+    columns = {
+        "instantTime": [one.requested_time for one in chosen],
+        "completionTime": [one.completion_time for one in chosen],
+        "action": [one.action.value for one in chosen],
+        "metadata": [storage.read(path) for path in paths],
+    }
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink)
+    data = sink.getvalue().to_pybytes()
+    folder, name = table.version.history_folder, f"{min(instants)}_{max(instants)}_0.parquet"
+    storage.put(f"{folder}/{name}", data)
+    storage.put(f"{folder}/manifest_1", json.dumps({"files": [{"fileName": name, "fileLen": len(data)}]}).encode())
+    storage.put(f"{folder}/_version_", b"1")
+    for info in storage.list_folder(table.version.timeline_folder).files:
+        if info.name[:17] in instants:
+            storage.delete(info.path)
 
 
 def _by_partition(paths: Iterable[str]) -> Mapping[str, list[str]]:

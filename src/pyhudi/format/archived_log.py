@@ -7,7 +7,7 @@ Source: `format/timeline.md` 1.6.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,8 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import CorruptDataError, SchemaMismatchError
+from pyhudi.format.avro_container import AvroRecord
 from pyhudi.format.avro_records import decode_avro_records
 from pyhudi.format.clean_metadata import cleaned_files
+from pyhudi.format.commit_metadata import CommitMetadata, commit_metadata_of
 from pyhudi.format.log_blocks import BlockType, LogBlock, parse_block
 from pyhudi.format.record_fields import RecordFields
 
@@ -24,9 +26,13 @@ ARCHIVE_BYTES_MAX: Final = 1024 * 1024 * 1024
 """The size of a file that is still read; real writers begin a new one after some hundred instants."""
 
 _COLUMNS: Final = ("commitTime", "actionType", "actionState", "hoodieRollbackMetadata")
-_CLEAN: Final = "hoodieCleanMetadata"
-_REPLACE: Final = "hoodieReplaceCommitMetadata"
-_DETAILS: Final = (_CLEAN, _REPLACE)
+_CLEAN: Final = "HoodieCleanMetadata"
+_DETAILS: Final = {
+    "hoodieCleanMetadata": _CLEAN,
+    "hoodieCommitMetadata": "HoodieCommitMetadata",
+    "hoodieReplaceCommitMetadata": "HoodieReplaceCommitMetadata",
+}
+"""Columns that say more, and the records in them."""
 _FILE_PREFIX: Final = ".commits_.archive."
 _COMPLETED: Final = "COMPLETED"
 _ROLLED_BACK: Final = "commitsRollback"
@@ -36,15 +42,15 @@ _ROLLED_BACK: Final = "commitsRollback"
 class ArchivedInstant:
     """A completed instant; `rolled_back` are the instants that it took away, if it is a rollback.
 
-    Where details are asked for: `cleaned` are the files that a clean deleted, relative to the table, and `replaced`
-    the file groups that a replace commit took out of the table: their ids by partition path.
+    Where details are asked for: `cleaned` are the files that a clean deleted, relative to the table, and `metadata`
+    what a write did.
     """
 
     instant_time: str
     action: str
     rolled_back: frozenset[str] = frozenset()
     cleaned: frozenset[str] = frozenset()
-    replaced: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    metadata: CommitMetadata | None = field(default=None, repr=False)
 
 
 def is_archive_file(name: str) -> bool:
@@ -53,7 +59,7 @@ def is_archive_file(name: str) -> bool:
 
 
 def parse_archive_file(data: bytes, *, path: str, details: bool = False) -> Iterator[ArchivedInstant]:
-    """The completed instants in one file; with `details`, what they cleaned and replaced.
+    """The completed instants in one file; with `details`, what they cleaned or wrote.
 
     Raises:
         CorruptDataError: a block is damaged, of another kind, or without the columns of an archived instant.
@@ -99,14 +105,14 @@ def _completed(data: bytes, block: LogBlock, path: str, details: bool) -> Iterat
 
 
 def _details(row: pa.RecordBatch, path: str) -> dict[str, Any]:
-    """What one instant cleaned and replaced, if the columns that say it were asked for."""
-    said = {name: _avro_value(row.column(name)[0]) for name in _DETAILS if name in row.schema.names}
+    """What one instant cleaned or wrote, if the columns that say it were asked for."""
     details: dict[str, Any] = {}
-    if (clean := said.get(_CLEAN)) is not None:
-        details["cleaned"] = cleaned_files(RecordFields(clean, path=path, name=_CLEAN), path=path)
-    if (replace := said.get(_REPLACE)) is not None:
-        groups = RecordFields(replace, path=path, name=_REPLACE).text_lists("partitionToReplaceFileIds")
-        details["replaced"] = groups or {}
+    for column, record in _DETAILS.items():
+        value = _avro_value(row.column(column)[0]) if column in row.schema.names else None
+        if value is not None and record == _CLEAN:
+            details["cleaned"] = cleaned_files(RecordFields(value, path=path, name=record), path=path)
+        elif value is not None:
+            details["metadata"] = commit_metadata_of(AvroRecord(record, value), path)
     return details
 
 

@@ -193,7 +193,7 @@ def decode_commit_metadata(data: bytes, *, path: str) -> CommitMetadata:
             commit always has a body; ask only for that of an inflight one if it is not empty.
         UnsafePathError: a partition, a file or a file group of it would lie outside of the table's data.
     """
-    return _metadata_of(commit_record(data, path=path), path)
+    return commit_metadata_of(commit_record(data, path=path), path)
 
 
 def commit_record(data: bytes, *, path: str) -> AvroRecord:
@@ -225,7 +225,8 @@ def _json_object(data: bytes, path: str) -> dict[str, Any]:
     return values
 
 
-def _metadata_of(record: AvroRecord, path: str) -> CommitMetadata:
+def commit_metadata_of(record: AvroRecord, path: str) -> CommitMetadata:
+    """What a decoded body says. Errors: see `decode_commit_metadata`."""
     fields = RecordFields(record.values, path=path, name=record.name)
     if record.name not in ("HoodieCommitMetadata", "HoodieReplaceCommitMetadata"):
         raise CorruptDataError("the file holds another record than commit metadata", path=path, record=record.name)

@@ -24,11 +24,11 @@ from pyhudi.read.partition_columns import plain_fields, values_of_path
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
-from pyhudi.table.history import archived_writes
+from pyhudi.table.history import archived_metadata, archived_writes
 from pyhudi.table.merge_rules import TableRules, mergers_of, table_rules_of
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.retention import Cleaned, load_cleaned
-from pyhudi.table.schema import load_table_schema
+from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import Timeline, position_of
 
@@ -128,7 +128,17 @@ def _plan_as_of(table: TableState, config: ReadConfig, mergers: Sequence[Merger]
     past = table.with_timeline(table.timeline.until(as_of))
     # Files are judged by the whole timeline: where it starts must not move with the time asked for.
     blocks = replace(block_filter(table.timeline, table.timeline.completed_times), until=as_of)
-    return _plan(past, config, mergers, view.latest_until(as_of), blocks)
+    schema = None if past.timeline.completed_writes else _archived_schema(table, as_of)
+    return _plan(past, config, mergers, view.latest_until(as_of), blocks, schema=schema)
+
+
+def _archived_schema(table: TableState, as_of: str) -> pa.Schema | None:
+    """The schema of the newest archived write until a time, if one names any. Cost: see `archived_metadata`."""
+    for write, metadata in archived_metadata(table.storage, table.version):
+        if write.requested_time <= as_of and metadata.schema is not None:
+            source = f"{table.storage.uri}: archived commit {write.requested_time}"
+            return TableSchema.from_avro(metadata.schema, source=source).arrow
+    return None
 
 
 def _check_settled(table: TableState, until: str, *, after: str = "") -> None:
@@ -236,8 +246,9 @@ def _plan(
     latest: SlicesByPartition,
     blocks: BlockFilter,
     commit_times: frozenset[str] | None = None,
+    schema: pa.Schema | None = None,
 ) -> ScanPlan:
-    schema = _schema(table, latest)
+    schema = schema or _schema(table, latest)
     fields = partition_field_names(table.config.values)
     path_columns: tuple[str, ...] = ()
     if table.config.drop_partition_columns:

@@ -1,8 +1,6 @@
 """Batches that are written once, however often they are sent: a commit remembers the name of the batch that it is of.
 
-Only the active timeline is looked at. What a batch was before its commit was archived is not known any more.
-
-Source: mission flow F9.
+Archived commits count, too: a source that sends a batch again after a long time must not write it twice.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ from typing import Final
 from pyhudi.errors import WriteConflictError
 from pyhudi.format.commit_metadata import CommitMetadata
 from pyhudi.format.instant import Instant
+from pyhudi.table.history import archived_metadata
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import load_commit_metadata
 
@@ -25,13 +24,19 @@ def find_batch(
 ) -> tuple[Instant, CommitMetadata] | None:
     """The newest completed write of the batch, if there is one.
 
-    `known`: instant times of writes that are not of it. Cost: one read per completed write that is not known.
+    `known`: instant times of writes that are not of it. Cost: one read per completed write that is not known; the
+    archived timeline, too, where no writes are known or all that are have been archived.
     """
     for instant in reversed(table.timeline.completed_writes):
         if instant.requested_time in known:
             continue
         metadata = load_commit_metadata(table.storage, instant, table.version)
         if metadata.extra.get(BATCH_ID_METADATA) == batch_id:
+            return instant, metadata
+    if known and not table.timeline.starts_after(max(known)):
+        return None
+    for instant, metadata in archived_metadata(table.storage, table.version):
+        if instant.requested_time not in known and metadata.extra.get(BATCH_ID_METADATA) == batch_id:
             return instant, metadata
     return None
 

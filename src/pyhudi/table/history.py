@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import suppress
+from operator import attrgetter
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from pyhudi.errors import NotFoundError
 from pyhudi.format.archived_log import ARCHIVE_BYTES_MAX, ArchivedInstant, is_archive_file, parse_archive_file
 from pyhudi.format.clean_metadata import decode_clean_metadata
-from pyhudi.format.commit_metadata import decode_commit_metadata
+from pyhudi.format.commit_metadata import CommitMetadata, decode_commit_metadata
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.lsm_history import (
     HISTORY_BYTES_MAX,
@@ -57,8 +58,7 @@ def archived_writes(storage: Storage, version: TableVersion) -> tuple[Instant, .
     writes: dict[str, Instant] = {}
     for instant_time, completion_time, action in _archived_times(storage, version):
         if action in _WRITE_WORDS:
-            found = Instant(InstantTime(instant_time), Action(action), InstantState.COMPLETED, completion_time)
-            writes[instant_time] = found
+            writes[instant_time] = _write(instant_time, action, completion_time)
     return tuple(writes[time] for time in sorted(writes))
 
 
@@ -85,20 +85,36 @@ def archived_replacements(storage: Storage, version: TableVersion) -> dict[FileG
 
     Raises `CorruptDataError` naming a damaged file.
     """
-    replaced: dict[FileGroupId, str] = {}
-    found: Iterator[tuple[str, Mapping[str, tuple[str, ...]]]]
-    if version.has_completion_times:
-        found = (
-            (entry.instant_time, decode_commit_metadata(entry.metadata, path=path).replaced_file_ids or {})
-            for path, entry in _entries(storage, version)
-            if entry.action == Action.REPLACE_COMMIT.value and entry.metadata
-        )
-    else:
-        found = ((one.instant_time, one.replaced) for one in _logged(storage, version, details=True))
-    for instant_time, groups in found:
-        for partition_path, file_ids in groups.items():
-            replaced |= {FileGroupId(partition_path, file_id): instant_time for file_id in file_ids}
-    return replaced
+    return {
+        FileGroupId(partition_path, file_id): write.requested_time
+        for write, metadata in archived_metadata(storage, version)
+        for partition_path, file_ids in (metadata.replaced_file_ids or {}).items()
+        for file_id in file_ids
+    }
+
+
+def archived_metadata(storage: Storage, version: TableVersion) -> Iterator[tuple[Instant, CommitMetadata]]:
+    """The completed writes of the archived timeline with what they did, newest first.
+
+    Cost: three reads, and one per archive file as far as the caller iterates; in table version 6 the whole archive at
+    once. Raises `CorruptDataError` naming a damaged file.
+    """
+    if not version.has_completion_times:
+        logged = {one.instant_time: one for one in _logged(storage, version, details=True) if one.metadata is not None}
+        for _, one in sorted(logged.items(), reverse=True):
+            if one.action in _WRITE_WORDS and one.metadata is not None:
+                yield _write(one.instant_time, one.action, None), one.metadata
+        return
+    for file in sorted(_history_files(storage, version), key=attrgetter("max_time"), reverse=True):
+        path = f"{version.history_folder}/{file.name}"
+        for entry in reversed(parse_history_file(read_at_most(storage, path, HISTORY_BYTES_MAX), path=path)):
+            if entry.action in _WRITE_WORDS and entry.metadata:
+                write = _write(entry.instant_time, entry.action, entry.completion_time)
+                yield write, decode_commit_metadata(entry.metadata, path=path)
+
+
+def _write(requested_time: str, action: str, completion_time: InstantTime | None) -> Instant:
+    return Instant(InstantTime(requested_time), Action(action), InstantState.COMPLETED, completion_time)
 
 
 def archived_completion_times(storage: Storage, version: TableVersion, instants: Collection[str]) -> dict[str, str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
-from tests.support.cleaning import clean
+from tests.support.cleaning import archive, clean
 from tests.support.tables import MOR, new_table, open_table, rows, values_of
 
 import pyhudi
@@ -245,3 +246,56 @@ def test_changes_by_completion_times_do_not_wait_for_a_write_that_will_end_later
     running(storage, str(int(second.instant) + 1))
 
     assert values_of(open_table(storage).changes(second.completion_time), ["note"]) == [("c",)]
+
+
+def test_a_write_that_was_archived_and_ended_late_is_among_the_changes_after_an_active_one() -> None:
+    """It began first and ended last: who asks for what ended after the second write's end must be given it."""
+    storage = MemoryStorage()
+    table = new_table(storage)
+    first = table.insert(rows((1, "oslo", 1, "a")))
+    second = table.insert(rows((2, "rome", 1, "a")))
+    third = table.insert(rows((3, "bern", 1, "a")))
+    late = str(int(second.completion_time) + 1)
+    timeline = load_table(storage).timeline
+    (instant,) = [one for one in timeline.completed_writes if one.requested_time == first.instant]
+    version = load_table(storage).version
+    body = storage.read(instant_path(instant, version))
+    storage.delete(instant_path(instant, version))
+    storage.put(instant_path(replace(instant, completion_time=InstantTime(late)), version), body)
+    archive(storage, [first.instant])
+
+    table = open_table(storage)
+
+    assert values_of(table.changes(second.completion_time), ["id"]) == [(1,), (3,)]
+    assert values_of(table.changes(second.completion_time, late), ["id"]) == [(1,)]
+    assert values_of(table.changes(late, third.completion_time), ["id"]) == [(3,)]
+    assert values_of(table.changes(), ["id"]) == [(1,), (2,), (3,)]
+
+
+def test_an_archived_state_has_the_columns_that_the_table_had_then() -> None:
+    storage = MemoryStorage()
+    table = new_table(storage)
+    first = table.insert(rows((1, "oslo", 1, "a")))
+    second = table.insert(rows((2, "rome", 1, "a")).append_column("more", [["x"]]))
+    table.insert(rows((3, "bern", 1, "a")).append_column("more", [["x"]]).append_column("most", [["x"]]))
+    archive(storage, [first.instant, second.instant])
+    table = open_table(storage)
+
+    assert [row["instant"] for row in table.history().to_pylist()][1:] == [second.instant, first.instant]
+    assert table.to_arrow(as_of=first.instant).column_names[-1] == "note"
+    assert table.to_arrow(as_of=second.instant).column_names[-1] == "more"
+    assert notes(table, as_of=second.instant) == [(1, "a"), (2, "a")]
+
+
+def test_a_batch_whose_commit_was_archived_is_not_written_again() -> None:
+    storage = MemoryStorage()
+    table = new_table(storage)
+    batch = {"hoodie.write.batch.id": "7"}
+    first = table.insert(rows((1, "oslo", 1, "a")), **batch)
+    table.insert(rows((2, "rome", 1, "a")))
+    archive(storage, [first.instant])
+
+    again = open_table(storage).insert(rows((1, "oslo", 1, "a")), **batch)
+
+    assert (again.instant, again.completion_time) == (first.instant, first.completion_time)
+    assert notes(open_table(storage)) == [(1, "a"), (2, "a")]
