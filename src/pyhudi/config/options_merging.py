@@ -84,5 +84,6 @@ class MemoryOptions:
         "hoodie.memory.spillable.map.path",
         parse=text("a folder on local disk"),
         default=None,
-        doc="Where that file is; without it, where the operating system has temporary files.",
+        doc="Where that file is, and where a bulk insert keeps what does not fit into memory; without it, where the "
+        "operating system has temporary files.",
     )

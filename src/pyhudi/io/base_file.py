@@ -23,8 +23,8 @@ from pyhudi.storage.protocol import Storage
 ROW_GROUP_BYTES = 64 * 1024 * 1024
 """Arrow bytes gathered before a row group is written: what a task holds in memory, and what a reader skips by."""
 READ_BATCH_ROWS = 65_536
-_FIRST_COMPRESSION_GUESS = 0.35
-"""Stored bytes per Arrow byte, before a row group has shown it."""
+_FULL_ENOUGH = 0.03
+"""Share of the maximum size that may be left over: else the last row groups would be ever smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,18 @@ class BaseFileWriter:
             self._row_groups.forget()
 
     @property
-    def size_estimate(self) -> int:
-        """Bytes written so far plus a guess at what the rows in memory will take."""
-        written = int(self._sink.tell())
-        ratio = written / self._flushed_bytes if self._flushed_bytes else _FIRST_COMPRESSION_GUESS
-        return written + int(self._pending_bytes * ratio)
+    def room(self) -> int:
+        """Arrow bytes that can be written before the row group, or the file, has its size."""
+        of_file = self._left() / self._stored_per_byte()
+        return max(0, int(min(self._row_group_size - self._pending_bytes, of_file)))
+
+    def is_full(self) -> bool:
+        """Whether the file has its maximum size. Writes a row group where only that can tell."""
+        nearly = self._settings.max_file_size * _FULL_ENOUGH
+        if self._left() > nearly:
+            return False
+        self.flush()
+        return self._left() <= nearly
 
     @property
     def buffered_bytes(self) -> int:
@@ -101,7 +108,7 @@ class BaseFileWriter:
         self._rows += batch.num_rows
         self._pending.append(batch)
         self._pending_bytes += batch.nbytes
-        if self._pending_bytes >= min(ROW_GROUP_BYTES, self._settings.row_group_size):
+        if self._pending_bytes >= self._row_group_size:
             self.flush()
 
     def close(self) -> WrittenFile:
@@ -118,6 +125,18 @@ class BaseFileWriter:
                 path=self._path,
             )
         return WrittenFile(self._rows, info.size)
+
+    @property
+    def _row_group_size(self) -> int:
+        return min(ROW_GROUP_BYTES, self._settings.row_group_size)
+
+    def _stored_per_byte(self) -> float:
+        """Of a byte in memory; before a row group has shown it, that nothing can be compressed."""
+        return int(self._sink.tell()) / self._flushed_bytes if self._flushed_bytes else 1.0
+
+    def _left(self) -> float:
+        stored = int(self._sink.tell()) + self._pending_bytes * self._stored_per_byte()
+        return self._settings.max_file_size - stored
 
     def flush(self) -> None:
         """Write the rows in memory as a row group."""

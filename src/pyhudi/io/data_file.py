@@ -59,6 +59,8 @@ class FormerVersion:
     instant_time: str
 
 
+_META_BYTES_PER_ROW = 64
+"""About what the meta columns of a new row take in memory beside its key."""
 COPIED_META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY)
 """The meta columns that a rewrite takes over row by row; the other two are the same for all rows of a file."""
 
@@ -164,10 +166,12 @@ class DataFile:
         """Count records that the new version leaves out."""
         self._deletes += count
 
-    @property
-    def size_estimate(self) -> int:
-        """About how large the file would be if it were closed now, in bytes."""
-        return self._writer.size_estimate
+    def append_fitting(self, rows: pa.RecordBatch) -> int:
+        """Append the first of some rows, as many as the row group and the file have room for; how many that were."""
+        row_bytes = rows.nbytes / rows.num_rows + _META_BYTES_PER_ROW
+        count: int = min(rows.num_rows, max(1, int(self._writer.room / row_bytes)))
+        self.append(rows.slice(0, count))
+        return count
 
     @property
     def buffered_bytes(self) -> int:
@@ -177,6 +181,10 @@ class DataFile:
     def flush(self) -> None:
         """Write the buffered rows as a row group."""
         self._writer.flush()
+
+    def is_full(self) -> bool:
+        """Whether the file has its maximum size. Writes a row group where only that can tell."""
+        return self._writer.is_full()
 
     def close(self) -> WriteStat:
         """Finish the file."""

@@ -31,7 +31,12 @@ def bulk_insert(job: WriteJob, rows: Any, *, overwrite: bool = False) -> WriteRe
         mark_inflight(transaction, CommitMetadata(operation=operation, stats_by_partition={}))
         with task_markers(transaction, job.config, job.engine) as markers:
             target = job.target(transaction.instant_time, markers)
-            task = SplitTask(target=target, keys=job.keys, seed=job.environment.ids.uuid())
+            task = SplitTask(
+                target=target,
+                keys=job.keys,
+                seed=job.environment.ids.uuid(),
+                spill_folder=job.config.memory.spill_folder,
+            )
             results = job.engine.map_splits(
                 rows,
                 functools.partial(write_split, task),

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-from tests.support.tables import new_table, rows, values_of
+import pytest
+from tests.support.tables import SCHEMA, new_table, open_table, rows, values_of
 
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import TaskContext
+from pyhudi.format.commit_metadata import WriteStat
+from pyhudi.io import write_split
+from pyhudi.io.data_file import DataFile
+from pyhudi.io.spilled_rows import SpilledRows
 from pyhudi.storage.memory import MemoryStorage
 
 ROWS = ((1, "oslo", 1, "a"), (2, "oslo", 1, "a"), (3, "rome", 1, "a"), (4, "rome", 1, "a"))
@@ -42,3 +50,122 @@ def test_an_attempt_that_outlives_the_commit_and_saw_other_rows_first_adds_no_ro
     engine.late_attempts[0]()
 
     assert values_of(table.refresh().to_arrow(), ["id", "city", "ts", "note"]) == list(ROWS)
+
+
+class CountedFile(DataFile):
+    """Knows how many of its kind are open."""
+
+    open = most_open = 0
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        CountedFile.open += 1
+        CountedFile.most_open = max(CountedFile.most_open, CountedFile.open)
+
+    def close(self) -> WriteStat:
+        CountedFile.open -= 1
+        return super().close()
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> type[CountedFile]:
+    monkeypatch.setattr(write_split, "DataFile", CountedFile)
+    monkeypatch.setattr(CountedFile, "open", 0)
+    monkeypatch.setattr(CountedFile, "most_open", 0)
+    return CountedFile
+
+
+def many(partitions: int, each: int, *, is_sorted: bool) -> pa.Table:
+    ids = np.arange(partitions * each)
+    city = ids // each if is_sorted else ids % partitions
+    texts = {"city": pa.array(city).cast(pa.string()), "note": pa.array(ids).cast(pa.string())}
+    return pa.table([ids, texts["city"], np.ones(len(ids), np.int64), texts["note"]], schema=SCHEMA)
+
+
+def in_batches(table: pa.Table, size: int) -> pa.RecordBatchReader:
+    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(size))
+
+
+@pytest.mark.parametrize("is_sorted", [True, False], ids=["sorted", "mixed"])
+@pytest.mark.parametrize("buffered", [None, 60_000], ids=["in memory", "beyond memory"])
+def test_a_split_of_many_partitions_has_few_files_open(
+    counted: type[CountedFile], monkeypatch: pytest.MonkeyPatch, is_sorted: bool, buffered: int | None
+) -> None:
+    if buffered is not None:
+        monkeypatch.setattr(write_split, "BUFFERED_BYTES", buffered)
+        monkeypatch.setattr(write_split, "LARGE_PART_BYTES", buffered // write_split.OPEN_FILES_MAX)
+    storage, rows = MemoryStorage(), many(50, 100, is_sorted=is_sorted)
+
+    result = new_table(storage).bulk_insert(in_batches(rows, 200))
+
+    assert counted.most_open <= write_split.OPEN_FILES_MAX
+    assert result.files == 50
+    assert open_table(storage).to_arrow(SCHEMA.names).sort_by("id") == rows.sort_by("id")
+
+
+def test_partitions_that_grow_evenly_beyond_memory_wait_on_disk(
+    counted: type[CountedFile], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(write_split, "BUFFERED_BYTES", 40_000)
+    monkeypatch.setattr(write_split, "LARGE_PART_BYTES", 40_000)
+    storage, rows = MemoryStorage(), many(50, 100, is_sorted=False)
+    written: list[str] = []
+    write = SpilledRows.write
+    monkeypatch.setattr(
+        SpilledRows, "write", lambda self, name, rows: (written.append(name), write(self, name, rows))[1]
+    )
+
+    result = new_table(storage).bulk_insert(
+        in_batches(rows, 200), **{"hoodie.memory.spillable.map.path": str(tmp_path)}
+    )
+
+    assert len(written) > 50
+    assert (result.files, counted.most_open) == (50, 1)
+    assert open_table(storage).to_arrow(SCHEMA.names).sort_by("id") == rows.sort_by("id")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_split_that_fails_leaves_neither_files_nor_spilled_rows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(write_split, "BUFFERED_BYTES", 40_000)
+    storage, rows = MemoryStorage(), many(50, 100, is_sorted=False)
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield from rows.to_batches(200)
+        raise OSError("no more")
+
+    reader = pa.RecordBatchReader.from_batches(SCHEMA, failing())
+    with pytest.raises(OSError, match="no more"):
+        new_table(storage).bulk_insert(reader, **{"hoodie.memory.spillable.map.path": str(tmp_path)})
+
+    assert [info.path for info in storage.list_recursive("") if info.path.endswith(".parquet")] == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_closed_files_take_no_memory_with_their_filters() -> None:
+    """A filter takes 2.6 MB before it is written; the store in memory keeps 0.4 MB of it."""
+    table, rows = new_table(MemoryStorage()), many(40, 10, is_sorted=False)
+    tracemalloc.start()
+
+    table.bulk_insert(rows, **{"hoodie.index.bloom.num_entries": "60000"})
+
+    (_, peak), _ = tracemalloc.get_traced_memory(), tracemalloc.stop()
+    assert peak < 40 * 2**20
+
+
+@pytest.mark.parametrize("limit", [1 << 18, 1 << 20])
+def test_no_file_is_larger_than_the_maximum_size(limit: int) -> None:
+    size, count = 10_000, 600
+    noise = np.random.default_rng(7).integers(33, 126, size * count, np.uint8).tobytes().decode()
+    notes = [noise[n * size : (n + 1) * size] for n in range(count)]
+    rows = pa.table([range(count), ["oslo"] * count, [1] * count, notes], schema=SCHEMA)
+    storage = MemoryStorage()
+
+    new_table(storage).bulk_insert(rows, **{"hoodie.parquet.max.file.size": str(limit)})
+
+    found = open_table(storage).files()
+    sizes = sorted(found.column("size").to_pylist())
+    assert max(sizes) < 1.1 * limit
+    assert min(sizes[1:]) > 0.8 * limit
+    assert open_table(storage).to_arrow(SCHEMA.names).sort_by("id") == rows

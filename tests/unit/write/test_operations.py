@@ -140,7 +140,7 @@ def test_bulk_insert_rolls_over_to_a_new_file_at_the_maximum_size() -> None:
     batches = [rows(*((n + 1000 * b, "bern", 1, f"{n:09}") for n in range(100, 600))) for b in range(6)]
     reader = pa.RecordBatchReader.from_batches(batches[0].schema, [b for t in batches for b in t.to_batches()])
 
-    result = table.bulk_insert(reader, **{"hoodie.parquet.max.file.size": "20000"})
+    result = table.bulk_insert(reader, **{"hoodie.parquet.max.file.size": "8000"})
 
     assert result.inserted == 3000
     assert result.files > 2
