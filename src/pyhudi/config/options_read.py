@@ -72,3 +72,10 @@ class ReadOptions:
         " error; true: those of its rows that no later write has changed or deleted, from a scan of the whole table."
         " JVM Hudi's default is true.",
     )
+    skip_damaged_files: bool = option(
+        "hoodie.pyhudi.read.skip.damaged.files",
+        parse=boolean(),
+        default=False,
+        doc="Whether files of completed writes that are missing or damaged are left out, with a warning that names "
+        "them, as JVM Hudi leaves them out: rows are missing then, or in an older version. false: an error.",
+    )

@@ -24,6 +24,7 @@ class ReadConfig:
 
     A snapshot, read-optimized or not, has `as_of` or nothing; an incremental read has `begin` (excluded) and maybe
     `end` (included). `merging` has the mergers among which that of the table is found, `memory` what merging may take.
+    `skip_damaged_files`: leave out what is missing or damaged, with a warning.
     """
 
     query_type: QueryType = QueryType.SNAPSHOT
@@ -31,6 +32,7 @@ class ReadConfig:
     begin: str = EARLIEST
     end: str | None = None
     fall_back_to_full_scan: bool = False
+    skip_damaged_files: bool = False
     merging: MergingOptions = field(default_factory=MergingOptions)
     memory: MemoryOptions = field(default_factory=MemoryOptions)
 
@@ -45,7 +47,9 @@ class ReadConfig:
         given = _with_query_type(read_group(ReadOptions, texts), texts)
         merging, memory = read_group(MergingOptions, texts), read_group(MemoryOptions, texts)
         if given.query_type is QueryType.INCREMENTAL:
-            return replace(_incremental(given), merging=merging, memory=memory)
+            return replace(
+                _incremental(given), merging=merging, memory=memory, skip_damaged_files=given.skip_damaged_files
+            )
         if given.begin is not None or given.end is not None:
             raise ConfigError(
                 "hoodie.datasource.read.begin.instanttime and hoodie.datasource.read.end.instanttime need "
@@ -57,6 +61,7 @@ class ReadConfig:
             query_type=given.query_type,
             as_of=given.as_of,
             fall_back_to_full_scan=given.fall_back_to_full_scan,
+            skip_damaged_files=given.skip_damaged_files,
             merging=merging,
             memory=memory,
         )

@@ -95,12 +95,14 @@ def plan_table_scan(table: TableState, config: ReadConfig, mergers: Sequence[Mer
         return _plan_incremental(table, config, mergers)
     if config.as_of is not None:
         return _plan_as_of(table, config, mergers, instant_time_from_user(config.as_of))
-    return _plan(table, config, mergers, _newest(table), block_filter(table.timeline, table.timeline.completed_times))
+    return _plan(
+        table, config, mergers, _newest(table, config), block_filter(table.timeline, table.timeline.completed_times)
+    )
 
 
-def _newest(table: TableState) -> SlicesByPartition:
+def _newest(table: TableState, config: ReadConfig) -> SlicesByPartition:
     """The slices of the table as it was loaded. Raises `HistoryNotRetainedError` where some were cleaned since."""
-    view = load_view(table.storage, table.timeline)
+    view = load_view(table.storage, table.timeline, skips_damaged=config.skip_damaged_files)
     _check_newest(load_cleaned(table.storage, view), table.timeline)
     return view.latest
 
@@ -116,7 +118,7 @@ def _check_newest(cleaned: Cleaned, timeline: Timeline) -> None:
 def _plan_as_of(table: TableState, config: ReadConfig, mergers: Sequence[Merger], as_of: str) -> ScanPlan:
     """The rows of the writes that were requested until `as_of`, of which none may still be running."""
     _check_settled(table, as_of)
-    view = load_view(table.storage, table.timeline)
+    view = load_view(table.storage, table.timeline, skips_damaged=config.skip_damaged_files)
     cleaned = load_cleaned(table.storage, view, since=as_of)
     if lost := cleaned.lost_at(lambda write: write <= as_of):
         raise HistoryNotRetainedError(
@@ -180,7 +182,7 @@ def _plan_incremental(table: TableState, config: ReadConfig, mergers: Sequence[M
     def has_ended(write: str) -> bool:
         return write in ended or (write not in positions and table.timeline.starts_after(write))
 
-    view = load_view(table.storage, table.timeline)
+    view = load_view(table.storage, table.timeline, skips_damaged=config.skip_damaged_files)
     cleaned = load_cleaned(table.storage, view, since=end)
     # Not "the newest until the last of them": a write that began earlier than it may have ended after `end`.
     if lost := cleaned.lost_at(has_ended, of=written):

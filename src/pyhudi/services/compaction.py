@@ -44,6 +44,7 @@ from pyhudi.services.compaction_strategies import CompactionSettings
 from pyhudi.services.compaction_triggers import Due, TriggerSettings, is_due, trigger_facts
 from pyhudi.services.rollback import roll_back_failed_writes
 from pyhudi.services.task_markers import task_markers
+from pyhudi.table.committed_files import refuse
 from pyhudi.table.conflict_check import check_nothing_exclusive
 from pyhudi.table.conflict_table import Ours
 from pyhudi.table.environment import Environment
@@ -466,8 +467,9 @@ def _run_on_logs(
 def _planned_files(
     table: TableState, instant: Instant, operation: CompactionOperation, view: FileSystemView
 ) -> tuple[BaseFile | None, list[LogFile]]:
-    """The files that an operation names, logs in merge order."""
-    group = view.groups.get(FileGroupId(operation.partition_path, operation.file_id))
+    """The files that an operation names, logs in merge order, whole as their writes left them."""
+    group_id = FileGroupId(operation.partition_path, operation.file_id)
+    group = view.groups.get(group_id)
     bases = {str(base.name): base for base in group.base_files} if group else {}
     logs = [log for log in group.logs if str(log.name) in operation.delta_files] if group else []
     wanted = {*operation.delta_files, *([operation.data_file] if operation.data_file else [])}
@@ -479,6 +481,9 @@ def _planned_files(
             partition_path=operation.partition_path,
             missing=sorted(missing)[:10],
         )
+    sizes = {str(log.name): log.size for log in logs} | {name: bases[name].size for name in bases.keys() & wanted}
+    if cut_off := view.committed.cut_off(group_id, sizes):
+        refuse(table.storage, table.timeline, cut_off, only_warn=False)
     return (bases[operation.data_file] if operation.data_file else None), logs
 
 

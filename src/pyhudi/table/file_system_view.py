@@ -1,7 +1,8 @@
-"""File groups and their slices, from listings and the timeline.
+"""File groups and their slices, from listings, the timeline, and what its completed writes say that they wrote.
 
-A file counts when the write in its name is completed; its mere presence means nothing. Of two files of one slice (a
-task attempt that was lost but not cleaned up in time) the one that the commit's metadata lists counts.
+A file counts when a completed write names it; its mere presence means nothing. A write that has left the active
+timeline counts when the archive knows it as completed. What a completed write names must be there, see
+`committed_files`.
 
 A log file changes the newest base file that was requested before the log's write completed, so a base file with all
 logs from its instant on is what readers merge, whether or not a compaction is pending between them. In table version 6
@@ -15,18 +16,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.instant import Action
 from pyhudi.format.safe_paths import is_metadata_folder
 from pyhudi.storage.protocol import FileInfo, Storage
+from pyhudi.table.archived_writes import ArchivedWrites, load_archived_writes
+from pyhudi.table.committed_files import CommittedFiles, Shortfall, committed_files, refuse
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
-from pyhudi.table.history import archived_completion_times, has_archive
-from pyhudi.table.timeline import Timeline, load_commit_metadata, load_compaction_plan
-from pyhudi.table.written_files import load_written_files
+from pyhudi.table.timeline import Timeline, load_compaction_plan
 
 SlicesByPartition = Mapping[str, tuple[FileSlice, ...]]
 
@@ -44,14 +45,24 @@ class FileGroup:
 class FileSystemView:
     """All versions of all file groups that a timeline makes visible.
 
-    `replaced`: the instants that replaced groups. `pending_compactions`: the instants of compactions that will give a
+    `pending_compactions`: the instants of compactions that will give a
     group its next base file; what is written to the group from now on belongs to that slice.
+
+    `committed`: what the completed writes say that they wrote. Whoever asks for slices gets whole ones: a file that is
+    missing from one, or too short, is an error, but for views that `skips_damaged` files and warns of them.
     """
 
+    storage: Storage = field(repr=False)
     timeline: Timeline
     groups: Mapping[FileGroupId, FileGroup] = field(repr=False)
-    replaced: Mapping[FileGroupId, str] = field(repr=False)
+    committed: CommittedFiles = field(repr=False)
     pending_compactions: Mapping[FileGroupId, str] = field(default_factory=dict, repr=False)
+    skips_damaged: bool = False
+
+    @property
+    def replaced(self) -> Mapping[FileGroupId, str]:
+        """The instants that replaced groups."""
+        return self.committed.replaced
 
     @cached_property
     def latest(self) -> SlicesByPartition:
@@ -74,27 +85,34 @@ class FileSystemView:
                 return True
             return any(not by_name or log.name.instant_time in written for log in file_slice.logs)
 
-        latest = self._latest_where(ended)
+        latest = self._latest_where(ended, needed=self.committed.touched_by(written))
         return {path: tuple(filter(touched, slices)) for path, slices in latest.items()}
 
     def slice_time_for_appends(self, file_slice: FileSlice) -> str:
         """The instant that a new log of this slice's group is named after in table version 6."""
         return self.pending_compactions.get(file_slice.group, file_slice.instant_time)
 
-    def _latest_where(self, counts: Callable[[str], bool]) -> SlicesByPartition:
-        """The newest slice of each group, and the replacements, by the writes that count."""
+    def _latest_where(
+        self, counts: Callable[[str], bool], needed: Collection[FileGroupId] | None = None
+    ) -> SlicesByPartition:
+        """The newest slice of each group, and the replacements, by the writes that count; those needed are whole."""
         chosen: dict[str, list[FileSlice]] = defaultdict(list)
-        for group in self.groups.values():
-            replaced_at = self.replaced.get(group.id)
+        shortfalls: list[Shortfall] = []
+        for group_id in sorted(
+            {*self.groups, *self.committed.groups}, key=lambda id_: (id_.partition_path, id_.file_id)
+        ):
+            replaced_at = self.committed.replaced.get(group_id)
             if replaced_at is not None and counts(replaced_at):
                 continue
-            newest = _newest_slice(group, counts, self.pending_compactions.get(group.id))
+            group = self.groups.get(group_id, FileGroup(group_id, ()))
+            newest = _newest_slice(group, counts, self.pending_compactions.get(group_id))
+            if needed is None or group_id in needed:
+                shortfalls += self.committed.shortfalls(group_id, newest, counts)
             if newest is not None:
-                chosen[group.id.partition_path].append(newest)
-        return {
-            partition: tuple(sorted(slices, key=lambda one: one.file_id))
-            for partition, slices in sorted(chosen.items())
-        }
+                chosen[group_id.partition_path].append(newest)
+        if shortfalls:
+            refuse(self.storage, self.timeline, shortfalls, only_warn=self.skips_damaged)
+        return {partition: tuple(slices) for partition, slices in sorted(chosen.items())}
 
 
 def _newest_slice(group: FileGroup, counts: Callable[[str], bool], compaction: str | None) -> FileSlice | None:
@@ -110,104 +128,112 @@ def _newest_slice(group: FileGroup, counts: Callable[[str], bool], compaction: s
     return FileSlice(group.id, logs[0].name.instant_time, None, logs) if logs else None
 
 
-def load_view(storage: Storage, timeline: Timeline, partition_paths: Iterable[str] | None = None) -> FileSystemView:
-    """The view of some partitions, or of all.
+def load_view(
+    storage: Storage,
+    timeline: Timeline,
+    partition_paths: Iterable[str] | None = None,
+    *,
+    skips_damaged: bool = False,
+) -> FileSystemView:
+    """The view of some partitions, or of all. `skips_damaged`: see `FileSystemView`.
 
     Cost: one listing per named partition, or one recursive listing per top-level folder; one read per pending
-    compaction of the active timeline, and per replace commit that this process does not know yet; where logs are older
-    than the active timeline, also the archive.
+    compaction of the active timeline, and per completed write of it that this process does not know yet; where files
+    are of writes that are not on the active timeline, also the archive (`archived_writes`).
     """
-    if partition_paths is None:
+    paths = None if partition_paths is None else frozenset(partition_paths)
+    if paths is None:
         files = list_data_files(storage)
     else:
-        files = [info for path in sorted(set(partition_paths)) for info in storage.list_folder(path).files]
-    return view_of(storage, timeline, files)
+        files = [info for path in sorted(paths) for info in storage.list_folder(path).files]
+    return view_of(storage, timeline, files, paths, skips_damaged=skips_damaged)
 
 
-def view_of(storage: Storage, timeline: Timeline, files: Iterable[FileInfo]) -> FileSystemView:
-    """The view that these data files make under a timeline."""
-    bases: dict[FileGroupId, list[BaseFile]] = defaultdict(list)
+def view_of(
+    storage: Storage,
+    timeline: Timeline,
+    files: Iterable[FileInfo],
+    partition_paths: Collection[str] | None = None,
+    *,
+    skips_damaged: bool = False,
+) -> FileSystemView:
+    """The view that these data files make under a timeline; they are all that there is in these partitions."""
+    committed = committed_files(storage, timeline, partition_paths)
+    named = [(info, name) for info in files if (name := parse_data_file(info.name)) is not None]
+    archived = load_archived_writes(storage, timeline.version, _instants_elsewhere(timeline, named))
+    bases: dict[FileGroupId, dict[str, BaseFile]] = defaultdict(dict)
     logs: dict[FileGroupId, list[LogFile]] = defaultdict(list)
-    archive = cache(lambda: has_archive(storage, timeline.version))
-    for info in files:
-        partition_path, _, file_name = info.path.rpartition("/")
-        match parse_data_file(file_name):
-            case BaseFileName() as name if _is_visible(name.instant_time, timeline, archive):
-                if name.extension != ".parquet":
-                    raise UnsupportedFeatureError("only Parquet base files can be read", path=info.path)
-                base = BaseFile(partition_path, name, info.path, info.size)
-                bases[base.group].append(base)
-            case LogFileName(is_cdc=False) as name if _may_hold_changes(name, timeline, archive):
-                log = LogFile(partition_path, name, info.path, info.size)
-                logs[log.group].append(log)
-    placed = _placed(storage, timeline, logs)
+    for info, name in named:
+        partition_path = info.path.rpartition("/")[0]
+        if not _counts(info, name, timeline, committed, archived):
+            continue
+        if isinstance(name, BaseFileName):
+            if name.extension != ".parquet":
+                raise UnsupportedFeatureError("only Parquet base files can be read", path=info.path)
+            base = BaseFile(partition_path, name, info.path, info.size)
+            attempt = bases[base.group].get(name.instant_time)
+            # Of an archived write nothing says which attempt counted; as in Hudi it is the last.
+            if attempt is None or attempt.name.write_token < name.write_token:
+                bases[base.group][name.instant_time] = base
+        elif not name.is_cdc:
+            position = _position(name, timeline, archived)
+            log = LogFile(partition_path, name, info.path, info.size, position)
+            logs[log.group].append(log)
     return FileSystemView(
+        storage,
         timeline,
         {
-            group: FileGroup(group, _one_per_instant(storage, timeline, bases.get(group, [])), placed.get(group, ()))
+            group: FileGroup(group, _by_instant(bases.get(group, {})), _in_merge_order(logs.get(group, [])))
             for group in sorted({*bases, *logs}, key=lambda id_: (id_.partition_path, id_.file_id))
         },
-        _replaced_groups(storage, timeline),
+        committed,
         pending_compactions(storage, timeline),
+        skips_damaged,
     )
 
 
-def _is_visible(instant_time: str, timeline: Timeline, has_archive: Callable[[], bool]) -> bool:
-    """Whether the write that made a file is completed.
+_DataFileName = BaseFileName | LogFileName
 
-    A file from before the active timeline belongs to an archived write. Where nothing was ever archived it can only be
-    what a task wrote after its write had been rolled back.
+
+def _instants_elsewhere(timeline: Timeline, named: Iterable[tuple[FileInfo, _DataFileName]]) -> set[str]:
+    """The writes that made files and are not on the active timeline: archived, or rolled back."""
+    known = {instant.requested_time for instant in timeline.instants}
+    return {name.instant_time for _, name in named if name.instant_time not in known}
+
+
+def _counts(
+    info: FileInfo, name: _DataFileName, timeline: Timeline, committed: CommittedFiles, archived: ArchivedWrites
+) -> bool:
+    """Whether a completed write made a file. What an attempt of a task wrote that did not count is named by none.
+
+    The logs of table version 6 all count, as far as this goes: their names do not say which writes made them, and their
+    reader finds out.
     """
-    return timeline.is_committed(instant_time) or (timeline.starts_after(instant_time) and has_archive())
+    if isinstance(name, LogFileName) and not timeline.version.has_completion_times:
+        return True
+    if timeline.is_committed(name.instant_time):
+        return committed.names(info, name.instant_time)
+    return archived.has(name.instant_time)
 
 
-def _may_hold_changes(name: LogFileName, timeline: Timeline, has_archive: Callable[[], bool]) -> bool:
-    """Whether a log's write is completed; where its name does not say which it was, the reader finds out."""
-    return not timeline.version.has_completion_times or _is_visible(name.instant_time, timeline, has_archive)
-
-
-def _placed(
-    storage: Storage, timeline: Timeline, logs: Mapping[FileGroupId, list[LogFile]]
-) -> dict[FileGroupId, tuple[LogFile, ...]]:
-    """The logs of each group with their positions, in the order in which they are merged."""
+def _position(name: LogFileName, timeline: Timeline, archived: ArchivedWrites) -> str:
+    """Where a log stands among base files, see `LogFile`."""
+    if not timeline.version.has_completion_times:
+        return name.instant_time
     times = timeline.completion_times
-    if timeline.version.has_completion_times:
-        old = {log.name.instant_time for found in logs.values() for log in found} - times.keys()
-        times = {**times, **archived_completion_times(storage, timeline.version, old)}
-    return {
-        group: tuple(
-            sorted(
-                (
-                    replace(log, position=times.get(log.name.instant_time, log.name.instant_time))
-                    for log in _without_lost_attempts(storage, timeline, found)
-                ),
-                key=lambda log: (log.position, log.name.version, _token_order(log.name.write_token)),
-            )
-        )
-        for group, found in logs.items()
-    }
+    return times.get(name.instant_time) or archived.completed.get(name.instant_time, name.instant_time)
+
+
+def _by_instant(bases: Mapping[str, BaseFile]) -> tuple[BaseFile, ...]:
+    return tuple(base for _, base in sorted(bases.items()))
+
+
+def _in_merge_order(logs: Iterable[LogFile]) -> tuple[LogFile, ...]:
+    return tuple(sorted(logs, key=lambda log: (log.position, log.name.version, _token_order(log.name.write_token))))
 
 
 def _token_order(write_token: str | None) -> tuple[int, ...]:
     return tuple(int(part) for part in write_token.split("-")) if write_token else ()
-
-
-def _without_lost_attempts(storage: Storage, timeline: Timeline, found: list[LogFile]) -> list[LogFile]:
-    """One log per write and version. In version 6 several writes share a slice's names, so all are taken."""
-    if not timeline.version.has_completion_times:
-        return found
-    attempts: dict[tuple[str, int], list[LogFile]] = defaultdict(list)
-    for log in found:
-        attempts[log.name.instant_time, log.name.version].append(log)
-    return [log for logs in attempts.values() for log in _committed_attempts(storage, timeline, logs)]
-
-
-def _committed_attempts(storage: Storage, timeline: Timeline, attempts: list[LogFile]) -> list[LogFile]:
-    if len(attempts) == 1:
-        return attempts
-    listed = _listed_paths(storage, timeline, attempts[0].name.instant_time)
-    # A write may give one version to several logs with a token each; then its metadata list them all.
-    return [log for log in attempts if log.path in listed] or attempts
 
 
 def list_data_files(storage: Storage) -> list[FileInfo]:
@@ -218,42 +244,6 @@ def list_data_files(storage: Storage) -> list[FileInfo]:
         if not is_metadata_folder(folder):
             files.extend(storage.list_recursive(folder))
     return files
-
-
-def _one_per_instant(storage: Storage, timeline: Timeline, found: list[BaseFile]) -> tuple[BaseFile, ...]:
-    by_instant: dict[str, list[BaseFile]] = defaultdict(list)
-    for base_file in found:
-        by_instant[base_file.instant_time].append(base_file)
-    return tuple(
-        files[0] if len(files) == 1 else _committed_attempt(storage, timeline, files)
-        for _, files in sorted(by_instant.items())
-    )
-
-
-def _committed_attempt(storage: Storage, timeline: Timeline, attempts: list[BaseFile]) -> BaseFile:
-    listed = _listed_paths(storage, timeline, attempts[0].instant_time)
-    for attempt in attempts:
-        if attempt.path in listed:
-            return attempt
-    return max(attempts, key=lambda attempt: attempt.name.write_token)
-
-
-def _listed_paths(storage: Storage, timeline: Timeline, instant_time: str) -> Collection[str]:
-    """The files that a write's metadata list; none for an archived write."""
-    for instant in timeline.completed_writes:
-        if instant.requested_time == instant_time:
-            return load_commit_metadata(storage, instant, timeline.version).paths()
-    return ()
-
-
-def _replaced_groups(storage: Storage, timeline: Timeline) -> dict[FileGroupId, str]:
-    replaced: dict[FileGroupId, str] = {}
-    replacing = [instant for instant in timeline.completed_writes if instant.action is Action.REPLACE_COMMIT]
-    for instant, files in load_written_files(storage, timeline.version, replacing).items():
-        for partition_path, file_ids in files.replaced.items():
-            for file_id in file_ids:
-                replaced[FileGroupId(partition_path, file_id)] = instant.requested_time
-    return replaced
 
 
 def pending_compactions(storage: Storage, timeline: Timeline) -> dict[FileGroupId, str]:

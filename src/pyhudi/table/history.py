@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from operator import attrgetter
 from typing import TypeAlias
@@ -105,7 +105,7 @@ def archived_metadata(storage: Storage, version: TableVersion) -> Iterator[tuple
             if one.action in _WRITE_WORDS and one.metadata is not None:
                 yield _write(one.instant_time, one.action, None), one.metadata
         return
-    for file in sorted(_history_files(storage, version), key=attrgetter("max_time"), reverse=True):
+    for file in sorted(history_files(storage, version), key=attrgetter("max_time"), reverse=True):
         path = f"{version.history_folder}/{file.name}"
         for entry in reversed(parse_history_file(read_at_most(storage, path, HISTORY_BYTES_MAX), path=path)):
             if entry.action in _WRITE_WORDS and entry.metadata:
@@ -115,22 +115,6 @@ def archived_metadata(storage: Storage, version: TableVersion) -> Iterator[tuple
 
 def _write(requested_time: str, action: str, completion_time: InstantTime | None) -> Instant:
     return Instant(InstantTime(requested_time), Action(action), InstantState.COMPLETED, completion_time)
-
-
-def archived_completion_times(storage: Storage, version: TableVersion, instants: Collection[str]) -> dict[str, str]:
-    """When archived writes became visible, by requested time; those that the archive does not know are left out.
-
-    Only for table versions with completion times. Cost: two reads, and one per archive file that spans one of the
-    instants. Raises `CorruptDataError` naming a damaged file.
-    """
-    times: dict[str, str] = {}
-    for file in _history_files(storage, version) if instants else ():
-        if any(file.min_time <= instant <= file.max_time for instant in instants):
-            path = f"{version.history_folder}/{file.name}"
-            for entry in parse_history_file(read_at_most(storage, path, HISTORY_BYTES_MAX), path=path):
-                if entry.instant_time in instants:
-                    times[entry.instant_time] = entry.completion_time
-    return times
 
 
 def archived_outcome(storage: Storage, version: TableVersion, instant_time: str) -> ArchivedOutcome | None:
@@ -169,8 +153,8 @@ def _archived_times(storage: Storage, version: TableVersion) -> Iterator[tuple[s
     if not version.has_completion_times:
         yield from ((one.instant_time, None, one.action) for one in _logged(storage, version))
         return
-    for file in _history_files(storage, version):
-        yield from _times_in(storage, version, file)
+    for file in history_files(storage, version):
+        yield from times_in(storage, version, file)
 
 
 def _logged(storage: Storage, version: TableVersion, *, details: bool = False) -> Iterator[ArchivedInstant]:
@@ -186,7 +170,7 @@ def _entries(storage: Storage, version: TableVersion, *, after: str = "") -> Ite
 
     Cost: two reads, and one per such file.
     """
-    for file in _history_files(storage, version):
+    for file in history_files(storage, version):
         if file.max_time >= after:
             path = f"{version.history_folder}/{file.name}"
             for entry in parse_history_file(read_at_most(storage, path, HISTORY_BYTES_MAX), path=path):
@@ -198,7 +182,8 @@ _kept: WeakKeyDictionary[Storage, dict[HistoryFile, _TimesIn]] = WeakKeyDictiona
 """What history files say, by the store that they are in: they are never changed."""
 
 
-def _times_in(storage: Storage, version: TableVersion, file: HistoryFile) -> _TimesIn:
+def times_in(storage: Storage, version: TableVersion, file: HistoryFile) -> _TimesIn:
+    """Requested time, completion time and action of the instants in one file. Cost: one read, once per process."""
     kept = _kept.setdefault(storage, {})
     if file not in kept:
         path = f"{version.history_folder}/{file.name}"
@@ -207,7 +192,7 @@ def _times_in(storage: Storage, version: TableVersion, file: HistoryFile) -> _Ti
     return kept[file]
 
 
-def _history_files(storage: Storage, version: TableVersion) -> tuple[HistoryFile, ...]:
+def history_files(storage: Storage, version: TableVersion) -> tuple[HistoryFile, ...]:
     """The files of the archived timeline of a table version with completion times; none where nothing was archived.
 
     Cost: two reads. Raises `CorruptDataError` naming a damaged file.

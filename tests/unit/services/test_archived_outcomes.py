@@ -7,6 +7,7 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.support.archives import archive_file_of_version_6
 from tests.support.tables import new_table, open_table
 from tests.unit.faults.harness import rows
 
@@ -21,32 +22,9 @@ DEAD = "20240101000000000"
 ROLLBACK = "20240101000000001"
 DONE = "20240101000000002"
 
-_TEXT = ["null", "string"]
-_SCHEMA = {
-    "type": "record",
-    "name": "HoodieArchivedMetaEntry",
-    "fields": [
-        {"name": "commitTime", "type": _TEXT},
-        {"name": "actionType", "type": _TEXT},
-        {
-            "name": "hoodieRollbackMetadata",
-            "type": [
-                "null",
-                {
-                    "type": "record",
-                    "name": "HoodieRollbackMetadata",
-                    "fields": [{"name": "commitsRollback", "type": {"type": "array", "items": "string"}}],
-                },
-            ],
-        },
-        {"name": "actionState", "type": _TEXT},
-    ],
-}
-
 
 def archive_of_version_6() -> bytes:
     """A write that never ended, its rollback, and a write, state by state and out of order."""
-    avro = json.dumps(_SCHEMA)
     entries = [
         {"commitTime": DONE, "actionType": "commit", "actionState": "COMPLETED", "hoodieRollbackMetadata": None},
         {"commitTime": DEAD, "actionType": "commit", "actionState": "INFLIGHT", "hoodieRollbackMetadata": None},
@@ -57,22 +35,7 @@ def archive_of_version_6() -> bytes:
             "hoodieRollbackMetadata": {"commitsRollback": [DEAD]},
         },
     ]
-    rollback = pa.struct([pa.field("commitsRollback", pa.list_(pa.field("item", pa.string(), False)), False)])
-    schema = pa.schema(
-        [
-            ("commitTime", pa.string()),
-            ("actionType", pa.string()),
-            ("hoodieRollbackMetadata", rollback),
-            ("actionState", pa.string()),
-        ]
-    )
-    blocks = []
-    for entry in entries:
-        content = encode_avro_records(pa.RecordBatch.from_pylist([entry], schema), avro)
-        # Real Hudi leaves the instant time out; its place in these blocks is of no meaning.
-        headers = {BlockHeader.SCHEMA: avro, BlockHeader.INSTANT_TIME: "0"}
-        blocks.append(b"".join(encode_block(BlockType.AVRO_DATA, headers, content)))
-    return b"".join(blocks)
+    return archive_file_of_version_6(entries)
 
 
 def archive(storage: MemoryStorage, version: int) -> None:

@@ -84,20 +84,23 @@ def ended(storage: Storage, instant: Instant, metadata: CommitMetadata | None = 
 
 
 def service(operation: WriteOperation, action: Action, city: str) -> Act:
-    """A completed compaction or clustering of the group of a city; its files do not matter."""
+    """A completed compaction or clustering of the group of a city: its new file is a copy of the old one."""
 
     def act(storage: Storage) -> None:
         group = group_of(storage, city)
         is_clustering = operation is WriteOperation.CLUSTER
         file_id = "00000000-0000-0000-0000-00000000c1u5-0" if is_clustering else group.file_id
-        path = f"{group.partition_path}/{file_id}_1-0-1_20260101000000000.parquet"
+        instant = begun(storage, action)
+        path = f"{group.partition_path}/{file_id}_1-0-1_{instant.requested_time}.parquet"
+        (former,) = (row["path"] for row in opened(storage).files().to_pylist() if row["file_id"] == group.file_id)
+        storage.put(path, storage.read(former))
         metadata = CommitMetadata(
             operation=operation,
             stats_by_partition={group.partition_path: (WriteStat(file_id=file_id, path=path, num_inserts=1),)},
             compacted=not is_clustering,
             replaced_file_ids={group.partition_path: (group.file_id,)} if is_clustering else None,
         )
-        ended(storage, begun(storage, action), metadata)
+        ended(storage, instant, metadata)
 
     return act
 

@@ -13,14 +13,16 @@ import pytest
 from pyhudi.errors import CorruptDataError
 from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteStat, encode_commit_metadata
 from pyhudi.format.compaction_plan import CompactionOperation, CompactionPlan, encode_compaction_plan
+from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import FileInfo
+from pyhudi.table.archived_writes import load_archived_writes
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView, view_of
-from pyhudi.table.history import archived_completion_times
 from pyhudi.table.timeline import Timeline, instant_path
+from pyhudi.testing.storage import FaultStorage
 
 GROUP = FileGroupId("p", "f-0")
 
@@ -33,6 +35,7 @@ class World:
     storage: MemoryStorage = field(default_factory=MemoryStorage)
     instants: list[Instant] = field(default_factory=list)
     files: list[FileInfo] = field(default_factory=list)
+    told: set[str] = field(default_factory=set)
 
     def wrote(self, requested: str, completed: str | None = None, action: Action = Action.DELTA_COMMIT) -> Instant:
         """A write; pending without a completion time."""
@@ -53,7 +56,8 @@ class World:
         self.storage.put(path, encode_compaction_plan(CompactionPlan(operations=(operation,))))
 
     def says(self, instant: Instant, **metadata: object) -> None:
-        """What a write's metadata say."""
+        """What a write's metadata say; else that it wrote all files with its time in their names."""
+        self.told.add(instant.requested_time)
         said = CommitMetadata(operation=WriteOperation.UPSERT, stats_by_partition={})
         body = encode_commit_metadata(replace(said, **metadata), table_version(self.version))  # type: ignore[arg-type]
         self.storage.put(instant_path(instant, table_version(self.version)), body)
@@ -71,7 +75,20 @@ class World:
     @property
     def view(self) -> FileSystemView:
         timeline = Timeline(table_version(self.version), tuple(sorted(self.instants, key=lambda i: i.requested_time)))
-        return view_of(self.storage, timeline, self.files)
+        for instant in timeline.completed_writes:
+            if instant.requested_time not in self.told:
+                self.says(instant, stats_by_partition={"p": self._stats(instant.requested_time)})
+                self.told.remove(instant.requested_time)
+        # A store of its own: nothing of a former view is kept.
+        return view_of(FaultStorage(self.storage), timeline, self.files)
+
+    def _stats(self, instant_time: str) -> tuple[WriteStat, ...]:
+        return tuple(
+            WriteStat(file_id="f-0", path=info.path, partition_path="p", file_size_in_bytes=info.size)
+            for info in self.files
+            for name in [parse_data_file(info.name)]
+            if name is not None and name.instant_time == instant_time and not info.name.endswith(".cdc")
+        )
 
     @property
     def latest(self) -> FileSlice | None:
@@ -314,9 +331,9 @@ def test_only_archive_files_that_span_an_asked_instant_are_opened() -> None:
     folder = table_version(9).history_folder
     world.storage.put(f"{folder}/20_29_0.parquet", b"no Parquet")
 
-    assert archived_completion_times(world.storage, table_version(9), {"31"}) == {}
+    assert load_archived_writes(world.storage, table_version(9), {"31"}).completed == {}
     with pytest.raises(CorruptDataError, match="20_29_0"):
-        archived_completion_times(world.storage, table_version(9), {"25"})
+        load_archived_writes(world.storage, table_version(9), {"25"})
 
 
 # -- version 6 --------------------------------------------------------------------------------------------------------

@@ -6,9 +6,11 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from tests.support.archives import completed_in_version_6
 from tests.support.tables import StepClock, contents, environment, new_table, open_table, rows
 
 from pyhudi.errors import CorruptDataError, LockLostError, LockNotAcquiredError, TableExistsError, UnavailableError
+from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteStat, encode_commit_metadata
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage
@@ -19,7 +21,7 @@ from pyhudi.table.lock_providers.storage_based import CLOCK_DRIFT_MS
 from pyhudi.table.locks import LEASE_MS, LEASE_PATH, table_lock
 from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER, PARTITIONS_KEY, drop_metadata_table
 from pyhudi.table.state import create_table, load_table, update_properties
-from pyhudi.table.timeline import Timeline
+from pyhudi.table.timeline import Timeline, instant_path
 from pyhudi.testing.storage import FaultStorage
 
 # -- the lease of object stores ---------------------------------------------------------------------------------------
@@ -159,7 +161,13 @@ T1, T2, T3 = "20260101000000001", "20260101000000002", "20260101000000003"
 
 
 def latest(timeline: Timeline, *files: FileInfo, storage: MemoryStorage | None = None) -> set[str]:
-    view = view_of(storage or MemoryStorage(), timeline, files)
+    storage = storage or MemoryStorage()
+    for instant in timeline.completed_writes:
+        paths = [info.path for info in files if instant.requested_time in info.name]
+        stats = tuple(WriteStat(file_id=path.split("_")[0][2:], path=path, partition_path="p") for path in paths)
+        metadata = CommitMetadata(operation=WriteOperation.INSERT, stats_by_partition={"p": stats})
+        storage.put(instant_path(instant, timeline.version), encode_commit_metadata(metadata, timeline.version))
+    view = view_of(storage, timeline, files)
     return {one.base.path for group in view.latest.values() for one in group if one.base is not None}
 
 
@@ -169,7 +177,7 @@ def test_a_file_of_a_write_that_is_not_completed_is_invisible() -> None:
 
 def test_a_file_older_than_the_active_timeline_is_visible_where_instants_were_archived() -> None:
     storage = MemoryStorage()
-    storage.put(f"{table_version(6).history_folder}/.commits_.archive.1_1-0-1", b"x")
+    storage.put(f"{table_version(6).history_folder}/.commits_.archive.1_1-0-1", completed_in_version_6(T1))
 
     assert latest(committed(T2), data_file("f", T1), storage=storage) == {data_file("f", T1).path}
 
@@ -256,7 +264,7 @@ def test_a_write_that_fails_before_its_commit_leaves_the_metadata_table_of_the_s
 
 def test_a_file_of_a_pending_first_write_is_not_taken_for_an_archived_ones() -> None:
     storage = MemoryStorage()
-    storage.put(f"{table_version(6).history_folder}/.commits_.archive.1_1-0-1", b"x")
+    storage.put(f"{table_version(6).history_folder}/.commits_.archive.1_1-0-1", completed_in_version_6(T1))
     pending = Timeline(table_version(6), (Instant(InstantTime(T1), Action.COMMIT, InstantState.INFLIGHT, None),))
 
     assert latest(pending, data_file("f", T1), storage=storage) == set()

@@ -501,16 +501,16 @@ ROLLBACKS = (
 READERS = (
     mutant(
         "a reader lists files before it loads the timeline",
-        "a write that is completed in between would be half there",
+        "a write that is completed in between would be half there, or taken for damaged",
         (scenarios, "load_table", defects.load_after_listing),
         (thin, "load_view", defects.view_of_what_was_listed_before),
         at="cow8/lock/update+read",
-        breaks="K2 K3",
+        breaks="K2 K3 K13",
     ),
     mutant(
         "a reader takes files of pending writes",
         "they may never be completed",
-        (file_system_view, "_is_visible", always(True)),
+        (file_system_view, "_counts", always(True)),
         at="cow8/lock/update+read",
         breaks="K2",
     ),
@@ -524,7 +524,7 @@ READERS = (
     mutant(
         "a reader sees replaced file groups",
         "the partition has given way",
-        (file_system_view, "_replaced_groups", always({})),
+        (file_system_view, "committed_files", defects.committed_files_that_replace_nothing),
         at="cow8/lock/update+drop",
         breaks="K1",
     ),

@@ -16,6 +16,7 @@ from pyhudi.services import rollback
 from pyhudi.services.rollback_plan import Leftovers
 from pyhudi.storage.protocol import Storage
 from pyhudi.table import file_system_view, instant_times, intents, transaction
+from pyhudi.table.committed_files import CommittedFiles, committed_files
 from pyhudi.table.conflict_table import Met
 from pyhudi.table.conflicts import Footprint
 from pyhudi.table.conflicts import footprint_of as footprint_as_it_is
@@ -259,6 +260,10 @@ LISTED: dict[int, Any] = {}
 def load_after_listing(storage: Storage) -> Any:
     LISTED[id(storage)] = list_data_files(storage)
     return load_table(storage)
+
+
+def committed_files_that_replace_nothing(*call: Any) -> CommittedFiles:
+    return replace(committed_files(*call), replaced={})
 
 
 def view_of_what_was_listed_before(storage: Storage, timeline: Timeline, *rest: Any) -> Any:

@@ -1,0 +1,79 @@
+"""Which writes the archived timeline knows as completed: what a file from before the active timeline is judged by.
+
+Files of the archive never change once they are written, so what one says is kept in the process, by the store that it
+was read from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+from pyhudi.format.archived_log import ARCHIVE_BYTES_MAX, is_archive_file, parse_archive_file
+from pyhudi.format.table_version import TableVersion
+from pyhudi.storage.bounded import at_once, read_at_most
+from pyhudi.storage.protocol import FileInfo, Storage
+from pyhudi.table.history import history_files, times_in
+from pyhudi.table.timeline import WRITE_ACTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedWrites:
+    """When archived writes became visible, by requested time; in table version 6 that time again.
+
+    `known_from`: the oldest instant that the archive tells of; None where nothing was archived.
+    """
+
+    completed: Mapping[str, str] = field(default_factory=dict, repr=False)
+    known_from: str | None = None
+
+    def has(self, instant_time: str) -> bool:
+        """Whether a write of this time was completed.
+
+        What is older than all that the archive tells of counts: then its beginning was removed, and to hide the rows
+        of those writes would be worse than to show what one of them left behind.
+        """
+        return instant_time in self.completed or (self.known_from is not None and instant_time < self.known_from)
+
+
+_WRITES = frozenset(action.value for action in WRITE_ACTIONS)
+
+_kept: WeakKeyDictionary[Storage, dict[tuple[str, int], dict[str, str]]] = WeakKeyDictionary()
+"""What archive files of table version 6 say, by path and size: real Hudi may append to them."""
+
+
+def load_archived_writes(storage: Storage, version: TableVersion, instants: Collection[str]) -> ArchivedWrites:
+    """What the archive tells of these instants, and maybe of others.
+
+    Cost: nothing without instants; else two reads, in version 6 a listing, and each archive file that may tell of one
+    of them and that this process has not read: those that span it, in version 6 all.
+
+    Raises:
+        CorruptDataError: naming a damaged file of the archive.
+    """
+    if not instants:
+        return ArchivedWrites()
+    if not version.has_completion_times:
+        return _in_logs(storage, version)
+    files = history_files(storage, version)
+    spanning = [file for file in files if any(file.min_time <= instant <= file.max_time for instant in instants)]
+    times = (one for file in at_once(storage, lambda file: times_in(storage, version, file), spanning) for one in file)
+    completed = {requested: ended or requested for requested, ended, action in times if action in _WRITES}
+    return ArchivedWrites(completed, min((file.min_time for file in files), default=None))
+
+
+def _in_logs(storage: Storage, version: TableVersion) -> ArchivedWrites:
+    files = [info for info in storage.list_folder(version.history_folder).files if is_archive_file(info.name)]
+    times = {
+        time: time for found in at_once(storage, lambda info: _times_in_log(storage, info), files) for time in found
+    }
+    return ArchivedWrites(times, min(times, default=None))
+
+
+def _times_in_log(storage: Storage, info: FileInfo) -> dict[str, str]:
+    kept = _kept.setdefault(storage, {})
+    if (info.path, info.size) not in kept:
+        instants = parse_archive_file(read_at_most(storage, info.path, ARCHIVE_BYTES_MAX), path=info.path)
+        kept[info.path, info.size] = {one.instant_time: one.instant_time for one in instants if one.action in _WRITES}
+    return kept[info.path, info.size]
