@@ -94,7 +94,8 @@ class SplitEngine(LocalEngine):
     ) -> list[R]:
         count = distribution.splits or self.splits
         if distribution.arrangement is not Arrangement.BY_KEY:
-            chosen = replace(distribution, splits=count)
+            is_stream = isinstance(rows, pa.RecordBatchReader)
+            chosen = distribution if is_stream else replace(distribution, splits=count)
             return super().map_splits(rows, function, distribution=chosen, description=description)
         table = as_table(rows)
         keys = zip(*(table.column(name).to_pylist() for name in distribution.key_columns), strict=True)

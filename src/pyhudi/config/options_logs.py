@@ -9,6 +9,8 @@ from pyhudi.config.choices import CompactionStrategy, CompactionTrigger, LogBloc
 from pyhudi.config.option import Parser, option
 from pyhudi.config.parsers import boolean, integer, one_of, regular_expression
 
+BLOCK_BYTES_MAX = 64 << 20
+"""Arrow bytes gathered for a block of a log at most: what a task holds in memory, and a reader at once."""
 _STRATEGY_PACKAGE = "org.apache.hudi.table.action.compact.strategy."
 _STRATEGIES = {strategy.value: strategy for strategy in CompactionStrategy}
 
@@ -38,8 +40,9 @@ class LogOptions:
     max_block_size: int = option(
         "hoodie.logfile.data.block.max.size",
         parse=integer(minimum=1, unit="bytes"),
-        default=256 << 20,
-        doc="What a block of records may grow to before the next one starts.",
+        default=BLOCK_BYTES_MAX,
+        doc="What a block of records may grow to before the next one starts. 64 MiB is the most: tasks and readers hold"
+        " a block in memory; what is larger warns, and blocks are of 64 MiB.",
     )
     block_format: LogBlockFormat | None = option(
         "hoodie.logfile.data.block.format",

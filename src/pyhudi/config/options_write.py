@@ -366,7 +366,8 @@ class InputOptions:
         "hoodie.upsert.shuffle.parallelism",
         parse=integer(minimum=0),
         default=0,
-        doc="Into how many tasks an upsert splits its rows; 0: the engine's choice.",
+        doc="Into how many tasks an upsert splits its rows; 0: the engine's choice. Without Spark it has no effect:"
+        " all rows are one split, so that those of one key meet.",
     )
     insert_splits: int = option(
         "hoodie.insert.shuffle.parallelism",
@@ -529,7 +530,8 @@ class ConcurrencyOptions:
             refused={"NON_BLOCKING_CONCURRENCY_CONTROL": f"NON_BLOCKING_CONCURRENCY_CONTROL {NOT_BUILT}"},
         ),
         default=ConcurrencyMode.SINGLE_WRITER,
-        doc="Accepted for compatibility: both values are as safe.",
+        doc="Writes of both modes lock and look for conflicts: SINGLE_WRITER, which JVM Hudi does not protect, is"
+        " protected here.",
     )
     lock_wait_ms: int = option(
         "hoodie.write.lock.wait_time_ms",
@@ -549,7 +551,7 @@ class ConcurrencyOptions:
         parse=one_of(FailedWritesPolicy),
         default=FailedWritesPolicy.EAGER,
         doc="EAGER: a write begins by rolling back the pending writes of dead writers, never those of live"
-        " ones. LAZY and NEVER leave them to others.",
+        " ones. LAZY: it does so after its commit, so that dead writers do not delay it. NEVER leaves them to others.",
     )
     heartbeat_interval_ms: int = option(
         "hoodie.client.heartbeat.interval_in_ms",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,9 +18,9 @@ from pyhudi.config.choices import (
     WriteOperation,
 )
 from pyhudi.config.names import NEWEST_TABLE_VERSION
-from pyhudi.config.option import read_group, text_of
+from pyhudi.config.option import OptionWarning, read_group, text_of
 from pyhudi.config.options_locks import LockOptions, lock_problems
-from pyhudi.config.options_logs import CompactionOptions, LogOptions
+from pyhudi.config.options_logs import BLOCK_BYTES_MAX, CompactionOptions, LogOptions
 from pyhudi.config.options_markers import MarkerOptions, marker_problems
 from pyhudi.config.options_merging import MERGER_OPTIONS_KEY, MERGERS_KEY, MemoryOptions, MergingOptions
 from pyhudi.config.options_write import (
@@ -90,6 +91,13 @@ class WriteConfig:
             extra_metadata=_extra_metadata(options, input_options.commit_metadata_prefix),
         )
         check_combination(config)
+        if config.logs.max_block_size > BLOCK_BYTES_MAX:
+            warnings.warn(
+                f"hoodie.logfile.data.block.max.size is above what a task holds in memory: blocks are of"
+                f" {BLOCK_BYTES_MAX} bytes",
+                OptionWarning,
+                stacklevel=3,
+            )
         return config
 
     @property

@@ -6,6 +6,7 @@ Arrow releases the interpreter lock while it reads, merges and writes, so thread
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.config.option import OptionWarning
 from pyhudi.engine.protocol import Arrangement, Distribution, TaskContext
 from pyhudi.format.evolution import align
 from pyhudi.format.schema import normalise
@@ -86,9 +88,13 @@ class LocalEngine:
             Arrangement.NONE,
             Arrangement.BY_KEY,
         ):
+            if (distribution.splits or 0) > 1:
+                _warn_of_one_split()
             return [function(TaskContext(partition=0, stage=0, attempt=0), iter(rows))]
         table = _sorted(as_table(rows), distribution)
         count = 1 if distribution.arrangement is Arrangement.BY_KEY else self._split_count(table, distribution)
+        if (distribution.splits or 0) > count:
+            _warn_of_one_split()
         size = -(-table.num_rows // count) if table.num_rows else 1
         splits = [table.slice(n * size, size) for n in range(count)]
         contexts = [TaskContext(partition=n, stage=0, attempt=0) for n in range(count)]
@@ -106,6 +112,15 @@ class LocalEngine:
             return [function(context, item) for context, item in zip(contexts, inputs, strict=True)]
         with ThreadPoolExecutor(max_workers=self.parallelism) as pool:
             return list(pool.map(function, contexts, inputs))
+
+
+def _warn_of_one_split() -> None:
+    """Tell that a stream, or rows that must meet those of their key, were not split as an option asked."""
+    warnings.warn(
+        "the number of splits has no effect here: without Spark a stream, and the rows of an upsert or delete, are one",
+        OptionWarning,
+        stacklevel=3,
+    )
 
 
 def as_table(rows: Any) -> pa.Table:

@@ -14,6 +14,7 @@ from typing import IO
 
 import pyarrow as pa
 
+from pyhudi.config.options_logs import BLOCK_BYTES_MAX
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.avro_records import encode_avro_records
 from pyhudi.format.commit_metadata import WriteStat
@@ -28,8 +29,6 @@ from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView
 from pyhudi.table.markers.announcing import announce
 
-BLOCK_BYTES_MAX = 64 * 1024 * 1024
-"""Arrow bytes gathered for a block at most: what a task holds in memory, and a reader at once."""
 WRITE_TOKEN_NUMBERS = 2**31 - 1
 """Real Hudi reads the parts of a write token as 32-bit numbers."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import itertools
+import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,14 @@ from pyhudi.config.choices import FailedWritesPolicy, WriteOperation
 from pyhudi.config.table_config import new_table_properties
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Arrangement, Distribution, Engine
-from pyhudi.errors import ConfigError, CorruptDataError, TableExistsError, TableNotFoundError, WriteConflictError
+from pyhudi.errors import (
+    ConfigError,
+    CorruptDataError,
+    HudiError,
+    TableExistsError,
+    TableNotFoundError,
+    WriteConflictError,
+)
 from pyhudi.format import commit_metadata as wire
 from pyhudi.format.instant import Action
 from pyhudi.format.keys import key_generator_from_table
@@ -48,6 +56,7 @@ from pyhudi.write.job import WriteJob, check_columns, locking, prepare, transact
 from pyhudi.write.result import WriteResult, result_of
 from pyhudi.write.staged import staged_write_of, write_staged
 
+_log = logging.getLogger("pyhudi")
 _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.1, 10.0
 _IN_A_TABLE = f"/{METADATA_FOLDER}/"
 
@@ -151,6 +160,7 @@ def write(
             environment.clock.sleep(_pause_seconds(attempt, environment))
             table = table.reload()
         run_inline_services(ServiceCall(job.table, config, settings, engine, environment, tuple(mergers)))
+        _recover_afterwards(job.table, config, environment)
         return result
 
 
@@ -269,6 +279,17 @@ def _recovered(table: TableState, config: WriteConfig, environment: Environment)
     settings = transaction_settings(config)
     done = roll_back_failed_writes(table, settings.heartbeat, environment, lock_wait_ms=settings.lock_wait_ms)
     return table.reload() if done else table
+
+
+def _recover_afterwards(table: TableState, config: WriteConfig, environment: Environment) -> None:
+    """With the policy LAZY: what dead writers left is taken away once the write stands, as JVM Hudi's cleaner does."""
+    if config.concurrency.failed_writes_policy is not FailedWritesPolicy.LAZY:
+        return
+    settings = transaction_settings(config)
+    try:
+        roll_back_failed_writes(table.reload(), settings.heartbeat, environment, lock_wait_ms=settings.lock_wait_ms)
+    except HudiError as error:
+        _log.warning("the write is committed, but rolling dead writers back after it failed: %s", error)
 
 
 def _prepared(

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pyhudi.config.choices import DuplicatePolicy, WriteOperation
+from pyhudi.config.option import OptionWarning
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Arrangement, Distribution
 from pyhudi.errors import InvalidRequestError
@@ -108,6 +110,13 @@ def write_staged(job: WriteJob, rows: Any, kind: StagedWrite) -> WriteResult:
     storage, settings = job.table.storage, job.transaction_settings
     if kind.looks_up and not job.rules.selects:
         # A stored row meets one row of the batch; to choose one of several would lose what a merge makes of them.
+        if not kind.combine and not kind.deletes:
+            warnings.warn(
+                "hoodie.combine.before.upsert=false has no effect on this table: its rule makes one row of the versions"
+                " of a record, those of one batch too",
+                OptionWarning,
+                stacklevel=2,
+            )
         kind = replace(kind, combine=True)
     with exchange_folder(storage, settings.heartbeat, job.environment) as folder:
         splits = _stage(job, rows, kind, folder)

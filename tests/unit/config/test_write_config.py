@@ -20,6 +20,7 @@ from pyhudi.config.choices import (
     TableType,
     WriteOperation,
 )
+from pyhudi.config.option import OptionWarning
 from pyhudi.config.registry import OPTIONS
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
@@ -50,7 +51,7 @@ def test_defaults_are_those_of_hudi_but_for_the_codec():
 
 def test_defaults_of_merge_on_read_are_those_of_hudi():
     logs, compaction, memory = WriteConfig().logs, WriteConfig().compaction, WriteConfig().memory
-    assert (logs.max_file_size, logs.max_block_size) == (1_073_741_824, 268_435_456)
+    assert (logs.max_file_size, logs.max_block_size) == (1_073_741_824, 67_108_864)
     assert (logs.block_format, logs.small_file_candidates) == (None, 1)
     assert (memory.merge_max_bytes, memory.spill_folder) == (1_073_741_824, None)
     assert (compaction.inline, compaction.schedule_inline) == (None, False)
@@ -403,3 +404,8 @@ def test_payload_class_that_is_a_merger_counts_as_the_merger_of_the_call(key, na
     config = WriteConfig.from_options({key: name})
     assert (config.table.payload, config.merging.mergers) == (None, (merger,))
     assert config.merge_mode is MergeMode.CUSTOM
+
+
+def test_log_blocks_above_what_a_task_holds_in_memory_warn():
+    with pytest.warns(OptionWarning, match="blocks are of 67108864 bytes"):
+        WriteConfig.from_options({"hoodie.logfile.data.block.max.size": 256 << 20})

@@ -9,6 +9,7 @@ import pytest
 from tests.support.tables import contents, new_table, rows
 
 import pyhudi
+from pyhudi.config.option import OptionWarning
 from pyhudi.errors import ConfigError
 from pyhudi.hudi_table import save
 from pyhudi.storage.memory import MemoryStorage
@@ -128,3 +129,9 @@ def test_save_to_another_table_than_an_option_names_is_refused() -> None:
     for name in ("path", "hoodie.base.path"):
         with pytest.raises(ConfigError, match="names more than one table"):
             save(rows(START[0]), "memory://arguments/one", options={**options, name: "memory://arguments/two"})
+
+
+def test_number_of_splits_that_this_process_does_not_make_warns(table: pyhudi.HudiTable) -> None:
+    with pytest.warns(OptionWarning, match="the number of splits has no effect here"):
+        table.upsert(rows((3, "oslo", 5, "b")), **{"hoodie.upsert.shuffle.parallelism": 4})
+    table.upsert(rows((3, "oslo", 5, "b")), **{"hoodie.upsert.shuffle.parallelism": 1})

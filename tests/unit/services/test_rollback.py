@@ -24,7 +24,7 @@ from tests.support.tables import (
     rows,
 )
 
-from pyhudi.errors import LockLostError, UnsafePathError, WriteConflictError
+from pyhudi.errors import LockLostError, UnavailableError, UnsafePathError, WriteConflictError
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.rollback_metadata import RollbackPlan, RollbackRequest, encode_rollback_plan
 from pyhudi.services.rollback_plan import Leftovers, find_leftovers, plan_rollback
@@ -102,6 +102,39 @@ def test_a_writer_whose_process_has_ended_is_rolled_back_at_once(version: int) -
         assert rollback.completion_time > rollback.requested_time
 
 
+@pytest.mark.parametrize(("policy", "leaves"), [("EAGER", 0), ("LAZY", 0), ("NEVER", 1)])
+def test_a_dead_writer_is_rolled_back_before_or_after_the_write_or_never_as_the_policy_says(
+    policy: str, leaves: int
+) -> None:
+    storage, instant_time = crashed_upsert()
+    end_the_process_of(storage, instant_time)
+
+    table = open_table(storage, env=environment(StepClock(NOW_MS)), **{"hoodie.clean.failed.writes.policy": policy})
+    own = table.upsert(rows((50, "wien", 9, "z"))).instant
+
+    timeline = load_table(storage).timeline
+    assert contents(storage) == START | {ADDED}
+    assert [i.requested_time for i in timeline.pending_writes] == [instant_time] * leaves
+    rollbacks = [i.requested_time for i in timeline.instants if i.action is Action.ROLLBACK]
+    assert len(rollbacks) == 1 - leaves
+    assert all((time > own) is (policy == "LAZY") for time in rollbacks)
+
+
+def test_a_write_stands_though_the_lazy_rollback_after_it_fails(caplog: pytest.LogCaptureFixture) -> None:
+    storage, instant_time = crashed_upsert()
+    end_the_process_of(storage, instant_time)
+
+    def refuse(operation: str, path: str) -> None:
+        if operation == "put_if_absent" and "rollback" in path:
+            raise UnavailableError("the store is busy", path=path)
+
+    table = open_table(FaultStorage(storage, before=refuse), **{"hoodie.clean.failed.writes.policy": "LAZY"})
+    table.upsert(rows((50, "wien", 9, "z")))
+
+    assert contents(storage) == START | {ADDED}
+    assert "rolling dead writers back after it failed" in caplog.text
+
+
 def test_a_pid_that_another_process_got_meanwhile_does_not_keep_a_dead_writer_alive() -> None:
     storage, instant_time = crashed_upsert()
     heartbeat_of(storage, instant_time, started=1.5)
@@ -152,17 +185,6 @@ def test_a_heartbeat_that_says_nothing_is_judged_by_its_age(data: bytes) -> None
 
     assert liveness(NOW_MS) is Liveness.ALIVE
     assert liveness(NOW_MS + HeartbeatSettings().expiry_ms + 1000) is Liveness.DEAD
-
-
-@pytest.mark.parametrize("policy", ["LAZY", "NEVER"])
-def test_other_policies_leave_dead_writers_to_others(policy: str) -> None:
-    storage, instant_time = crashed_upsert()
-    end_the_process_of(storage, instant_time)
-
-    open_table(storage).upsert(rows(ADDED), **{"hoodie.clean.failed.writes.policy": policy})
-
-    assert load_table(storage).timeline.pending_writes
-    assert contents(storage) == START | {ADDED}
 
 
 @pytest.mark.parametrize("version", [6, 8, 9])

@@ -16,6 +16,7 @@ from tests.support.audit import audit
 from tests.support.tables import SplitEngine, environment
 
 import pyhudi
+from pyhudi.config.option import OptionWarning
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Distribution, TaskContext
 from pyhudi.errors import (
@@ -131,11 +132,12 @@ def test_counts_that_rows_bring_are_kept() -> None:
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_upsert_counts_every_row_though_it_is_told_not_to_combine(kind: str) -> None:
+def test_upsert_that_is_told_not_to_combine_counts_every_row_and_says_so(kind: str) -> None:
     path = new_path()
     table = create(path, VISITS, RecordCount(), table_type=kind, **VISIT_TABLE)
     for rows in (SEEN[:2], SEEN[4:5] * 3):
-        table.upsert(visits(rows), **{"hoodie.combine.before.upsert": "false"})
+        with pytest.warns(OptionWarning, match="its rule makes one row of the versions"):
+            table.upsert(visits(rows), **{"hoodie.combine.before.upsert": "false"})
 
     assert stored(path, ["user", COUNT]) == [("u1", 5)]
 
