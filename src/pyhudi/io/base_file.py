@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pyhudi.errors import CorruptDataError, LockLostError
 from pyhudi.format.meta_columns import RECORD_KEY
 from pyhudi.io.key_footer import BloomSettings, KeyFooter
+from pyhudi.io.parquet_batches import bounded_batches, open_parquet
 from pyhudi.io.row_groups import RowGroupWriter
 from pyhudi.storage.protocol import Storage
 
@@ -161,7 +162,7 @@ class BaseFileFooter:
 
 def read_footer(storage: Storage, path: str) -> BaseFileFooter:
     """The footer of a base file. Cost: one or two ranged reads."""
-    with _opened(storage, path) as parquet:
+    with _opened(storage, path) as (_, parquet):
         raw = parquet.metadata.metadata or {}
         try:
             values = {key.decode(): value.decode() for key, value in raw.items() if key != b"ARROW:schema"}
@@ -174,18 +175,18 @@ def read_footer(storage: Storage, path: str) -> BaseFileFooter:
 def read_batches(
     storage: Storage, path: str, *, columns: Sequence[str] | None = None, batch_rows: int = READ_BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a base file in order, a bounded batch at a time, whatever the size of its row groups.
+    """The rows of a base file in order, a bounded batch at a time, whatever the size of its rows and row groups.
 
     `columns` that the file does not have are left out. Raises `CorruptDataError` naming the file when it does not
     parse.
     """
-    with _opened(storage, path) as parquet:
+    with _opened(storage, path) as (source, parquet):
         present = set(parquet.schema_arrow.names)
         wanted = None if columns is None else [name for name in columns if name in present]
         instants = _schema_with_instants(parquet)
         try:
             missing = parquet.metadata.num_rows
-            for batch in parquet.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False):
+            for batch in bounded_batches(source, parquet, wanted, batch_rows):
                 missing -= batch.num_rows
                 yield batch if instants is None else _retyped(batch, instants)
         except (pa.ArrowException, OSError, ValueError) as error:
@@ -220,22 +221,16 @@ def _retyped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 @contextmanager
-def _opened(storage: Storage, path: str) -> Iterator[Any]:
+def _opened(storage: Storage, path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
     source = storage.open_input(path)
     try:
         try:
-            parquet = pq.ParquetFile(
-                source,
-                buffer_size=1 << 20,
-                pre_buffer=False,
-                coerce_int96_timestamp_unit="us",
-                page_checksum_verification=True,
-            )
+            parquet = open_parquet(source)
         except (pa.ArrowException, OSError, ValueError) as error:  # the last one for names that are not UTF-8
             raise _damaged(path, error) from error
         if parquet.metadata.num_rows < 0:
             raise _damaged(path, "its footer says that it has less than no rows")
-        yield parquet
+        yield source, parquet
     finally:
         source.close()
 

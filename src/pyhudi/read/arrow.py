@@ -6,6 +6,7 @@ INT96, in which older writers store instants, has no zone and a range of its own
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -17,11 +18,16 @@ from pyarrow import fs
 
 from pyhudi.errors import ConfigError, CorruptDataError
 from pyhudi.format.meta_columns import COMMIT_TIME
+from pyhudi.io.parquet_batches import rows_at_once, wide_dictionaries
 from pyhudi.read.conditions import Condition, Where, columns_of, condition_of
 from pyhudi.read.scan import ScanPlan, ScanSlice
-from pyhudi.read.slices import missing_files_named, read_slice
+from pyhudi.read.slices import missing_files_named, read_base_file, read_slice
 from pyhudi.storage.protocol import Storage
 
+BATCH_ROWS = 131_072
+_BATCH_READAHEAD, _FILE_READAHEAD = 16, 4
+"""Arrow's own figures. Where rows are wide, batches have fewer, and nothing is read ahead."""
+FOOTERS_AT_ONCE = 8
 FILES_AT_ONCE = 64
 """Files open at a time: bounds handles and memory, and keeps all cores busy."""
 
@@ -49,7 +55,7 @@ def read_batches(
     for start in range(0, len(plain), FILES_AT_ONCE):
         yield from _read_files(storage, plan, plain[start : start + FILES_AT_ONCE], names, condition)
     if plan.merged:
-        yield from _read_merged(storage, plan, names, condition)
+        yield from _read_whole(storage, plan, plan.merged, names, condition)
 
 
 def _read_files(
@@ -70,25 +76,52 @@ def _read_files(
         for one, path in zip(slices, paths, strict=True):
             source = stack.enter_context(storage.open_input(path))
             fragments.append(parquet.make_fragment(source, partition_expression=_left_out_columns(plan, one)))
-        dataset = ds.FileSystemDataset(fragments, plan.schema, parquet)
         wanted = _with_columns_of(late, names, plan.schema)
         try:
-            for batch in dataset.to_batches(columns=wanted, filter=None if condition is None else condition.prunes):
+            with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+                footers = list(pool.map(_footer, fragments))
+            needed = _with_columns_of(condition, names, plan.schema)
+            wide = [bool(wide_dictionaries(footer, needed, BATCH_ROWS)) for footer in footers]
+            narrow = [fragment for fragment, is_wide in zip(fragments, wide, strict=True) if not is_wide]
+            rows = min((rows_at_once(footer, needed, BATCH_ROWS) for footer in footers), default=BATCH_ROWS)
+            dataset = ds.FileSystemDataset(narrow, plan.schema, parquet)
+            for batch in dataset.to_batches(
+                columns=wanted,
+                filter=None if condition is None else condition.prunes,
+                batch_size=rows,
+                batch_readahead=_BATCH_READAHEAD if rows == BATCH_ROWS else 1,
+                fragment_readahead=_FILE_READAHEAD if rows == BATCH_ROWS else 1,
+            ):
                 for kept in _matching(batch, late, names).to_batches():
                     if kept.num_rows:
                         yield kept
         except (pa.ArrowException, OSError) as error:
             raise _located(storage, paths, error) from error
+    yield from _read_whole(
+        storage, plan, [one for one, is_wide in zip(slices, wide, strict=True) if is_wide], names, condition
+    )
 
 
-def _read_merged(
-    storage: Storage, plan: ScanPlan, names: list[str], condition: Condition | None
+def _footer(fragment: ds.ParquetFileFragment) -> pq.FileMetaData:
+    """The file's footer, which the fragment then keeps."""
+    return fragment.metadata
+
+
+def _read_whole(
+    storage: Storage,
+    plan: ScanPlan,
+    slices: Sequence[ScanSlice],
+    names: list[str],
+    condition: Condition | None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of slices with logs. A condition is applied to merged rows: of older versions it says nothing."""
+    """The rows of slices with logs, or with wide rows, one after the other.
+
+    A condition is applied to merged rows: of older versions it says nothing.
+    """
     needed = _with_columns_of(condition, names, plan.schema)
     schema = pa.schema([plan.schema.field(name) for name in names])
-    for one in plan.merged:
-        for batch in read_slice(storage, plan, one, needed):
+    for one in slices:
+        for batch in (read_slice if one.files.logs else read_base_file)(storage, plan, one, needed):
             for kept in _matching(batch, condition, names).cast(schema).to_batches():
                 if kept.num_rows:
                     yield kept

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from pyhudi.errors import HistoryNotRetainedError, NotFoundError
+from pyhudi.format.evolution import align
+from pyhudi.io.base_file import read_batches
 from pyhudi.io.merged_slice import read_merged
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.storage.protocol import Storage
@@ -15,17 +17,37 @@ from pyhudi.storage.protocol import Storage
 
 def read_slice(storage: Storage, plan: ScanPlan, one: ScanSlice, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The merged rows of one slice of a scan, with these columns; conditions of the scan are not applied."""
-    in_files = [name for name in columns if name not in plan.path_columns]
-    values = dict(one.partition_values)
     with missing_files_named():
-        for batch in read_merged(storage, one.files, plan.merging, in_files):
-            arrays = [
-                pa.repeat(pa.scalar(values.get(name), pa.string()), batch.num_rows)
-                if name in plan.path_columns
-                else batch.column(name)
-                for name in columns
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+        for batch in read_merged(storage, one.files, plan.merging, _in_files(plan, columns)):
+            yield _with_path_columns(plan, one, batch, columns)
+
+
+def read_base_file(
+    storage: Storage, plan: ScanPlan, one: ScanSlice, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one slice without logs, with these columns, in batches of bounded bytes, however wide rows are."""
+    in_files = _in_files(plan, columns)
+    schema = pa.schema([plan.schema.field(name).with_nullable(True) for name in in_files])
+    assert one.files.base is not None
+    with missing_files_named():
+        for batch in read_batches(storage, one.files.base, columns=in_files):
+            yield _with_path_columns(plan, one, align(batch, schema), columns)
+
+
+def _in_files(plan: ScanPlan, columns: Sequence[str]) -> list[str]:
+    return [name for name in columns if name not in plan.path_columns]
+
+
+def _with_path_columns(plan: ScanPlan, one: ScanSlice, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+    """The batch with the columns that the table's files leave out."""
+    values = dict(one.partition_values)
+    arrays = [
+        pa.repeat(pa.scalar(values.get(name), pa.string()), batch.num_rows)
+        if name in plan.path_columns
+        else batch.column(name)
+        for name in columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
 @contextmanager

@@ -1,0 +1,165 @@
+"""Rows in pieces of bounded memory: how many bytes each row takes, and where to cut.
+
+Rows may be a byte or 100 MB wide, so a number of rows bounds nothing. Arrow's arrays of text and lists end at 2 GiB
+as well: whatever joins arrays, or takes rows from them, must do it piece by piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import UnsupportedFeatureError
+
+PIECE_BYTES: Final = 64 << 20
+"""What a task asks for at a time; a single row may be larger."""
+
+_ARRAY_BYTES_MAX: Final = 2**31 - 1
+Sizes = npt.NDArray[np.int64]
+
+
+def row_bytes(rows: pa.RecordBatch | pa.Table) -> Sizes:
+    """About how many bytes each row takes in Arrow, values of dictionaries at full length."""
+    sizes = np.zeros(rows.num_rows, dtype=np.int64)
+    for column in rows.columns:
+        if isinstance(column, pa.ChunkedArray):
+            parts = [_sizes(chunk) for chunk in column.chunks]
+            sizes += np.concatenate(parts) if parts else 0
+        else:
+            sizes += _sizes(column)
+    return sizes
+
+
+def cuts(sizes: Sizes, limit: int = PIECE_BYTES) -> Iterator[tuple[int, int]]:
+    """Ranges of rows, from the first to the last, that take up to `limit` bytes each, or are a single row."""
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < len(sizes):
+        before = int(ends[start - 1]) if start else 0
+        end = max(start + 1, int(np.searchsorted(ends, before + limit, side="right")))
+        yield start, end
+        start = end
+
+
+def in_pieces(batch: pa.RecordBatch, limit: int = PIECE_BYTES) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch, in pieces of up to `limit` bytes that share its memory."""
+    if batch.nbytes <= limit and not any(_may_grow(field.type) for field in batch.schema):
+        yield batch
+        return
+    for start, end in cuts(row_bytes(batch), limit):
+        yield batch.slice(start, end - start)
+
+
+def one_batch(rows: pa.Table) -> pa.RecordBatch:
+    """The rows of a table as one batch.
+
+    Raises:
+        UnsupportedFeatureError: one column holds more than Arrow puts into one array.
+    """
+    if any(_has_offsets(column.type) and column.nbytes > _ARRAY_BYTES_MAX for column in rows.columns):
+        raise _too_large(rows)
+    try:
+        batches = rows.combine_chunks().to_batches()
+    except pa.ArrowInvalid as cause:
+        raise _too_large(rows) from cause
+    if len(batches) > 1:
+        raise _too_large(rows)
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
+
+
+def take_rows(table: pa.Table, numbers: Sizes) -> pa.RecordBatch:
+    """Rows of a table by their numbers, in this order. Memory: those rows; its chunks are not joined.
+
+    Raises:
+        UnsupportedFeatureError: one column of these rows holds more than Arrow puts into one array.
+    """
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    pieces: list[pa.RecordBatch] = []
+    start = 0
+    for batch in table.to_batches():
+        first, last = np.searchsorted(ordered, [start, start + batch.num_rows])
+        if first < last:
+            pieces.append(batch.take(pa.array(ordered[first:last] - start)))
+        start += batch.num_rows
+    taken = one_batch(pa.Table.from_batches(pieces, table.schema))
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return taken if np.array_equal(place, np.arange(len(order))) else taken.take(pa.array(place))
+
+
+def _too_large(rows: pa.Table) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        "one column of the rows that have to be in memory together takes more than 2 GiB: write fewer rows at a time, "
+        "or let the table have more and smaller file groups (hoodie.parquet.max.file.size)",
+        rows=rows.num_rows,
+        bytes=rows.nbytes,
+    )
+
+
+def _has_offsets(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_nested(kind))
+
+
+def _may_grow(kind: pa.DataType) -> bool:
+    """Whether values take more room than they seem to: dictionaries, and views of shared bytes."""
+    if pa.types.is_dictionary(kind) or pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return True
+    if isinstance(kind, pa.BaseExtensionType):
+        return _may_grow(kind.storage_type)
+    return any(_may_grow(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def _sizes(array: pa.Array) -> Sizes:
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        sizes = _sizes(array.storage)
+    elif pa.types.is_dictionary(kind):
+        sizes = np.append(_sizes(array.dictionary), 0)[_numbers(pc.fill_null(array.indices.cast(pa.int64()), -1))]
+    elif pa.types.is_struct(kind):
+        sizes = sum((_sizes(array.field(number)) for number in range(kind.num_fields)), _each(array, 1))
+    elif pa.types.is_map(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        sizes = _sizes_of_lists(array)
+    elif pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        words = np.frombuffer(array.buffers()[1], dtype=np.int32).reshape(-1, 4)
+        lengths = words[array.offset : array.offset + len(array), 0]
+        sizes = 16 + np.where(array.is_valid().to_numpy(zero_copy_only=False), lengths, 0).astype(np.int64)
+    elif _has_lengths(kind):
+        sizes = 4 + _numbers(pc.fill_null(pc.binary_length(array), 0))
+    else:
+        sizes = _each(array, -(-array.nbytes // max(1, len(array))))
+    return sizes
+
+
+def _numbers(array: pa.Array) -> Sizes:
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _has_lengths(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_large_binary(kind)
+    )
+
+
+def _sizes_of_lists(array: pa.Array) -> Sizes:
+    offsets = _numbers(array.offsets)
+    first, last = int(offsets[0]), int(offsets[-1])
+    if pa.types.is_map(array.type):
+        # The children of a sliced map are those of the whole one.
+        elements = _sizes(array.keys.slice(first, last - first)) + _sizes(array.items.slice(first, last - first))
+    else:
+        elements = _sizes(array.values.slice(first, last - first))
+    ends = np.append(np.zeros(1, dtype=np.int64), np.cumsum(elements))
+    return 4 + np.diff(ends[offsets - first])
+
+
+def _each(array: pa.Array, size: int) -> Sizes:
+    return np.full(len(array), size, dtype=np.int64)

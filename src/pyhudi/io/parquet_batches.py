@@ -1,0 +1,102 @@
+"""How many rows of a Parquet file to read at a time, by what its footer says of their size.
+
+The footer says how many bytes a column chunk takes before compression. That is what its rows take in memory, but for
+values in a dictionary, which are stored once and read as often as they occur: columns with wide ones are read as
+dictionaries, and their values are filled in piece by piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pyhudi.format.evolution import align
+from pyhudi.format.pieces import PIECE_BYTES, in_pieces
+
+_WIDE_BYTES: Final = 1024
+"""From here on a value counts as wide. Writers leave values of some kilobytes out of statistics, so none are a sign."""
+_FIXED_WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
+
+
+def open_parquet(source: Any, **options: Any) -> pq.ParquetFile:
+    """A reader that reads column chunks in pieces, and checks their pages."""
+    return pq.ParquetFile(
+        source,
+        buffer_size=1 << 20,
+        pre_buffer=False,
+        coerce_int96_timestamp_unit="us",
+        page_checksum_verification=True,
+        **options,
+    )
+
+
+def rows_at_once(footer: Any, columns: Sequence[str] | None, rows_max: int) -> int:
+    """How many rows of a file take about `PIECE_BYTES`, up to `rows_max`; `columns` None means all of them."""
+    widest = 0
+    for chunks, rows in _row_groups(footer, columns):
+        size = sum(max(chunk.total_uncompressed_size, _plain_size(chunk)) for chunk in chunks)
+        widest = max(widest, -(-size // rows))
+    return max(1, min(rows_max, PIECE_BYTES // max(1, widest)))
+
+
+def wide_dictionaries(footer: Any, columns: Sequence[str] | None, rows_max: int) -> tuple[str, ...]:
+    """Parquet paths of the columns of text or bytes that may be wide, in dictionaries whose values may occur often."""
+    found: dict[str, None] = {}
+    for chunks, rows in _row_groups(footer, columns):
+        for chunk in chunks:
+            largest = chunk.total_uncompressed_size * min(rows, rows_max)
+            if largest > PIECE_BYTES and _has_dictionary(chunk) and _may_be_wide(chunk):
+                found[chunk.path_in_schema] = None
+    return tuple(found)
+
+
+def bounded_batches(
+    source: Any, parquet: pq.ParquetFile, columns: Sequence[str] | None, rows_max: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of an open file in order, in batches of up to `rows_max` rows and about `PIECE_BYTES`.
+
+    A row that is larger comes alone. No storage call but those for the rows.
+    """
+    footer = parquet.metadata
+    rows = rows_at_once(footer, columns, rows_max)
+    wide = wide_dictionaries(footer, columns, rows)
+    if not wide:
+        yield from parquet.iter_batches(batch_size=rows, columns=columns, use_threads=False)
+        return
+    encoded = open_parquet(source, metadata=footer, read_dictionary=list(wide))
+    fields = {field.name: field for field in parquet.schema_arrow}
+    for batch in encoded.iter_batches(batch_size=rows, columns=columns, use_threads=False):
+        schema = pa.schema([fields[name] for name in batch.schema.names])
+        for piece in in_pieces(batch):
+            yield align(piece, schema)
+
+
+def _row_groups(footer: Any, columns: Sequence[str] | None) -> Iterator[tuple[list[Any], int]]:
+    """The chunks of the wanted columns, and the rows, of each row group that has rows."""
+    wanted = None if columns is None else set(columns)
+    paths = [footer.schema.column(number).path for number in range(footer.num_columns)]
+    numbers = [n for n, path in enumerate(paths) if wanted is None or path.partition(".")[0] in wanted]
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        if group.num_rows > 0:
+            yield [group.column(n) for n in numbers], group.num_rows
+
+
+def _plain_size(chunk: Any) -> int:
+    """What the values take in Arrow at least, however small they are in the file."""
+    return max(0, int(chunk.num_values)) * _FIXED_WIDTHS.get(chunk.physical_type, 4)
+
+
+def _has_dictionary(chunk: Any) -> bool:
+    return chunk.physical_type == "BYTE_ARRAY" and any(name.endswith("_DICTIONARY") for name in chunk.encodings)
+
+
+def _may_be_wide(chunk: Any) -> bool:
+    statistics = chunk.statistics
+    if statistics is None or not statistics.has_min_max:
+        return True
+    values = (statistics.min_raw, statistics.max_raw)
+    return any(isinstance(value, str | bytes) and len(value) > _WIDE_BYTES for value in values)
