@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable
+
+import pyarrow as pa
 
 from pyhudi.config.choices import KeyGeneratorType, PartitionKind
 from pyhudi.config.table_config import TableConfig
 from pyhudi.format.partition_paths import partition_values
+
+_SLASHED_DATE = re.compile(r"\d{4}/\d{2}/\d{2}")
 
 PartitionValues = tuple[tuple[str, str | None], ...]
 """Columns and their texts in a partition path, None for the null partition."""
@@ -20,11 +25,40 @@ def plain_fields(config: TableConfig, fields: tuple[str, ...]) -> tuple[str, ...
     return () if config.key_generator_type is KeyGeneratorType.TIMESTAMP else fields
 
 
+def slashed_dates(
+    config: TableConfig, fields: tuple[str, ...], schema: pa.Schema, partition_paths: Iterable[str]
+) -> tuple[str, ...]:
+    """The partition column whose dates are folders `2024/01/31`, if there is one.
+
+    JVM Hudi says so nowhere else, once `hoodie.datasource.write.slash.separated.date.partitioning` made the folders.
+    The files hold `2024-01-31`, or after an update in its SQL `2024/01/31`; JVM Hudi shows the latter for all of them.
+    Where the values themselves have slashes the folders say the same.
+    """
+    if len(fields) != 1 or fields[0] not in plain_fields(config, fields) or config.url_encode:
+        return ()
+    (name,) = fields
+    if name not in schema.names or not pa.types.is_string(schema.field(name).type):
+        return ()
+    prefix = f"{name}=" if config.hive_style else ""
+    return fields if any(_SLASHED_DATE.fullmatch(path.removeprefix(prefix)) for path in partition_paths) else ()
+
+
 def values_of_path(
-    config: TableConfig, fields: tuple[str, ...], partition_path: str, shown: Collection[str]
+    config: TableConfig,
+    fields: tuple[str, ...],
+    partition_path: str,
+    plain: Collection[str],
+    path_columns: Collection[str],
 ) -> PartitionValues:
-    """What a partition path says of the columns in `shown`."""
-    if not shown:
+    """What a partition path says of the columns in `plain` and `path_columns`.
+
+    Raises `CorruptDataError` where it does not tell the values of `path_columns`. What else it does not tell, because
+    values have slashes, is in the files: then no file can be left out for its path.
+    """
+    if not plain and not path_columns:
+        return ()
+    is_ambiguous = len(fields) > 1 and len(fields) != partition_path.count("/") + 1
+    if is_ambiguous and not path_columns:
         return ()
     values = partition_values(partition_path, fields, hive_style=config.hive_style, url_encoded=config.url_encode)
-    return tuple((name, text) for name, text in values.items() if name in shown)
+    return tuple((name, text) for name, text in values.items() if name in plain or name in path_columns)

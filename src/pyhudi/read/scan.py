@@ -20,7 +20,7 @@ from pyhudi.format.meta_columns import with_meta_columns, without_meta_columns
 from pyhudi.io.base_file import read_footer
 from pyhudi.io.log_records import BlockFilter, SpillSettings, block_filter
 from pyhudi.io.merged_slice import MergeSettings, SliceFiles
-from pyhudi.read.partition_columns import plain_fields, values_of_path
+from pyhudi.read.partition_columns import plain_fields, slashed_dates, values_of_path
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
@@ -55,8 +55,8 @@ class ScanPlan:
     """A resolved read.
 
     `schema` has the meta columns first. `commit_times`: keep only rows whose `_hoodie_commit_time` is among them (None:
-    all). `path_columns`: columns that the files lack and whose values are those of the partition path. `merging`: how
-    slices with logs are read.
+    all). `path_columns`: columns whose values are those of the partition path: the files lack them, or have others.
+    `merging`: how slices with logs are read.
     """
 
     storage: StorageSpec
@@ -256,12 +256,13 @@ def _plan(
     if table.config.drop_partition_columns:
         path_columns = tuple(name for name in fields if name not in schema.names)
         schema = pa.schema([*schema, *(pa.field(name, pa.string()) for name in path_columns)])
-    shown = {*path_columns, *plain_fields(table.config, fields)}
+    path_columns += slashed_dates(table.config, fields, schema, latest)
+    plain = plain_fields(table.config, fields)
     base_files_only = config.query_type is QueryType.READ_OPTIMIZED
     slices = tuple(
         ScanSlice(_files(one, base_files_only), one.size, partition_path, values, sum(log.size for log in one.logs))
         for partition_path, group in latest.items()
-        for values in [values_of_path(table.config, fields, partition_path, shown)]
+        for values in [values_of_path(table.config, fields, partition_path, plain, path_columns)]
         for one in group
         if one.base is not None or not base_files_only
     )

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from pyhudi.config.choices import MergeMode, TableType
+from pyhudi.config.choices import KeyGeneratorType, MergeMode, TableType
 from pyhudi.config.known_properties import is_known_property
 from pyhudi.config.merging import strategy_id, unknown_merge_properties
 from pyhudi.config.names import KEY_GENERATOR_CLASS_NAMES
@@ -127,6 +127,17 @@ def _refuse(table: Facts, use: Use, features: Iterator[Feature] | tuple[Feature,
 
 
 # -- how features show ------------------------------------------------------------------------------------------------
+
+
+def _slashed_dates(config: TableConfig) -> str | None:
+    """Hudi 1.2 keeps the option for no later write: what shows is the extractor that it infers for catalogs."""
+    is_set = config.values.get("hoodie.datasource.write.slash.separated.date.partitioning", "").lower() == "true"
+    extractor = config.values.get("hoodie.table.partition_extractor_class", "")
+    is_inferred = extractor.endswith(".SlashEncodedDayPartitionValueExtractor") and config.key_generator_type not in (
+        KeyGeneratorType.TIMESTAMP,
+        KeyGeneratorType.CUSTOM,
+    )
+    return "partition folders of the form 2026/01/31" if is_set or is_inferred else None
 
 
 def _by_property(tells: Callable[[TableConfig], str | None]) -> Callable[[Facts], str | None]:
@@ -375,10 +386,9 @@ FEATURES: Final[tuple[Feature, ...]] = (
     ),
     Feature(
         name="slash-separated dates",
-        shown_by="`hoodie.datasource.write.slash.separated.date.partitioning`",
-        found=_when_set(
-            "hoodie.datasource.write.slash.separated.date.partitioning", "partition folders of the form 2026/01/31"
-        ),
+        shown_by="`hoodie.datasource.write.slash.separated.date.partitioning`, or a "
+        "`SlashEncodedDayPartitionValueExtractor` with a key generator that does not format dates",
+        found=_by_property(_slashed_dates),
         refused=_TO_CHANGE,
         remedy="write it with JVM Hudi",
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyhudi.format.commit_metadata import SCHEMA_KEY, CommitMetadata
@@ -23,13 +23,15 @@ class NewestWrites:
     """What the newest completed writes say.
 
     `schema`: the Avro text of the newest that names one, and `schema_source`, where that was found. `internal_schema`:
-    the schema with column ids beside it. `file_ids`: file groups of the newest that wrote files, a thousand at most.
+    the schema with column ids beside it. Of the newest that wrote files, a thousand at most: `file_ids`, its file
+    groups, and `partition_paths`.
     """
 
     schema: str | None = None
     schema_source: str = ""
     internal_schema: str | None = None
     file_ids: frozenset[str] = frozenset()
+    partition_paths: frozenset[str] = frozenset()
 
 
 def load_newest_writes(storage: Storage, timeline: Timeline) -> NewestWrites:
@@ -45,11 +47,15 @@ def load_newest_writes(storage: Storage, timeline: Timeline) -> NewestWrites:
 
 def _with_older(newer: NewestWrites, metadata: CommitMetadata, *, source: str) -> NewestWrites:
     """What is known after looking at one more write, which is older than those before."""
-    file_ids = newer.file_ids or frozenset(itertools.islice(_file_ids(metadata), _FILE_IDS_MAX))
+    if not newer.file_ids:
+        file_ids = frozenset(itertools.islice(_file_ids(metadata), _FILE_IDS_MAX))
+        paths = frozenset(itertools.islice(metadata.stats_by_partition, _FILE_IDS_MAX)) if file_ids else frozenset()
+        newer = replace(newer, file_ids=file_ids, partition_paths=paths)
     schema = metadata.extra.get(SCHEMA_KEY)
     if newer.schema or not schema:
-        return NewestWrites(newer.schema, newer.schema_source, newer.internal_schema, file_ids)
-    return NewestWrites(schema, source, metadata.extra.get(INTERNAL_SCHEMA_KEY) or None, file_ids)
+        return newer
+    internal = metadata.extra.get(INTERNAL_SCHEMA_KEY) or None
+    return replace(newer, schema=schema, schema_source=source, internal_schema=internal)
 
 
 def _file_ids(metadata: CommitMetadata) -> itertools.chain[str]:

@@ -16,6 +16,7 @@ from pyhudi.table.transaction import mark_inflight
 from pyhudi.write.finish import committed, write_transaction
 from pyhudi.write.job import WriteJob
 from pyhudi.write.result import WriteResult
+from pyhudi.write.stored_texts import check_date_folders
 
 
 def bulk_insert(job: WriteJob, rows: Any, *, overwrite: bool = False) -> WriteResult:
@@ -44,6 +45,7 @@ def bulk_insert(job: WriteJob, rows: Any, *, overwrite: bool = False) -> WriteRe
                 description="bulk insert",
             )
         stats = [stat for result in results for stat in result]
+        check_date_folders(job.table, job.keys, {stat.partition_path or "" for stat in stats})
         replaced = None
         if overwrite:
             latest = load_view(transaction.storage, transaction.base.timeline).latest

@@ -44,6 +44,7 @@ from pyhudi.write.inserts_in_logs import groups_with_inserts_in_logs
 from pyhudi.write.job import WriteJob
 from pyhudi.write.plan import Bucket, BucketPlan, Profile, Sizing, plan_buckets, record_size_estimate
 from pyhudi.write.result import WriteResult
+from pyhudi.write.stored_texts import check_date_folders
 
 _RECENT_COMMITS = 5
 """Commits looked at for the size of a record, as in Hudi."""
@@ -120,6 +121,7 @@ def write_staged(job: WriteJob, rows: Any, kind: StagedWrite) -> WriteResult:
         kind = replace(kind, combine=True)
     with exchange_folder(storage, settings.heartbeat, job.environment) as folder:
         splits = _stage(job, rows, kind, folder)
+        check_date_folders(job.table, job.keys, {part.partition_path for one in splits for part in one.partitions})
         action = Action.REPLACE_COMMIT if kind.replaces else job.action
         requested = encode_requested_replace_metadata(requested_replace(kind.operation)) if kind.replaces else b""
         with write_transaction(job, action, requested) as transaction:

@@ -10,6 +10,7 @@ belongs to a row cannot be known. A write would store the row a second time, so 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import pyarrow as pa
 
@@ -24,6 +25,8 @@ from pyhudi.table.state import TableState
 
 LOGICAL_TIMESTAMPS_KEY = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
 _MICROSECONDS = re.compile(r"-?\d+")
+_DATE_AT_END = re.compile(r"([^/]+=)?\d{4}-\d{2}-\d{2}")
+_SLASHED_DATE_AT_END = re.compile(r"([^/]+=)?\d{4}/\d{2}/\d{2}")
 
 
 def stored_key(table: TableState, latest: SlicesByPartition) -> pa.StringArray:
@@ -61,6 +64,25 @@ def check_timestamp_texts(table: TableState, keys: KeyGenerator, schema: pa.Sche
         _check_path(table, keys, path, in_paths)
     if in_keys:
         check_stored_keys(stored_key(table, latest), keys.patterns_of_numbers(in_keys))
+
+
+def check_date_folders(table: TableState, keys: KeyGenerator, partition_paths: Iterable[str]) -> None:
+    """Refuse a write of `2024-01-31` into a table whose folders are `2024/01/31`, which would store rows once more.
+
+    JVM Hudi makes such folders of such dates on demand, and keeps no note of it that would count for hive style.
+
+    Raises `UnsupportedFeatureError`. Cost: what `TableState.newest_writes` costs, which a write needs anyway.
+    """
+    if len(keys.partition_fields) != 1:
+        return
+    dates = [path for path in partition_paths if _DATE_AT_END.fullmatch(path)]
+    if dates and any(_SLASHED_DATE_AT_END.fullmatch(path) for path in table.newest_writes.partition_paths):
+        raise UnsupportedFeatureError(
+            "dates of this table are folders like 2024/01/31, and rows of this write would go to folders like "
+            "2024-01-31: write this table with JVM Hudi and "
+            "hoodie.datasource.write.slash.separated.date.partitioning=true",
+            partitions=dates[:5],
+        )
 
 
 def timestamp_key_fields(keys: KeyGenerator, schema: pa.Schema) -> tuple[str, ...]:

@@ -101,3 +101,36 @@ def test_logical_timestamps_of_neither_true_nor_false_are_refused(tmp_path: Path
         pyhudi.HudiTable.create(
             str(tmp_path), schema=pa.schema([("id", pa.int64())]), record_key="id", hudi_options={LOGICAL: "perhaps"}
         )
+
+
+# -- dates as folders --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("write", ["upsert", "insert", "bulk_insert", "delete", "insert_overwrite"])
+def test_write_to_a_table_whose_dates_are_folders_is_refused(write: str, tmp_path: Path) -> None:
+    table = table_of("v9-slash-dates", tmp_path)
+    before = table.to_arrow()
+
+    with pytest.raises(UnsupportedFeatureError, match="partition folders of the form 2026/01/31"):
+        getattr(table, write)(own_rows(table))
+
+    assert table.refresh().to_arrow().equals(before)
+
+
+@pytest.mark.parametrize("write", ["upsert", "insert", "bulk_insert", "insert_overwrite"])
+@pytest.mark.parametrize("hive_style", [True, False])
+def test_write_of_a_date_beside_folders_of_dates_is_refused(hive_style: bool, write: str, tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2], "day": ["2026/01/31", "oslo"]})
+    table = pyhudi.HudiTable.create(
+        str(tmp_path),
+        schema=rows.schema,
+        record_key="id",
+        partition_by="day",
+        hudi_options={"hoodie.datasource.write.hive_style_partitioning": str(hive_style).lower()},
+    )
+    table.insert(rows)
+
+    with pytest.raises(UnsupportedFeatureError, match="folders like 2024/01/31"):
+        getattr(table.refresh(), write)(pa.table({"id": [1, 3], "day": ["2026-01-31", "oslo"]}))
+
+    assert sorted(table.refresh().to_arrow(["id"])["id"].to_pylist()) == [1, 2]
