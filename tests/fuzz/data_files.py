@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import bz2
 import gzip
 import io
 import json
 import struct
+import zlib
 from collections.abc import Callable
 from functools import cache
 from random import Random
@@ -38,6 +40,7 @@ from pyhudi.format.hfile_layout import (
 )
 from pyhudi.format.hfile_records import decode_hfile_records
 from pyhudi.format.hfile_writer import write_hfile
+from pyhudi.format.tombstones import decode_tombstones, encode_tombstones, joined_tombstones
 from pyhudi.index.bloom import candidates_in
 from pyhudi.io.base_file import read_batches, read_footer
 from pyhudi.io.key_footer import BloomSettings, KeyFooter
@@ -349,7 +352,43 @@ def _check_bloom(data: bytes) -> None:
     require(bool(after.might_contain(_KEYS).all()), "a key is not found that was added")
 
 
+# ----- tombstones in footers ------------------------------------------------------------------------------------------
+
+
+def _tombstone_seeds() -> tuple[bytes, ...]:
+    text = None
+    for time, keys in (("20260921120000000", ["a"]), ("20260921120000001", ["b", "ü", "c" * 40])):
+        paths, ordering = pa.array([""] * len(keys)), pa.array(range(1, len(keys) + 1), pa.int64())
+        text = joined_tombstones(text, time, encode_tombstones(pa.array(keys), paths, [ordering]), since="", path=PATH)
+    return ((text or "").encode(), b"{}")
+
+
+def _damaged_tombstones(rng: Random, data: bytes, other: bytes) -> bytes:
+    """Damage behind JSON, Base64 and compression, and sometimes to them."""
+    entries = json.loads(data)
+    if not entries or rng.random() < 0.3:
+        return mutations.text(rng, data, other)
+    time = rng.choice(sorted(entries))
+    block = zlib.decompress(base64.b64decode(entries[time]))
+    if rng.random() < 0.2:
+        packed = mutations.binary(rng, zlib.compress(block), block)
+    else:
+        packed = zlib.compress(mutations.binary(rng, block, block))
+    return json.dumps({**entries, time: base64.b64encode(packed).decode()}).encode()
+
+
+def _check_tombstones(data: bytes) -> None:
+    text = text_of(data)
+    for found in decode_tombstones(text, [pa.int64()], path=PATH):
+        require(len(found.record_keys) == len(found.by_commit_time), "columns of different lengths")
+    kept = joined_tombstones(text, "9", None, since="", path=PATH)
+    before = [found.record_keys.to_pylist() for found in decode_tombstones(text, [pa.int64()], path=PATH)]
+    after = [found.record_keys.to_pylist() for found in decode_tombstones(kept, [pa.int64()], path=PATH)]
+    require(sorted(before) == sorted(after), "other keys after they were taken over")
+
+
 TARGETS = (
+    Target(name="tombstones", seeds=_tombstone_seeds, mutate=_damaged_tombstones, check=_check_tombstones),
     Target(
         name="hfile",
         seeds=_hfiles,

@@ -331,6 +331,14 @@ class InputOptions:
         default=True,
         doc="Whether delete looks each key of a batch up once.",
     )
+    tombstone_hours: int = option(
+        "hoodie.write.tombstones.retained.hours",
+        parse=integer(minimum=0, unit="hours"),
+        default=0,
+        doc="For so long late rows do not bring back a record that was deleted with a larger ordering value, by a row "
+        "that is marked as a delete. Every write and compaction of the table has to set it; 0 remembers nothing. "
+        "JVM Hudi does not know it. See docs/late_deletes.md for what it costs, and when it does not help.",
+    )
     insert_drop_duplicates: bool = option(
         "hoodie.datasource.write.insert.drop.duplicates",
         parse=boolean(),

@@ -101,7 +101,7 @@ class StagedKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class _KeyIndex:
+class KeyIndex:
     """Finds staged rows by key. `rows` lists them grouped by key, `starts` where each group begins; None: one each."""
 
     distinct: pa.Array
@@ -109,7 +109,8 @@ class _KeyIndex:
     starts: npt.NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, keys: pa.Array, *, keys_repeat: bool) -> _KeyIndex:
+    def of(cls, keys: pa.Array, *, keys_repeat: bool) -> KeyIndex:
+        """An index of the keys of staged rows."""
         if not keys_repeat:
             return cls(keys)
         encoded = keys.dictionary_encode()
@@ -136,7 +137,7 @@ def tag_files(context: TaskContext, task: TagTask) -> TagResult:
     updates: Counter[int] = Counter()
     known: Counter[tuple[int, str]] = Counter()
     for keys, slices in keys_with_slices(storage, task):
-        index = _KeyIndex.of(keys.keys, keys_repeat=task.keys_repeat)
+        index = KeyIndex.of(keys.keys, keys_repeat=task.keys_repeat)
         for one in slices:
             for tags, incoming in _tags_in(storage, task, one, keys, index):
                 updates[one.number] += tags.num_rows
@@ -190,7 +191,7 @@ def _staged_keys(storage: Storage, task: TagTask, partition_path: str | None) ->
 
 
 def _tags_in(
-    storage: Storage, task: TagTask, searched: SliceToSearch, keys: StagedKeys, index: _KeyIndex
+    storage: Storage, task: TagTask, searched: SliceToSearch, keys: StagedKeys, index: KeyIndex
 ) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
     """Tags of one slice, batch by batch, each with the places of their rows among the staged keys."""
     columns = [RECORD_KEY, *(task.ordering_fields if task.table_wide else ())]

@@ -5,10 +5,10 @@ Source: `format/timeline.md` sections 4.1 to 4.7; `format/logs-and-indexes.md` s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -112,10 +112,13 @@ class BaseFileWriter:
         if self._pending_bytes >= self._row_group_size:
             self.flush()
 
-    def close(self) -> WrittenFile:
-        """Write the footer and make the file durable. Raises `LockLostError` when somebody removed it meanwhile."""
+    def close(self, tombstones: Mapping[str, str] = MappingProxyType({})) -> WrittenFile:
+        """Write the footer, `tombstones` in it, and make the file durable.
+
+        Raises `LockLostError` when somebody removed it meanwhile.
+        """
         self.flush()
-        footer = {"parquet.avro.schema": self._settings.avro_schema, "writer.model.name": "avro"}
+        footer = {"parquet.avro.schema": self._settings.avro_schema, "writer.model.name": "avro", **tombstones}
         self._row_groups.close(footer if self._keys is None else {**footer, **self._keys.values()})
         self._sink.close()
         info = self._storage.info(self._path)

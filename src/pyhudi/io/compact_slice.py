@@ -10,8 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.commit_metadata import NO_PREVIOUS_COMMIT, WriteStat
+from pyhudi.format.merge_versions import BY_COMMIT_TIME, DELETED
 from pyhudi.io.data_file import (
     COPIED_META_COLUMNS,
     DataFile,
@@ -20,6 +24,7 @@ from pyhudi.io.data_file import (
     WriteTarget,
     ensure_partition,
 )
+from pyhudi.io.log_changes import merge_logs
 from pyhudi.io.log_records import LogVersions, read_log_versions
 from pyhudi.io.merged_slice import MergedRows, MergeSettings, SliceFiles, merge_base
 from pyhudi.storage.opening import open_spec
@@ -57,10 +62,20 @@ def compact_slice(context: TaskContext, task: CompactTask) -> WriteStat:
         spill=task.merging.spill,
     )
     pieces = merge_base(storage, task.files.base, versions, task.merging, schema, columns)
-    return _with_log_counts(_written(context, task, pieces), task, versions)
+    return _with_log_counts(_written(context, task, pieces, _deletes(task, versions)), task, versions)
 
 
-def _written(context: TaskContext, task: CompactTask, pieces: Iterator[MergedRows]) -> WriteStat:
+def _deletes(task: CompactTask, versions: LogVersions) -> pa.RecordBatch | None:
+    """The deletes by ordering value that the logs end with, where they are to be remembered."""
+    if task.target.tombstones_since is None:
+        return None
+    changes = merge_logs(task.merging.rules, versions).merged
+    return changes.filter(pc.and_not(changes.column(DELETED), pc.fill_null(changes.column(BY_COMMIT_TIME), False)))
+
+
+def _written(
+    context: TaskContext, task: CompactTask, pieces: Iterator[MergedRows], deletes: pa.RecordBatch | None
+) -> WriteStat:
     with DataFile(
         open_spec(task.target.storage),
         task.target,
@@ -70,6 +85,8 @@ def _written(context: TaskContext, task: CompactTask, pieces: Iterator[MergedRow
         task.former,
         numbers=SequenceNumbers(task.target.instant_time, context),
     ) as file:
+        if deletes is not None:
+            file.bury(deletes)
         for piece in pieces:
             if piece.stored.num_rows:
                 file.copy(piece.stored)

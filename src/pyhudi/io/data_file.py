@@ -19,6 +19,7 @@ from pyhudi.format.evolution import align
 from pyhudi.format.file_names import BaseFileName
 from pyhudi.format.markers import Marker, MarkerKind
 from pyhudi.format.merge_rules import MergeRules
+from pyhudi.format.merging import flattened
 from pyhudi.format.meta_columns import (
     COMMIT_SEQNO,
     COMMIT_TIME,
@@ -29,6 +30,7 @@ from pyhudi.format.meta_columns import (
 )
 from pyhudi.format.partition_metadata import PARTITION_METADATA_FILE, encode_partition_metadata
 from pyhudi.format.partition_paths import partition_depth
+from pyhudi.format.tombstones import TOMBSTONES_KEY, encode_tombstones, joined_tombstones
 from pyhudi.io.base_file import BaseFileSettings, BaseFileWriter, read_footer
 from pyhudi.io.key_footer import KeyFooter
 from pyhudi.storage.protocol import Storage, StorageSpec
@@ -39,7 +41,8 @@ from pyhudi.table.markers.announcing import DIRECT_MARKERS, TaskMarkers, announc
 class WriteTarget:
     """Where and as what rows are written; the same for all tasks of a write. `schema` is without meta columns.
 
-    `markers`: how tasks announce their files.
+    `markers`: how tasks announce their files. `tombstones_since`: base files remember deletes of this and later
+    instants; None: of none.
     """
 
     storage: StorageSpec
@@ -48,6 +51,7 @@ class WriteTarget:
     rules: MergeRules
     files: BaseFileSettings
     markers: TaskMarkers = DIRECT_MARKERS
+    tombstones_since: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,10 @@ class DataFile:
         former_keys = _former_keys(storage, target, former) if former is not None and keeps_keys else None
         self._continues_keys = former_keys is not None
         keys = former_keys or (KeyFooter(target.files.bloom) if target.files.bloom is not None else None)
+        self._former_tombstones: str | None = None
+        if target.tombstones_since is not None and former is not None:
+            self._former_tombstones = read_footer(storage, former.path).values.get(TOMBSTONES_KEY)
+        self._buried: list[pa.RecordBatch] = []
         self._writer = BaseFileWriter(storage, self._path, self._schema, target.files, keys)
 
     def __enter__(self) -> DataFile:
@@ -173,6 +181,15 @@ class DataFile:
         self.append(rows.slice(0, count))
         return count
 
+    def bury(self, deleted: pa.RecordBatch) -> None:
+        """Remember deletes by their ordering values, so that late rows do not bring the records back.
+
+        `deleted` has keys and ordering columns. Does nothing where the target does not ask for it. Memory: these.
+        """
+        fields = self._target.rules.ordering_fields
+        if self._target.tombstones_since is not None and deleted.num_rows:
+            self._buried.append(deleted.select([RECORD_KEY, *fields]))
+
     @property
     def buffered_bytes(self) -> int:
         """Arrow bytes held in memory for the next row group."""
@@ -188,7 +205,7 @@ class DataFile:
 
     def close(self) -> WriteStat:
         """Finish the file."""
-        written = self._writer.close()
+        written = self._writer.close(self._tombstones())
         return WriteStat(
             file_id=self._name.file_id,
             path=self._path,
@@ -202,6 +219,24 @@ class DataFile:
             partition_path=self._partition_path,
             prev_base_file=None if self._former is None else self._former.file_name,
         )
+
+    def _tombstones(self) -> dict[str, str]:
+        if self._target.tombstones_since is None:
+            return {}
+        entry = None
+        if self._buried:
+            rows = pa.Table.from_batches(self._buried).combine_chunks()
+            paths = pa.repeat(self._partition_path, rows.num_rows)
+            ordering = [flattened(rows.column(name)) for name in self._target.rules.ordering_fields]
+            entry = encode_tombstones(flattened(rows.column(RECORD_KEY)), paths, ordering)
+        text = joined_tombstones(
+            self._former_tombstones,
+            self._target.instant_time,
+            entry,
+            since=self._target.tombstones_since,
+            path=self._path,
+        )
+        return {} if text is None else {TOMBSTONES_KEY: text}
 
     def _write_new(self, rows: pa.RecordBatch, *, keys_are_known: bool) -> None:
         count = rows.num_rows

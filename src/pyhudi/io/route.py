@@ -19,7 +19,7 @@ from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.merging import as_mask
 from pyhudi.io.exchange import ExchangeWriter, Segment, open_exchange, read_segment
 from pyhudi.io.stage import ROW, StagedSplit
-from pyhudi.io.tags import FILE, MOVED, POSITION, TAGS_SCHEMA
+from pyhudi.io.tags import BARRED, FILE, MOVED, POSITION, TAGS_SCHEMA
 from pyhudi.storage.opening import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
 
@@ -114,6 +114,7 @@ def _routes_of(storage: Storage, task: RouteTask) -> _Routes:
 
 
 def _tagged_routes(task: RouteTask, tags: pa.Table) -> _Routes:
+    tags = tags.filter(pc.not_equal(tags.column(FILE), BARRED))
     numbers = np.array(sorted(task.bucket_of_file), dtype=np.int64)
     buckets = np.array([task.bucket_of_file[int(number)] for number in numbers], dtype=np.int64)
     return _Routes(

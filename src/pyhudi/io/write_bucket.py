@@ -64,7 +64,7 @@ def _write_first(context: TaskContext, task: BucketTask, storage: Storage) -> Wr
     with DataFile(storage, task.target, context, task.partition_path, task.file_id, None, numbers=numbers) as file:
         for segment in task.segments:
             for batch in read_segment(storage, segment):
-                file.append(_live(batch, task.target.rules))
+                _append(batch, task.target.rules, file)
         return file.close()
 
 
@@ -91,7 +91,7 @@ def _write_next(context: TaskContext, task: BucketTask, former: FormerVersion, s
             _write_merged(stored, part, positions[first:last] - start, task.target, file)
             start += stored.num_rows
         for batch in incoming.filter(is_new).to_batches():
-            file.append(_live(batch, task.target.rules))
+            _append(batch, task.target.rules, file)
         return file.close()
 
 
@@ -128,6 +128,8 @@ def _write_merged(
     untouched[at[~outcome.stays]] = False
     file.copy(stored.filter(pa.array(untouched)))
     file.forget(int(np.count_nonzero(outcome.deleted)))
+    if target.tombstones_since is not None:
+        file.bury(changes.filter(pc.and_not(pa.array(outcome.deleted), changes.column(BY_COMMIT_TIME))))
     file.update(outcome.rows)
 
 
@@ -138,7 +140,11 @@ def _looked_at(met: pa.RecordBatch, changes: pa.RecordBatch, target: WriteTarget
     return align(met, pa.schema([wanted.field(name).with_nullable(True) for name in names if name in wanted.names]))
 
 
-def _live(new: pa.RecordBatch, rules: MergeRules) -> pa.RecordBatch:
-    """New records without those that are deleted in the same batch."""
-    deletes = pc.or_(new.column(DELETE), delete_mask(new, rules))
-    return new.filter(pc.invert(deletes)) if pc.any(deletes).as_py() else new
+def _append(new: pa.RecordBatch, rules: MergeRules, file: DataFile) -> None:
+    """Write new records but those that their rows delete; these are remembered where they can be."""
+    marked = delete_mask(new, rules)
+    deletes = pc.or_(new.column(DELETE), marked)
+    if pc.any(deletes).as_py():
+        file.bury(new.filter(pc.and_not(marked, new.column(DELETE))))
+        new = new.filter(pc.invert(deletes))
+    file.append(new)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyhudi.config.choices import LogBlockFormat
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.format.bloom import BloomKind
+from pyhudi.format.instant import format_instant_time, parse_instant_time
 from pyhudi.format.merge_rules import MergeRules
 from pyhudi.format.meta_columns import with_meta_columns
 from pyhudi.format.schema import avro_with_meta_columns
@@ -14,6 +15,7 @@ from pyhudi.io.key_footer import BloomSettings
 from pyhudi.io.log_records import SpillSettings, block_filter
 from pyhudi.io.log_writer import LogSettings
 from pyhudi.io.merged_slice import MergeSettings
+from pyhudi.table.instant_times import table_zone
 from pyhudi.table.markers.announcing import TaskMarkers
 from pyhudi.table.merge_rules import TableRules
 from pyhudi.table.schema import TableSchema
@@ -47,7 +49,18 @@ def write_target(
             bloom=filters if bloom.enabled else None,
         ),
         markers=markers,
+        tombstones_since=_tombstones_since(table, config, instant_time),
     )
+
+
+def _tombstones_since(table: TableState, config: WriteConfig, instant_time: str) -> str | None:
+    """The instant from which on a write remembers deletes; all of them where its own time is no calendar time."""
+    hours = config.input.tombstone_hours
+    if not hours:
+        return None
+    zone = table_zone(table.config)
+    now_ms = parse_instant_time(instant_time, zone)
+    return "" if now_ms is None else format_instant_time(max(0, now_ms - hours * 3_600_000), zone)
 
 
 def merge_settings(table: TableState, config: WriteConfig, schema: TableSchema, rules: TableRules) -> MergeSettings:

@@ -56,7 +56,7 @@ from pyhudi.table.instant_times import next_time, table_zone
 from pyhudi.table.intents import standing_intents
 from pyhudi.table.locks import table_lock
 from pyhudi.table.markers.announcing import TaskMarkers
-from pyhudi.table.merge_rules import mergers_of, table_rules_of
+from pyhudi.table.merge_rules import check_tombstones, mergers_of, table_rules_of
 from pyhudi.table.pending_clusterings import clustered_groups, is_clustering_plan
 from pyhudi.table.plan_runs import begin_run, check_newest_run, forget_runs, is_running
 from pyhudi.table.schema import SCHEMA_KEY, TableSchema, load_table_schema
@@ -413,6 +413,7 @@ def _merging(call: ServiceCall, instant: Instant, markers: TaskMarkers, run: int
     if schema is None:
         raise SchemaMismatchError("no commit of the table says what its columns are, so it cannot be compacted")
     rules = table_rules_of(table.config, (*call.mergers, *mergers_of(call.config.merging)))
+    check_tombstones(table.config, rules, hours=call.config.input.tombstone_hours)
     target = write_target(table, call.config, instant.requested_time, schema, rules.with_base, markers)
     settings = merge_settings(table, call.config, schema, rules)
     return _Merging(schema, target, settings, run)

@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from pyhudi.config.choices import MergeMode
+from pyhudi.config.choices import MergeMode, TableType
 from pyhudi.config.merging import strategy_id
 from pyhudi.config.names import PAYLOAD_STRATEGY_ID
 from pyhudi.config.options_merging import (
@@ -21,7 +21,7 @@ from pyhudi.config.options_merging import (
 )
 from pyhudi.config.property_reader import Properties
 from pyhudi.config.table_config import TableConfig
-from pyhudi.errors import ConfigError
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.log_folds import LogFold
 from pyhudi.format.merge_rules import Merger, MergeRules, PartialUpdates
 from pyhudi.mergers import RecordCount, merger_from_properties
@@ -67,6 +67,19 @@ def table_rules_of(config: TableConfig, mergers: Sequence[Merger] = ()) -> Table
     return TableRules(
         rules, rules, LogFold(deletes_compare=config.version > 8, dates_compare=True) if by_event_time else None
     )
+
+
+def check_tombstones(config: TableConfig, rules: TableRules, *, hours: int) -> None:
+    """Refuse to remember deletes where they are not ordered, so that no late row could be told from a new one."""
+    in_logs = config.table_type is TableType.MERGE_ON_READ
+    if hours and (not rules.with_base.ordering_fields or (in_logs and rules.deletes_reach_base)):
+        raise UnsupportedFeatureError(
+            "hoodie.write.tombstones.retained.hours needs a table that merges by EVENT_TIME_ORDERING, and no "
+            "merge-on-read table of version 6, in whose logs deletes are not ordered",
+            path=config.path,
+            version=config.version,
+            merge_mode=config.merge_mode.value,
+        )
 
 
 def merges_by_payload_class(config: TableConfig) -> bool:

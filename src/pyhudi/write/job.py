@@ -39,6 +39,7 @@ from pyhudi.table.lock_providers.opening import open_locks
 from pyhudi.table.markers.announcing import TaskMarkers
 from pyhudi.table.merge_rules import (
     TableRules,
+    check_tombstones,
     merger_of_new_table,
     mergers_of,
     merges_by_payload_class,
@@ -179,6 +180,7 @@ def prepare(
         check_columns(incoming, keys, merges.ordering_fields)
     rules = table_rules_of(merges, (*mergers, *mergers_of(config.merging)))
     _check_moves(table.config, config, rules.with_base)
+    check_tombstones(merges, rules, hours=config.input.tombstone_hours)
     fills = config.allows_missing_columns or _takes_some_columns(merges)
     schema = _schema_after(table, incoming, former, keys, fill_missing=fills)
     if config.operation is not WriteOperation.DELETE_PARTITION:

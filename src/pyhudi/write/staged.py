@@ -23,6 +23,7 @@ from pyhudi.format.instant import Action
 from pyhudi.format.merge_rules import MergeRules
 from pyhudi.format.replace_metadata import encode_requested_replace_metadata, requested_replace
 from pyhudi.index.lookup import Lookup, Tagged, look_up
+from pyhudi.index.tombstones import bar_late_rows
 from pyhudi.io.append_log import AppendTask, append_rows
 from pyhudi.io.data_file import FormerVersion, WriteTarget
 from pyhudi.io.exchange import Segment
@@ -195,6 +196,8 @@ def _tag(
         key_patterns=job.key_patterns,
     )
     tagged = look_up(job.engine, lookup, slices)
+    if job.config.input.tombstone_hours and kind.writes_new:
+        tagged = bar_late_rows(job.engine, lookup, slices, tagged)
     if kind.refuses_known and tagged.known_rows:
         raise InvalidRequestError(
             "rows of this insert have keys that are in the table already; nothing was written: use upsert, or set "

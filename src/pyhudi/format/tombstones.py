@@ -1,0 +1,83 @@
+"""Tombstones: which records of a file group were deleted, and by which ordering value, in the footer of its base file.
+
+Hudi's format has no place for a deleted record once its row is gone from a base file, so that a late row would bring it
+back. pyhudi keeps what it has to know in a key of its own of the footer, which readers and other writers pass over:
+a JSON object with an entry per instant, whose value is a delete block's content, compressed, in base64. Who writes
+the next version of the file copies the entries without looking into them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from pyhudi.errors import CorruptDataError
+from pyhudi.format.delete_blocks import DeletedRecords, decode_delete_block, encode_delete_block
+
+TOMBSTONES_KEY: Final = "pyhudi.tombstones"
+TOMBSTONES_BYTES_MAX: Final = 4 * 1024 * 1024
+"""What the tombstones of one file may take in its footer; every reader of the file fetches it. Those of the oldest
+instants go first."""
+_BLOCK_BYTES_MAX: Final = 256 * 1024 * 1024
+
+
+def encode_tombstones(record_keys: pa.Array, partition_paths: pa.Array, ordering: Sequence[pa.Array]) -> str:
+    """The entry of one instant. Errors: see `encode_delete_block`."""
+    block = encode_delete_block(record_keys, partition_paths, ordering, array_wrapper_allowed=True)
+    return base64.b64encode(zlib.compress(block)).decode()
+
+
+def joined_tombstones(former: str | None, instant_time: str, entry: str | None, *, since: str, path: str) -> str | None:
+    """What the footer of a file's next version says: the former version's entries since an instant, and a new one.
+
+    None where there is nothing to say. Raises `CorruptDataError`, naming `path`, for a former text that does not parse.
+    """
+    entries = {time: text for time, text in _entries(former, path).items() if time >= since}
+    if entry is not None:
+        entries[instant_time] = entry
+    size = 0
+    for time in sorted(entries, reverse=True):
+        size += len(entries[time])
+        if size > TOMBSTONES_BYTES_MAX:
+            del entries[time]
+    return json.dumps(dict(sorted(entries.items()))) if entries else None
+
+
+def decode_tombstones(
+    text: str | None, ordering_types: Sequence[pa.DataType], *, path: str
+) -> Iterator[DeletedRecords]:
+    """The deletes that a footer remembers, per instant. `path`: the base file.
+
+    Raises `CorruptDataError` for text that does not parse, and else what `decode_delete_block` raises.
+    """
+    for entry in _entries(text, path).values():
+        try:
+            unpacker = zlib.decompressobj()
+            block = unpacker.decompress(base64.b64decode(entry, validate=True), _BLOCK_BYTES_MAX)
+        except (binascii.Error, ValueError, zlib.error) as error:
+            raise _damaged(path, error) from error
+        if not unpacker.eof:
+            raise _damaged(path, "an entry is cut off, or too large")
+        yield decode_delete_block(pa.py_buffer(block), ordering_types, path=path, offset=0)
+
+
+def _entries(text: str | None, path: str) -> dict[str, str]:
+    if text is None:
+        return {}
+    try:
+        entries = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, error) from error
+    if not isinstance(entries, dict) or not all(isinstance(entry, str) for entry in entries.values()):
+        raise _damaged(path, "no object of texts")
+    return entries
+
+
+def _damaged(path: str, cause: object) -> CorruptDataError:
+    return CorruptDataError("the tombstones in this base file's footer are damaged", path=path, cause=str(cause))
