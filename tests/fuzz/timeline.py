@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from contextlib import suppress
 from dataclasses import replace
@@ -28,6 +29,7 @@ from pyhudi.format.instant import (
     parse_instant_file_name,
     parse_instant_time,
 )
+from pyhudi.format.internal_schema import parse_schema_history, renamed, version_at
 from pyhudi.format.lsm_history import parse_history_file, parse_manifest, parse_version_file
 from pyhudi.format.replace_metadata import decode_requested_replace_metadata, encode_requested_replace_metadata
 from pyhudi.format.rollback_metadata import (
@@ -202,6 +204,25 @@ def _check_container(data: bytes) -> None:
     require(isinstance(decode_container(data, path=PATH).name, str), "a record without a name")
 
 
+def _schema_histories() -> tuple[bytes, ...]:
+    columns = [
+        {"id": 0, "name": "a", "optional": True, "type": "long"},
+        {"id": 1, "name": "l", "type": {"type": "array", "element_id": 4, "element": "string"}},
+        {"id": 2, "name": "m", "type": {"type": "map", "key_id": 5, "key": "string", "value_id": 6, "value": "int"}},
+        {"id": 3, "name": "s", "type": {"type": "record", "fields": [{"id": 7, "name": "b", "type": "int"}]}},
+    ]
+    versions = [{"version_id": number, "type": "record", "fields": columns} for number in (20260131235959999, 0)]
+    return (json.dumps({"schemas": versions}).encode(), b'{"schemas":[]}')
+
+
+def _check_schema_history(data: bytes) -> None:
+    versions = parse_schema_history(data, path=PATH)
+    require(list(versions) == sorted(versions, key=lambda one: one.version), "versions out of order")
+    for one in versions:
+        require(renamed(one, one) == () or len(set(one.paths.values())) < len(one.paths), "renamed by itself")
+        require(0 <= version_at(versions, str(one.version).zfill(17)) < len(versions), "a version that is not there")
+
+
 def _check_manifest(data: bytes) -> None:
     for file in parse_manifest(data, path=PATH):
         require(type(file.size) is int and file.size >= 0, "a size that is none")
@@ -326,6 +347,12 @@ TARGETS = (
         ),
         mutate=mutations.several(mutations.json_text, mutations.text),
         check=_check_manifest,
+    ),
+    Target(
+        name="schema-history",
+        seeds=_schema_histories,
+        mutate=mutations.several(mutations.json_text, mutations.text),
+        check=_check_schema_history,
     ),
     Target(
         name="history-file",

@@ -26,6 +26,7 @@ from pyhudi.format.avro_records import decode_avro_records
 from pyhudi.format.delete_blocks import decode_delete_block
 from pyhudi.format.evolution import align, match_columns
 from pyhudi.format.hfile_records import decode_hfile_records
+from pyhudi.format.keys import KeyGenerator
 from pyhudi.format.log_blocks import BlockType, LogBlock
 from pyhudi.format.merge_rules import OPERATION, MergeRules
 from pyhudi.format.merge_versions import BY_COMMIT_TIME, COLUMNS, DELETED
@@ -165,10 +166,12 @@ def read_log_versions(
     *,
     blocks: BlockFilter,
     spill: SpillSettings,
+    keys: KeyGenerator | None = None,
 ) -> LogVersions:
     """All versions that the logs at `paths` hold, in merge order.
 
-    `schema`: the wanted columns, among them the record key and whatever the rules look at. Cost: one or two requests
+    `schema`: the wanted columns, among them the record key and whatever the rules look at. `keys` makes the record keys
+    of a table whose files do not have them, from columns that are among those. Cost: one or two requests
     per log, and one per large block. Memory: the records, up to the limit of `spill`; the rest is in a mapped file.
 
     Raises `CorruptDataError` for a block whose content does not parse and `UnsupportedFeatureError` for one of an
@@ -180,7 +183,7 @@ def read_log_versions(
 
         def decoded() -> Iterator[pa.RecordBatch]:
             for one in _in_merge_order(found):
-                batch = decode_versions(one.content(), schema, rules, column_sets)
+                batch = decode_versions(one.content(), schema, rules, column_sets, keys)
                 rows_of[one.place] = batch.num_rows
                 yield batch
 
@@ -273,7 +276,11 @@ def _finals(compacted_by: Mapping[str, str], found: _Blocks) -> dict[str, str]:
 
 
 def decode_versions(
-    one: LogContent, schema: pa.Schema, rules: MergeRules, column_sets: list[frozenset[str]]
+    one: LogContent,
+    schema: pa.Schema,
+    rules: MergeRules,
+    column_sets: list[frozenset[str]],
+    keys: KeyGenerator | None = None,
 ) -> pa.RecordBatch:
     """The versions in a block, with the columns of `version_schema`; adds to `column_sets`.
 
@@ -298,7 +305,15 @@ def decode_versions(
             offset=one.block.offset,
             **error.context,
         ) from error
+    if keys is not None:
+        aligned = with_record_keys(aligned, keys)
     return _with_control(aligned, deletes, pa.repeat(False, rows.num_rows), columns)
+
+
+def with_record_keys(rows: pa.RecordBatch, keys: KeyGenerator) -> pa.RecordBatch:
+    """Rows of a table without meta columns, with the record keys that they would have."""
+    at = rows.schema.get_field_index(RECORD_KEY)
+    return rows.set_column(at, rows.schema.field(at), keys.record_keys(rows))
 
 
 def _data(one: LogContent, schema: pa.Schema) -> pa.RecordBatch:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.evolution import align
+from pyhudi.format.keys import KeyGenerator
 from pyhudi.format.merge_rules import OF_THE_WRITE
 from pyhudi.format.merge_versions import (
     BY_COMMIT_TIME,
@@ -29,7 +30,7 @@ from pyhudi.format.merging import as_mask, choose, flattened, incoming_wins
 from pyhudi.format.meta_columns import COMMIT_TIME, RECORD_KEY
 from pyhudi.io.base_file import read_batches
 from pyhudi.io.log_changes import merge_logs
-from pyhudi.io.log_records import BlockFilter, LogVersions, SpillSettings, read_log_versions
+from pyhudi.io.log_records import BlockFilter, LogVersions, SpillSettings, read_log_versions, with_record_keys
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.merge_rules import TableRules
 
@@ -49,7 +50,8 @@ class MergeSettings:
     """How slices of one table are merged; `schema` is the table's, with the meta columns.
 
     `rules` merge versions in logs, and the outcome with stored rows: see `TableRules`. `commit_times`: of stored rows
-    only those of these writes are there at all (incremental reads); None: all.
+    only those of these writes are there at all (incremental reads); None: all. `keys`: of a table without the meta
+    columns, what makes the record keys; it is left to the reader not to ask for meta columns.
     """
 
     schema: pa.Schema
@@ -57,6 +59,7 @@ class MergeSettings:
     blocks: BlockFilter = field(default_factory=BlockFilter)
     spill: SpillSettings = field(default_factory=SpillSettings)
     commit_times: frozenset[str] | None = None
+    keys: KeyGenerator | None = None
 
     def looked_at(self, columns: Sequence[str]) -> pa.Schema:
         """The columns that merging needs so that it can give `columns`: a merger may look at any."""
@@ -66,6 +69,8 @@ class MergeSettings:
         needed = {*columns, RECORD_KEY, *rules.ordering_fields}
         if self.commit_times is not None:
             needed.add(COMMIT_TIME)
+        if self.keys is not None:
+            needed |= {part for name in self.keys.record_key_fields for part in (name, name.partition(".")[0])}
         if rules.delete_marker is not None:
             needed.add(rules.delete_marker[0])
         return pa.schema([field for field in self.schema if field.name in needed])
@@ -107,7 +112,13 @@ def merge_slice(
     if RECORD_KEY not in schema.names:
         raise UnsupportedFeatureError("logs cannot be merged without the column _hoodie_record_key", base=files.base)
     versions = read_log_versions(
-        storage, files.logs, schema, settings.rules.in_logs, blocks=settings.blocks, spill=settings.spill
+        storage,
+        files.logs,
+        schema,
+        settings.rules.in_logs,
+        blocks=settings.blocks,
+        spill=settings.spill,
+        keys=settings.keys,
     )
     yield from merge_base(storage, files.base, versions, settings, schema, columns)
 
@@ -128,6 +139,8 @@ def merge_base(
         stored_schema = pa.schema([field.with_nullable(True) for field in schema])
         for stored in read_batches(storage, base, columns=schema.names, batch_rows=BATCH_ROWS):
             rows = _of_writes(align(stored, stored_schema), settings.commit_times)
+            if settings.keys is not None:
+                rows = with_record_keys(rows, settings.keys)
             at = pc.index_in(rows.column(RECORD_KEY), value_set=changes.keys)
             places = np.flatnonzero(as_mask(at.is_valid()))
             changed_by = at.drop_null().to_numpy().astype(np.int64)

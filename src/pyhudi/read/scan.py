@@ -5,6 +5,7 @@ Source: mission rows S1-45, S1-46, S3-13, S3-14; `format/timeline.md` section 2.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,9 +13,9 @@ import pyarrow as pa
 
 from pyhudi.config.choices import QueryType
 from pyhudi.config.read_config import EARLIEST, ReadConfig
-from pyhudi.errors import ConfigError, HistoryNotRetainedError, HistoryNotSettledError
+from pyhudi.errors import ConfigError, HistoryNotRetainedError, HistoryNotSettledError, UnsupportedFeatureError
 from pyhudi.format.instant import instant_time_from_user
-from pyhudi.format.keys import partition_field_names
+from pyhudi.format.keys import key_generator_from_table, partition_field_names
 from pyhudi.format.merge_rules import Merger
 from pyhudi.format.meta_columns import with_meta_columns, without_meta_columns
 from pyhudi.io.base_file import read_footer
@@ -29,6 +30,7 @@ from pyhudi.table.merge_rules import TableRules, mergers_of, table_rules_of
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.retention import Cleaned, load_cleaned
 from pyhudi.table.schema import TableSchema, load_table_schema
+from pyhudi.table.schema_history import check_names_of_columns
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import Timeline, position_of
 
@@ -54,9 +56,9 @@ class ScanSlice:
 class ScanPlan:
     """A resolved read.
 
-    `schema` has the meta columns first. `commit_times`: keep only rows whose `_hoodie_commit_time` is among them (None:
-    all). `path_columns`: columns whose values are those of the partition path: the files lack them, or have others.
-    `merging`: how slices with logs are read.
+    `schema` has the meta columns first, if the table has them. `commit_times`: keep only rows whose
+    `_hoodie_commit_time` is among them (None: all). `path_columns`: columns whose values are those of the partition
+    path: the files lack them, or have others. `merging`: how slices with logs are read.
     """
 
     storage: StorageSpec
@@ -166,6 +168,12 @@ def _plan_incremental(table: TableState, config: ReadConfig, mergers: Sequence[M
     Versions 8 and 9 go by completion time, version 6 by instant time. Of slices with logs what the range wrote is
     merged, and nothing else: a change that lost against an older row is in the result, too, as in Hudi.
     """
+    if not table.config.populate_meta_fields:
+        raise UnsupportedFeatureError(
+            "incremental queries need the column _hoodie_commit_time, which this table does not keep "
+            "(hoodie.populate.meta.fields=false): read it as a whole, or up to a moment",
+            path=table.config.path,
+        )
     begin = EARLIEST if config.begin == EARLIEST else instant_time_from_user(config.begin)
     end = instant_time_from_user(config.end) if config.end is not None else None
     if end is not None and end < begin:
@@ -250,6 +258,7 @@ def _plan(
     commit_times: frozenset[str] | None = None,
     schema: pa.Schema | None = None,
 ) -> ScanPlan:
+    check_names_of_columns(table, itertools.chain.from_iterable(latest.values()))
     schema = schema or _schema(table, latest)
     fields = partition_field_names(table.config.values)
     path_columns: tuple[str, ...] = ()
@@ -266,19 +275,23 @@ def _plan(
         for one in group
         if one.base is not None or not base_files_only
     )
-    schema = with_meta_columns(schema)
+    has_meta_columns = table.config.populate_meta_fields
     # A table without logs can be read whatever its records are merged by.
     has_logs = any(one.files.logs for one in slices)
     rules = table_rules_of(table.config, (*mergers, *mergers_of(config.merging))) if has_logs else TableRules()
     merging = MergeSettings(
-        schema=schema,
+        schema=with_meta_columns(schema),
         rules=rules,
         blocks=blocks,
         # Readers of version 6 merge changes with all rows of the base files, and then look for those of the interval.
         commit_times=commit_times if table.version.has_completion_times else None,
         spill=SpillSettings(config.memory.merge_max_bytes, config.memory.spill_folder),
+        keys=key_generator_from_table(table.config.values, table.config.version, {})
+        if has_logs and not has_meta_columns
+        else None,
     )
-    return ScanPlan(table.storage.spec, table.storage.uri, slices, schema, commit_times, path_columns, merging)
+    shown_schema = merging.schema if has_meta_columns else schema
+    return ScanPlan(table.storage.spec, table.storage.uri, slices, shown_schema, commit_times, path_columns, merging)
 
 
 def _files(file_slice: FileSlice, base_files_only: bool) -> SliceFiles:

@@ -64,6 +64,9 @@ class Use(enum.Enum):
     ROLL_BACK = "roll back writes of"
 
 
+_FIRST_VERSION_WITH_PREFIX: Final = 9
+"""From this version on a COMPLEX key of one field always carries the field's name."""
+
 _TO_WRITE: Final = frozenset({Use.WRITE})
 _TO_REWRITE: Final = frozenset({Use.WRITE, Use.COMPACT})
 _TO_CHANGE: Final = frozenset({Use.WRITE, Use.COMPACT, Use.ROLL_BACK})
@@ -164,6 +167,15 @@ def _log_format(config: TableConfig) -> str | None:
 def _table_format(config: TableConfig) -> str | None:
     table_format = config.values.get("hoodie.table.format") or "native"
     return None if table_format == "native" else f"the table format {table_format}"
+
+
+def _unknown_keys(config: TableConfig) -> str | None:
+    """Without the column of record keys these are made from the columns, if it is certain how the writer made them."""
+    is_of_two_forms = config.key_generator_type is KeyGeneratorType.COMPLEX and len(config.record_key_fields) == 1
+    is_certain = config.record_key_fields and not (is_of_two_forms and config.version < _FIRST_VERSION_WITH_PREFIX)
+    if config.populate_meta_fields or (is_certain and _key_generator(config) is None):
+        return None
+    return "logs without the _hoodie_* columns, and record keys that only its writer can make"
 
 
 def _storage_layout(config: TableConfig) -> str | None:
@@ -316,11 +328,9 @@ FEATURES: Final[tuple[Feature, ...]] = (
         remedy="let the release of Hudi that wrote it finish it, or roll it back",
     ),
     Feature(
-        name="merge-on-read without meta columns",
-        shown_by="`hoodie.populate.meta.fields=false` on a merge-on-read table",
-        found=_only_merge_on_read(
-            lambda config: None if config.populate_meta_fields else "merge-on-read tables without the _hoodie_* columns"
-        ),
+        name="merging without record keys",
+        shown_by="`hoodie.populate.meta.fields=false`, merge-on-read, and keys that cannot be made from the columns",
+        found=_only_merge_on_read(_unknown_keys),
         refused=frozenset({Use.READ}),
         remedy="read it with JVM Hudi",
     ),

@@ -1,0 +1,123 @@
+"""Tables of JVM Hudi that need something special: read as it reads them or refused by name, and not written."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.interop.compare import assert_same_rows
+
+import pyhudi
+from pyhudi.errors import UnsupportedFeatureError
+
+HERE = Path(__file__).parent / "features"
+NAMES = sorted(archive.name.removesuffix(".tar.xz") for archive in HERE.glob("*.tar.xz"))
+VERSIONS = (6, 8, 9)
+REFUSED_TO_READ = {f"v{n}-{case}" for n in VERSIONS for case in ("renamed-cow", "renamed-mor", "dropped-and-added")}
+WRITABLE = {f"v{n}-sql_{kind}" for n in VERSIONS for kind in ("cow", "mor")}
+Unpack = Callable[[str], Path]
+
+
+@pytest.fixture
+def unpack(tmp_path: Path) -> Unpack:
+    def unpacked(name: str) -> Path:
+        with tarfile.open(HERE / f"{name}.tar.xz") as archive:
+            archive.extractall(tmp_path, filter="data")
+        return tmp_path / "table"
+
+    return unpacked
+
+
+def expected_of(name: str) -> pa.Table:
+    """What JVM Hudi reads; before 1.2 it cannot read logs without meta columns that it wrote: as 1.2 reads its own."""
+    file = "expected.parquet"
+    with tarfile.open(HERE / f"{name}.tar.xz") as archive:
+        if file in archive.getnames():
+            return pq.read_table(io.BytesIO(archive.extractfile(file).read()))  # type: ignore[union-attr]
+    assert "no-meta-columns" in name
+    assert not name.startswith("v9")
+    return expected_of(f"v9{name[2:]}")
+
+
+def bytes_below(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def columns_of_the_table(rows: pa.Table) -> pa.Table:
+    return rows.drop_columns([name for name in rows.column_names if name.startswith("_hoodie_")])
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in REFUSED_TO_READ])
+def test_special_table_of_real_hudi_gives_the_rows_and_columns_that_real_hudi_reads(name: str, unpack: Unpack) -> None:
+    folder = unpack(name)
+    rows = pyhudi.HudiTable.for_path(str(folder)).to_arrow()
+
+    assert_same_rows(expected_of(name), rows, ignore=[], hint=name)
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED_TO_READ))
+def test_files_from_before_a_rename_are_not_read_by_the_names_of_today(name: str, unpack: Unpack) -> None:
+    table = pyhudi.HudiTable.for_path(str(unpack(name)))
+    column = "note" if "dropped" in name else "price"
+    for read in (table.to_arrow, lambda: table.to_arrow(["id"]), lambda: table.to_arrow(query_type="read_optimized")):
+        with pytest.raises(UnsupportedFeatureError, match=r"renamed.*JVM Hudi") as caught:
+            read()
+        assert caught.value.context["columns"] == (column,)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_time_before_a_rename_is_read_by_the_names_of_then(version: int, unpack: Unpack) -> None:
+    table = pyhudi.HudiTable.for_path(str(unpack(f"v{version}-renamed-mor")))
+    first = table.state.timeline.completed_writes[0].requested_time
+    assert sorted(table.to_arrow(["id", "fare"], as_of=first).to_pylist(), key=lambda row: row["id"]) == [
+        {"id": 1, "fare": 9.5},
+        {"id": 2, "fare": 7.0},
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in WRITABLE and "slash" not in name])
+def test_special_table_of_real_hudi_is_not_written_and_stays_as_it_is(name: str, unpack: Unpack) -> None:
+    folder = unpack(name)
+    before = bytes_below(folder)
+    table = pyhudi.HudiTable.for_path(str(folder))
+    row = columns_of_the_table(expected_of(name)).slice(0, 1)
+
+    changes = [table.upsert, table.insert, table.bulk_insert, table.delete, table.insert_overwrite]
+    for change in changes:
+        with pytest.raises(UnsupportedFeatureError, match=r"cannot write this table.*JVM Hudi"):
+            change(row)
+    if name.endswith("mor"):
+        with pytest.raises(UnsupportedFeatureError, match="cannot compact this table"):
+            table.compact()
+
+    assert bytes_below(folder) == before
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "no-meta-columns" in name])
+def test_table_without_meta_columns_has_no_changes_to_ask_for(name: str, unpack: Unpack) -> None:
+    table = pyhudi.HudiTable.for_path(str(unpack(name)))
+    with pytest.raises(UnsupportedFeatureError, match=r"incremental queries .*hoodie\.populate\.meta\.fields"):
+        table.changes()
+
+
+@pytest.mark.parametrize("name", sorted(WRITABLE))
+def test_table_without_partitions_that_sql_made_is_written_compacted_and_rolled_back(name: str, unpack: Unpack) -> None:
+    table = pyhudi.HudiTable.for_path(str(unpack(name)), hudi_options={"hoodie.compact.inline": "false"})
+    row = columns_of_the_table(table.to_arrow()).slice(0, 1)
+    new = row.set_column(0, "id", pa.array([3])).set_column(1, "fare", pa.array([3.5]))
+
+    assert table.upsert(row).updated == 1
+    if name.endswith("mor"):
+        assert table.refresh().compact().num_rows == 1
+    assert table.refresh().insert(new).inserted == 1
+    assert sorted(table.refresh().to_arrow().column("id").to_pylist()) == [1, 2, 3]
+
+    undone = table.refresh().upsert(new.set_column(1, "fare", pa.array([4.5])))
+    table.refresh().rollback(undone.instant)
+    found = table.refresh().to_arrow(["fare"], where=[("id", "==", 3)]).to_pylist()
+    assert found == [{"fare": 3.5}]
