@@ -15,7 +15,7 @@ from pyhudi.config.choices import DuplicatePolicy, WriteOperation
 from pyhudi.config.option import OptionWarning
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Arrangement, Distribution
-from pyhudi.errors import InvalidRequestError
+from pyhudi.errors import InvalidRequestError, WriteConflictError
 from pyhudi.format import commit_metadata as wire
 from pyhudi.format.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.format.file_names import file_id
@@ -129,6 +129,7 @@ def write_staged(job: WriteJob, rows: Any, kind: StagedWrite) -> WriteResult:
             view = _view(transaction.base, job, splits, kind)
             tagged = _tag(job, transaction, splits, view.latest, kind, folder)
             plan = _plan(job, transaction, splits, tagged, view, kind)
+            _check_targets(transaction, plan)
             mark_inflight(transaction, _profile_metadata(plan, kind))
             segments = _route(job, splits, tagged, plan, kind, folder)
             with task_markers(transaction, job.config, job.engine) as markers:
@@ -232,6 +233,25 @@ def _plan(
         lambda: file_id(ids.uuid(), 0),
         appends=job.is_merge_on_read,
     )
+
+
+def _check_targets(transaction: Transaction, plan: BucketPlan) -> None:
+    """Give way where a file group's newest version is above this write: what it writes would lie below, and be hidden.
+
+    Times are given out under the table lock, above all that are on the timeline, so that this takes a writer which is
+    kept apart by no lock.
+    """
+    own = transaction.instant_time
+    for bucket in plan.buckets:
+        if bucket.former is not None and bucket.former.instant_time > own:
+            raise WriteConflictError(
+                "the newest version of a file group is of a later instant than this write; nothing of it is visible, "
+                "run it again",
+                table=transaction.storage.uri,
+                instant=own,
+                winner=bucket.former.instant_time,
+                file_groups=[f"{bucket.partition_path}/{bucket.file_id}"],
+            )
 
 
 def _packable(view: FileSystemView, clustered: frozenset[FileGroupId]) -> SlicesByPartition:
