@@ -347,7 +347,7 @@ def _write_buckets(
     written = [bucket for bucket in plan.buckets if bucket.number in segments]
     appended = [bucket for bucket in written if bucket.appends and bucket.former is not None]
     rewritten = [bucket for bucket in written if bucket not in appended]
-    stats = job.engine.map(
+    written_files = job.engine.map(
         write_bucket,
         [
             BucketTask(
@@ -356,6 +356,7 @@ def _write_buckets(
                 file_id=bucket.file_id,
                 former=_former(bucket),
                 segments=tuple(segments[bucket.number]),
+                spill=job.merging.spill,
             )
             for bucket in rewritten
         ],
@@ -379,7 +380,7 @@ def _write_buckets(
         size_bytes=staged_bytes,
         description="append to logs",
     )
-    return [*stats, *(stat for group in logs for stat in group)]
+    return [stat for group in (*written_files, *logs) for stat in group]
 
 
 def _former(bucket: Bucket) -> FormerVersion | None:

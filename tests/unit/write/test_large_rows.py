@@ -1,0 +1,63 @@
+"""Rows of megabytes: files end where they are full, and tasks hold a bounded number of bytes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import pyhudi
+
+MB = 1 << 20
+SCHEMA = pa.schema([("id", pa.int64()), ("doc", pa.binary())])
+
+
+def random_rows(count: int, size: int) -> pa.Table:
+    return pa.table({"id": range(count), "doc": [os.urandom(size) for _ in range(count)]}, SCHEMA)
+
+
+@pytest.mark.parametrize("operation", ["upsert", "insert", "insert_overwrite"])
+def test_new_files_end_at_the_maximum_size_however_wide_rows_are(tmp_path: Path, operation: str) -> None:
+    options = {
+        "hoodie.parquet.max.file.size": str(MB),
+        "hoodie.parquet.small.file.limit": "0",
+        "hoodie.index.bloom.num_entries": "1000",
+    }
+    table = pyhudi.HudiTable.create(str(tmp_path / "t"), schema=SCHEMA, record_key="id", hudi_options=options)
+    rows = random_rows(500, 10_000)
+
+    result = getattr(table, operation)(rows)
+
+    files = table.refresh().files()
+    assert result.inserted == 500
+    assert max(files["size"].to_pylist()) < 1.2 * MB
+    assert len(set(files["file_id"].to_pylist())) == files.num_rows >= 5
+    assert table.refresh().to_arrow(SCHEMA.names).sort_by("id").equals(rows)
+
+
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_updates_of_wide_rows_meet_a_file_of_narrow_ones(tmp_path: Path, table_type: str) -> None:
+    path, count = str(tmp_path / "t"), 140
+    table = pyhudi.HudiTable.create(
+        path,
+        schema=SCHEMA,
+        record_key="id",
+        table_type=table_type,
+        hudi_options={"hoodie.memory.merge.max.size": str(8 * MB)},
+    )
+    table.insert(pa.table({"id": range(count), "doc": [b"narrow"] * count}, SCHEMA))
+    # More than is held in memory, and more than one piece; rows that are new among them, in another order.
+    wide = [bytes([n % 256]) * MB for n in range(0, count + 20, 2)]
+    changes = pa.table({"id": range(0, count + 20, 2), "doc": wide}, SCHEMA).sort_by([("id", "descending")])
+
+    result = table.refresh().upsert(changes)
+    if table_type == "mor":
+        table.refresh().compact()
+
+    assert (result.updated, result.inserted) == (70, 10)
+    stored = table.refresh().to_arrow(SCHEMA.names).sort_by("id")
+    expected = [b"narrow" if n % 2 else bytes([n % 256]) * MB for n in range(count)]
+    expected += [bytes([n % 256]) * MB for n in range(count, count + 20, 2)]
+    assert stored.column("doc").to_pylist() == expected
