@@ -51,7 +51,7 @@ EFFECTS_ALLOWED = {
     "table/heartbeat.py": "which process lives is asked of the operating system",
     "table/locks.py": "the table lock on local disk is a lock of the operating system",
     "io/log_records.py": "log records that outgrow memory go to a temporary file of the task, not of the table",
-    "io/spilled_rows.py": "rows of a bulk insert that outgrow memory go to a temporary file of the task, not of the table",
+    "io/spilled_rows.py": "rows that outgrow memory in a bulk insert are a temporary file of the task",
     "spark": "sessions, Java and worker processes are outside of any table",
     "demo.py": "downloads, prints and measures",
     "testing/explore.py": "random exploration takes its choices from a seed",

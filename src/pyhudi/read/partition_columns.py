@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyhudi.config.choices import KeyGeneratorType, PartitionKind
 from pyhudi.config.table_config import TableConfig
 from pyhudi.format.partition_paths import partition_values
+from pyhudi.format.timestamp_keys import TIMEBASED_PREFIX, TimestampKind
 
 _SLASHED_DATE = re.compile(r"\d{4}/\d{2}/\d{2}")
 
@@ -41,6 +42,19 @@ def slashed_dates(
         return ()
     prefix = f"{name}=" if config.hive_style else ""
     return fields if any(_SLASHED_DATE.fullmatch(path.removeprefix(prefix)) for path in partition_paths) else ()
+
+
+def texts_of_numbers(config: TableConfig, fields: tuple[str, ...], schema: pa.Schema) -> tuple[str, ...]:
+    """The partition columns that are text by the schema, and may be numbers in files.
+
+    JVM Hudi shows the numbers of its timestamp key generator as text, and an `UPDATE` in SQL writes them so.
+    """
+    if config.key_generator_type is not KeyGeneratorType.TIMESTAMP:
+        return ()
+    kind = config.values.get(f"{TIMEBASED_PREFIX}timestamp.type", "").upper()
+    if kind in TimestampKind.__members__ and TimestampKind[kind].is_text:
+        return ()
+    return tuple(name for name in fields if name in schema.names and pa.types.is_string(schema.field(name).type))
 
 
 def values_of_path(

@@ -21,7 +21,7 @@ from pyhudi.format.meta_columns import with_meta_columns, without_meta_columns
 from pyhudi.io.base_file import read_footer
 from pyhudi.io.log_records import BlockFilter, SpillSettings, block_filter
 from pyhudi.io.merged_slice import MergeSettings, SliceFiles
-from pyhudi.read.partition_columns import plain_fields, slashed_dates, values_of_path
+from pyhudi.read.partition_columns import plain_fields, slashed_dates, texts_of_numbers, values_of_path
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
@@ -58,7 +58,9 @@ class ScanPlan:
 
     `schema` has the meta columns first, if the table has them. `commit_times`: keep only rows whose
     `_hoodie_commit_time` is among them (None: all). `path_columns`: columns whose values are those of the partition
-    path: the files lack them, or have others. `merging`: how slices with logs are read.
+    path: the files lack them, or have others. `merging`: how slices with logs are read. `texts_of_numbers`: columns of
+    text that some files hold as numbers, which not all readers of Parquet turn into text; slices are then read as if
+    they had logs.
     """
 
     storage: StorageSpec
@@ -68,16 +70,17 @@ class ScanPlan:
     commit_times: frozenset[str] | None
     path_columns: tuple[str, ...]
     merging: MergeSettings
+    texts_of_numbers: tuple[str, ...] = ()
 
     @property
     def plain(self) -> tuple[ScanSlice, ...]:
-        """The slices that are a base file and nothing else."""
-        return tuple(one for one in self.slices if not one.files.logs)
+        """The slices that are a base file and nothing else, whose rows any reader of Parquet gives."""
+        return tuple(one for one in self.slices if not one.files.logs) if not self.texts_of_numbers else ()
 
     @property
     def merged(self) -> tuple[ScanSlice, ...]:
-        """The slices with logs."""
-        return tuple(one for one in self.slices if one.files.logs)
+        """The other slices."""
+        return tuple(one for one in self.slices if one.files.logs) if not self.texts_of_numbers else self.slices
 
 
 def plan_scan(storage: Storage, config: ReadConfig) -> ScanPlan:
@@ -290,8 +293,9 @@ def _plan(
         if has_logs and not has_meta_columns
         else None,
     )
-    shown_schema = merging.schema if has_meta_columns else schema
-    return ScanPlan(table.storage.spec, table.storage.uri, slices, shown_schema, commit_times, path_columns, merging)
+    shown = merging.schema if has_meta_columns else schema
+    numbers = texts_of_numbers(table.config, fields, schema) if has_meta_columns else ()
+    return ScanPlan(table.storage.spec, table.storage.uri, slices, shown, commit_times, path_columns, merging, numbers)
 
 
 def _files(file_slice: FileSlice, base_files_only: bool) -> SliceFiles:
