@@ -30,6 +30,7 @@ _MILLIS_MAX: Final = 9_200_000_000_000_000_000
 """The end of 64 bits, less the room that an offset needs."""
 
 _CUT: Final = "\0"
+_WHOLE_NUMBER: Final = r"^-?\d{1,18}$"
 
 _E = TypeVar("_E", bound=enum.Enum)
 
@@ -177,9 +178,26 @@ def timestamp_texts(column: pa.Array, name: str, options: TimestampKeyOptions) -
     return pa.DictionaryArray.from_arrays(formatted.indices.take(distinct.indices), formatted.dictionary)
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _numbers_of(column: pa.Array, name: str) -> pa.Array:
+    texts = column.cast(pa.string())
+    if pc.match_substring_regex(texts, _WHOLE_NUMBER).false_count:
+        other = texts.filter(pc.invert(pc.match_substring_regex(texts, _WHOLE_NUMBER)))[0].as_py()
+        raise ConfigError(
+            f"The partition column {name!r} is to hold numbers since the epoch, and has a text that is none; "
+            f"set {TIMEBASED_PREFIX}timestamp.type to what it holds.",
+            column=name,
+            value=other,
+        )
+    return texts.cast(pa.int64())
+
+
 def _require_text(column: pa.Array, name: str) -> pa.Array:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    if _is_text(kind):
         return column
     raise ConfigError(
         f"The partition column {name!r} is to hold dates in text, but its type is {kind}; "
@@ -208,7 +226,7 @@ def _epoch_millis(column: pa.Array, name: str, unit: TimeUnit) -> Millis:
     """Numbers since the epoch in milliseconds; null counts as one unit after it (Hudi's default value).
 
     A date is its day's number and a timestamp its microseconds, both taken in `unit` as any number is: so Hudi
-    reads them, too.
+    reads them, too. A number may be text: that is how JVM Hudi shows such a column, and its SQL stores it.
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -219,6 +237,8 @@ def _epoch_millis(column: pa.Array, name: str, unit: TimeUnit) -> Millis:
         column = column.cast(pa.timestamp("us", kind.tz), safe=False)
     elif pa.types.is_floating(kind):
         column = pc.trunc(pc.if_else(pc.is_nan(column), 0, column))
+    elif _is_text(kind):
+        column = _numbers_of(column, name)
     elif not (pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)):
         raise ConfigError(
             f"The partition column {name!r} is to hold numbers since the epoch, but its type is {kind}; "

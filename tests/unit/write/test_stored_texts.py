@@ -134,3 +134,79 @@ def test_write_of_a_date_beside_folders_of_dates_is_refused(hive_style: bool, wr
         getattr(table.refresh(), write)(pa.table({"id": [1, 3], "day": ["2026-01-31", "oslo"]}))
 
     assert sorted(table.refresh().to_arrow(["id"])["id"].to_pylist()) == [1, 2]
+
+
+# -- the timestamp key generator ---------------------------------------------------------------------------------------
+
+
+def test_upsert_of_times_that_sql_has_made_text_finds_their_rows(tmp_path: Path) -> None:
+    table = table_of("v9-by-time-updated-by-sql", tmp_path)
+    rows = own_rows(table)
+    paths = table.to_arrow(["id", "_hoodie_partition_path"]).sort_by("id")
+
+    result = table.upsert(rows)
+
+    table = table.refresh()
+    assert (result.updated, result.inserted) == (3, 0)
+    assert own_rows(table).sort_by("id") == rows.sort_by("id")
+    assert table.to_arrow(["id", "_hoodie_partition_path"]).sort_by("id") == paths
+
+
+def test_text_that_is_no_number_is_refused_where_numbers_make_the_partition(tmp_path: Path) -> None:
+    table = table_of("v9-by-time-updated-by-sql", tmp_path)
+    rows = own_rows(table)
+    wrong = pa.array(["2024-01-31"] * len(rows))
+
+    with pytest.raises(ConfigError, match="has a text that is none"):
+        table.upsert(rows.set_column(rows.schema.get_field_index("p"), "p", wrong))
+
+
+KINDS = {"hoodie.datasource.write.partitionpath.field": "city:simple,at:timestamp"}
+FORMAT = {
+    "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
+    "hoodie.keygen.timebased.output.dateformat": "yyyy-MM-dd",
+}
+
+
+@pytest.mark.parametrize(
+    ("version", "given", "missing"),
+    [(9, {}, "timebased"), (8, {}, "timebased"), (6, {}, "kinds"), (6, FORMAT, "kinds"), (6, KINDS, "timebased")],
+)
+def test_custom_partitions_by_time_without_what_only_options_say_are_not_written(
+    version: int, given: dict[str, str], missing: str, tmp_path: Path
+) -> None:
+    rows = pa.table({"id": [1], "city": ["oslo"], "at": [1_706_695_200_500]})
+    options = {
+        "hoodie.table.name": "t",
+        "hoodie.write.table.version": str(version),
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.keygenerator.type": "CUSTOM",
+        **KINDS,
+        **FORMAT,
+    }
+    pyhudi.save(rows, str(tmp_path), options=options)
+    table = pyhudi.HudiTable.for_path(str(tmp_path), hudi_options=given)
+
+    with pytest.raises(ConfigError, match=missing):
+        table.upsert(rows)
+
+    complete = pyhudi.HudiTable.for_path(str(tmp_path), hudi_options={**KINDS, **FORMAT})
+    assert complete.upsert(rows).updated == 1
+    assert complete.refresh().to_arrow(["_hoodie_partition_path"]).to_pylist() == [
+        {"_hoodie_partition_path": "oslo/2024-01-31"}
+    ]
+
+
+def test_timestamp_partitions_whose_type_the_table_does_not_keep_are_not_written(tmp_path: Path) -> None:
+    """Version 6 of JVM Hudi does not keep it; reading needs no more than the files."""
+    archive = unpacked("v6-by-time", tmp_path)
+    table = pyhudi.HudiTable.for_path(str(archive / "table"))
+    rows = own_rows(table)
+
+    with pytest.raises(ConfigError, match=r"timebased\.timestamp\.type is missing"):
+        table.upsert(rows)
+
+    told = pyhudi.HudiTable.for_path(
+        str(archive / "table"), hudi_options={"hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS"}
+    )
+    assert told.upsert(rows).inserted == 0
