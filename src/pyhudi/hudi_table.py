@@ -15,6 +15,7 @@ from pyhudi.config.option import text_of
 from pyhudi.config.options_write import DEFAULT_METADATA_PREFIX, METADATA_PREFIX
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.config.spelling import is_option_name, spelled, unknown_argument
+from pyhudi.config.table_config import TableConfig
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.inputs import opened
 from pyhudi.engine.local import LocalEngine
@@ -38,15 +39,16 @@ from pyhudi.services.compaction import (
 from pyhudi.services.compaction_plan import PlannedCompaction
 from pyhudi.services.outcome import Outcome, outcome_of
 from pyhudi.services.rollback import RolledBack, roll_back, roll_back_failed_writes
-from pyhudi.storage.opening import open_storage
+from pyhudi.storage.opening import open_spec, open_storage
 from pyhudi.storage.options import select_storage_options
+from pyhudi.storage.protocol import StorageSpec
 from pyhudi.table.environment import SYSTEM, Environment
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.history import archived_metadata
 from pyhudi.table.merge_rules import merger_of_new_table
 from pyhudi.table.schema import CREATE_SCHEMA_KEY, TableSchema, load_table_schema
 from pyhudi.table.state import TableState, create_table, load_table
-from pyhudi.table.timeline import load_commit_metadata, position_of
+from pyhudi.table.timeline import Timeline, load_commit_metadata, position_of
 from pyhudi.write.job import check_columns, check_merger, locking, transaction_settings
 from pyhudi.write.result import WriteResult, result_of
 from pyhudi.write.save import SaveMode, table_properties, write
@@ -418,6 +420,20 @@ class HudiTable:
         """
         return schedule_compaction(self._service_call(options, call="schedule_compaction"))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles as the table at the moment when it was opened; with the options, and so the store's credentials.
+
+        Raises `UnsupportedFeatureError` for a table that runs its services on a Spark session.
+        """
+        if not isinstance(self.engine, LocalEngine):
+            raise UnsupportedFeatureError(
+                "a table whose services run on a Spark session cannot be sent to another process: open it there, with "
+                "HudiTable.for_path(path, hudi_options=…)",
+                path=self.state.storage.uri,
+            )
+        state = (self.state.storage.spec, self.state.config, self.state.timeline)
+        return _unpickled, (type(self), state, dict(self.options), self.engine, self.environment, self.mergers)
+
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _write(
@@ -577,6 +593,11 @@ def _plan_table(planned: PlannedCompaction) -> pa.Table:
         for verdict in verdicts
     ]
     return pa.Table.from_pylist(rows, schema=_PLAN_SCHEMA)
+
+
+def _unpickled(kind: type[HudiTable], state: tuple[StorageSpec, TableConfig, Timeline], *others: Any) -> HudiTable:
+    spec, config, timeline = state
+    return kind(TableState(open_spec(spec), config, timeline), *others)
 
 
 def _query_type(text: str) -> QueryType:

@@ -162,11 +162,13 @@ def prepare(
     environment: Environment,
     options: Mapping[str, str],
     mergers: Sequence[Merger] = (),
+    replaces_all: bool = False,
 ) -> WriteJob:
     """Check a request against the table.
 
     `incoming`: the schema of its rows; None where they carry no table columns. `mergers`: those among which a table's
-    own is found, besides those that the options name.
+    own is found, besides those that the options name. `replaces_all`: the write leaves no row of the table, so that
+    rows which do not fit its columns bring their own.
 
     Raises `ConfigError`, `SchemaMismatchError` or `UnsupportedFeatureError`; nothing is written.
     """
@@ -182,7 +184,14 @@ def prepare(
     _check_moves(table.config, config, rules.with_base)
     check_tombstones(merges, rules, hours=config.input.tombstone_hours)
     fills = config.allows_missing_columns or _takes_some_columns(merges)
-    schema = _schema_after(table, incoming, former, keys, fill_missing=fills)
+    try:
+        schema = _schema_after(table, incoming, former, keys, fill_missing=fills)
+    except SchemaMismatchError:
+        if not replaces_all or former is None:
+            raise
+        # From no columns: whoever wrote by the former ones meanwhile is in conflict with this write.
+        former = None
+        schema = _schema_after(table, incoming, former, keys, fill_missing=fills)
     if config.operation is not WriteOperation.DELETE_PARTITION:
         check_timestamp_texts(table, keys, schema.arrow, logical=config.keys.consistent_logical_timestamps)
     if incoming is not None:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi.config.choices import FailedWritesPolicy, WriteOperation
-from pyhudi.config.table_config import new_table_properties
+from pyhudi.config.table_config import check_against_table, new_table_properties
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Arrangement, Distribution, Engine
 from pyhudi.errors import (
@@ -57,6 +57,8 @@ from pyhudi.write.result import WriteResult, result_of
 from pyhudi.write.staged import staged_write_of, write_staged
 
 _log = logging.getLogger("pyhudi")
+_OVERWRITING = frozenset({WriteOperation.UPSERT, WriteOperation.INSERT, WriteOperation.BULK_INSERT})
+"""The operations by which mode overwrite replaces a table."""
 _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.1, 10.0
 _IN_A_TABLE = f"/{METADATA_FOLDER}/"
 
@@ -92,20 +94,23 @@ def save(
 ) -> WriteResult | None:
     """Write rows to the table at `path`, made first if there is none. None when the mode is IGNORE and there is one.
 
-    `options` are Hudi's own. OVERWRITE of a table replaces all of its rows in one commit; its history stays.
+    `options` are Hudi's own. OVERWRITE of a table replaces all of its rows, and its columns where the rows do not fit
+    them, in one commit; its history stays. Its name, type, keys and partitions stay, too: `ConfigError` for others.
     """
     storage = open_storage(path, options)
-    exists = table_exists(storage)
-    if exists and mode is SaveMode.IGNORE:
+    config = WriteConfig.from_options(options)
+    made = not table_exists(storage) and _made(rows, storage, config, options, engine)
+    if not made and mode is SaveMode.IGNORE:
         return None
-    if exists and mode is SaveMode.ERROR_IF_EXISTS:
+    if not made and mode is SaveMode.ERROR_IF_EXISTS:
         raise TableExistsError(
             "there is a table in this folder already: use mode append to add to it, or overwrite to replace its rows",
             path=storage.uri,
         )
-    config = WriteConfig.from_options(options)
-    overwrite = mode is SaveMode.OVERWRITE and exists
-    with _new_table(rows, storage, config, options, engine, environment, exists=exists):
+    overwrite = mode is SaveMode.OVERWRITE and not made
+    if overwrite:
+        _check_same_table(config, load_table(storage))
+    with _taken_back_on_failure(storage, config, environment, made=made):
         return write(
             rows,
             storage,
@@ -148,7 +153,7 @@ def write(
             table = _recovered(table, config, environment)
             if (done := _already_done(table, config)) is not None:
                 return done
-            job = _prepared(rows, table, config, options, engine, environment, mergers)
+            job = _prepared(rows, table, config, options, engine, environment, mergers, overwrite=overwrite)
             try:
                 result = _run(job, rows, overwrite=overwrite)
                 break
@@ -193,26 +198,42 @@ def create_for(rows: Any, storage: Storage, config: WriteConfig, options: Mappin
     create_table(storage, properties)
 
 
-@contextmanager
-def _new_table(
-    rows: Any,
-    storage: Storage,
-    config: WriteConfig,
-    options: Mapping[str, str],
-    engine: Engine,
-    environment: Environment,
-    *,
-    exists: bool,
-) -> Iterator[None]:
-    """Make the table first if there is none, and take it away again when its first write fails."""
-    if not exists:
+def _made(rows: Any, storage: Storage, config: WriteConfig, options: Mapping[str, str], engine: Engine) -> bool:
+    """Make the table; False where somebody else has made it at the same moment, so that it exists for this call."""
+    try:
         create_for(rows, storage, config, options, engine)
+    except TableExistsError:
+        return False
+    return True
+
+
+@contextmanager
+def _taken_back_on_failure(
+    storage: Storage, config: WriteConfig, environment: Environment, *, made: bool
+) -> Iterator[None]:
+    """Take a table that this call made away again when its first write fails."""
     try:
         yield
     except (Exception, KeyboardInterrupt):
-        if not exists:
+        if made:
             _forget(storage, config, environment)
         raise
+
+
+def _check_same_table(config: WriteConfig, table: TableState) -> None:
+    """Refuse to overwrite a table with one of other keys, partitions, type or name.
+
+    JVM Hudi deletes the folder and begins anew: readers fail, and after a crash the rows of both are gone. A commit can
+    replace rows and columns at once, but not the properties, which have no versions.
+    """
+    try:
+        check_against_table(config, table.config)
+    except ConfigError as error:
+        raise ConfigError(
+            "mode overwrite replaces the rows and columns of a table in one commit, and not what it is. To make another"
+            f" table of this folder delete the folder first, when nobody reads it. {error.message}",
+            **error.context,
+        ) from error
 
 
 def _forget(storage: Storage, config: WriteConfig, environment: Environment) -> None:
@@ -300,10 +321,20 @@ def _prepared(
     engine: Engine,
     environment: Environment,
     mergers: Sequence[Merger],
+    *,
+    overwrite: bool,
 ) -> WriteJob:
     carries_rows = config.operation not in (WriteOperation.DELETE, WriteOperation.DELETE_PARTITION)
-    incoming = engine.schema_of(rows) if carries_rows else None
-    job = prepare(table, config, incoming, engine=engine, environment=environment, options=options, mergers=mergers)
+    job = prepare(
+        table,
+        config,
+        engine.schema_of(rows) if carries_rows else None,
+        engine=engine,
+        environment=environment,
+        options=options,
+        mergers=mergers,
+        replaces_all=overwrite and config.operation in _OVERWRITING,
+    )
     if config.operation is WriteOperation.DELETE:
         check_columns(engine.schema_of(rows), job.keys, ())
     return job
@@ -316,7 +347,7 @@ def _run(job: WriteJob, rows: Any, *, overwrite: bool) -> WriteResult:
         return delete_partitions(job, named or _partitions_of(job, rows), patterns=named is not None)
     if config.operation is WriteOperation.BULK_INSERT and not config.combines_input:
         return bulk_insert(job, rows, overwrite=overwrite)
-    if overwrite and config.operation in (WriteOperation.UPSERT, WriteOperation.INSERT, WriteOperation.BULK_INSERT):
+    if overwrite and config.operation in _OVERWRITING:
         kind = replace(
             staged_write_of(config),
             operation=wire.WriteOperation.INSERT_OVERWRITE_TABLE,
