@@ -79,8 +79,17 @@ def decode_written_files(data: bytes, *, path: str) -> WrittenFiles:
     )
 
 
+def end_of(start: int, size: int) -> int:
+    """Where in a file a write ended that began at `start` and says that `size` is the file's size; 0 for not told.
+
+    Of a log that was appended to some writers say how long the whole of it was, and some how long what they appended:
+    of the two this is the end that is certain.
+    """
+    return size if size > start else start + size if size > 0 else 0
+
+
 def _written_file(stat: Mapping[str, Any], name: str) -> WrittenFile:
     file_id, size, start = stat.get("fileId") or "", stat.get("fileSizeInBytes") or 0, stat.get("logOffset") or 0
     if not (isinstance(file_id, str) and type(size) is int and type(start) is int):
         raise TypeError
-    return WrittenFile(file_id, name, start, start + size if size else 0)
+    return WrittenFile(file_id, name, start, end_of(start, size))

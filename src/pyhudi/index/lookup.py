@@ -11,7 +11,7 @@ from pyhudi.engine.protocol import Engine
 from pyhudi.index.bloom import ProbeTask, probe_files
 from pyhudi.index.tagging import SliceToSearch, TagTask, tag_files
 from pyhudi.io.exchange import Segment
-from pyhudi.io.merged_slice import MergeSettings, SliceFiles
+from pyhudi.io.merged_slice import MergeSettings, slice_files
 from pyhudi.io.stage import StagedSplit
 from pyhudi.storage.protocol import StorageSpec
 from pyhudi.table.file_slice import FileGroupId, FileSlice
@@ -44,9 +44,7 @@ class Lookup:
     def to_search(self, number: int, one: FileSlice) -> SliceToSearch:
         """How a slice is searched: with its logs where they decide which keys, or which ordering values, it holds."""
         with_logs = bool(one.logs) and (self.table_wide or one.base is None or one.group in self.inserts_in_logs)
-        files = SliceFiles(
-            one.base.path if one.base else None, tuple(log.path for log in one.logs) if with_logs else ()
-        )
+        files = slice_files(one.base, one.logs if with_logs else ())
         return SliceToSearch(number, files, one.partition_path)
 
     def task(self, slices: Sequence[SliceToSearch]) -> TagTask:

@@ -27,7 +27,7 @@ from pyhudi.io.log_changes import LogChanges, merge_logs
 from pyhudi.io.log_records import read_log_versions
 from pyhudi.io.log_scan import scan_blocks
 from pyhudi.io.log_writer import LogSettings, LogWriter, SliceToAppend
-from pyhudi.io.merged_slice import MergeSettings
+from pyhudi.io.merged_slice import MergeSettings, SliceFiles
 from pyhudi.storage.opening import open_spec
 from pyhudi.storage.protocol import StorageSpec
 
@@ -37,12 +37,12 @@ SAMPLE_ROWS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactLogsTask:
-    """Write one log for those of a slice, by their paths in merge order; `log_bytes` is their size."""
+    """Write one log for those of a slice; `log_bytes` is their size."""
 
     target: WriteTarget
     logs: LogSettings
     to: SliceToAppend
-    paths: tuple[str, ...]
+    files: SliceFiles
     merging: MergeSettings
     log_bytes: int
 
@@ -70,13 +70,20 @@ def compact_logs(context: TaskContext, task: CompactLogsTask) -> list[WriteStat]
     storage = open_spec(task.target.storage)
     merging = task.merging
     rules = merging.rules.in_logs
-    versions = read_log_versions(storage, task.paths, merging.schema, rules, blocks=merging.blocks, spill=merging.spill)
+    versions = read_log_versions(
+        storage,
+        task.files.logs,
+        merging.schema,
+        rules,
+        blocks=task.files.judged_by(merging.blocks),
+        spill=merging.spill,
+    )
     if versions.column_sets:
         raise UnsupportedFeatureError(
             "logs with partial updates cannot be joined to one, so this plan cannot be run: take it back with "
             f"HudiTable.rollback({task.target.instant_time!r}), then HudiTable.compact() does what it was for",
             instant=task.target.instant_time,
-            logs=list(task.paths),
+            logs=list(task.files.logs),
         )
     changes = merge_logs(merging.rules, versions)
     deleted = changes.deleted.to_numpy(zero_copy_only=False)
@@ -96,7 +103,7 @@ def compact_logs(context: TaskContext, task: CompactLogsTask) -> list[WriteStat]
             stat,
             total_log_records=versions.rows.num_rows,
             total_log_blocks=versions.blocks,
-            total_log_files_compacted=len(task.paths),
+            total_log_files_compacted=len(task.files.logs),
             total_log_size_compacted=task.log_bytes,
             total_corrupt_log_block=versions.corrupt_blocks,
             total_rollback_blocks=versions.rollback_blocks,

@@ -58,7 +58,7 @@ def compact_slice(context: TaskContext, task: CompactTask) -> WriteStat:
         task.files.logs,
         schema,
         task.merging.rules.in_logs,
-        blocks=task.merging.blocks,
+        blocks=task.files.judged_by(task.merging.blocks),
         spill=task.merging.spill,
     )
     pieces = merge_base(storage, task.files.base, versions, task.merging, schema, columns)

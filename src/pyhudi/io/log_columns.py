@@ -29,7 +29,7 @@ class LogColumns:
     def __init__(self, storage: Storage, files: SliceFiles, settings: MergeSettings) -> None:
         self._schema = pa.schema([field.with_nullable(True) for field in settings.schema])
         self._columns: dict[str, pa.ChunkedArray] = {}
-        self._contents = read_log_contents(storage, files.logs, settings.blocks)
+        self._contents = read_log_contents(storage, files.logs, files.judged_by(settings.blocks))
         self._decoded: dict[int, pa.RecordBatch] = {}
         if any(one.block.is_partial for one in self._contents):
             rows = gather(read_merged(storage, files, settings, self._schema.names), self._schema, settings.spill)

@@ -8,10 +8,11 @@ their place.
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,9 @@ from pyhudi.format.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.format.schema import avro_to_arrow, normalise
 from pyhudi.io.log_scan import LogReader, open_log
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.archived_writes import ArchivedWrites
+from pyhudi.table.committed_files import DamagedFileWarning
+from pyhudi.table.file_slice import Stretch
 from pyhudi.table.timeline import Timeline
 
 IS_DELETED = "_hoodie_is_deleted"
@@ -48,17 +52,68 @@ class BlockFilter:
 
     `until`: none later than this. `committed`: only of these writes and of those before `archived_before`, for tables
     whose file names do not tell (version 6); None: of all.
+
+    `stretches`: what completed writes put into each log, by its path. A block of a write in `told` counts where that
+    write says that it wrote to the log. Damage in what was committed is an error, but where the filter `skips_damaged`
+    blocks; other damage is what a dead writer left.
     """
 
     until: str | None = None
     committed: frozenset[str] | None = None
     archived_before: str = ""
+    told: frozenset[str] = frozenset()
+    stretches: Mapping[str, tuple[Stretch, ...]] = field(default_factory=dict)
+    skips_damaged: bool = False
 
-    def counts(self, instant_time: str) -> bool:
-        """Whether the blocks of this write count."""
+    def counts(self, instant_time: str, path: str = "") -> bool:
+        """Whether the blocks of this write count, in this log."""
         if self.until is not None and instant_time > self.until:
             return False
-        return self.committed is None or instant_time in self.committed or instant_time < self.archived_before
+        if self.committed is None or instant_time < self.archived_before:
+            return True
+        if instant_time not in self.committed:
+            return False
+        if instant_time not in self.told or path not in self.stretches:
+            return True
+        return any(one.instant_time == instant_time for one in self.stretches[path])
+
+    def check_writer(self, path: str, block: LogBlock) -> None:
+        """Raise `CorruptDataError` for a block in what completed writes put into a log that names none of them."""
+        around = [one for one in self.stretches.get(path, ()) if one.start <= block.offset and block.end <= one.end]
+        named = {one.instant_time for one in around}
+        if named and not self.skips_damaged and named.isdisjoint({"", block.instant_time}):
+            raise CorruptDataError(
+                "a block of a log names another write than the one that completed it",
+                path=path,
+                offset=block.offset,
+                named=block.instant_time,
+                instant=around[0].instant_time,
+            )
+
+    def with_archive(self, archived: ArchivedWrites) -> BlockFilter:
+        """The filter that takes from before the active timeline what the archive knows as completed, and no more."""
+        if self.committed is None:
+            return self
+        committed = self.committed.union(archived.completed)
+        return replace(self, committed=committed, archived_before=archived.known_from or "")
+
+    def check_damage(self, path: str, block: LogBlock) -> None:
+        """Raise `CorruptDataError` for a stretch that is no block, and that a completed write wrote to."""
+        for one in self.stretches.get(path, ()):
+            if one.start >= block.end or block.offset >= one.end:
+                continue
+            if not self.skips_damaged:
+                raise CorruptDataError(
+                    "a log file is damaged in what a completed write put there",
+                    path=path,
+                    offset=block.offset,
+                    instant=one.instant_time,
+                )
+            warnings.warn(
+                f"what {one.instant_time} wrote to {path} is damaged from offset {block.offset} on and is left out",
+                DamagedFileWarning,
+                stacklevel=2,
+            )
 
 
 def block_filter(timeline: Timeline, completed: frozenset[str]) -> BlockFilter:
@@ -68,7 +123,7 @@ def block_filter(timeline: Timeline, completed: frozenset[str]) -> BlockFilter:
     """
     if timeline.version.has_completion_times:
         return BlockFilter()
-    return BlockFilter(committed=completed, archived_before=timeline.first_time or "")
+    return BlockFilter(committed=completed, archived_before=timeline.first_time or "", told=completed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +282,14 @@ def _scan(logs: Sequence[tuple[str, LogReader]], counting: BlockFilter) -> _Bloc
         for block in reader.blocks():
             found.total += 1
             if block.kind is BlockType.CORRUPT:
+                counting.check_damage(path, block)
                 found.corrupt += 1
-            elif block.kind is BlockType.COMMAND:
+                continue
+            counting.check_writer(path, block)
+            if block.kind is BlockType.COMMAND:
                 found.rollbacks += 1
                 found.rolled_back.add(block.target_instant_time or "")
-            elif counting.counts(block.instant_time):
+            elif counting.counts(block.instant_time, path):
                 found.by_instant[block.instant_time].append(_Found(path, reader, block))
     for instant_time in found.rolled_back:
         found.by_instant.pop(instant_time, None)

@@ -8,8 +8,8 @@ Source: `format/logs-and-indexes.md` 1.5; mission rows S1-45, S3-34, S3-35.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,8 @@ from pyhudi.io.base_file import read_batches
 from pyhudi.io.log_changes import merge_logs
 from pyhudi.io.log_records import BlockFilter, LogVersions, SpillSettings, read_log_versions, with_record_keys
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.archived_writes import ArchivedWrites
+from pyhudi.table.file_slice import BaseFile, LogFile, Stretch
 from pyhudi.table.merge_rules import TableRules
 
 BATCH_ROWS = 131_072
@@ -39,10 +41,28 @@ BATCH_ROWS = 131_072
 
 @dataclass(frozen=True, slots=True)
 class SliceFiles:
-    """The files of one slice by their paths in the table: a base file if there is one, logs in merge order."""
+    """The files of one slice by their paths in the table: a base file if there is one, logs in merge order.
+
+    `committed`: of each log, what completed writes put there; empty where nobody looked.
+    """
 
     base: str | None
     logs: tuple[str, ...]
+    committed: tuple[tuple[Stretch, ...], ...] = ()
+
+    def judged_by(self, blocks: BlockFilter) -> BlockFilter:
+        """The filter of a table's blocks, for this slice."""
+        if not self.committed:
+            return blocks
+        return replace(blocks, stretches=dict(zip(self.logs, self.committed, strict=True)))
+
+
+def slice_files(base: BaseFile | None, logs: Iterable[LogFile]) -> SliceFiles:
+    """What tasks have to know of these files of a slice."""
+    logs = tuple(logs)
+    return SliceFiles(
+        base.path if base else None, tuple(log.path for log in logs), tuple(log.committed for log in logs)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +80,10 @@ class MergeSettings:
     spill: SpillSettings = field(default_factory=SpillSettings)
     commit_times: frozenset[str] | None = None
     keys: KeyGenerator | None = None
+
+    def with_archive(self, archived: ArchivedWrites) -> MergeSettings:
+        """The settings for slices that may be older than the active timeline: see `BlockFilter.with_archive`."""
+        return replace(self, blocks=self.blocks.with_archive(archived))
 
     def looked_at(self, columns: Sequence[str]) -> pa.Schema:
         """The columns that merging needs so that it can give `columns`: a merger may look at any."""
@@ -116,7 +140,7 @@ def merge_slice(
         files.logs,
         schema,
         settings.rules.in_logs,
-        blocks=settings.blocks,
+        blocks=files.judged_by(settings.blocks),
         spill=settings.spill,
         keys=settings.keys,
     )

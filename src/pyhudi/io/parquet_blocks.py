@@ -21,7 +21,7 @@ def parquet_blocks(storage: Storage, files: SliceFiles, settings: MergeSettings)
     than the table's, or which is damaged: whoever decodes it will say so. Cost: see `list_log_blocks`.
     """
     found: dict[BlockPlace, LogBlock] = {}
-    for place, block in list_log_blocks(storage, files.logs, settings.blocks):
+    for place, block in list_log_blocks(storage, files.logs, files.judged_by(settings.blocks)):
         if block.kind is BlockType.DELETE:
             continue
         if block.kind is not BlockType.PARQUET_DATA or block.is_partial or not block.content_size:

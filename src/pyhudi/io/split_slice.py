@@ -146,7 +146,9 @@ def part_of_logs(number: int) -> int:
 
 def _versions(storage: Storage, files: SliceFiles, settings: MergeSettings) -> LogVersions:
     schema, rules = settings.looked_at([RECORD_KEY]), settings.rules.in_logs
-    return read_log_versions(storage, files.logs, schema, rules, blocks=settings.blocks, spill=settings.spill)
+    return read_log_versions(
+        storage, files.logs, schema, rules, blocks=files.judged_by(settings.blocks), spill=settings.spill
+    )
 
 
 def _live(changes: LogChanges) -> npt.NDArray[np.int64]:

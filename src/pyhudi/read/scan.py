@@ -20,7 +20,7 @@ from pyhudi.format.merge_rules import Merger
 from pyhudi.format.meta_columns import with_meta_columns, without_meta_columns
 from pyhudi.io.base_file import read_footer
 from pyhudi.io.log_records import BlockFilter, SpillSettings, block_filter
-from pyhudi.io.merged_slice import MergeSettings, SliceFiles
+from pyhudi.io.merged_slice import MergeSettings, SliceFiles, slice_files
 from pyhudi.read.partition_columns import plain_fields, slashed_dates, texts_of_numbers, values_of_path
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.file_slice import FileSlice
@@ -100,16 +100,14 @@ def plan_table_scan(table: TableState, config: ReadConfig, mergers: Sequence[Mer
         return _plan_incremental(table, config, mergers)
     if config.as_of is not None:
         return _plan_as_of(table, config, mergers, instant_time_from_user(config.as_of))
-    return _plan(
-        table, config, mergers, _newest(table, config), block_filter(table.timeline, table.timeline.completed_times)
-    )
-
-
-def _newest(table: TableState, config: ReadConfig) -> SlicesByPartition:
-    """The slices of the table as it was loaded. Raises `HistoryNotRetainedError` where some were cleaned since."""
     view = load_view(table.storage, table.timeline, skips_damaged=config.skip_damaged_files)
     _check_newest(load_cleaned(table.storage, view), table.timeline)
-    return view.latest
+    return _plan(table, config, mergers, view.latest, _blocks(view))
+
+
+def _blocks(view: FileSystemView) -> BlockFilter:
+    """The blocks of the completed writes, active and archived."""
+    return block_filter(view.timeline, view.timeline.completed_times).with_archive(view.archived)
 
 
 def _check_newest(cleaned: Cleaned, timeline: Timeline) -> None:
@@ -134,7 +132,7 @@ def _plan_as_of(table: TableState, config: ReadConfig, mergers: Sequence[Merger]
         )
     past = table.with_timeline(table.timeline.until(as_of))
     # Files are judged by the whole timeline: where it starts must not move with the time asked for.
-    blocks = replace(block_filter(table.timeline, table.timeline.completed_times), until=as_of)
+    blocks = replace(_blocks(view), until=as_of)
     schema = None if past.timeline.completed_writes else _archived_schema(table, as_of)
     return _plan(past, config, mergers, view.latest_until(as_of), blocks, schema=schema)
 
@@ -224,8 +222,7 @@ def _plan_full_scan(
 ) -> ScanPlan:
     """The rows of the newest state that these writes wrote: what later writes changed or deleted is not there."""
     _check_newest(cleaned, table.timeline)
-    blocks = block_filter(table.timeline, table.timeline.completed_times)
-    plan = _plan(table, config, mergers, view.latest, blocks, written)
+    plan = _plan(table, config, mergers, view.latest, _blocks(view), written)
     return replace(plan, merging=replace(plan.merging, commit_times=None))
 
 
@@ -285,7 +282,7 @@ def _plan(
     merging = MergeSettings(
         schema=with_meta_columns(schema),
         rules=rules,
-        blocks=blocks,
+        blocks=replace(blocks, skips_damaged=config.skip_damaged_files),
         # Readers of version 6 merge changes with all rows of the base files, and then look for those of the interval.
         commit_times=commit_times if table.version.has_completion_times else None,
         spill=SpillSettings(config.memory.merge_max_bytes, config.memory.spill_folder),
@@ -299,8 +296,7 @@ def _plan(
 
 
 def _files(file_slice: FileSlice, base_files_only: bool) -> SliceFiles:
-    logs = () if base_files_only else tuple(log.path for log in file_slice.logs)
-    return SliceFiles(file_slice.base.path if file_slice.base else None, logs)
+    return slice_files(file_slice.base, () if base_files_only else file_slice.logs)
 
 
 def _schema(table: TableState, latest: SlicesByPartition) -> pa.Schema:

@@ -37,7 +37,7 @@ from pyhudi.io.compact_logs import CompactLogsTask, LookIntoLogsTask, compact_lo
 from pyhudi.io.compact_slice import CompactTask, compact_slice
 from pyhudi.io.data_file import FormerVersion, WriteTarget
 from pyhudi.io.log_writer import WRITE_TOKEN_NUMBERS, slice_to_append
-from pyhudi.io.merged_slice import MergeSettings, SliceFiles
+from pyhudi.io.merged_slice import MergeSettings, slice_files
 from pyhudi.io.write_target import log_settings, merge_settings, write_target
 from pyhudi.services.compaction_plan import PlannedCompaction, plan_compaction, plan_log_compaction
 from pyhudi.services.compaction_strategies import CompactionSettings
@@ -433,8 +433,8 @@ def _run_on_slices(
                 partition_path=operation.partition_path,
                 file_id=operation.file_id,
                 former=FormerVersion(base.path, str(base.name), base.instant_time) if base else None,
-                files=SliceFiles(base.path if base else None, tuple(log.path for log in logs)),
-                merging=shared.settings,
+                files=slice_files(base, logs),
+                merging=shared.settings.with_archive(view.archived),
                 log_bytes=log_bytes,
                 run=shared.run,
             )
@@ -455,8 +455,8 @@ def _run_on_logs(
                 target=shared.target,
                 logs=log_settings(call.table, call.config),
                 to=replace(slice_to_append(view, latest[group], instant.requested_time), stage=shared.run),
-                paths=tuple(log.path for log in logs),
-                merging=shared.settings,
+                files=slice_files(None, logs),
+                merging=shared.settings.with_archive(view.archived),
                 log_bytes=sum(log.size for log in logs),
             )
         )

@@ -6,6 +6,7 @@ Source: `format/timeline.md` 2.1, 4.1, 4.2; mission rows S1-20 to S1-22, S1-29 t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyhudi.format.file_names import BaseFileName, LogFileName
 
@@ -43,6 +44,17 @@ class BaseFile:
         return self.name.instant_time
 
 
+class Stretch(NamedTuple):
+    """The bytes of a log file that a completed write put there, from `start` to `end`.
+
+    `instant_time` is empty where nothing says which writes of the archive they were.
+    """
+
+    instant_time: str
+    start: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class LogFile:
     """Changes to the records of a file group. `path` is relative to the table, `size` in bytes.
@@ -50,6 +62,8 @@ class LogFile:
     The instant in its name is that of the delta commit that wrote it; in table version 6 that of the file slice.
     `position` says where the log stands among base files: it changes those whose instant is not above it. It is the
     completion time of its delta commit; in version 6 again the instant of the file slice.
+    `committed`: what of it completed writes put there. From version 8 on that is all of it. In version 6 it is what
+    the writes of the active timeline say; a log that is older is taken as a whole.
     """
 
     partition_path: str
@@ -57,6 +71,7 @@ class LogFile:
     path: str
     size: int
     position: str = ""
+    committed: tuple[Stretch, ...] = ()
 
     @property
     def group(self) -> FileGroupId:

@@ -26,7 +26,7 @@ from pyhudi.format.safe_paths import is_metadata_folder
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.archived_writes import ArchivedWrites, load_archived_writes
 from pyhudi.table.committed_files import CommittedFiles, Shortfall, committed_files, refuse
-from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
+from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile, Stretch
 from pyhudi.table.timeline import Timeline, load_compaction_plan
 
 SlicesByPartition = Mapping[str, tuple[FileSlice, ...]]
@@ -49,7 +49,8 @@ class FileSystemView:
     group its next base file; what is written to the group from now on belongs to that slice.
 
     `committed`: what the completed writes say that they wrote. Whoever asks for slices gets whole ones: a file that is
-    missing from one, or too short, is an error, but for views that `skips_damaged` files and warns of them.
+    missing from one, or too short, is an error, but for views that `skips_damaged` files and warns of them. `archived`:
+    what the archive says of writes that are not on the active timeline and that made files here.
     """
 
     storage: Storage = field(repr=False)
@@ -57,6 +58,7 @@ class FileSystemView:
     groups: Mapping[FileGroupId, FileGroup] = field(repr=False)
     committed: CommittedFiles = field(repr=False)
     pending_compactions: Mapping[FileGroupId, str] = field(default_factory=dict, repr=False)
+    archived: ArchivedWrites = field(default_factory=ArchivedWrites, repr=False)
     skips_damaged: bool = False
 
     @property
@@ -177,7 +179,8 @@ def view_of(
                 bases[base.group][name.instant_time] = base
         elif not name.is_cdc:
             position = _position(name, timeline, archived)
-            log = LogFile(partition_path, name, info.path, info.size, position)
+            stretches = _stretches(info, name, timeline, committed)
+            log = LogFile(partition_path, name, info.path, info.size, position, stretches)
             logs[log.group].append(log)
     return FileSystemView(
         storage,
@@ -188,6 +191,7 @@ def view_of(
         },
         committed,
         pending_compactions(storage, timeline),
+        archived,
         skips_damaged,
     )
 
@@ -222,6 +226,21 @@ def _position(name: LogFileName, timeline: Timeline, archived: ArchivedWrites) -
         return name.instant_time
     times = timeline.completion_times
     return times.get(name.instant_time) or archived.completed.get(name.instant_time, name.instant_time)
+
+
+def _stretches(info: FileInfo, name: LogFileName, timeline: Timeline, committed: CommittedFiles) -> tuple[Stretch, ...]:
+    """See `LogFile.committed`."""
+    if timeline.version.has_completion_times:
+        return (Stretch(name.instant_time, 0, info.size),)
+    group = FileGroupId(info.path.rpartition("/")[0], name.file_id)
+    found = [
+        Stretch(one.instant_time, one.file.start, one.file.end or info.size)
+        for one in committed.groups.get(group, ())
+        if one.file.name == info.name
+    ]
+    if not found and timeline.starts_after(name.instant_time):
+        found.append(Stretch("", 0, info.size))
+    return (*found, *(Stretch(instant_time, 0, 0) for instant_time in sorted(committed.untold)))
 
 
 def _by_instant(bases: Mapping[str, BaseFile]) -> tuple[BaseFile, ...]:

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from pyhudi.format.commit_metadata import JSON_BYTES_MAX, CommitMetadata
 from pyhudi.format.instant import Instant
 from pyhudi.format.table_version import TableVersion
-from pyhudi.format.written_files import WrittenFile, WrittenFiles, decode_written_files
+from pyhudi.format.written_files import WrittenFile, WrittenFiles, decode_written_files, end_of
 from pyhudi.storage.bounded import at_once, read_decoded
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.timeline import instant_path
@@ -90,7 +90,7 @@ def written_files_of(metadata: CommitMetadata) -> WrittenFiles:
             if stat.path:
                 partition_path, _, name = stat.path.rpartition("/")
                 start, size = stat.log_offset or 0, stat.file_size_in_bytes
-                file = WrittenFile(stat.file_id, name, start, start + size if size else 0)
+                file = WrittenFile(stat.file_id, name, start, end_of(start, size))
                 written.setdefault(partition_path, []).append(file)
     return WrittenFiles(
         {partition_path: tuple(files) for partition_path, files in written.items()}, metadata.replaced_file_ids or {}

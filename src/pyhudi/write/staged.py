@@ -127,7 +127,7 @@ def write_staged(job: WriteJob, rows: Any, kind: StagedWrite) -> WriteResult:
         requested = encode_requested_replace_metadata(requested_replace(kind.operation)) if kind.replaces else b""
         with write_transaction(job, action, requested) as transaction:
             view = _view(transaction.base, job, splits, kind)
-            tagged = _tag(job, transaction, splits, view.latest, kind, folder)
+            tagged = _tag(job, transaction, splits, view, kind, folder)
             plan = _plan(job, transaction, splits, tagged, view, kind)
             _check_targets(transaction, plan)
             mark_inflight(transaction, _profile_metadata(plan, kind))
@@ -174,11 +174,11 @@ def _tag(
     job: WriteJob,
     transaction: Transaction,
     splits: tuple[StagedSplit, ...],
-    latest: SlicesByPartition,
+    view: FileSystemView,
     kind: StagedWrite,
     folder: str,
 ) -> Tagged:
-    slices = [one for group in latest.values() for one in group]
+    slices = [one for group in view.latest.values() for one in group]
     if not kind.looks_up or not slices or not splits:
         return Tagged()
     index = job.config.index
@@ -186,7 +186,7 @@ def _tag(
         storage=job.table.storage.spec,
         folder=folder,
         splits=splits,
-        merging=job.merging,
+        merging=job.merging.with_archive(view.archived),
         inserts_in_logs=groups_with_inserts_in_logs(transaction.base, slices),
         ordering_fields=() if kind.deletes else job.rules.ordering_fields,
         table_wide=index.index_type.is_global,

@@ -30,7 +30,7 @@ def test_the_files_of_a_commit_are_those_of_its_whole_metadata(name: str) -> Non
 
 def test_what_was_appended_to_a_log_is_a_stretch_of_it() -> None:
     stats = [
-        {"fileId": "g-0", "path": "p=1/.g-0_1.log.1_0-0-0", "fileSizeInBytes": 30, "logOffset": 12},
+        {"fileId": "g-0", "path": "p=1/.g-0_1.log.1_0-0-0", "fileSizeInBytes": 30, "logOffset": 40},
         {"fileId": "g-1", "path": "p=1/g-1_0-0-0_1.parquet", "fileSizeInBytes": 7},
         {"fileId": "g-2", "path": "g-2_0-0-0_1.parquet"},
         {"fileId": "", "path": None},
@@ -40,7 +40,7 @@ def test_what_was_appended_to_a_log_is_a_stretch_of_it() -> None:
 
     assert files.written == {
         "p=1": (
-            WrittenFile("g-0", ".g-0_1.log.1_0-0-0", 12, 42),
+            WrittenFile("g-0", ".g-0_1.log.1_0-0-0", 40, 70),
             WrittenFile("g-1", "g-1_0-0-0_1.parquet", 0, 7),
         ),
         "": (WrittenFile("g-2", "g-2_0-0-0_1.parquet", 0, 0),),

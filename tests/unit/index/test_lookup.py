@@ -20,7 +20,7 @@ from pyhudi.index.bloom import ProbeTask, candidates_in, key_range, probe_files
 from pyhudi.index.lookup import Lookup, spread
 from pyhudi.index.tagging import SliceToSearch, TagTask, tag_files
 from pyhudi.io.exchange import read_segment
-from pyhudi.io.merged_slice import MergeSettings, SliceFiles
+from pyhudi.io.merged_slice import MergeSettings, SliceFiles, slice_files
 from pyhudi.io.stage import ROW, StageTask, stage_split
 from pyhudi.io.tags import FILE, POSITION
 from pyhudi.storage.memory import MemoryStorage
@@ -247,7 +247,7 @@ def test_a_slice_is_searched_with_its_logs_where_they_decide_what_it_holds(
 
     found = lookup.to_search(4, one)
 
-    assert found == SliceToSearch(4, SliceFiles("p/base" if one.base else None, logs), "p")
+    assert found == SliceToSearch(4, slice_files(one.base, one.logs if logs else ()), "p")
 
 
 @pytest.mark.parametrize("table_wide", [False, True])
