@@ -222,6 +222,9 @@ class HudiTable:
         at an instant time, `2024-01-31`, or `2024-01-31 10:00:00`. `query_type="read_optimized"` leaves the logs of a
         merge-on-read table out: the rows as of its last compaction, at the cost of a copy-on-write table. Without
         either, what `hudi_options` say of reads holds.
+
+        Raises `HistoryNotRetainedError` where cleaners have deleted files of the state that is asked for, or since the
+        table was opened, and `HistoryNotSettledError` for a time at which a write began that is still running.
         """
         return read_table(self.state.storage, self.scan(as_of=as_of, query_type=query_type), columns, where)
 
@@ -248,6 +251,10 @@ class HudiTable:
 
         Versions 8 and 9 go by completion times (as `WriteResult.completion_time`), version 6 by instant times. Deleted
         rows do not appear.
+
+        Without `end`, nothing that cleaners delete is needed. With it `HistoryNotRetainedError` says that files of the
+        range are gone; the option `hoodie.datasource.read.incr.fallback.fulltablescan.enable` then gives those of its
+        rows that no later write has changed. `HistoryNotSettledError`: in version 6, a write of the range is running.
         """
         return read_table(self.state.storage, self.scan_changes(begin, end), columns, where)
 

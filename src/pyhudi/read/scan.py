@@ -23,16 +23,17 @@ from pyhudi.io.log_records import BlockFilter, SpillSettings, block_filter
 from pyhudi.io.merged_slice import MergeSettings, SliceFiles, slice_files
 from pyhudi.read.partition_columns import plain_fields, slashed_dates, texts_of_numbers, values_of_path
 from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.table.archived_writes import load_archived_writes
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
-from pyhudi.table.history import archived_metadata, archived_writes
+from pyhudi.table.history import archived_metadata
 from pyhudi.table.merge_rules import TableRules, mergers_of, table_rules_of
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.retention import Cleaned, load_cleaned
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.schema_history import check_names_of_columns
 from pyhudi.table.state import TableState, load_table
-from pyhudi.table.timeline import Timeline, position_of
+from pyhudi.table.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +112,16 @@ def _blocks(view: FileSystemView) -> BlockFilter:
 
 
 def _check_newest(cleaned: Cleaned, timeline: Timeline) -> None:
-    if lost := cleaned.lost_at(lambda write: timeline.is_committed(write) or timeline.starts_after(write)):
+    if lost := cleaned.lost_at(lambda write: _was_completed(timeline, write)):
         raise HistoryNotRetainedError(
             "files of the table as it was opened have been cleaned since: refresh() gives the table as it is now",
             path=min(lost.values()),
         )
+
+
+def _was_completed(timeline: Timeline, write: str) -> bool:
+    """Whether a write of which a cleaner deleted a file counts: not, where a restore has taken it back."""
+    return timeline.is_committed(write) or timeline.starts_after(write)
 
 
 def _plan_as_of(table: TableState, config: ReadConfig, mergers: Sequence[Merger], as_of: str) -> ScanPlan:
@@ -123,7 +129,7 @@ def _plan_as_of(table: TableState, config: ReadConfig, mergers: Sequence[Merger]
     _check_settled(table, as_of)
     view = load_view(table.storage, table.timeline, skips_damaged=config.skip_damaged_files)
     cleaned = load_cleaned(table.storage, view, since=as_of)
-    if lost := cleaned.lost_at(lambda write: write <= as_of):
+    if lost := cleaned.lost_at(lambda write: write <= as_of and _was_completed(table.timeline, write)):
         raise HistoryNotRetainedError(
             "the state of the table at this time cannot be read any more: cleaners have deleted files of it",
             as_of=as_of,
@@ -234,8 +240,7 @@ def _positions(table: TableState, begin: str) -> dict[str, str]:
     active = table.timeline.completion_times
     if not table.version.has_completion_times and not table.timeline.starts_after(begin):
         return active
-    archived = archived_writes(table.storage, table.version)
-    return {**{write.requested_time: position_of(write) for write in archived}, **active}
+    return {**load_archived_writes(table.storage, table.version).completed, **active}
 
 
 def _part_of(file_slice: FileSlice, written: Collection[str]) -> FileSlice:

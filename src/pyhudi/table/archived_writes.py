@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 from pyhudi.format.archived_log import ARCHIVE_BYTES_MAX, is_archive_file, parse_archive_file
+from pyhudi.format.lsm_history import HistoryFile
 from pyhudi.format.table_version import TableVersion
 from pyhudi.storage.bounded import at_once, read_at_most
 from pyhudi.storage.protocol import FileInfo, Storage
@@ -43,24 +44,30 @@ _kept: WeakKeyDictionary[Storage, dict[tuple[str, int], dict[str, str]]] = WeakK
 """What archive files of table version 6 say, by path and size: real Hudi may append to them."""
 
 
-def load_archived_writes(storage: Storage, version: TableVersion, instants: Collection[str]) -> ArchivedWrites:
-    """What the archive tells of these instants, and maybe of others.
+def load_archived_writes(
+    storage: Storage, version: TableVersion, instants: Collection[str] | None = None
+) -> ArchivedWrites:
+    """What the archive tells of these instants, and maybe of others; of all that it has, if none are given.
 
-    Cost: nothing without instants; else two reads, in version 6 a listing, and each archive file that may tell of one
-    of them and that this process has not read: those that span it, in version 6 all.
+    Cost: nothing for no instants; else two reads, in version 6 a listing, and each archive file that may tell of one of
+    them and that this process has not read: those that span it, in version 6 all.
 
     Raises:
         CorruptDataError: naming a damaged file of the archive.
     """
-    if not instants:
+    if instants is not None and not instants:
         return ArchivedWrites()
     if not version.has_completion_times:
         return _in_logs(storage, version)
     files = history_files(storage, version)
-    spanning = [file for file in files if any(file.min_time <= instant <= file.max_time for instant in instants)]
+    spanning = [file for file in files if instants is None or _spans(file, instants)]
     times = (one for file in at_once(storage, lambda file: times_in(storage, version, file), spanning) for one in file)
     completed = {requested: ended or requested for requested, ended, action in times if action in _WRITES}
     return ArchivedWrites(completed, min((file.min_time for file in files), default=None))
+
+
+def _spans(file: HistoryFile, instants: Collection[str]) -> bool:
+    return any(file.min_time <= instant <= file.max_time for instant in instants)
 
 
 def _in_logs(storage: Storage, version: TableVersion) -> ArchivedWrites:

@@ -49,19 +49,6 @@ def has_archive(storage: Storage, version: TableVersion) -> bool:
     return bool(storage.list_folder(version.history_folder).files)
 
 
-def archived_writes(storage: Storage, version: TableVersion) -> tuple[Instant, ...]:
-    """The completed writes of the archived timeline, by requested time.
-
-    Cost: three reads, and one per archive file; files of versions with completion times, which never change, once per
-    process. Raises `CorruptDataError` naming a damaged file.
-    """
-    writes: dict[str, Instant] = {}
-    for instant_time, completion_time, action in _archived_times(storage, version):
-        if action in _WRITE_WORDS:
-            writes[instant_time] = _write(instant_time, action, completion_time)
-    return tuple(writes[time] for time in sorted(writes))
-
-
 def archived_cleaned_files(storage: Storage, version: TableVersion, *, after: str) -> frozenset[str]:
     """The files that archived cleans deleted which began after an instant time. Cost: the archive files since then.
 
@@ -146,15 +133,6 @@ def _in_log(storage: Storage, version: TableVersion, instant_time: str) -> Archi
         if instant_time in instant.rolled_back:
             return ArchivedOutcome.ROLLED_BACK
     return None
-
-
-def _archived_times(storage: Storage, version: TableVersion) -> Iterator[tuple[str, InstantTime | None, str]]:
-    """Requested time, completion time if the version has it, and action of all that is archived."""
-    if not version.has_completion_times:
-        yield from ((one.instant_time, None, one.action) for one in _logged(storage, version))
-        return
-    for file in history_files(storage, version):
-        yield from times_in(storage, version, file)
 
 
 def _logged(storage: Storage, version: TableVersion, *, details: bool = False) -> Iterator[ArchivedInstant]:

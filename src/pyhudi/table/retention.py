@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from pyhudi.format.avro_container import CONTAINER_BYTES_MAX
 from pyhudi.format.clean_metadata import decode_clean_metadata, decode_clean_plan
@@ -28,8 +29,8 @@ from pyhudi.table.timeline import instant_path, load_timeline
 class CleanedGroup:
     """A file group of which files are gone: paths by the instants in their names, and what ended them.
 
-    `base_times`: instants of all its base files, gone or not. `replaced_at`: the write that took the group out of the
-    table, if one did.
+    `base_times`: instants of all its base files, gone or not. `replaced_at`: the write of the active timeline that took
+    the group out of the table, if one did.
     """
 
     gone_bases: Mapping[str, str]
@@ -59,42 +60,55 @@ class CleanedGroup:
         return min(later, default=self.replaced_at)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cleaned:
-    """What cleans have taken away since a moment.
+    """What cleans have taken away since a moment, by file group."""
 
-    `logs_by_slice`: the names of logs say nothing of the writes that they are of (table version 6).
-    """
-
-    logs_by_slice: bool
+    storage: Storage = field(repr=False)
+    version: TableVersion
     groups: Mapping[FileGroupId, CleanedGroup] = field(default_factory=dict)
 
     def lost_at(self, counts: Callable[[str], bool], *, of: Collection[str] | None = None) -> dict[FileGroupId, str]:
         """A file that is gone of each group that is not all there in the state that these writes make.
 
-        `of`: only of groups that may have rows of these writes there.
+        `of`: only of groups that may have rows of these writes there. Cost: the archived timeline, where something
+        seems to be lost: the group may have been replaced by a write that is archived.
         """
         found = {
-            group: cleaned.lost_at(counts)
+            group: path
             for group, cleaned in self.groups.items()
-            if of is None or not cleaned.written_by.isdisjoint(of) or (self.logs_by_slice and cleaned.gone_logs)
+            if of is None or self._may_be_of(cleaned, of)
+            if (path := cleaned.lost_at(counts)) is not None
         }
-        return {group: path for group, path in found.items() if path is not None}
+        return {
+            group: path
+            for group, path in found.items()
+            if (replaced_at := self._replaced_before.get(group)) is None or not counts(replaced_at)
+        }
 
     @property
     def needless_from(self) -> str | None:
         """The first write as of which the whole table is there; None where that is not known."""
-        times = [group.needless_from for group in self.groups.values()]
+        times = [one.needless_from or self._replaced_before.get(group) for group, one in self.groups.items()]
         known = [time for time in times if time is not None]
         return max(known) if known and len(known) == len(times) else None
+
+    def _may_be_of(self, cleaned: CleanedGroup, writes: Collection[str]) -> bool:
+        # The names of logs of table version 6 do not say which writes they are of.
+        by_name = self.version.has_completion_times or not cleaned.gone_logs
+        return not by_name or not cleaned.written_by.isdisjoint(writes)
+
+    @cached_property
+    def _replaced_before(self) -> Mapping[FileGroupId, str]:
+        return archived_replacements(self.storage, self.version)
 
 
 def load_cleaned(storage: Storage, view: FileSystemView, *, since: str | None = None) -> Cleaned:
     """What was cleaned since an instant time, and since the table of this view was loaded.
 
     Call it after the files were listed: what a clean deleted before, it announced before. Cost: one listing; a read per
-    clean since then, also in the archived timeline if it reaches back that far; where something is gone and groups were
-    replaced, the archived timeline. Raises `CorruptDataError` naming damaged metadata.
+    clean since then, also in the archived timeline if it reaches back that far. Raises `CorruptDataError` naming
+    damaged metadata.
     """
     loaded = view.timeline
     now = load_timeline(storage, loaded.version)
@@ -107,7 +121,7 @@ def load_cleaned(storage: Storage, view: FileSystemView, *, since: str | None = 
     after = loaded.latest_time if since is None else since
     if now.starts_after(after):
         paths |= archived_cleaned_files(storage, loaded.version, after=after)
-    return Cleaned(not loaded.version.has_completion_times, _by_group(storage, view, paths))
+    return Cleaned(storage, loaded.version, _by_group(view, paths))
 
 
 def _files_of(storage: Storage, version: TableVersion, clean: Instant) -> frozenset[str]:
@@ -118,7 +132,7 @@ def _files_of(storage: Storage, version: TableVersion, clean: Instant) -> frozen
     return read_decoded(storage, path, CONTAINER_BYTES_MAX, decode_clean_plan)
 
 
-def _by_group(storage: Storage, view: FileSystemView, paths: set[str]) -> dict[FileGroupId, CleanedGroup]:
+def _by_group(view: FileSystemView, paths: set[str]) -> dict[FileGroupId, CleanedGroup]:
     gone_bases: dict[FileGroupId, dict[str, str]] = defaultdict(dict)
     gone_logs: dict[FileGroupId, dict[str, str]] = defaultdict(dict)
     for path in paths:
@@ -128,16 +142,14 @@ def _by_group(storage: Storage, view: FileSystemView, paths: set[str]) -> dict[F
             continue
         gone = gone_bases if isinstance(file, BaseFileName) else gone_logs
         gone[group][file.instant_time] = path
-    groups = {*gone_bases, *gone_logs}
-    replaced = {**(archived_replacements(storage, view.timeline.version) if groups else {}), **view.replaced}
     return {
         group: CleanedGroup(
             gone_bases[group],
             gone_logs[group],
             tuple(sorted({*gone_bases[group], *_base_times(view, group)})),
-            replaced.get(group),
+            view.replaced.get(group),
         )
-        for group in groups
+        for group in {*gone_bases, *gone_logs}
     }
 
 
