@@ -28,6 +28,18 @@ def test_catalog_keeps_what_reads_need_and_no_password(tmp_path: Path) -> None:
     assert "s3cr3t" not in schema.json()
 
 
+def test_folder_below_a_table_is_read_as_its_partitions(spark: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    partitioned = {**KEY, "hoodie.datasource.write.partitionpath.field": "p"}
+    pyhudi.save(pa.table({"id": [1, 2, 3], "p": ["a", "a", "b"]}), path, options=partitioned)
+
+    spark.sql(f"CREATE TEMPORARY VIEW below USING hudi OPTIONS ('hoodie.base.path' '{path}/a')")
+
+    assert sorted(row.id for row in spark.read.format("hudi").load(f"{path}/a").collect()) == [1, 2]
+    assert [row.id for row in spark.read.format("hudi").option("hoodie.base.path", f"{path}/b").load().collect()] == [3]
+    assert sorted(row.id for row in spark.sql("SELECT id FROM below").collect()) == [1, 2]
+
+
 def test_sql_reads_a_table_by_the_name_of_the_package(spark: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     pyhudi.save(pa.table({"id": [1, 2]}), path, options=KEY)

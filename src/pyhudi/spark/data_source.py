@@ -21,11 +21,12 @@ from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.read.arrow import read_batches
-from pyhudi.read.scan import ScanPlan, plan_scan
+from pyhudi.read.scan import ScanPlan
+from pyhudi.read.table_of_path import plan_of_path
 from pyhudi.spark.engine import conformed
 from pyhudi.spark.options import table_options
 from pyhudi.spark.types import arrow_schema, spark_schema
-from pyhudi.storage.opening import open_spec, open_storage
+from pyhudi.storage.opening import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
 
 _REMEMBERED = "pyhudi.options"
@@ -101,5 +102,4 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
 
 def _planned(options: Mapping[str, str]) -> tuple[Storage, ScanPlan]:
     options = table_options(options)
-    storage = open_storage(table_path(None, options), options)
-    return storage, plan_scan(storage, ReadConfig.from_options(options))
+    return plan_of_path(table_path(None, options), options, ReadConfig.from_options(options))

@@ -27,14 +27,14 @@ from pyspark.sql.column import Column
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.read.comparisons import OPERATORS, Comparison, comparisons_of
-from pyhudi.read.scan import ScanPlan, ScanSlice, plan_scan
+from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import read_slice
+from pyhudi.read.table_of_path import plan_of_path
 from pyhudi.spark.options import table_options
 from pyhudi.spark.parquet_files import base_files, parquet_rows
 from pyhudi.spark.slice_tasks import packed, task_rows
 from pyhudi.spark.split_reads import can_split, read_of_blocks, rows_by_columns, rows_of_blocks
 from pyhudi.spark.types import spark_schema
-from pyhudi.storage.opening import open_storage
 from pyhudi.storage.protocol import Storage
 
 _COMMIT_TIME = "_hoodie_commit_time"
@@ -47,12 +47,12 @@ def load_table(spark: SparkSession, path: str, options: Mapping[str, str]) -> Da
     The table is looked at now; the rows are read when an action runs. Later commits are not seen: load again.
 
     Raises:
-        TableNotFoundError: `path` holds no Hudi table.
+        TableNotFoundError: `path` is no Hudi table, and no partition of one.
         ConfigError: an option of the read has no legal value.
     """
     options = table_options(options)
     config = ReadConfig.from_options(options)
-    return scan_frame(spark, plan_scan(open_storage(path, options), config))
+    return scan_frame(spark, plan_of_path(path, options, config)[1])
 
 
 def scan_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | None = None) -> DataFrame:
