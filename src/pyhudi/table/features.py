@@ -24,6 +24,7 @@ from pyhudi.config.property_reader import Properties
 from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.partition_metadata import PARTITION_METADATA_FILE
+from pyhudi.format.safe_paths import METADATA_FOLDER
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.newest import NewestWrites
 from pyhudi.table.timeline import Timeline
@@ -91,7 +92,10 @@ class Feature:
 
 
 def check_loadable(table: Facts) -> None:
-    """Raise `UnsupportedFeatureError` for a table that nobody may read with this release. Cost: no request."""
+    """Raise `UnsupportedFeatureError` for a table that nobody may read with this release.
+
+    Cost: no request, but for a listing of a table without any instant.
+    """
     _refuse(table, Use.READ, (feature for feature in FEATURES if feature.at_load))
 
 
@@ -161,7 +165,7 @@ def _base_format(config: TableConfig) -> str | None:
 
 def _log_format(config: TableConfig) -> str | None:
     log_format = config.values.get("hoodie.table.log.file.format") or "HOODIE_LOG"
-    return None if log_format == "HOODIE_LOG" else f"log files in the format {log_format}"
+    return None if log_format.upper() == "HOODIE_LOG" else f"log files in the format {log_format}"
 
 
 def _table_format(config: TableConfig) -> str | None:
@@ -232,6 +236,16 @@ def _pending_foreigners(table: Facts) -> str | None:
     return f"the pending instant {names[0]}" if names else None
 
 
+def _other_layout(table: Facts) -> str | None:
+    """Cost: none but for a table without any instant; then a listing."""
+    if table.timeline.instants:
+        return None
+    folder = METADATA_FOLDER if table.timeline.version.has_completion_times else f"{METADATA_FOLDER}/timeline"
+    names = [name for name in table.storage.list_names(folder) if _INSTANT_FILE.match(name)]
+    return f"its instants in {folder}, where another table version has them" if names else None
+
+
+_INSTANT_FILE: Final = re.compile(r"[0-9]{14,}(?:_[0-9]+)?\.[a-z]")
 _BUCKET_ID: Final = re.compile(
     r"([0-9]{8})-(?:0000-0000-0000-0{12}|[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})(?:-[0-9]+)?"
 )
@@ -311,7 +325,14 @@ FEATURES: Final[tuple[Feature, ...]] = (
             lambda config: "bootstrapped files" if config.values.get("hoodie.bootstrap.base.path") else None
         ),
         refused=_ALL,
-        remedy="rewrite the table with JVM Hudi, by clustering or an overwrite, into one that is not bootstrapped",
+        remedy="copy its rows with JVM Hudi into a new table",
+    ),
+    Feature(
+        name="half an upgrade",
+        shown_by="no instant where the table's version has them, and some where versions below 8, or from 8 on, do",
+        found=_other_layout,
+        refused=_ALL,
+        remedy="finish the upgrade or downgrade with JVM Hudi",
     ),
     Feature(
         name="unknown completed actions",
@@ -348,14 +369,14 @@ FEATURES: Final[tuple[Feature, ...]] = (
         shown_by="the CUSTOM merge mode with a payload class or strategy, on a merge-on-read table",
         found=_only_merge_on_read(_merging),
         refused=frozenset({Use.READ}),
-        remedy="have its query type read_optimized asked of JVM Hudi, or compact it there",
+        remedy="read it with JVM Hudi, which loads the class",
     ),
     Feature(
         name="merging in Java, to write",
         shown_by="the CUSTOM merge mode with a payload class or strategy that pyhudi has no rule for",
         found=_by_property(_merging),
         refused=_TO_CHANGE,
-        remedy="write it with JVM Hudi, or register a merger under the strategy's id",
+        remedy="write it with JVM Hudi, which loads the class",
     ),
     Feature(
         name="unknown merge properties, to read",

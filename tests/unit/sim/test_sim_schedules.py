@@ -90,8 +90,8 @@ def test_without_deviations_each_actor_runs_to_its_end() -> None:
 
 
 def test_a_dead_actor_does_nothing_more_and_the_lock_is_free() -> None:
-    result = replay(parse_schedule("cow8/lock/update+update : 7=c"))
-    died = result.trace.index("-- 7=c")
+    result = replay(parse_schedule("cow8/lock/update+update : 6=c"))
+    died = result.trace.index("-- 6=c")
     assert result.trace[died - 1].startswith("update-0: read")  # under the lock of `begin`
     assert not any(line.startswith("update-0") for line in result.trace[died:])
     assert any(line.startswith("update-1: put_if_absent") and line.endswith(".commit") for line in result.trace)

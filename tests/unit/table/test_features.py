@@ -226,6 +226,20 @@ def with_properties(folder: Path, changes: dict[str, str]) -> None:
     file.write_bytes(format_properties(values, comment="changed by a test"))
 
 
+@pytest.mark.parametrize(
+    ("version", "elsewhere", "name"),
+    [(6, ".hoodie/timeline", f"{T1}_{T2}.commit"), (8, ".hoodie", f"{T1}.commit"), (9, ".hoodie", f"{T1}.commit")],
+)
+def test_timeline_that_an_upgrade_has_moved_already_does_not_make_the_table_empty(
+    version: int, elsewhere: str, name: str
+) -> None:
+    storage = MemoryStorage()
+    new_table(storage, version=version)
+    storage.put(f"{elsewhere}/{name}", b"x")
+    with pytest.raises(UnsupportedFeatureError, match=r"finish the upgrade or downgrade with JVM Hudi"):
+        load_table(storage)
+
+
 # -- partitions -------------------------------------------------------------------------------------------------------
 
 
