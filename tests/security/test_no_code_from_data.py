@@ -196,7 +196,7 @@ def test_class_that_a_table_names_is_never_loaded(key: str, trap: Path, sound: d
     for name in NAMES:
         every_use = uses(poisoned(sound, **{key: name}))
         # Reading shows what opening does with a name; the trap, which would be seen, gets all that there is to do.
-        for use in every_use if name == "pyhudi_trap:Merger" else every_use[:1]:
+        for use in every_use if name.startswith("pyhudi_trap") else every_use[:1]:
             with suppress(HudiError):
                 use()
     custom = {

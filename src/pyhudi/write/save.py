@@ -42,6 +42,7 @@ from pyhudi.services.rollback import roll_back_failed_writes
 from pyhudi.storage.opening import open_storage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.batches import find_batch
+from pyhudi.table.conflict_check import naming
 from pyhudi.table.environment import SYSTEM, Environment
 from pyhudi.table.features import check_writable
 from pyhudi.table.file_system_view import list_data_files
@@ -148,7 +149,7 @@ def write(
     check_writable(table)
     settings = transaction_settings(config)
     environment = locking(environment, config, table.config.name)
-    with alone_if_needed(table, settings.heartbeat, environment) as environment:
+    with alone_if_needed(table, settings.heartbeat, environment) as environment, naming(storage):
         for attempt in itertools.count(1):
             table = _recovered(table, config, environment)
             if (done := _already_done(table, config)) is not None:

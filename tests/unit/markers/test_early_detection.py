@@ -82,6 +82,7 @@ def test_second_writer_on_a_file_group_gives_up_before_its_data_file(
 
     (conflict,) = conflicts
     assert "is writing" in conflict.message
+    assert conflict.context["table"] == mine.uri
     assert conflict.context["winner"] == load_table(storage).timeline.completed_writes[-1].requested_time
     assert conflict.context["file_groups"][0].startswith("city=oslo/")
     assert data_files_begun(mine) == []

@@ -5,15 +5,22 @@ JVM Hudi 0.15.0 stores no payload class in a copy-on-write table, and no other p
 
 from __future__ import annotations
 
+import tarfile
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from tests.support.tables import MOR, contents, new_table, open_table, rows
 
+import pyhudi
 from pyhudi.errors import ConfigError
+from pyhudi.format.meta_columns import META_COLUMNS
 from pyhudi.format.properties import format_properties, parse_properties
 from pyhudi.storage.memory import MemoryStorage
 
+GOLDEN = Path(__file__).parents[2] / "golden"
 PROPERTIES = ".hoodie/hoodie.properties"
 PAYLOAD = "hoodie.datasource.write.payload.class"
 MODEL = "org.apache.hudi.common.model."
@@ -40,6 +47,30 @@ def table_of_hudi_0_15(*, ordering: bool = True) -> MemoryStorage:
     kept = {key: value for key, value in values.items() if key not in left_out}
     storage.put(PROPERTIES, format_properties(kept, comment=""))
     return storage
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [({}, "late"), ({PAYLOAD: f"{MODEL}DefaultHoodieRecordPayload"}, "stored")],
+    ids=["no rule", "event time"],
+)
+def test_table_that_jvm_hudi_0_15_0_wrote_goes_by_the_options_of_the_write(
+    options: dict[str, str], expected: str, tmp_path: Path
+) -> None:
+    with tarfile.open(GOLDEN / "v6-hive.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    (folder,) = [found.parent for found in tmp_path.rglob(".hoodie") if "metadata" not in found.parts]
+    before = pyhudi.HudiTable.for_path(str(folder)).to_arrow()
+    row = before.drop_columns([name for name in before.column_names if name in META_COLUMNS]).slice(0, 1)
+    late = pc.subtract(row["ts"], pa.scalar(1, pa.int64()).cast(row["ts"].type))
+    place = row.column_names.index("ts")
+
+    pyhudi.HudiTable.for_path(str(folder)).upsert(row.set_column(place, row.schema.field("ts"), late), **options)
+
+    after = pyhudi.HudiTable.for_path(str(folder)).to_arrow()
+    found = after.filter(pc.equal(after["_hoodie_record_key"], before["_hoodie_record_key"][0]))
+    assert found["ts"].to_pylist() == (late if expected == "late" else row["ts"]).to_pylist()
+    assert after.num_rows == before.num_rows
 
 
 def upsert(storage: MemoryStorage, *values: Any, **options: str) -> set[Any]:
