@@ -72,6 +72,23 @@ def test_option_set_again_in_another_case_has_its_last_value(spark: Any, saves: 
     assert saves.calls[0]["options"] == {"hoodie.table.name": "c"}
 
 
+def test_session_says_how_to_reach_an_object_store_unless_the_call_does(spark: Any, saves: Saves) -> None:
+    of_session = {"fs.s3a.encryption.algorithm": "SSE-KMS", "fs.s3a.access.key": "session's"}
+    for name, value in of_session.items():
+        spark.conf.set(f"spark.hadoop.{name}", value)
+    try:
+        write = spark.range(1).write.format("hudi").option("FS.s3a.access.key", "mine")
+        write.save("s3a://bucket/t")
+        write.save("/t")
+    finally:
+        for name in of_session:
+            spark.conf.unset(f"spark.hadoop.{name}")
+
+    remote, local = (call["options"] for call in saves.calls)
+    assert remote == {"fs.s3a.encryption.algorithm": "SSE-KMS", "FS.s3a.access.key": "mine"}
+    assert local == {"FS.s3a.access.key": "mine"}
+
+
 def test_option_of_a_read_in_upper_case_counts(spark: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}

@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from pyhudi.config.option import OptionWarning
 from pyhudi.config.options_write import DEFAULT_METADATA_PREFIX, METADATA_PREFIX
 from pyhudi.config.spelling import is_option_name, spelled
@@ -13,6 +15,29 @@ from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.storage.options import select_storage_options
 
 _CHOOSES_FILES = frozenset({"pathglobfilter", "modifiedbefore", "modifiedafter"})
+
+
+_HADOOP = "spark.hadoop."
+_LOCAL = ("file", "memory")
+
+
+def with_session_store(spark: SparkSession, path: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, and before them those of the session's Hadoop about the object store that the path is in.
+
+    Spark's own formats write by these: a session that is set up to encrypt, or to be somebody, is so for Hudi tables
+    too. What only Hadoop's files say, such as core-site.xml, is not seen. Cost: a question to the driver's JVM where
+    the path is that of an object store.
+    """
+    scheme, is_uri, _ = path.partition("://")
+    if not is_uri or scheme.lower() in _LOCAL:
+        return dict(options)
+    given = {name.lower() for name in options}
+    of_hadoop = {
+        name.removeprefix(_HADOOP): value
+        for name, value in spark.conf.getAll.items()
+        if name.startswith(f"{_HADOOP}fs.") and name.removeprefix(_HADOOP).lower() not in given
+    }
+    return {**of_hadoop, **options}
 
 
 def table_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from pyhudi.read.comparisons import OPERATORS, Comparison, comparisons_of
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import read_slice
 from pyhudi.read.table_of_path import plan_of_path
-from pyhudi.spark.options import table_options
+from pyhudi.spark.options import table_options, with_session_store
 from pyhudi.spark.parquet_files import base_files, parquet_rows
 from pyhudi.spark.slice_tasks import packed, task_rows
 from pyhudi.spark.split_reads import can_split, read_of_blocks, rows_by_columns, rows_of_blocks
@@ -50,7 +50,7 @@ def load_table(spark: SparkSession, path: str, options: Mapping[str, str]) -> Da
         TableNotFoundError: `path` is no Hudi table, and no partition of one.
         ConfigError: an option of the read has no legal value.
     """
-    options = table_options(options)
+    options = with_session_store(spark, path, table_options(options))
     config = ReadConfig.from_options(options)
     return scan_frame(spark, plan_of_path(path, options, config)[1])
 

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from pyhudi.errors import ConfigError
 from pyhudi.spark.engine import SparkEngine
-from pyhudi.spark.options import table_options
+from pyhudi.spark.options import table_options, with_session_store
 from pyhudi.write.save import SaveMode, save
 
 PARTITION_FIELDS = "hoodie.datasource.write.partitionpath.field"
@@ -35,12 +35,13 @@ def save_dataframe(
         ConfigError: an option is wrong, or `partition_by` contradicts the options.
         HudiError: whatever stopped the write; nothing of it is visible then.
     """
+    spark = rows.sparkSession
     save(
         rows,
         path,
-        options=_with_partition_fields(options, partition_by),
+        options=with_session_store(spark, path, _with_partition_fields(options, partition_by)),
         mode=SaveMode.parse(mode or "default"),
-        engine=SparkEngine(rows.sparkSession),
+        engine=SparkEngine(spark),
     )
 
 
