@@ -11,7 +11,7 @@ from typing import Final
 from pyhudi.errors import WriteConflictError
 from pyhudi.format.commit_metadata import CommitMetadata
 from pyhudi.format.instant import Instant
-from pyhudi.table.history import archived_metadata
+from pyhudi.table.history import archived_metadata, archived_values
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import load_commit_metadata
 
@@ -25,7 +25,7 @@ def find_batch(
     """The newest completed write of the batch, if there is one.
 
     `known`: instant times of writes that are not of it. Cost: one read per completed write that is not known; the
-    archived timeline, too, where no writes are known or all that are have been archived.
+    archived timeline, once per process, where no writes are known or all that are have been archived.
     """
     for instant in reversed(table.timeline.completed_writes):
         if instant.requested_time in known:
@@ -35,10 +35,11 @@ def find_batch(
             return instant, metadata
     if known and not table.timeline.starts_after(max(known)):
         return None
-    for instant, metadata in archived_metadata(table.storage, table.version):
-        if instant.requested_time not in known and metadata.extra.get(BATCH_ID_METADATA) == batch_id:
-            return instant, metadata
-    return None
+    found = archived_values(table.storage, table.version, BATCH_ID_METADATA).get(batch_id)
+    if found is None or found in known:
+        return None
+    archived = archived_metadata(table.storage, table.version)
+    return next((pair for pair in archived if pair[0].requested_time == found), None)
 
 
 def check_batch_is_new(table: TableState, extra_metadata: Mapping[str, str], *, known: Collection[str]) -> None:

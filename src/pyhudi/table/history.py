@@ -30,7 +30,7 @@ from pyhudi.format.lsm_history import (
 from pyhudi.format.rollback_metadata import decode_rollback_metadata
 from pyhudi.format.table_version import TableVersion
 from pyhudi.storage.bounded import read_at_most
-from pyhudi.storage.protocol import Storage
+from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.timeline import WRITE_ACTIONS
 
@@ -86,18 +86,56 @@ def archived_metadata(storage: Storage, version: TableVersion) -> Iterator[tuple
     Cost: three reads, and one per archive file as far as the caller iterates; in table version 6 the whole archive at
     once. Raises `CorruptDataError` naming a damaged file.
     """
-    if not version.has_completion_times:
-        logged = {one.instant_time: one for one in _logged(storage, version, details=True) if one.metadata is not None}
-        for _, one in sorted(logged.items(), reverse=True):
-            if one.action in _WRITE_WORDS and one.metadata is not None:
-                yield _write(one.instant_time, one.action, None), one.metadata
+    if version.has_completion_times:
+        for file in sorted(history_files(storage, version), key=attrgetter("max_time"), reverse=True):
+            yield from reversed(list(_writes_in(storage, version, f"{version.history_folder}/{file.name}")))
         return
-    for file in sorted(history_files(storage, version), key=attrgetter("max_time"), reverse=True):
-        path = f"{version.history_folder}/{file.name}"
-        for entry in reversed(parse_history_file(read_at_most(storage, path, HISTORY_BYTES_MAX), path=path)):
+    logged = {
+        write: metadata
+        for info in _log_files(storage, version)
+        for write, metadata in _writes_in(storage, version, info.path)
+    }
+    yield from sorted(logged.items(), key=lambda found: found[0].requested_time, reverse=True)
+
+
+def archived_values(storage: Storage, version: TableVersion, key: str) -> dict[str, str]:
+    """What archived writes keep under a key of their extra metadata: the newest write of each value.
+
+    Cost: three reads, and one per archive file that this process was not asked for before. Raises `CorruptDataError`
+    naming a damaged file.
+    """
+    if version.has_completion_times:
+        files = [(f"{version.history_folder}/{one.name}", one.size) for one in history_files(storage, version)]
+    else:
+        files = [(info.path, info.size) for info in _log_files(storage, version)]
+    kept = _kept_values.setdefault(storage, {})
+    found: dict[str, str] = {}
+    for path, size in files:
+        if (path, size, key) not in kept:
+            writes = _writes_in(storage, version, path)
+            kept[path, size, key] = {
+                metadata.extra[key]: write.requested_time for write, metadata in writes if key in metadata.extra
+            }
+        for value, instant_time in kept[path, size, key].items():
+            found[value] = max(instant_time, found.get(value, ""))
+    return found
+
+
+_kept_values: WeakKeyDictionary[Storage, dict[tuple[str, int, str], dict[str, str]]] = WeakKeyDictionary()
+"""Values by file and key: files of version 6 may be appended to, so their size counts."""
+
+
+def _writes_in(storage: Storage, version: TableVersion, path: str) -> Iterator[tuple[Instant, CommitMetadata]]:
+    """The completed writes in an archive file, in its order."""
+    if version.has_completion_times:
+        for entry in parse_history_file(read_at_most(storage, path, HISTORY_BYTES_MAX), path=path):
             if entry.action in _WRITE_WORDS and entry.metadata:
                 write = _write(entry.instant_time, entry.action, entry.completion_time)
                 yield write, decode_commit_metadata(entry.metadata, path=path)
+        return
+    for one in parse_archive_file(read_at_most(storage, path, ARCHIVE_BYTES_MAX), path=path, details=True):
+        if one.action in _WRITE_WORDS and one.metadata is not None:
+            yield _write(one.instant_time, one.action, None), one.metadata
 
 
 def _write(requested_time: str, action: str, completion_time: InstantTime | None) -> Instant:
@@ -137,10 +175,13 @@ def _in_log(storage: Storage, version: TableVersion, instant_time: str) -> Archi
 
 def _logged(storage: Storage, version: TableVersion, *, details: bool = False) -> Iterator[ArchivedInstant]:
     """The archived instants of table version 6, in no order. Cost: one listing, and one read per archive file."""
-    for info in storage.list_folder(version.history_folder).files:
-        if is_archive_file(info.name):
-            data = read_at_most(storage, info.path, ARCHIVE_BYTES_MAX)
-            yield from parse_archive_file(data, path=info.path, details=details)
+    for info in _log_files(storage, version):
+        data = read_at_most(storage, info.path, ARCHIVE_BYTES_MAX)
+        yield from parse_archive_file(data, path=info.path, details=details)
+
+
+def _log_files(storage: Storage, version: TableVersion) -> list[FileInfo]:
+    return [info for info in storage.list_folder(version.history_folder).files if is_archive_file(info.name)]
 
 
 def _entries(storage: Storage, version: TableVersion, *, after: str = "") -> Iterator[tuple[str, HistoryEntry]]:

@@ -299,3 +299,33 @@ def test_a_batch_whose_commit_was_archived_is_not_written_again() -> None:
 
     assert (again.instant, again.completion_time) == (first.instant, first.completion_time)
     assert notes(open_table(storage)) == [(1, "a"), (2, "a")]
+
+
+@VERSIONS
+def test_files_that_somebody_removed_without_a_clean_are_missed_as_well(version: int) -> None:
+    storage, (first, second, _) = written(version)
+    (gone,) = files_of(storage, first.instant, "oslo")
+    storage.delete(gone)
+    table = open_table(storage)
+
+    for read in (lambda: table.to_arrow(as_of=first.instant), lambda: table.changes(end=first.completion_time)):
+        with pytest.raises(HistoryNotRetainedError) as refused:
+            read()
+        assert refused.value.context["path"] == gone
+    assert notes(table, as_of=second.instant) == [(1, "b"), (2, "a")]
+
+
+def test_a_cleaned_file_of_a_write_that_a_restore_took_back_is_not_missed() -> None:
+    storage, (_, second, third) = written(9)
+    fourth = open_table(storage).upsert(rows((2, "rome", 4, "d")))
+    clean(storage, files_of(storage, third.instant))
+    version = load_table(storage).version
+    for instant in load_table(storage).timeline.completed_writes:
+        if instant.requested_time == third.instant:
+            storage.delete(instant_path(instant, version))
+    for info in storage.list_folder(version.timeline_folder).files:
+        if info.name.startswith(third.instant):
+            storage.delete(info.path)
+
+    assert notes(open_table(storage), as_of=fourth.instant) == [(1, "b"), (2, "d")]
+    assert notes(open_table(storage), as_of=second.instant) == [(1, "b"), (2, "a")]
