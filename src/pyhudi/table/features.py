@@ -258,10 +258,11 @@ def _simple_buckets(table: Facts) -> str | None:
     if table.config.values.get("hoodie.index.type", "").upper() == "BUCKET":
         return "the bucket index of hoodie.index.type"
     ids = table.newest_writes.file_ids
-    numbers = [int(match[1]) for one in ids if (match := _BUCKET_ID.fullmatch(one))]
-    if not ids or len(numbers) < len(ids) or max(numbers) > _BUCKET_MAX.get(len(ids), 99_999_999):
-        return None
-    return f"a bucket index (file ids such as {min(ids)})"
+    numbers = {int(match[1]): one for one in ids if (match := _BUCKET_ID.fullmatch(one))}
+    # Beside random ids when somebody has written to the table who knew nothing of buckets.
+    has_two = len([number for number in numbers if number <= _BUCKET_MAX[1]]) > 1
+    are_all = all(map(_BUCKET_ID.fullmatch, ids)) and max(numbers, default=0) <= _BUCKET_MAX.get(len(ids), 99_999_999)
+    return f"a bucket index (file ids such as {numbers[min(numbers)]})" if numbers and (has_two or are_all) else None
 
 
 def _consistent_buckets(table: Facts) -> str | None:

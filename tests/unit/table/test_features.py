@@ -308,6 +308,7 @@ BUCKET_ID, RANDOM_ID = "00000003-25c8-466a-9d8d-10dd609ff310-0", "5f0e1a2b-25c8-
         ([BUCKET_ID, "00000117-25c8-466a-9d8d-10dd609ff311-0"], True),
         ([RANDOM_ID], False),
         ([BUCKET_ID, RANDOM_ID], False),
+        ([BUCKET_ID, RANDOM_ID, "00000001-25c8-466a-9d8d-10dd609ff310-0"], True),
         # Three in a hundred random ids begin with eight decimal digits.
         (["47110815-25c8-466a-9d8d-10dd609ff310-0"], False),
         ([f"{number:08}-25c8-466a-9d8d-10dd609ff310-0" for number in range(20_000, 20_005)], True),
