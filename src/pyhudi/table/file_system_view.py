@@ -50,7 +50,8 @@ class FileSystemView:
 
     `committed`: what the completed writes say that they wrote. Whoever asks for slices gets whole ones: a file that is
     missing from one, or too short, is an error, but for views that `skips_damaged` files and warns of them. `archived`:
-    what the archive says of writes that are not on the active timeline and that made files here.
+    what the archive says of writes that are not on the active timeline and that made files here. `orphans`: files of
+    writes that are neither on the active timeline nor known to the archive.
     """
 
     storage: Storage = field(repr=False)
@@ -59,6 +60,7 @@ class FileSystemView:
     committed: CommittedFiles = field(repr=False)
     pending_compactions: Mapping[FileGroupId, str] = field(default_factory=dict, repr=False)
     archived: ArchivedWrites = field(default_factory=ArchivedWrites, repr=False)
+    orphans: tuple[FileInfo, ...] = field(default=(), repr=False)
     skips_damaged: bool = False
 
     @property
@@ -162,12 +164,14 @@ def view_of(
     """The view that these data files make under a timeline; they are all that there is in these partitions."""
     committed = committed_files(storage, timeline, partition_paths)
     named = [(info, name) for info in files if (name := parse_data_file(info.name)) is not None]
-    archived = load_archived_writes(storage, timeline.version, _instants_elsewhere(timeline, named))
+    elsewhere = _instants_elsewhere(timeline, named)
+    archived = load_archived_writes(storage, timeline.version, elsewhere)
+    completed = timeline.completed_times.union(filter(archived.has, elsewhere))
     bases: dict[FileGroupId, dict[str, BaseFile]] = defaultdict(dict)
     logs: dict[FileGroupId, list[LogFile]] = defaultdict(list)
     for info, name in named:
         partition_path = info.path.rpartition("/")[0]
-        if not _counts(info, name, timeline, committed, archived):
+        if not _counts(info, name, timeline, committed, completed):
             continue
         if isinstance(name, BaseFileName):
             if name.extension != ".parquet":
@@ -192,6 +196,7 @@ def view_of(
         committed,
         pending_compactions(storage, timeline),
         archived,
+        tuple(info for info, name in named if name.instant_time in elsewhere - completed and _tells(name, timeline)),
         skips_damaged,
     )
 
@@ -200,24 +205,32 @@ _DataFileName = BaseFileName | LogFileName
 
 
 def _instants_elsewhere(timeline: Timeline, named: Iterable[tuple[FileInfo, _DataFileName]]) -> set[str]:
-    """The writes that made files and are not on the active timeline: archived, or rolled back."""
-    known = {instant.requested_time for instant in timeline.instants}
-    return {name.instant_time for _, name in named if name.instant_time not in known}
+    """The writes that made files and are not on the active timeline: archived, or rolled back.
+
+    Those above it began after it was loaded: whatever has become of them, they do not count.
+    """
+    known, latest = {instant.requested_time for instant in timeline.instants}, timeline.latest_time
+    return {name.instant_time for _, name in named if name.instant_time not in known and name.instant_time < latest}
+
+
+def _tells(name: _DataFileName, timeline: Timeline) -> bool:
+    """Whether a file's name tells which write made it: that of a log of table version 6 does not."""
+    return isinstance(name, BaseFileName) or timeline.version.has_completion_times
 
 
 def _counts(
-    info: FileInfo, name: _DataFileName, timeline: Timeline, committed: CommittedFiles, archived: ArchivedWrites
+    info: FileInfo, name: _DataFileName, timeline: Timeline, committed: CommittedFiles, completed: Collection[str]
 ) -> bool:
     """Whether a completed write made a file. What an attempt of a task wrote that did not count is named by none.
 
     The logs of table version 6 all count, as far as this goes: their names do not say which writes made them, and their
     reader finds out.
     """
-    if isinstance(name, LogFileName) and not timeline.version.has_completion_times:
+    if not _tells(name, timeline):
         return True
     if timeline.is_committed(name.instant_time):
         return committed.names(info, name.instant_time)
-    return archived.has(name.instant_time)
+    return name.instant_time in completed
 
 
 def _position(name: LogFileName, timeline: Timeline, archived: ArchivedWrites) -> str:

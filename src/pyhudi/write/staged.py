@@ -32,6 +32,7 @@ from pyhudi.io.route import RouteTask, route_split
 from pyhudi.io.stage import StagedSplit, StageTask, stage_split
 from pyhudi.io.write_bucket import BucketTask, write_bucket
 from pyhudi.io.write_target import log_settings
+from pyhudi.services.orphans import remove_orphans
 from pyhudi.services.task_markers import task_markers
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
@@ -167,7 +168,9 @@ def _view(table: TableState, job: WriteJob, splits: Sequence[StagedSplit], kind:
     """The file slices of the partitions that the write looks at: of all where a key may be anywhere."""
     everywhere = kind.whole_table or (kind.looks_up and job.config.index.index_type.is_global)
     paths = None if everywhere else {p.partition_path for split in splits for p in split.partitions}
-    return load_view(table.storage, table.timeline, paths)
+    view = load_view(table.storage, table.timeline, paths)
+    remove_orphans(view)
+    return view
 
 
 def _tag(

@@ -158,15 +158,6 @@ def test_a_file_of_an_attempt_that_outlived_its_commit_never_counts(version: int
     assert contents(storage) == {NEW}
 
 
-def orphan_of(storage: MemoryStorage, instant_time: str) -> str:
-    """A file beside the table's own, as of a write of this time."""
-    (path,) = open_table(storage).files().column("path").to_pylist()
-    folder = path.rpartition("/")[0]
-    orphan = f"{folder}/99999999-0000-0000-0000-000000000000-0_0-0-0_{instant_time}.parquet"
-    storage.put(orphan, storage.read(path))
-    return orphan
-
-
 def archived(storage: MemoryStorage, version: int, *others: str) -> str:
     """Archive the oldest of the table's two writes beside others; its time."""
     table = load_table(storage)

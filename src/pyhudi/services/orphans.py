@@ -1,0 +1,38 @@
+"""Files that a write left which was rolled back: what a task made that outlived the rollback.
+
+pyhudi shows no such file, and JVM Hudi none while the write's time lies within the active timeline. Once that begins
+later, JVM Hudi takes the file for one of an archived write. So writes remove what they meet of it.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from pyhudi.format.file_names import parse_data_file
+from pyhudi.table.archived_writes import load_archived_writes
+from pyhudi.table.file_system_view import FileSystemView
+from pyhudi.table.timeline import load_timeline
+
+_log = logging.getLogger("pyhudi")
+
+
+def remove_orphans(view: FileSystemView) -> None:
+    """Delete the files of a view whose writes were rolled back for certain.
+
+    A write puts its instant before its first file, and an instant leaves the timeline by a rollback, or when the
+    archive knows it. So a file of a write that was on the timeline neither before the files were listed nor after, and
+    that the archive does not know, is of a write that was rolled back. Only of the time that the active timeline spans:
+    what is older may be of an archive that was cut short. Cost: nothing where there is no such file; else a listing,
+    the archive (`load_archived_writes`), and a request for each file.
+    """
+    suspects = {info.path: name.instant_time for info in view.orphans if (name := parse_data_file(info.name))}
+    if not suspects:
+        return
+    now = load_timeline(view.storage, view.timeline.version)
+    known = {instant.requested_time for timeline in (view.timeline, now) for instant in timeline.instants}
+    archived = load_archived_writes(view.storage, now.version, frozenset(suspects.values()))
+    for path, instant_time in sorted(suspects.items()):
+        if instant_time in known or now.starts_after(instant_time) or archived.has(instant_time):
+            continue
+        _log.warning("a file of the write %s, which was rolled back, is removed: %s", instant_time, path)
+        view.storage.delete(path)

@@ -1,0 +1,84 @@
+"""What a task writes after its write was rolled back: no reader shows it, and the next write there removes it."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.archives import archive_commits
+from tests.support.tables import MOR, StepClock, contents, environment, new_table, open_table, rows
+
+from pyhudi.format.instant import next_instant_time
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.state import load_table
+
+VERSIONS = [6, 8, 9]
+LATER_MS = 1_790_000_100_000
+FIRST, SECOND = (1, "oslo", 1, "a"), (2, "rome", 1, "b")
+
+
+def table_with_orphan(version: int, **kind: str) -> tuple[MemoryStorage, str]:
+    """A table of two writes, and a base file as of a time between them, of a group of its own."""
+    storage = MemoryStorage()
+    first = new_table(storage, version=version, **kind).insert(rows(FIRST))
+    open_table(storage, env=environment(StepClock(LATER_MS))).insert(rows(SECOND))
+    (path,) = (path for path in open_table(storage).files().column("path").to_pylist() if "oslo" in path)
+    folder, _, name = path.rpartition("/")
+    between = next_instant_time(first.instant)
+    orphan = f"{folder}/99999999{name[8:]}".replace(first.instant, between)
+    storage.put(orphan, storage.read(path))
+    return storage, orphan
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", [{}, MOR], ids=["cow", "mor"])
+def test_a_write_that_meets_an_orphan_removes_it(version: int, kind: dict[str, str]) -> None:
+    storage, orphan = table_with_orphan(version, **kind)
+    assert contents(storage) == {FIRST, SECOND}
+
+    open_table(storage).upsert(rows((3, "rome", 1, "elsewhere")))
+    assert storage.info(orphan) is not None
+    open_table(storage).upsert(rows((1, "oslo", 2, "c")))
+
+    assert storage.info(orphan) is None
+    assert contents(storage) == {(1, "oslo", 2, "c"), SECOND, (3, "rome", 1, "elsewhere")}
+
+
+def instant_of(path: str) -> str:
+    return path.rpartition("_")[2].removesuffix(".parquet")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_file_of_an_archived_write_beyond_a_savepoint_is_no_orphan(version: int) -> None:
+    storage, path = table_with_orphan(version)
+    archive_commits(storage, instant_of(path), version=version)
+
+    open_table(storage).upsert(rows((3, "oslo", 1, "d")))
+
+    assert storage.info(path) is not None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_file_older_than_the_active_timeline_is_left_alone(version: int) -> None:
+    storage, path = table_with_orphan(version)
+    table = load_table(storage)
+    oldest = table.timeline.completed_writes[0].requested_time
+    for name in storage.list_names(table.version.timeline_folder):
+        if name.startswith(oldest):
+            storage.delete(f"{table.version.timeline_folder}/{name}")
+    archive_commits(storage, oldest, version=version)
+
+    open_table(storage).upsert(rows((3, "oslo", 1, "d")))
+
+    assert storage.info(path) is not None
+    assert contents(storage) == {FIRST, SECOND, (3, "oslo", 1, "d")}
+
+
+def test_a_file_of_a_write_that_began_after_the_table_was_loaded_is_left_alone() -> None:
+    storage = MemoryStorage()
+    new_table(storage).insert(rows(FIRST))
+    stale = open_table(storage)
+    open_table(storage).insert(rows(SECOND))
+    (path,) = (path for path in open_table(storage).files().column("path").to_pylist() if "rome" in path)
+
+    stale.to_arrow()
+
+    assert storage.info(path) is not None
