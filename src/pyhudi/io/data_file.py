@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import TaskContext
-from pyhudi.errors import AlreadyExistsError
+from pyhudi.errors import AlreadyExistsError, LockLostError
 from pyhudi.format.commit_metadata import WriteStat
 from pyhudi.format.evolution import align
 from pyhudi.format.file_names import BaseFileName
@@ -42,7 +42,7 @@ class WriteTarget:
     """Where and as what rows are written; the same for all tasks of a write. `schema` is without meta columns.
 
     `markers`: how tasks announce their files. `tombstones_since`: base files remember deletes of this and later
-    instants; None: of none.
+    instants; None: of none. `heartbeat`: a file that is there for as long as the write runs; None: nobody looks.
     """
 
     storage: StorageSpec
@@ -52,6 +52,7 @@ class WriteTarget:
     files: BaseFileSettings
     markers: TaskMarkers = DIRECT_MARKERS
     tombstones_since: str | None = None
+    heartbeat: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,25 @@ def _name(target: WriteTarget, context: TaskContext, file_id: str) -> BaseFileNa
     return BaseFileName(file_id, context.write_token, target.instant_time, ".parquet")
 
 
+def check_write_is_running(storage: Storage, target: WriteTarget, path: str) -> None:
+    """Take a file that is finished away again if its write has ended meanwhile.
+
+    A task may outlive its write: Spark lets losers of speculation run on, and a lost executor may live. Nobody would
+    look for its file any more, and JVM Hudi might show it. Cost: one request.
+
+    Raises:
+        LockLostError: the write was completed without this task, or rolled back.
+    """
+    if target.heartbeat is None or storage.info(target.heartbeat) is not None:
+        return
+    storage.delete(path)
+    raise LockLostError(
+        "this write ended while a task of it was still running; what the task wrote is removed",
+        path=path,
+        instant=target.instant_time,
+    )
+
+
 class DataFile:
     """A base file being written: announces itself by a marker, adds the meta columns and counts the rows.
 
@@ -117,7 +137,7 @@ class DataFile:
         keeps_keys: bool = False,
         is_announced: bool = False,
     ) -> None:
-        self._target, self._partition_path, self._former = target, partition_path, former
+        self._storage, self._target, self._partition_path, self._former = storage, target, partition_path, former
         self._name = _name(target, context, file_id)
         self._numbers = numbers
         self._inserts = self._updates = self._deletes = 0
@@ -206,6 +226,7 @@ class DataFile:
     def close(self) -> WriteStat:
         """Finish the file."""
         written = self._writer.close(self._tombstones())
+        check_write_is_running(self._storage, self._target, self._path)
         return WriteStat(
             file_id=self._name.file_id,
             path=self._path,

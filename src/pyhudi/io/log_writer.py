@@ -22,7 +22,7 @@ from pyhudi.format.delete_blocks import encode_delete_block
 from pyhudi.format.file_names import LogFileName
 from pyhudi.format.log_blocks import BlockHeader, BlockType, encode_block
 from pyhudi.format.markers import Marker, MarkerKind
-from pyhudi.io.data_file import WriteTarget
+from pyhudi.io.data_file import WriteTarget, check_write_is_running
 from pyhudi.io.row_groups import RowGroupWriter
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileSlice
@@ -217,6 +217,7 @@ class LogWriter:
         if self._sink is None:
             return
         self._sink.close()
+        check_write_is_running(self._storage, self._target, self._path)
         to = self._to
         self._stats.append(
             WriteStat(

@@ -15,6 +15,7 @@ from pyhudi.io.key_footer import BloomSettings
 from pyhudi.io.log_records import SpillSettings, block_filter
 from pyhudi.io.log_writer import LogSettings
 from pyhudi.io.merged_slice import MergeSettings
+from pyhudi.table.heartbeat import heartbeat_path
 from pyhudi.table.instant_times import table_zone
 from pyhudi.table.markers.announcing import TaskMarkers
 from pyhudi.table.merge_rules import TableRules
@@ -49,6 +50,7 @@ def write_target(
             bloom=filters if bloom.enabled else None,
         ),
         markers=markers,
+        heartbeat=heartbeat_path(instant_time),
         tombstones_since=_tombstones_since(table, config, instant_time),
     )
 

@@ -1,0 +1,65 @@
+"""Attempts of tasks that end after their write has ended leave nothing that counts, and as a rule nothing at all."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.support.tables import contents, new_table, rows
+
+from pyhudi.engine.local import LocalEngine, as_table
+from pyhudi.engine.protocol import TaskContext
+from pyhudi.errors import HudiError, LockLostError
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.file_system_view import list_data_files
+
+ROWS = ((1, "oslo", 1, "a"), (2, "oslo", 1, "b"), (3, "rome", 1, "c"), (4, "rome", 1, "d"))
+
+
+def late_attempts(attempts: list[Callable[[], Any]]) -> LocalEngine:
+    """An engine whose first attempts count; the second ones, with the rows in another order, wait to be run."""
+
+    class Speculating(LocalEngine):
+        def map_splits(self, rows: Any, function: Any, **_: Any) -> list[Any]:
+            table = as_table(rows)
+            turned = table.take(pa.array(reversed(range(table.num_rows))))
+            attempts.append(lambda: function(TaskContext(0, 1, 1), iter(turned.to_batches())))
+            return [function(TaskContext(0, 1, 0), iter(table.to_batches()))]
+
+    return Speculating()
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_bulk_insert_attempt_that_ends_after_the_commit_leaves_no_file(version: int) -> None:
+    storage, attempts = MemoryStorage(), []
+    table = dataclasses.replace(new_table(storage, version=version), engine=late_attempts(attempts))
+    table.bulk_insert(rows(*ROWS))
+    before = {info.path for info in list_data_files(storage)}
+
+    with pytest.raises(LockLostError, match="ended"):
+        attempts[0]()
+
+    assert {info.path for info in list_data_files(storage)} == before
+    assert contents(storage) == set(ROWS)
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_an_attempt_that_ends_after_the_rollback_leaves_no_file(version: int) -> None:
+    storage, attempts = MemoryStorage(), []
+
+    class Failing(type(late_attempts([]))):  # type: ignore[misc]
+        def map_splits(self, rows: Any, function: Any, **_: Any) -> list[Any]:
+            attempts.append(lambda: function(TaskContext(0, 1, 1), iter(as_table(rows).to_batches())))
+            raise HudiError("lost")
+
+    table = new_table(storage, version=version)
+    with pytest.raises(HudiError, match="lost"):
+        dataclasses.replace(table, engine=Failing()).bulk_insert(rows(*ROWS))
+    with pytest.raises(LockLostError, match="ended"):
+        attempts[0]()
+
+    assert [info.path for info in list_data_files(storage) if info.path.endswith(".parquet")] == []
+    assert contents(storage) == set()
