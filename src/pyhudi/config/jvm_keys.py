@@ -239,8 +239,8 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     _area(
         "the timeline server and file-system views of JVM Hudi",
         "pyhudi has neither, and lists what it needs once",
-        """embed. filesystem. file.index. file.listing.parallelism fs.atomic_creation.support consistency.
-        optimistic.consistency. _hoodie.optimistic.consistency.guard.enable datasource.read.file.index.""",
+        """embed. instant_state. filesystem. file.index. file.listing.parallelism fs.atomic_creation.support
+        consistency. optimistic.consistency. _hoodie.optimistic.consistency.guard.enable datasource.read.file.index.""",
         quiet=frozenset({"false", "true", "lazy", "eager"}),
     ),
     _area(
@@ -249,7 +249,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         """memory.merge.fraction memory.compaction.fraction memory.compaction.max.size memory.dfs.buffer.max.size
         memory.writestatus.failure.fraction common. write.buffer. write.executor. write.status. write.tagged.
         writestatus.class release.resource.on.completion.enable datasource.write.row.writer.enable
-        file.group.reader.enabled""",
+        file.group.reader.enabled datasource.read.use.new.parquet.file.format""",
         quiet=frozenset({"false", "true"}),
     ),
     _area(
@@ -261,7 +261,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     _area(
         "other formats of files",
         "no such files are written",
-        "hfile. orc. lance. vector.columns read.blob.inline.mode",
+        "hfile. _hoodie.hfile. orc. lance. vector.columns read.blob.inline.mode",
         quiet=ANY,
     ),
     _area(

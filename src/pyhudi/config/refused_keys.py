@@ -141,6 +141,18 @@ REFUSED: tuple[Refused, ...] = (
         WRITES,
     ),
     _refused(
+        "auto.commit",
+        "false leaves it to the caller to commit, and a write of pyhudi commits what it wrote: leave the option out",
+        WRITES,
+        ("true",),
+    ),
+    _refused(
+        "assume.date.partitioning",
+        "partitions are what their metadata says, and not all folders of three levels: leave the option out",
+        BOTH,
+        _OFF,
+    ),
+    _refused(
         "storage.class io.factory.class",
         "a class of your own may keep or encrypt files in another way, and pyhudi runs no Java",
         BOTH,

@@ -117,7 +117,8 @@ class LocalEngine:
 def _warn_of_one_split() -> None:
     """Tell that a stream, or rows that must meet those of their key, were not split as an option asked."""
     warnings.warn(
-        "the number of splits has no effect here: without Spark a stream, and the rows of an upsert or delete, are one",
+        "the option of the shuffle parallelism has no effect here: without Spark a stream is one split, and so are the"
+        " rows of an upsert or delete",
         OptionWarning,
         stacklevel=3,
     )

@@ -40,6 +40,8 @@ def test_default_of_hudi_is_never_refused() -> None:
 
 def test_refused_key_is_one_of_hudi_or_of_an_older_release() -> None:
     older = {
+        "hoodie.assume.date.partitioning",
+        "hoodie.auto.commit",
         "hoodie.deltastreamer.keygen.datetime.parser.class",
         "hoodie.payload.update.on.same.ordering.field",
         "hoodie.realtime.merge.skip",
@@ -64,6 +66,7 @@ WRITES = {
     "hoodie.record.merge.property.hoodie.payload.partial.update.unavailable.value": "x",
     "hoodie.avro.write.support.class": "com.example.Encrypted",
     "hoodie.parquet.write.config.injector.class": "com.example.Injector",
+    "hoodie.auto.commit": "false",
     "hoodie.metaserver.enabled": "true",
     "hoodie.partition.ttl.inline": "true",
     "hoodie.archivelog.folder": "old",
@@ -86,6 +89,7 @@ READS = {
     "hoodie.datasource.read.extract.partition.values.from.path": "true",
     "hoodie.datasource.read.paths": "/t/a,/t/b",
     "hoodie.datasource.read.create.filesystem.relation": "true",
+    "hoodie.assume.date.partitioning": "true",
     "hoodie.metaserver.enabled": "true",
     "hoodie.io.factory.class": "com.example.Factory",
     "parquet.crypto.factory.class": "x",

@@ -132,6 +132,6 @@ def test_save_to_another_table_than_an_option_names_is_refused() -> None:
 
 
 def test_number_of_splits_that_this_process_does_not_make_warns(table: pyhudi.HudiTable) -> None:
-    with pytest.warns(OptionWarning, match="the number of splits has no effect here"):
+    with pytest.warns(OptionWarning, match="shuffle parallelism has no effect here"):
         table.upsert(rows((3, "oslo", 5, "b")), **{"hoodie.upsert.shuffle.parallelism": 4})
     table.upsert(rows((3, "oslo", 5, "b")), **{"hoodie.upsert.shuffle.parallelism": 1})
