@@ -85,14 +85,21 @@ class HudiTable:
         """Open the table at a path or URI. `hudi_options` hold for all its reads and writes (also store credentials).
 
         `merger`: for a table that names one of your own. `spark`: where its table services run, instead of in this
-        process. Raises `TableNotFoundError` when there is no table. Cost: one
-        read and one listing.
+        process. Raises `TableNotFoundError` when there is no table, and `ConfigError` for a merger that the table does
+        not have. Cost: one read and one listing.
         """
         options = _known(hudi_options or {}, "hudi_options")
         mergers = () if merger is None else (merger,)
         engine = LocalEngine() if spark is None else _spark_engine(spark)
         storage = open_storage(table_path(path, options), options)
-        return cls(load_table(storage), options, engine, mergers=mergers)
+        state = load_table(storage)
+        if merger is not None and state.config.merger_name != merger.name:
+            raise ConfigError(
+                f"the merger {merger.name!r} is given, and the table merges by "
+                f"{state.config.merger_name or state.config.merge_mode.value}: leave the merger out",
+                path=state.config.path,
+            )
+        return cls(state, options, engine, mergers=mergers)
 
     @classmethod
     def create(

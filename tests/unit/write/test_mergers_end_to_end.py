@@ -453,6 +453,17 @@ def test_payload_class_that_counts_records_is_refused_by_a_table_that_does_not()
         reopened(path, **{PAYLOAD: "RecordCountAvroPayload"}).upsert(notes((1, "a")))
 
 
+def test_merger_that_the_table_does_not_have_is_refused_when_it_is_opened() -> None:
+    path = new_path()
+    create(path, NOTES, None, record_key="id")
+    with pytest.raises(ConfigError, match="'record_count' is given, and the table merges by COMMIT_TIME_ORDERING"):
+        reopened(path, RecordCount())
+    counting = new_path()
+    create(counting, VISITS, RecordCount(), **VISIT_TABLE)
+    with pytest.raises(ConfigError, match="'stitching' is given, and the table merges by record_count"):
+        reopened(counting, Stitching({"ts": ["page"]}))
+
+
 @pytest.mark.parametrize("separator", [".", ":"])
 def test_payload_class_of_ones_own_in_python_merges(my_module: str, tmp_path: Path, separator: str) -> None:
     path = str(tmp_path / "notes")
