@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyhudi.config.option import OptionWarning
 from pyhudi.engine.protocol import Arrangement, Distribution, TaskContext
 from pyhudi.format.evolution import align
+from pyhudi.format.pieces import in_pieces
 from pyhudi.format.schema import normalise
 
 T = TypeVar("T")
@@ -90,7 +91,7 @@ class LocalEngine:
         ):
             if (distribution.splits or 0) > 1:
                 _warn_of_one_split()
-            return [function(TaskContext(partition=0, stage=0, attempt=0), iter(rows))]
+            return [function(TaskContext(partition=0, stage=0, attempt=0), _bounded(rows))]
         table = _sorted(as_table(rows), distribution)
         count = 1 if distribution.arrangement is Arrangement.BY_KEY else self._split_count(table, distribution)
         if (distribution.splits or 0) > count:
@@ -98,7 +99,7 @@ class LocalEngine:
         size = -(-table.num_rows // count) if table.num_rows else 1
         splits = [table.slice(n * size, size) for n in range(count)]
         contexts = [TaskContext(partition=n, stage=0, attempt=0) for n in range(count)]
-        return self._run(function, contexts, [iter(split.to_batches(BATCH_ROWS)) for split in splits])
+        return self._run(function, contexts, [_bounded(split.to_batches(BATCH_ROWS)) for split in splits])
 
     def _split_count(self, table: pa.Table, distribution: Distribution) -> int:
         if distribution.splits:
@@ -122,6 +123,11 @@ def _warn_of_one_split() -> None:
         OptionWarning,
         stacklevel=3,
     )
+
+
+def _bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield from in_pieces(batch)
 
 
 def as_table(rows: Any) -> pa.Table:

@@ -41,6 +41,7 @@ from pyhudi.format.merging import (
     stacked,
 )
 from pyhudi.format.meta_columns import RECORD_KEY
+from pyhudi.format.pieces import one_batch
 
 DELETED: Final = "#deleted"
 """Control column, bool: the version deletes its record. Absent or null: it does not."""
@@ -520,7 +521,7 @@ def _merge_live_pairs(
         older = align(pa.Table.from_batches([met]), rows.schema)
         identity = [RECORD_KEY] if RECORD_KEY in rows.schema.names else []
         rows = _with_rows(rows, at, merge_by(rules.merger, older, rows.take(pa.array(at)), identity))
-    return PairOutcome(np.zeros(len(gone), dtype=bool), gone, _one_batch(rows))
+    return PairOutcome(np.zeros(len(gone), dtype=bool), gone, one_batch(rows))
 
 
 # --- pairs -----------------------------------------------------------------------------------------------
@@ -573,7 +574,7 @@ def _overlay(
         for gives, new, old in zip(comes_from_incoming, incoming.columns, older.columns, strict=True)
     ]
     rows = pa.Table.from_arrays([_chunked(column) for column in columns], schema=incoming.schema)
-    return PairOutcome(~changed & ~gone, gone, _one_batch(rows))
+    return PairOutcome(~changed & ~gone, gone, one_batch(rows))
 
 
 def _gives(above: Mask, says: Mask | None, has: Mask | None, has_below: Mask | None) -> Mask:
@@ -587,8 +588,3 @@ def _gives(above: Mask, says: Mask | None, has: Mask | None, has_below: Mask | N
 
 def _chunked(column: Column) -> pa.ChunkedArray:
     return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
-
-
-def _one_batch(rows: pa.Table) -> pa.RecordBatch:
-    batches = rows.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)

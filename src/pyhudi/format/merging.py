@@ -26,6 +26,9 @@ Key: TypeAlias = "Mask | Rows"
 """What rows are sorted by."""
 
 
+_NARROW_OFFSETS_MAX = 2**31 - 1
+
+
 def newest_versions(identity: Sequence[Column], ordering: Sequence[Column]) -> Rows:
     """Row numbers of one version per record, ascending.
 
@@ -129,14 +132,18 @@ def choose(condition: Mask, if_true: Column, if_false: Column) -> Column:
 
 def flattened(column: Column) -> pa.Array:
     """The column as one array, its dictionary decoded."""
-    array = column
-    if isinstance(column, pa.ChunkedArray):
-        array = column.combine_chunks()
-        if isinstance(array, pa.ChunkedArray):
-            # Text beyond 2 GiB stays in chunks unless its offsets are wide.
-            array = column.cast(pa.large_string() if pa.types.is_string(column.type) else pa.large_binary())
-            array = array.combine_chunks()
+    array = _joined(column)
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _joined(column: Column) -> pa.Array:
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    kind = column.type
+    if column.nbytes > _NARROW_OFFSETS_MAX and (pa.types.is_string(kind) or pa.types.is_binary(kind)):
+        # More text than this needs wide offsets.
+        column = column.cast(pa.large_string() if pa.types.is_string(kind) else pa.large_binary())
+    return column.combine_chunks()
 
 
 def as_mask(column: Column) -> Mask:
@@ -154,9 +161,7 @@ def _chunks(column: Column) -> list[pa.Array]:
 
 def _encoded(column: Column) -> tuple[Rows, int]:
     """The number of each row's value, in order of first appearance, and how many values there are; null is one."""
-    encoded = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = flattened(column)
+    encoded = _joined(column)
     if pa.types.is_dictionary(encoded.type):
         # The dictionary may hold values that no row has, or twice: only its own encoding counts.
         values = encoded.dictionary.dictionary_encode(null_encoding="encode").indices

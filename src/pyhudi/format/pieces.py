@@ -7,6 +7,7 @@ as well: whatever joins arrays, or takes rows from them, must do it piece by pie
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
@@ -44,6 +45,19 @@ def cuts(sizes: Sizes, limit: int = PIECE_BYTES) -> Iterator[tuple[int, int]]:
         end = max(start + 1, int(np.searchsorted(ends, before + limit, side="right")))
         yield start, end
         start = end
+
+
+def meetings(at: Sizes, sizes: Sizes, rows: int) -> Iterator[tuple[int, int, int, int]]:
+    """Cut rows with the changes to them: ranges of rows, and of the changes that meet them.
+
+    Change `i` takes `sizes[i]` bytes and meets row `at[i]`, in rising order. The changes of a piece take up to
+    `PIECE_BYTES`, or are a single one.
+    """
+    begin = 0
+    for low, high in cuts(sizes) if len(at) else [(0, 0)]:
+        end = int(at[high]) if high < len(at) else rows
+        yield begin, end, low, high
+        begin = end
 
 
 def in_pieces(batch: pa.RecordBatch, limit: int = PIECE_BYTES) -> Iterator[pa.RecordBatch]:
@@ -91,6 +105,21 @@ def take_rows(table: pa.Table, numbers: Sizes) -> pa.RecordBatch:
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     return taken if np.array_equal(place, np.arange(len(order))) else taken.take(pa.array(place))
+
+
+@contextmanager
+def within_arrays(rows: pa.Table) -> Iterator[None]:
+    """Name the reason where Arrow fails because a column of these rows is larger than its arrays.
+
+    Raises:
+        UnsupportedFeatureError: that is so.
+    """
+    try:
+        yield
+    except pa.ArrowInvalid as cause:
+        if rows.nbytes <= _ARRAY_BYTES_MAX:
+            raise
+        raise _too_large(rows) from cause
 
 
 def _too_large(rows: pa.Table) -> UnsupportedFeatureError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -75,7 +76,12 @@ def _batches(storage: Storage, task: AppendTask) -> Iterator[pa.RecordBatch]:
         return
     rows = read_segments(storage, task.segments)
     ordering = [rows.column(name) for name in task.target.rules.ordering_fields if name in rows.column_names]
-    yield from rows.take(pa.array(newest_versions([rows.column(RECORD_KEY)], ordering))).to_batches()
+    newest = newest_versions([rows.column(RECORD_KEY)], ordering)
+    start = 0
+    for batch in rows.to_batches():
+        first, last = np.searchsorted(newest, [start, start + batch.num_rows])
+        yield batch.take(pa.array(newest[first:last] - start))
+        start += batch.num_rows
 
 
 def _delete_columns(batch: pa.RecordBatch, task: AppendTask) -> list[str]:

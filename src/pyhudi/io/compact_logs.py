@@ -22,6 +22,7 @@ from pyhudi.format.commit_metadata import WriteStat
 from pyhudi.format.log_blocks import BlockHeader
 from pyhudi.format.merge_versions import BY_COMMIT_TIME, FRESH
 from pyhudi.format.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_KEY
+from pyhudi.format.pieces import cuts
 from pyhudi.io.data_file import WriteTarget
 from pyhudi.io.log_changes import LogChanges, merge_logs
 from pyhudi.io.log_records import read_log_versions
@@ -113,13 +114,16 @@ def compact_logs(context: TaskContext, task: CompactLogsTask) -> list[WriteStat]
 
 
 def _pieces(changes: LogChanges, numbers: npt.NDArray[np.int64], logs: LogSettings) -> Iterator[pa.RecordBatch]:
-    """The rows of these numbers, a block's worth at a time, judged by the size of the first ones."""
+    """The rows of these numbers, about a block's worth at a time, judged by the size of the first ones."""
     if len(numbers) == 0:
         return
-    sample = changes.take(numbers[:SAMPLE_ROWS])
+    sizes = changes.sizes()[numbers]
+    sample = changes.take(numbers[: max(1, min(SAMPLE_ROWS, next(cuts(sizes))[1]))])
     count = max(1, int(logs.rows_size * sample.num_rows / max(sample.nbytes, 1)))
     for start in range(0, len(numbers), count):
-        yield changes.take(numbers[start : start + count])
+        block = numbers[start : start + count]
+        for low, high in cuts(sizes[start : start + count]):
+            yield changes.take(block[low:high])
 
 
 def _write_deletes(

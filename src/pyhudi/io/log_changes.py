@@ -19,6 +19,7 @@ from pyhudi.format.merge_versions import (
     merge_versions,
 )
 from pyhudi.format.meta_columns import RECORD_KEY
+from pyhudi.format.pieces import PIECE_BYTES, one_batch, row_bytes, take_rows, within_arrays
 from pyhudi.io.log_records import LogVersions
 from pyhudi.table.merge_rules import TableRules
 
@@ -58,6 +59,14 @@ class LogChanges:
         numbers: npt.NDArray[np.int64] = self.merged.column(_VERSION).to_numpy()
         return numbers
 
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """About how many bytes each takes with all its columns; none where all of them together are few."""
+        held = pa.Table.from_batches([self.merged]) if self.versions is None else self.versions
+        if held.nbytes <= PIECE_BYTES:
+            return np.zeros(self.count, dtype=np.int64)
+        sizes = row_bytes(held)
+        return sizes if self.versions is None else sizes[self.numbers]
+
     def take(self, rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
         """Some of the rows, with all columns."""
         part = self.merged.take(pa.array(rows))
@@ -79,7 +88,8 @@ def merge_logs(rules: TableRules, versions: LogVersions) -> LogChanges:
 
     Of a record that logs delete and write again the stored row only meets the last word, as in real Hudi: unless a
     merger of the user's own is to know that it starts afresh. Memory: keys, ordering values and meta columns of the
-    versions, where rules select; else all of what they make.
+    versions, where rules select; else all of what they make. Raises `UnsupportedFeatureError` where one column of that
+    takes more than 2 GiB.
     """
     rows, merging = versions.rows, rules.in_logs
     selects = merging.selects and not versions.column_sets
@@ -91,30 +101,11 @@ def merge_logs(rules: TableRules, versions: LogVersions) -> LogChanges:
         rows = rows.append_column(_VERSION, pa.array(np.arange(rows.num_rows, dtype=np.int64)))
     if rules.log_fold is not None and rules.log_fold.matters(merging, rows):
         rows, merging = fold_versions(rules.log_fold, merging, rows), replace(merging, ordering_fields=())
-    changes = merge_versions(merging, rows, [RECORD_KEY], column_sets=versions.column_sets)
+    with within_arrays(rows):
+        changes = merge_versions(merging, rows, [RECORD_KEY], column_sets=versions.column_sets)
     if merging.merger is None:
         changes = changes.drop_columns([name for name in (FRESH, HIDES) if name in changes.column_names])
     if rules.deletes_reach_base:
         at = changes.schema.get_field_index(BY_COMMIT_TIME)
         changes = changes.set_column(at, changes.schema.field(at), changes.column(DELETED))
-    batches = changes.combine_chunks().to_batches()
-    merged = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=changes.schema)
-    return LogChanges(merged, versions.rows if selects else None)
-
-
-def take_rows(table: pa.Table, numbers: npt.NDArray[np.int64]) -> pa.RecordBatch:
-    """Rows of a table by their numbers, in this order. Memory: those rows; its chunks are not joined."""
-    order = np.argsort(numbers, kind="stable")
-    ordered = numbers[order]
-    pieces, start = [], 0
-    for batch in table.to_batches():
-        first, last = np.searchsorted(ordered, [start, start + batch.num_rows])
-        if first < last:
-            pieces.append(batch.take(pa.array(ordered[first:last] - start)))
-        start += batch.num_rows
-    if not pieces:
-        return pa.RecordBatch.from_pylist([], schema=table.schema)
-    taken = pa.concat_batches(pieces)
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    return taken if np.array_equal(place, np.arange(len(order))) else taken.take(pa.array(place))
+    return LogChanges(one_batch(changes), versions.rows if selects else None)

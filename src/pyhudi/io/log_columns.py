@@ -13,9 +13,12 @@ import pyarrow as pa
 
 from pyhudi.format.log_blocks import BlockType
 from pyhudi.format.merge_rules import MergeRules
+from pyhudi.format.pieces import take_rows
 from pyhudi.io.log_records import LogContent, decode_versions, gather, read_log_contents
 from pyhudi.io.merged_slice import MergeSettings, SliceFiles, read_merged
 from pyhudi.storage.protocol import Storage
+
+_JOINED_BYTES_MAX = 1 << 30
 
 
 class LogColumns:
@@ -30,7 +33,7 @@ class LogColumns:
         self._schema = pa.schema([field.with_nullable(True) for field in settings.schema])
         self._columns: dict[str, pa.ChunkedArray] = {}
         self._contents = read_log_contents(storage, files.logs, files.judged_by(settings.blocks))
-        self._decoded: dict[int, pa.RecordBatch] = {}
+        self._decoded: dict[int, list[pa.RecordBatch]] = {}
         if any(one.block.is_partial for one in self._contents):
             rows = gather(read_merged(storage, files, settings, self._schema.names), self._schema, settings.spill)
             self._columns = dict(zip(rows.column_names, rows.columns, strict=True))
@@ -39,22 +42,25 @@ class LogColumns:
         """A column's values of some versions; null for a delete. Raises `CorruptDataError` for a damaged block."""
         if name not in self._columns:
             schema = pa.schema([self._schema.field(name)])
-            self._columns[name] = pa.Table.from_batches(self._batches(schema), schema).combine_chunks().column(0)
+            rows = pa.Table.from_batches(self._batches(schema), schema)
+            # One array, from which taking is quick, holds 2 GiB.
+            self._columns[name] = (rows if rows.nbytes > _JOINED_BYTES_MAX else rows.combine_chunks()).column(0)
         if len(numbers) and (np.diff(numbers) == 1).all():
             # Most often: logs seldom say two things of one record.
             return self._columns[name].slice(int(numbers[0]), len(numbers))
-        return self._columns[name].take(pa.array(numbers))
+        return pa.chunked_array([take_rows(pa.table({name: self._columns[name]}), numbers).column(0)])
 
     def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         for number, one in enumerate(self._contents):
             if one.block.kind in (BlockType.PARQUET_DATA, BlockType.DELETE):
-                yield _versions(one, schema)
+                yield from _versions(one, schema)
                 continue
             if number not in self._decoded:
-                self._decoded[number] = _versions(one, self._schema)
-            yield self._decoded[number].select(schema.names)
+                self._decoded[number] = list(_versions(one, self._schema))
+            yield from (batch.select(schema.names) for batch in self._decoded[number])
 
 
-def _versions(one: LogContent, schema: pa.Schema) -> pa.RecordBatch:
+def _versions(one: LogContent, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     # How versions compare was decided before; which of them are deletes, too.
-    return decode_versions(one, schema, MergeRules(), []).select(schema.names)
+    for batch in decode_versions(one, schema, MergeRules(), []):
+        yield batch.select(schema.names)

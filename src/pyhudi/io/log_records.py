@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from pyhudi.errors import CorruptDataError, SchemaMismatchError
 from pyhudi.format.avro_records import decode_avro_records
@@ -35,12 +34,14 @@ from pyhudi.format.merging import as_mask
 from pyhudi.format.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.format.schema import avro_to_arrow, normalise
 from pyhudi.io.log_scan import LogReader, open_log
+from pyhudi.io.parquet_batches import bounded_batches, open_parquet
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.archived_writes import ArchivedWrites
 from pyhudi.table.committed_files import DamagedFileWarning
 from pyhudi.table.file_slice import Stretch
 from pyhudi.table.timeline import Timeline
 
+_PARQUET_ROWS = 1_000_000
 IS_DELETED = "_hoodie_is_deleted"
 """A boolean column by which a row asks for the deletion of its record."""
 _DELETE_OPERATION = "D"
@@ -171,7 +172,7 @@ class LogContent:
     @cached_property
     def parquet(self) -> Any:
         """The reader of a Parquet block. Who reads one column after the other parses its footer once."""
-        return pq.ParquetFile(pa.BufferReader(self.data), page_checksum_verification=True)
+        return open_parquet(pa.BufferReader(self.data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,9 +239,10 @@ def read_log_versions(
 
         def decoded() -> Iterator[pa.RecordBatch]:
             for one in _in_merge_order(found):
-                batch = decode_versions(one.content(), schema, rules, column_sets, keys)
-                rows_of[one.place] = batch.num_rows
-                yield batch
+                rows_of[one.place] = 0
+                for batch in decode_versions(one.content(), schema, rules, column_sets, keys):
+                    rows_of[one.place] += batch.num_rows
+                    yield batch
 
         rows = gather(decoded(), version_schema(schema), spill)
     return LogVersions(
@@ -339,14 +341,22 @@ def decode_versions(
     rules: MergeRules,
     column_sets: list[frozenset[str]],
     keys: KeyGenerator | None = None,
-) -> pa.RecordBatch:
-    """The versions in a block, with the columns of `version_schema`; adds to `column_sets`.
+) -> Iterator[pa.RecordBatch]:
+    """The versions in a block, piece by piece, with the columns of `version_schema`; adds to `column_sets`.
 
     Errors: see `read_log_versions`.
     """
     if one.block.kind is BlockType.DELETE:
-        return _deleted(one, schema, rules)
-    rows = _data(one, schema)
+        yield _deleted(one, schema, rules)
+        return
+    for rows in _data(one, schema):
+        versions = _versions(one, rows, schema, rules, column_sets)
+        yield versions if keys is None else with_record_keys(versions, keys)
+
+
+def _versions(
+    one: LogContent, rows: pa.RecordBatch, schema: pa.Schema, rules: MergeRules, column_sets: list[frozenset[str]]
+) -> pa.RecordBatch:
     columns: int | None = None
     if one.block.is_partial:
         present = frozenset(rows.schema.names)
@@ -363,8 +373,6 @@ def decode_versions(
             offset=one.block.offset,
             **error.context,
         ) from error
-    if keys is not None:
-        aligned = with_record_keys(aligned, keys)
     return _with_control(aligned, deletes, pa.repeat(False, rows.num_rows), columns)
 
 
@@ -374,17 +382,18 @@ def with_record_keys(rows: pa.RecordBatch, keys: KeyGenerator) -> pa.RecordBatch
     return rows.set_column(at, rows.schema.field(at), keys.record_keys(rows))
 
 
-def _data(one: LogContent, schema: pa.Schema) -> pa.RecordBatch:
+def _data(one: LogContent, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The wanted columns that the block has, in canonical types."""
     names = [*schema.names, *(name for name in (IS_DELETED, OPERATION) if name not in schema.names)]
     block = one.block
     if block.kind is BlockType.PARQUET_DATA:
-        return _parquet_data(one, set(names))
+        yield from _parquet_data(one, set(names))
+        return
     if block.schema is None:
         raise CorruptDataError("a data block has no schema", path=one.path, offset=block.offset)
     present = avro_to_arrow(block.schema, source=one.path).names
     decode = decode_avro_records if block.kind is BlockType.AVRO_DATA else decode_hfile_records
-    return decode(
+    yield decode(
         one.data,
         block.schema,
         columns=[present[at] for at in match_columns(names, present) if at is not None],
@@ -393,17 +402,24 @@ def _data(one: LogContent, schema: pa.Schema) -> pa.RecordBatch:
     )
 
 
-def _parquet_data(one: LogContent, names: Collection[str]) -> pa.RecordBatch:
+def _parquet_data(one: LogContent, names: Collection[str]) -> Iterator[pa.RecordBatch]:
     try:
         present = [name for name in one.parquet.schema_arrow.names if name in names]
-        rows = one.parquet.read(columns=present, use_threads=False)
+        missing = one.parquet.metadata.num_rows
+        if not present:
+            yield pa.RecordBatch.from_struct_array(pa.repeat(pa.scalar({}, pa.struct([])), missing))
+            return
+        for rows in bounded_batches(pa.BufferReader(one.data), one.parquet, present, _PARQUET_ROWS):
+            missing -= rows.num_rows
+            yield align(rows, normalise(rows.schema.remove_metadata()))
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise CorruptDataError(
-            "a data block of this log is damaged", path=one.path, offset=one.block.offset, cause=str(error)[:200]
-        ) from error
-    schema = normalise(rows.schema.remove_metadata())
-    batches = align(rows, schema).combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)
+        raise _damaged(one, str(error)[:200]) from error
+    if missing:
+        raise _damaged(one, "its row groups do not have as many rows as its footer says")
+
+
+def _damaged(one: LogContent, cause: str) -> CorruptDataError:
+    return CorruptDataError("a data block of this log is damaged", path=one.path, offset=one.block.offset, cause=cause)
 
 
 def _deleted(one: LogContent, schema: pa.Schema, rules: MergeRules) -> pa.RecordBatch:

@@ -28,6 +28,7 @@ from pyhudi.format.merge_versions import (
 )
 from pyhudi.format.merging import as_mask, choose, flattened, incoming_wins
 from pyhudi.format.meta_columns import COMMIT_TIME, RECORD_KEY
+from pyhudi.format.pieces import cuts, meetings
 from pyhudi.io.base_file import read_batches
 from pyhudi.io.log_changes import merge_logs
 from pyhudi.io.log_records import BlockFilter, LogVersions, SpillSettings, read_log_versions, with_record_keys
@@ -157,7 +158,7 @@ def merge_base(
 ) -> Iterator[MergedRows]:
     """The pieces of a slice whose log records are at hand. `schema`: the columns that they have."""
     changes = merge_logs(settings.rules, versions)
-    met = np.zeros(changes.count, dtype=bool)
+    sizes, met = changes.sizes(), np.zeros(changes.count, dtype=bool)
     result = pa.schema([schema.field(name).with_nullable(True) for name in columns])
     if base is not None:
         stored_schema = pa.schema([field.with_nullable(True) for field in schema])
@@ -169,11 +170,15 @@ def merge_base(
             places = np.flatnonzero(as_mask(at.is_valid()))
             changed_by = at.drop_null().to_numpy().astype(np.int64)
             met[changed_by] = True
-            yield _merged(rows, places, changes.take(changed_by), settings.rules, versions.column_sets, result)
+            for begin, end, low, high in meetings(places, sizes[changed_by], rows.num_rows):
+                piece, part = rows.slice(begin, end - begin), changes.take(changed_by[low:high])
+                yield _merged(piece, places[low:high] - begin, part, settings.rules, versions.column_sets, result)
     nothing = pa.RecordBatch.from_pylist([], schema=result)
     alone = np.flatnonzero(~met & ~as_mask(changes.deleted))
     for first in range(0, len(alone), BATCH_ROWS):
-        yield MergedRows(nothing, nothing, _project(changes.take(alone[first : first + BATCH_ROWS]), result))
+        numbers = alone[first : first + BATCH_ROWS]
+        for low, high in cuts(sizes[numbers]):
+            yield MergedRows(nothing, nothing, _project(changes.take(numbers[low:high]), result))
 
 
 def _of_writes(stored: pa.RecordBatch, commit_times: frozenset[str] | None) -> pa.RecordBatch:

@@ -20,6 +20,7 @@ from pyhudi.format.merge_rules import MergeRules, first_versions
 from pyhudi.format.merge_versions import DELETED, FRESH, merge_versions
 from pyhudi.format.merging import newest_versions, record_numbers
 from pyhudi.format.meta_columns import PARTITION_PATH, RECORD_KEY
+from pyhudi.format.pieces import one_batch, within_arrays
 from pyhudi.io.exchange import ExchangeWriter, open_exchange
 from pyhudi.io.keyed import keyed_rows, keyed_schema
 from pyhudi.io.log_records import delete_mask
@@ -159,9 +160,10 @@ def merged_versions(
 def _merged(task: StageTask, versions: pa.Table, identity: list[str]) -> pa.Table:
     deleted = [delete_mask(batch, task.rules) for batch in versions.to_batches()]
     marked = versions.append_column(DELETED, pa.chunked_array(deleted, pa.bool_()))
-    merged = merge_versions(task.rules, marked, identity)
+    with within_arrays(versions):
+        merged = merge_versions(task.rules, marked, identity)
     schema = staged_schema(task)
-    return merged.select(schema.names).cast(schema).combine_chunks()
+    return merged.select(schema.names).cast(schema)
 
 
 def _one_version_per_record(task: StageTask, table: pa.Table) -> pa.Table:
@@ -173,11 +175,13 @@ def _one_version_per_record(task: StageTask, table: pa.Table) -> pa.Table:
     if not task.table_wide_keys:
         identity.append(table.column(PARTITION_PATH))
     newest = newest_versions(identity, [table.column(name) for name in task.rules.ordering_fields])
-    return table if len(newest) == table.num_rows else table.take(pa.array(newest))
+    with within_arrays(table):
+        return table if len(newest) == table.num_rows else table.take(pa.array(newest))
 
 
 def _write_grouped(writer: ExchangeWriter, table: pa.Table) -> Iterator[StagedPartition]:
     """One batch per partition path; rows keep their order within it."""
+    table = pa.Table.from_batches([one_batch(table)])
     paths = table.column(PARTITION_PATH).combine_chunks().dictionary_encode()
     codes = paths.indices.to_numpy()
     if len(paths.dictionary) > 1:

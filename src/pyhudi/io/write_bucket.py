@@ -25,7 +25,7 @@ from pyhudi.format.merge_rules import MergeRules
 from pyhudi.format.merge_versions import BY_COMMIT_TIME, DELETED, merge_pairs
 from pyhudi.format.merging import as_mask, newest_versions
 from pyhudi.format.meta_columns import RECORD_KEY, with_meta_columns
-from pyhudi.format.pieces import cuts, row_bytes, take_rows
+from pyhudi.format.pieces import meetings, row_bytes, take_rows
 from pyhudi.io.base_file import read_batches
 from pyhudi.io.data_file import (
     COPIED_META_COLUMNS,
@@ -152,12 +152,9 @@ class _Changes:
         The changes to one piece take a bounded number of bytes.
         """
         first, last = np.searchsorted(self.position, [start, start + stored.num_rows]).tolist()
-        at = self.position[first:last] - start
-        begin = 0
-        for low, high in cuts(self.bytes[first:last]) if first < last else [(0, 0)]:
-            end = int(at[high]) if high < len(at) else stored.num_rows
+        at, sizes = self.position[first:last] - start, self.bytes[first:last]
+        for begin, end, low, high in meetings(at, sizes, stored.num_rows):
             yield stored.slice(begin, end - begin), first + low, first + high
-            begin = end
 
 
 def _changes_by_position(incoming: pa.Table, rules: MergeRules) -> _Changes:

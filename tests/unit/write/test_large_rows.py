@@ -6,9 +6,12 @@ import os
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
+from pyhudi.format.log_blocks import BlockType, encode_block
+from pyhudi.io.log_scan import open_log
 
 MB = 1 << 20
 SCHEMA = pa.schema([("id", pa.int64()), ("doc", pa.binary())])
@@ -61,3 +64,27 @@ def test_updates_of_wide_rows_meet_a_file_of_narrow_ones(tmp_path: Path, table_t
     expected = [b"narrow" if n % 2 else bytes([n % 256]) * MB for n in range(count)]
     expected += [bytes([n % 256]) * MB for n in range(count, count + 20, 2)]
     assert stored.column("doc").to_pylist() == expected
+
+
+def test_log_block_whose_values_outgrow_it_is_read_in_whole(tmp_path: Path) -> None:
+    path, count = tmp_path / "t", 150
+    table = pyhudi.HudiTable.create(str(path), schema=SCHEMA, record_key="id", table_type="mor")
+    table.insert(pa.table({"id": range(count), "doc": [b"a"] * count}, SCHEMA))
+    table.refresh().upsert(pa.table({"id": range(count), "doc": [b"b"] * count}, SCHEMA))
+    (log,) = table.refresh().files().column("logs")[0].as_py()
+    with open_log(table.state.storage, log) as reader:
+        (block,) = reader.blocks()
+        rows = pq.ParquetFile(pa.BufferReader(reader.content(block).to_pybytes())).read()
+    # One value, stored once, that takes more than a piece of memory in all of its rows.
+    wide = pa.chunked_array([pa.array([b"b" * MB] * count)])
+    rows = rows.set_column(rows.schema.get_field_index("doc"), "doc", wide)
+    content = pa.BufferOutputStream()
+    pq.write_table(rows, content, store_schema=False)
+    encoded = encode_block(BlockType.PARQUET_DATA, block.headers, content.getvalue().to_pybytes())
+    (path / log).write_bytes(b"".join(bytes(part) for part in encoded))
+
+    batches = list(table.refresh().to_batches(["id", "doc"]))
+
+    assert sum(batch.num_rows for batch in batches) == count
+    assert all(batch.nbytes < 100 * MB for batch in batches)
+    assert {len(doc) for batch in batches for doc in batch.column("doc").to_pylist()} == {MB}
