@@ -301,7 +301,7 @@ def _check_footer(data: bytes) -> None:
     settings = BloomSettings(kind=BloomKind.SIMPLE, num_entries=4, fpp=0.01, max_entries=8)
     resumed = KeyFooter.of_former_version(settings, footer.values, PATH)
     if resumed is not None:
-        resumed.add(pa.array(["new"]))
+        resumed.add(pa.array(["new"]), expected=1)
         resumed.values()
 
 

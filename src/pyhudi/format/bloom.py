@@ -264,6 +264,12 @@ class BloomFilterBuilder:
                 row[_positions(seeds, self._shape.bits)] = True
 
 
+def false_positive_rate(num_entries: int, fpp: float, keys: int) -> float:
+    """The share of absent keys that a bit vector for `num_entries` at `fpp` takes for present, with `keys` in it."""
+    shape = _Shape.for_load(num_entries, fpp)
+    return float((1.0 - math.exp(-shape.hashes * keys / shape.bits)) ** shape.hashes)
+
+
 def parse_bloom_filter(text: str, kind: BloomKind, *, path: str | None = None) -> BloomFilter:
     """The filter that a footer's text holds.
 

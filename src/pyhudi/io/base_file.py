@@ -117,7 +117,7 @@ class BaseFileWriter:
 
         Raises `LockLostError` when somebody removed it meanwhile.
         """
-        self.flush()
+        self.flush(is_last=True)
         footer = {"parquet.avro.schema": self._settings.avro_schema, "writer.model.name": "avro", **tombstones}
         self._row_groups.close(footer if self._keys is None else {**footer, **self._keys.values()})
         self._sink.close()
@@ -142,15 +142,20 @@ class BaseFileWriter:
         stored = int(self._sink.tell()) + self._pending_bytes * self._stored_per_byte()
         return self._settings.max_file_size - stored
 
-    def flush(self) -> None:
-        """Write the rows in memory as a row group."""
+    def _expected_rows(self, *, is_last: bool) -> int:
+        """How many rows the file will have, if it goes on as it began, to the maximum size."""
+        if is_last:
+            return self._rows
+        return int(self._rows * max(1.0, self._settings.max_file_size / int(self._sink.tell())))
+
+    def flush(self, *, is_last: bool = False) -> None:
+        """Write the rows in memory as a row group. `is_last`: there will be no more."""
         if self._pending:
-            table = pa.Table.from_batches(self._pending)
+            self._row_groups.write(pa.Table.from_batches(self._pending))
+            self._flushed_bytes += self._pending_bytes
             if self._keys is not None and self._pending_keys:
                 # All at once: the filter's cost per call is that of some thousand keys.
-                self._keys.add(pa.concat_arrays(self._pending_keys))
-            self._row_groups.write(table)
-            self._flushed_bytes += self._pending_bytes
+                self._keys.add(pa.concat_arrays(self._pending_keys), expected=self._expected_rows(is_last=is_last))
             self._pending, self._pending_keys, self._pending_bytes = [], [], 0
 
 

@@ -33,11 +33,15 @@ class BloomSettings:
 
 
 class KeyFooter:
-    """Collects the keys of one file."""
+    """Collects the keys of one file.
+
+    A dynamic filter that grows to several rows gives as many times more false positives. So where the file is going to
+    have more keys than a row is meant for, all rows are as large as that takes, up to where the filter may not grow.
+    """
 
     def __init__(self, settings: BloomSettings) -> None:
-        self._kind = settings.kind
-        self._bloom = BloomFilterBuilder(settings.kind, settings.num_entries, settings.fpp, settings.max_entries)
+        self._settings = settings
+        self._bloom: BloomFilterBuilder | None = None
         self._range: tuple[str, str] | None = None
 
     @classmethod
@@ -50,21 +54,30 @@ class KeyFooter:
         kind = BloomKind.from_footer(footer.get(BLOOM_FILTER_KIND_KEY), path=path)
         if text is None or low is None or high is None or kind is not settings.kind:
             return None
-        resumed = cls.__new__(cls)
-        resumed._kind = kind
+        resumed = cls(settings)
         resumed._bloom = BloomFilterBuilder.resume(text, kind, max_entries=settings.max_entries, path=path)
         resumed._range = (low, high)
         return resumed
 
-    def add(self, keys: pa.Array) -> None:
-        """Add the keys of rows, in their order."""
-        self._bloom.add(keys)
+    def add(self, keys: pa.Array, *, expected: int) -> None:
+        """Add the keys of rows, in their order. `expected`: about how many keys the file will have."""
+        self._begun(expected).add(keys)
         ranges = [min_max_keys(keys)] if self._range is None else [self._range, min_max_keys(keys)]
         self._range = widest_range(ranges)
 
     def values(self) -> dict[str, str]:
         """The footer's key-value pairs."""
-        footer = {BLOOM_FILTER_KEY: self._bloom.to_text(), BLOOM_FILTER_KIND_KEY: self._kind.value}
+        kind = self._settings.kind.value
+        footer = {BLOOM_FILTER_KEY: self._begun(0).to_text(), BLOOM_FILTER_KIND_KEY: kind}
         if self._range is not None:
             footer[MIN_RECORD_KEY_KEY], footer[MAX_RECORD_KEY_KEY] = self._range
         return footer
+
+    def _begun(self, expected: int) -> BloomFilterBuilder:
+        if self._bloom is None:
+            asked = self._settings
+            entries = asked.num_entries
+            if asked.kind is BloomKind.DYNAMIC:
+                entries = max(entries, min(expected, asked.max_entries))
+            self._bloom = BloomFilterBuilder(asked.kind, entries, asked.fpp, asked.max_entries)
+        return self._bloom

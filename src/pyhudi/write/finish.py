@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 import logging
+import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 
 from pyhudi.config.choices import DuplicatePolicy
+from pyhudi.config.option import OptionWarning
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import CommitOutcomeUnknownError, HudiError
+from pyhudi.format.bloom import BloomKind, false_positive_rate
 from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteStat
 from pyhudi.format.instant import Action
 from pyhudi.services.rollback import roll_back_own_write
@@ -75,8 +78,30 @@ def committed(
     completion_time = commit(
         transaction, metadata, base_schema=base_schema, unique_keys=_unique_keys(job.config, operation)
     )
+    _warn_of_full_filters(job.config, stats)
     seconds = job.environment.clock.monotonic() - job.started
     return result_of(metadata, transaction.instant_time, completion_time, seconds)
+
+
+def _warn_of_full_filters(config: WriteConfig, stats: Sequence[WriteStat]) -> None:
+    """Where the index asks bloom filters, say it if some hold so many keys that they answer another rate than asked."""
+    bloom = config.bloom
+    if not (config.index.index_type.uses_bloom_filters and bloom.enabled):
+        return
+    is_dynamic = bloom.filter_type.value == BloomKind.DYNAMIC.value
+    entries = max(bloom.num_entries, bloom.dynamic_max_entries) if is_dynamic else bloom.num_entries
+    keys = max((stat.num_writes for stat in stats if stat.log_version is None), default=0)
+    if keys <= entries:
+        return
+    option = "hoodie.bloom.index.filter.dynamic.max.entries" if is_dynamic else "hoodie.index.bloom.num_entries"
+    rate = false_positive_rate(entries, bloom.false_positive_rate, keys)
+    warnings.warn(
+        f"a file has {keys} records and a bloom filter for {entries}, which takes {rate:.2g} of absent keys for "
+        f"present (asked: {bloom.false_positive_rate:g}), so lookups open files for nothing: raise {option}, or lower "
+        "hoodie.parquet.max.file.size",
+        OptionWarning,
+        stacklevel=2,
+    )
 
 
 @functools.cache
