@@ -12,6 +12,8 @@ from tests.golden.archives import entries, unpack
 from tests.interop.history_life import History, State, check_history
 
 import pyhudi
+from pyhudi.errors import HistoryNotRetainedError
+from pyhudi.spark.reader import scan_frame
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "history"
 NAME = "v9-merged"
@@ -62,3 +64,16 @@ def test_a_file_that_is_cleaned_before_spark_reads_it_is_an_error_in_a_session_t
 
     with pytest.raises(Exception, match=gone):
         rows.collect()
+
+
+def test_a_file_that_is_cleaned_before_spark_looks_it_up_is_a_typed_error(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    table = pyhudi.HudiTable.create(path, schema=pa.schema([("id", pa.int64())]), record_key="id")
+    table.insert(pa.table({"id": [1, 2]}))
+    plan = table.refresh().scan()
+    gone = str(plan.slices[0].files.base)
+    Path(path, gone).unlink()
+
+    with pytest.raises(HistoryNotRetainedError, match="refresh") as missing:
+        scan_frame(spark, plan)
+    assert str(missing.value.context["path"]).endswith(gone)

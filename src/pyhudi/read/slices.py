@@ -56,8 +56,13 @@ def missing_files_named() -> Iterator[None]:
     try:
         yield
     except NotFoundError as error:
-        raise HistoryNotRetainedError(
-            "a file of this read has been deleted since the read was planned, as cleaners do with files that newer "
-            "ones replace: refresh() the table, or load it anew, and read again",
-            path=error.context.get("path"),
-        ) from error
+        raise gone_meanwhile(error.context.get("path")) from error
+
+
+def gone_meanwhile(path: str | None) -> HistoryNotRetainedError:
+    """The error for a file that was there when a read was planned."""
+    return HistoryNotRetainedError(
+        "a file of this read has been deleted since the read was planned, as cleaners do with files that newer ones "
+        "replace: refresh() the table, or load it anew, and read again",
+        path=path,
+    )
