@@ -3,7 +3,7 @@
 Run it again only when a case is added or a release changes:
 
     .venv/bin/python tools/oracle/setup.py
-    .venv/bin/python tools/oracle/make_golden_features.py [--release 1.2.0]
+    .venv/bin/python tools/oracle/make_golden_features.py [--release 1.2.0] [--case added]
 
 Each archive `<v6|v8|v9>-<case>.tar.xz` holds `table/`, as JVM Hudi left it, and `expected.parquet`, the rows that it
 read from it. Nothing is there to expect where it cannot read what it wrote.
@@ -98,7 +98,27 @@ CASES: dict[str, Life] = {
     "no-meta-columns-mor": frames(**NO_META_COLUMNS, **MOR),
     "no-meta-columns-two-keys": frames(**NO_META_COLUMNS, **MOR, **{"hoodie.datasource.write.recordkey.field": "id,v"}),
 }
-CASES_OF_1_2 = {"slash-dates": frames(**SLASHES)}
+BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
+_STRATEGIES = "org.apache.hudi.client.clustering"
+RESIZED = {
+    "hoodie.index.bucket.engine": "CONSISTENT_HASHING",
+    "hoodie.bucket.index.max.num.buckets": "4",
+    "hoodie.bucket.index.min.num.buckets": "1",
+    "hoodie.bucket.index.split.threshold": "0.0000001",
+    "hoodie.clustering.inline": "true",
+    "hoodie.clustering.inline.max.commits": "1",
+    "hoodie.clustering.plan.strategy.class": f"{_STRATEGIES}.plan.strategy.SparkConsistentBucketClusteringPlanStrategy",
+    "hoodie.clustering.execution.strategy.class": (
+        f"{_STRATEGIES}.run.strategy.SparkConsistentBucketClusteringExecutionStrategy"
+    ),
+    "hoodie.clustering.updates.strategy": f"{_STRATEGIES}.update.strategy.SparkConsistentBucketDuplicateUpdateStrategy",
+}
+CASES_OF_1_2 = {
+    "slash-dates": frames(**SLASHES),
+    "buckets-cow": frames(**BUCKETS),
+    # After a resize no file id shows any more that it is that of a bucket.
+    "buckets-resized-mor": frames(**BUCKETS, **RESIZED, **MOR),
+}
 
 
 def make(oracle: Oracle, table_version: int, case: str, live: Life) -> None:
@@ -119,13 +139,16 @@ def make(oracle: Oracle, table_version: int, case: str, live: Life) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--release", action="append", choices=[*RELEASE_OF_TABLE_VERSION.values()])
-    chosen = parser.parse_args().release
+    parser.add_argument("--case", action="append", choices=[*CASES, *CASES_OF_1_2])
+    asked = parser.parse_args()
     GOLDEN.mkdir(exist_ok=True)
     for table_version, release in RELEASE_OF_TABLE_VERSION.items():
-        if chosen and release not in chosen:
+        if asked.release and release not in asked.release:
             continue
         oracle = Oracle(release)
         for case, live in (CASES if release != "1.2.0" else {**CASES, **CASES_OF_1_2}).items():
+            if asked.case and case not in asked.case:
+                continue
             make(oracle, table_version, case, live)
         oracle.stop()
 

@@ -266,6 +266,7 @@ def _simple_buckets(table: Facts) -> str | None:
 
 
 def _consistent_buckets(table: Facts) -> str | None:
+    """Cost: a listing for merge-on-read tables, once: after a resize of all buckets the file ids are random ones."""
     is_possible = table.config.table_type is TableType.MERGE_ON_READ
     return (
         f"a consistent bucket index ({HASHING_METADATA_FOLDER})" if is_possible and table.has_hashing_metadata else None
