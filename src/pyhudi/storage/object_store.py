@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import io
+import os
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -59,7 +60,7 @@ class ObjectStorage:
     """The objects of one bucket below a prefix. `store` is the obstore client of the whole bucket."""
 
     def __init__(self, store: Any, *, uri: str, prefix: str, options: Mapping[str, str]) -> None:
-        self._store = store
+        self._client = store
         self._uri = uri
         self._prefix = f"{prefix}/" if prefix else ""
         self._spec = StorageSpec(uri, dict(options))
@@ -67,6 +68,18 @@ class ObjectStorage:
 
     def __repr__(self) -> str:
         return f"ObjectStorage({self._uri!r})"
+
+    @property
+    def _store(self) -> Any:
+        """The client, for a request."""
+        if _client_process() != os.getpid():
+            raise UnsupportedFeatureError(
+                "this process was forked from one that had used an object store: the client's threads did not come "
+                "along, and a request would wait for ever. Start processes by spawn or forkserver "
+                "(multiprocessing.get_context), or use object stores only after the fork",
+                store=self._uri,
+            )
+        return self._client
 
     @property
     def spec(self) -> StorageSpec:
@@ -453,6 +466,13 @@ class _ObjectOutput(Output):
         else:
             return
         raise failure
+
+
+# The answer of the first call stays for as long as the process lives, and its children inherit it.
+@functools.cache
+def _client_process() -> int:
+    """The process whose threads serve the requests of all clients: the one that asked first."""
+    return os.getpid()
 
 
 def _kind_of(error: Exception, status: int | None, text: str) -> type[HudiError]:

@@ -116,7 +116,8 @@ def liveness_at(storage: Storage, beat: FileInfo, settings: HeartbeatSettings, n
 def _this_process(pid: int) -> bytes:
     """What a beat says, which stays the same for as long as the process lives."""
     started = psutil.Process(pid).create_time()
-    return json.dumps({"machine": _process_table(), "pid": pid, "started": started}).encode()
+    identity = {"machine": _process_table(), "pid": pid, "started": started, "started_ticks": _start_ticks(pid)}
+    return json.dumps(identity).encode()
 
 
 def _has_ended(writer: dict[str, object]) -> bool:
@@ -125,11 +126,26 @@ def _has_ended(writer: dict[str, object]) -> bool:
         return False
     try:
         process = psutil.Process(pid)
+        ticks, now = writer.get("started_ticks"), _start_ticks(pid)
+        if ticks is not None and now is not None:
+            return ticks != now or process.status() == psutil.STATUS_ZOMBIE
         return bool(abs(process.create_time() - started) > 1.0 or process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True
     except (psutil.AccessDenied, ValueError):  # a number that no process can have says nothing
         return False
+
+
+def _start_ticks(pid: int) -> int | None:
+    """When a process began, counted from the start of the machine; None where the system does not tell.
+
+    The time of day when it began would not do: it moves when the clock is set.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        return int(stat.rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _process_table() -> str:

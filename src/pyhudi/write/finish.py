@@ -44,7 +44,7 @@ def write_transaction(job: WriteJob, action: Action, requested: bytes) -> Iterat
             yield transaction
         except CommitOutcomeUnknownError:
             raise
-        except (Exception, KeyboardInterrupt):
+        except (Exception, KeyboardInterrupt, SystemExit):
             try:
                 roll_back_own_write(
                     transaction.base,

@@ -215,7 +215,7 @@ def _taken_back_on_failure(
     """Take a table that this call made away again when its first write fails."""
     try:
         yield
-    except (Exception, KeyboardInterrupt):
+    except (Exception, KeyboardInterrupt, SystemExit):
         if made:
             _forget(storage, config, environment)
         raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 import time
@@ -94,3 +96,20 @@ def test_a_process_that_has_ended_and_was_not_waited_for_is_dead() -> None:
         assert liveness_of(storage, "beat", HeartbeatSettings(), SYSTEM) is Liveness.DEAD
     finally:
         child.wait()
+
+
+def test_a_living_process_stays_alive_when_the_clock_of_its_machine_is_set() -> None:
+    storage = MemoryStorage()
+    beat = json.loads(heartbeat._this_process.__wrapped__(os.getpid()))
+    # What psutil tells of the beginning of a process moves with the clock.
+    storage.put("beat", json.dumps({**beat, "started": beat["started"] - 5.0}).encode())
+
+    assert liveness_of(storage, "beat", HeartbeatSettings(), SYSTEM) is Liveness.ALIVE
+
+
+def test_a_process_that_has_the_pid_of_another_one_is_not_taken_for_it() -> None:
+    storage = MemoryStorage()
+    beat = json.loads(heartbeat._this_process.__wrapped__(os.getpid()))
+    storage.put("beat", json.dumps({**beat, "started_ticks": beat["started_ticks"] - 1}).encode())
+
+    assert liveness_of(storage, "beat", HeartbeatSettings(), SYSTEM) is Liveness.DEAD

@@ -317,19 +317,20 @@ def test_a_completed_write_that_vanished_is_missed_though_an_older_one_was_archi
         MINE(place.opened(FaultStorage(place.storage, before=once(is_inflight, archive_and_take_away))))
 
 
+@pytest.mark.parametrize("how", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("operation", ["open_output", "put_if_absent"])
-def test_a_write_that_is_interrupted_by_hand_takes_itself_back(operation: str) -> None:
-    """As in a notebook, whose process lives on."""
+def test_a_write_that_is_interrupted_takes_itself_back(operation: str, how: type[BaseException]) -> None:
+    """By hand as in a notebook, whose process lives on, or by what handles a signal to end."""
     place = Place()
     before = contents(place.storage)
 
     def interrupt() -> None:
-        raise KeyboardInterrupt
+        raise how
 
     def is_late(name: str, path: str) -> bool:
         return name == operation and (is_last_put(name, path) or path.endswith(".parquet"))
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(how):
         MINE(place.opened(FaultStorage(place.storage, before=once(is_late, interrupt))))
 
     assert contents(place.storage) == before
