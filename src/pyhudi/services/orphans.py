@@ -24,8 +24,8 @@ def remove_orphans(view: FileSystemView) -> None:
     A write puts its instant before its first file, and an instant leaves the timeline by a rollback, or when the
     archive knows it. So a file of a write that was on the timeline neither before the files were listed nor after, and
     that the archive does not know, is of a write that was rolled back. Only of the time that the active timeline spans:
-    what is older may be of an archive that was cut short. Nor of other tables, which may lie in a folder of this one and
-    have a timeline of their own. Cost: nothing where there is no such file; else a listing, the archive
+    what is older may be of an archive that was cut short. Nor of other tables, which may lie in a folder of this one
+    and have a timeline of their own. Cost: nothing where there is no such file; else a listing, the archive
     (`load_archived_writes`), two requests for each folder with such files and each above it, and one for each file.
     """
     suspects = {info.path: name.instant_time for info in view.orphans if (name := parse_data_file(info.name))}
