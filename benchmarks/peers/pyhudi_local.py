@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 from inputs import AGGREGATED, DATA_COLUMNS, KEY, ORDERING, PARTITION
 
 from peers.hudi_options import newest_completion_time
-from peers.protocol import LOG_OPERATIONS, PAIRED_SCANS
+from peers.protocol import LOG_OPERATIONS
 from pyhudi import HudiTable
 
 
 class PyhudiLocal:
-    lacks: ClassVar[frozenset[str]] = LOG_OPERATIONS | PAIRED_SCANS
+    lacks: ClassVar[frozenset[str]] = LOG_OPERATIONS
 
     def __init__(self, work: Path, jars: list[str]) -> None:
         del work, jars

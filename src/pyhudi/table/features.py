@@ -273,6 +273,16 @@ def _consistent_buckets(table: Facts) -> str | None:
     )
 
 
+_REBUILT_PARTITIONS: Final = frozenset({"files", "column_stats", "partition_stats", "bloom_filters"})
+"""Partitions of a metadata table that JVM Hudi builds anew from the files at its next write, whatever its options."""
+
+
+def _indexes(config: TableConfig) -> str | None:
+    partitions = {*config.metadata_partitions, *config.metadata_partitions_inflight}
+    indexes = sorted(partitions - _REBUILT_PARTITIONS)
+    return f"the index {', '.join(indexes)} in its metadata table" if indexes else None
+
+
 def _internal_schema(table: Facts) -> str | None:
     return "a schema with column ids in its newest commit" if table.newest_writes.internal_schema else None
 
@@ -447,6 +457,14 @@ FEATURES: Final[tuple[Feature, ...]] = (
         refused=_TO_REWRITE,
         remedy="write and compact it with JVM Hudi and hoodie.schema.on.read.enable=true",
         at_load=False,
+    ),
+    Feature(
+        name="indexes in the metadata table",
+        shown_by="`hoodie.table.metadata.partitions` names another index than statistics and bloom filters",
+        found=_by_property(_indexes),
+        refused=_TO_CHANGE,
+        remedy="write it with JVM Hudi, which keeps the index, or drop the index there (`DROP INDEX`, or a write with "
+        "hoodie.metadata.enable=false)",
     ),
     Feature(
         name="simple bucket index",

@@ -93,6 +93,10 @@ def test_table_that_we_cannot_read_is_refused_by_feature(changes: dict[str, str]
         ({"hoodie.table.of.the.future": "1"}, r"the property hoodie\.table\.of\.the\.future \(.*hoodie\.properties"),
         ({"hoodie.from.the.future": "1"}, r"the property hoodie\.from\.the\.future"),
         ({"hoodie.index.type": "BUCKET"}, "bucket index"),
+        ({"hoodie.table.metadata.partitions": "files,record_index"}, "the index record_index .*JVM Hudi"),
+        ({"hoodie.table.metadata.partitions": "files,secondary_index_by_v"}, "the index secondary_index_by_v"),
+        ({"hoodie.table.metadata.partitions.inflight": "expr_index_by_day"}, "the index expr_index_by_day"),
+        ({"hoodie.table.metadata.partitions": "files,of_the_future"}, "the index of_the_future"),
     ],
 )
 def test_table_that_we_must_not_write_can_still_be_read(changes: dict[str, str], named: str) -> None:
@@ -112,6 +116,7 @@ def test_table_that_we_must_not_write_can_still_be_read(changes: dict[str, str],
             "hoodie.upsert.shuffle.parallelism": "2",
         },
         {"owner": "ann", "spark.sql.sources.provider": "hudi"},
+        {"hoodie.table.metadata.partitions": "files,column_stats,partition_stats,bloom_filters"},
     ],
 )
 @pytest.mark.parametrize("version", [6, 8, 9])

@@ -1,0 +1,177 @@
+"""Tables that users of JVM Hudi make: every query of ours is right, every write right or refused by name."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from tests.interop.compare import ALL_META, assert_same_rows
+from tests.interop.deviations import BEGIN_IS_INCLUDED
+from tests.interop.foreign_tables import FOREIGN_TABLES, ForeignTable, MadeTable
+from tests.support.oracle import Oracle, OracleError
+
+import pyhudi
+from pyhudi.errors import HudiError
+
+_QUICK = {("unpartitioned-mor", "1.2.0"), ("renamed-column-cow", "1.2.0"), ("bucketed-simple", "1.2.0")}
+_THOROUGH_RELEASES = {"0.15.0", "1.0.2"}
+_PREFIX = "hoodie.datasource"
+
+
+def _marks(table: ForeignTable, release: str) -> list[pytest.MarkDecorator]:
+    if (table.id, release) in _QUICK:
+        return [pytest.mark.quick]
+    return [pytest.mark.thorough] if release in _THOROUGH_RELEASES else []
+
+
+CASES = [
+    pytest.param((table, release), id=f"{table.id}-{release}", marks=_marks(table, release))
+    for table in FOREIGN_TABLES
+    for release in table.releases
+]
+
+
+@pytest.fixture
+def made(
+    request: pytest.FixtureRequest, tmp_path: Path, oracle_of: Callable[[str], Oracle]
+) -> Iterator[tuple[ForeignTable, MadeTable]]:
+    """The table that the recipe makes, under the settings of the session that it wants."""
+    recipe, release = request.param
+    oracle = oracle_of(release)
+    table = MadeTable(oracle, tmp_path / "table", f"t_{abs(hash(str(tmp_path)))}")
+    for key, value in recipe.sql_settings.items():
+        oracle.sql(f"SET {key}={value}")
+    recipe.make(table)
+    yield recipe, table
+    for key in recipe.sql_settings:
+        oracle.sql(f"RESET {key}")
+    table.sql("DROP TABLE IF EXISTS {t}")
+
+
+@pytest.mark.parametrize("made", CASES, indirect=True)
+def test_a_table_that_jvm_hudi_made_is_read_and_written_right_or_refused_by_name(
+    made: tuple[ForeignTable, MadeTable],
+) -> None:
+    recipe, table = made
+    check_reads(recipe, table)
+    if recipe.writes is not None or not recipe.key:
+        check_refusal(recipe, table)
+        return
+    for write in (upsert, delete, compact):
+        write(recipe, table)
+    # JVM Hudi goes on, with SQL and all its defaults.
+    table.sql("UPDATE {t} SET ts = 900 WHERE ts < 3")
+    check_reads(recipe, table)
+
+
+def check_reads(recipe: ForeignTable, table: MadeTable) -> None:
+    """The newest state, the base files alone, and every span and state of the past, by both engines."""
+    ours = _open(table)
+    _same(recipe, table, {}, ours.to_arrow)
+    _same(
+        recipe, table, {f"{_PREFIX}.query.type": "read_optimized"}, lambda: ours.to_arrow(query_type="read_optimized")
+    )
+    times = ours.history().to_pylist()
+    for moment in {0, len(times) // 2}:
+        if moment < len(times):
+            instant, ended = times[moment]["instant"], times[moment]["completion_time"]
+            _same(recipe, table, {"as.of.instant": instant}, lambda instant=instant: ours.to_arrow(as_of=instant))
+            begin = str(int(ended) + (table.oracle.release in BEGIN_IS_INCLUDED))
+            options = {f"{_PREFIX}.query.type": "incremental", f"{_PREFIX}.read.begin.instanttime": begin}
+            _same(recipe, table, options, lambda ended=ended: ours.changes(ended))
+
+
+def _same(recipe: ForeignTable, table: MadeTable, options: dict[str, str], ours: Callable[[], pa.Table]) -> None:
+    """Both give the same rows; a typed error of ours is right where the files of the past are gone.
+
+    What JVM Hudi refuses to answer has nothing to be compared with.
+    """
+    try:
+        actual = ours()
+    except HudiError:
+        assert options or recipe.may_refuse_reads, f"{recipe.id}: the newest state"
+        return
+    try:
+        expected = table.oracle.read(table.path, {**recipe.read_options, **options})
+    except OracleError:
+        assert options, f"{recipe.id}: JVM Hudi does not read the newest state"
+        return
+    assert_same_rows(expected, actual, hint=f"{recipe.id} {options}")
+
+
+def check_refusal(recipe: ForeignTable, table: MadeTable) -> None:
+    """Every write is refused by name before it changes a byte."""
+    before = _bytes_of(table.path)
+    rows = _data(table.oracle.read(table.path, recipe.read_options))
+    attempts: list[Callable[[pyhudi.HudiTable], Any]] = [
+        lambda ours: ours.upsert(rows),
+        lambda ours: ours.delete(rows),
+    ]
+    if recipe.writes is not None:
+        attempts += [lambda ours: ours.insert(rows), lambda ours: ours.insert_overwrite_table(rows)]
+    for attempt in attempts:
+        with pytest.raises(HudiError, match=f"(?i){recipe.writes or 'key'}"):
+            attempt(pyhudi.HudiTable.for_path(str(table.path)))
+    assert _bytes_of(table.path) == before
+
+
+def upsert(recipe: ForeignTable, table: MadeTable) -> None:
+    """An update of the first row and a new one in its partition."""
+    before = _data(table.oracle.read(table.path, recipe.read_options))
+    first = before.slice(0, 1).to_pylist()[0]
+    changed = [
+        {**first, "price": 1000.5, "ts": 800},
+        {**first, "id": 1001, "name": "new", "price": 2000.5, "ts": 801},
+    ]
+    _open(table).upsert(pa.Table.from_pylist(changed, schema=before.schema))
+    kept = [row for row in before.to_pylist() if _key(recipe, row) != _key(recipe, first)]
+    _expect(recipe, table, pa.Table.from_pylist([*kept, *changed], schema=before.schema))
+
+
+def delete(recipe: ForeignTable, table: MadeTable) -> None:
+    """A deletion of the row that was new."""
+    before = _data(table.oracle.read(table.path, recipe.read_options))
+    gone = before.filter(pc.equal(before["id"], 1001))
+    assert gone.num_rows == 1
+    _open(table).delete(gone)
+    _expect(recipe, table, before.filter(pc.not_equal(before["id"], 1001)))
+
+
+def compact(recipe: ForeignTable, table: MadeTable) -> None:
+    """A compaction changes no row."""
+    before = _data(table.oracle.read(table.path, recipe.read_options))
+    ours = _open(table)
+    if ours.detail()["type"] == "MERGE_ON_READ":
+        ours.compact()
+        _expect(recipe, table, before)
+
+
+def _expect(recipe: ForeignTable, table: MadeTable, rows: pa.Table) -> None:
+    assert_same_rows(rows, _data(table.oracle.read(table.path, recipe.read_options)), hint=f"{recipe.id}: JVM Hudi")
+    assert_same_rows(rows, _data(_open(table).to_arrow()), hint=f"{recipe.id}: pyhudi")
+
+
+def _key(recipe: ForeignTable, row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in recipe.key)
+
+
+def _open(table: MadeTable) -> pyhudi.HudiTable:
+    return pyhudi.HudiTable.for_path(str(table.path))
+
+
+def _data(rows: pa.Table) -> pa.Table:
+    return rows.drop_columns([name for name in ALL_META if name in rows.column_names])
+
+
+def _bytes_of(folder: Path) -> dict[str, str]:
+    """Every file of the table with a hash of its bytes, but for lock files and folders."""
+    return {
+        str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
