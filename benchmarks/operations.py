@@ -17,6 +17,8 @@ from peers.protocol import Peer
 OPERATIONS = {
     "bulk_insert": "load all rows into a new table",
     "scan": "read all columns of all rows",
+    "scan_again": "read all columns of all rows once more, in turn with scan_plain",
+    "scan_plain": "read the same rows from plain Parquet in files cut the same way, in the same session",
     "aggregate": "sum two columns over all rows",
     "lookup": "find one record by its key",
     "upsert_random": "upsert a random 10 %",
@@ -30,6 +32,8 @@ OPERATIONS = {
     "small_upsert": "upsert 100 rows into 100,000 (median of 10)",
 }
 """Name and description of every operation."""
+PAIRS = 5
+"""How often `scan_again` and `scan_plain` take turns."""
 WRITES = ("bulk_insert", "upsert_random", "upsert_newest", "delete")
 
 
@@ -68,6 +72,7 @@ class Round:
         peer, inputs = self._peer, self._inputs
         self._measure("bulk_insert", lambda: peer.bulk_insert(table, inputs.base), needed=True)
         self._measure("scan", lambda: peer.scan(table))
+        self._scan_in_turns(table)
         self._measure("aggregate", lambda: peer.aggregate(table))
         self._measure("lookup", lambda: peer.lookup(table, inputs.lookup_key))
         pulls = "incremental" in self._wanted
@@ -85,6 +90,20 @@ class Round:
         self._measure("delete", lambda: peer.delete(table, inputs.delete))
         self._measure("compact", lambda: peer.compact(table))
         return peer.fingerprint(table)
+
+    def _scan_in_turns(self, table: Path) -> None:
+        """Two layouts of the same rows, in turns: what a session learns as it goes on is good for both."""
+        peer, plain = self._peer, self._folder / "plain"
+        turns = {"scan_again": lambda: peer.scan(table), "scan_plain": lambda: peer.scan_plain(plain)}
+        if not self._wanted & turns.keys():
+            return
+        peer.lay_out_plain(table, plain)
+        for scan in turns.values():
+            scan()
+        for _ in range(PAIRS):
+            for operation, scan in turns.items():
+                self._measure(operation, scan)
+        shutil.rmtree(plain)
 
     def _small_table(self, table: Path) -> list[str]:
         peer, inputs = self._peer, self._inputs

@@ -41,13 +41,13 @@ def main() -> int:
                 inputs=inputs,
                 warm_up=warm_up,
                 operations=arguments.only,
-                rounds=arguments.repeat,
+                rounds=arguments.rounds,
                 home=HOME,
             )
         except PeerFailedError as error:
             failures.append(str(error))
         # After each peer: a run that is stopped keeps what it has.
-        results = summarise(measured, scale_factor=arguments.scale_factor, rounds=arguments.repeat)
+        results = summarise(measured, scale_factor=arguments.scale_factor, rounds=arguments.rounds)
         RESULTS.write_text(json.dumps(results, indent=1))
     print(f"\n{console_table(results)}\n\n{goals_text(results)}\n\nall figures: {RESULTS}")
     failures += [f"the peers disagree: {difference}" for difference in results["disagreements"]]
@@ -80,7 +80,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=OPERATIONS, default=list(OPERATIONS), metavar="OPERATION")
     names = [contestant.name for contestant in CONTESTANTS]
     parser.add_argument("--peers", nargs="+", choices=names, default=names, metavar="PEER", help=", ".join(names))
-    parser.add_argument("--repeat", type=int, default=1, metavar="ROUNDS", help="the medians of so many rounds count")
+    parser.add_argument("--rounds", type=int, default=1, help="the medians of so many rounds count")
     parser.add_argument("--write-docs", action="store_true", help="update docs/benchmarks.md and its chart")
     return parser.parse_args()
 

@@ -12,12 +12,12 @@ from typing import ClassVar
 from inputs import KEY, PARTITION
 from pyspark.sql import DataFrame
 
-from peers.protocol import LOG_OPERATIONS
+from peers.protocol import LOG_OPERATIONS, PAIRED_SCANS
 from peers.spark_peer import SparkPeer
 
 
 class Delta(SparkPeer):
-    lacks: ClassVar[frozenset[str]] = LOG_OPERATIONS | {"incremental"}
+    lacks: ClassVar[frozenset[str]] = LOG_OPERATIONS | PAIRED_SCANS | {"incremental"}
 
     def settings(self) -> Mapping[str, str]:
         return {

@@ -12,11 +12,11 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.table import TableMerger
 from inputs import AGGREGATED, DATA_COLUMNS, KEY, ORDERING, PARTITION
 
-from peers.protocol import LOG_OPERATIONS
+from peers.protocol import LOG_OPERATIONS, PAIRED_SCANS
 
 
 class DeltaRs:
-    lacks: ClassVar[frozenset[str]] = LOG_OPERATIONS | {"incremental"}
+    lacks: ClassVar[frozenset[str]] = LOG_OPERATIONS | PAIRED_SCANS | {"incremental"}
 
     def __init__(self, work: Path, jars: list[str]) -> None:
         del work, jars

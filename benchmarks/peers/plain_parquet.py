@@ -7,20 +7,24 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame
 
-from peers.protocol import LOG_OPERATIONS
+from peers.protocol import LOG_OPERATIONS, PAIRED_SCANS
 from peers.spark_peer import SparkPeer
 
 
 class PlainParquet(SparkPeer):
-    lacks: ClassVar[frozenset[str]] = LOG_OPERATIONS | {
-        "upsert_random",
-        "scan_after",
-        "aggregate_after",
-        "incremental",
-        "upsert_newest",
-        "delete",
-        "small_upsert",
-    }
+    lacks: ClassVar[frozenset[str]] = (
+        LOG_OPERATIONS
+        | PAIRED_SCANS
+        | {
+            "upsert_random",
+            "scan_after",
+            "aggregate_after",
+            "incremental",
+            "upsert_newest",
+            "delete",
+            "small_upsert",
+        }
+    )
 
     def bulk_insert(self, table: Path, rows: Path) -> None:
         self.input(rows).write.parquet(str(table))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+PAIRED_SCANS = frozenset({"scan_again", "scan_plain"})
+"""What only pyhudi on Spark does: its table against plain Parquet that is laid out like it."""
 LOG_OPERATIONS = frozenset({"scan_base", "compact"})
 """What only merge-on-read tables have."""
 
@@ -41,6 +43,14 @@ class Peer(Protocol):
 
     def scan(self, table: Path) -> None:
         """Read all `DATA_COLUMNS` of all rows, and do nothing with them."""
+        ...
+
+    def lay_out_plain(self, table: Path, plain: Path) -> None:
+        """Write the rows of each file of a table to one file of plain Parquet, with the same codec. Not measured."""
+        ...
+
+    def scan_plain(self, plain: Path) -> None:
+        """Like `scan`, of what `lay_out_plain` wrote."""
         ...
 
     def aggregate(self, table: Path) -> list[str]:

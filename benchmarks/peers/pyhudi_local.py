@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 from inputs import AGGREGATED, DATA_COLUMNS, KEY, ORDERING, PARTITION
 
 from peers.hudi_options import newest_completion_time
-from peers.protocol import LOG_OPERATIONS
+from peers.protocol import LOG_OPERATIONS, PAIRED_SCANS
 from pyhudi import HudiTable
 
 
 class PyhudiLocal:
-    lacks: ClassVar[frozenset[str]] = LOG_OPERATIONS
+    lacks: ClassVar[frozenset[str]] = LOG_OPERATIONS | PAIRED_SCANS
 
     def __init__(self, work: Path, jars: list[str]) -> None:
         del work, jars

@@ -8,17 +8,20 @@ from typing import ClassVar
 import pyhudi
 from peers.hudi_on_spark import HudiOnSpark
 from peers.hudi_options import MERGE_ON_READ
+from peers.protocol import LOG_OPERATIONS, PAIRED_SCANS
 from peers.spark_peer import MASTER, SETTINGS
 
 
 class PyhudiOnSpark(HudiOnSpark):
+    lacks: ClassVar[frozenset[str]] = LOG_OPERATIONS
+
     def start(self) -> None:
         settings = {**SETTINGS, "spark.sql.warehouse.dir": str(self.work / "warehouse")}
         self.spark = pyhudi.spark_session(master=MASTER, app_name="benchmark", config=settings)
 
 
 class MergeOnRead(PyhudiOnSpark):
-    lacks: ClassVar[frozenset[str]] = frozenset({"small_upsert"})
+    lacks: ClassVar[frozenset[str]] = PAIRED_SCANS | {"small_upsert"}
 
     def write_options(self) -> dict[str, str]:
         return {**super().write_options(), **MERGE_ON_READ}

@@ -10,7 +10,7 @@ from inputs import AGGREGATED, DATA_COLUMNS, KEY, ORDERING
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from peers.protocol import LOG_OPERATIONS
+from peers.protocol import LOG_OPERATIONS, PAIRED_SCANS
 
 MASTER = "local[2]"
 SETTINGS: Mapping[str, str] = {
@@ -27,7 +27,7 @@ SETTINGS: Mapping[str, str] = {
 class SparkPeer:
     """Reads a table as a DataFrame. A subclass says how to open one (`frame`) and does the writing."""
 
-    lacks: ClassVar[frozenset[str]] = LOG_OPERATIONS
+    lacks: ClassVar[frozenset[str]] = LOG_OPERATIONS | PAIRED_SCANS
 
     def __init__(self, work: Path, jars: list[str]) -> None:
         self.work, self.jars = work, jars
@@ -64,6 +64,16 @@ class SparkPeer:
     def scan_base(self, table: Path) -> None:
         """Merge-on-read tables only."""
         raise NotImplementedError
+
+    def lay_out_plain(self, table: Path, plain: Path) -> None:
+        """One file of plain Parquet for each file of the table."""
+        for number, path in enumerate(sorted(table.rglob("*.parquet"))):
+            rows = self.spark.read.parquet(str(path)).select(*DATA_COLUMNS).coalesce(1)
+            rows.write.option("compression", "zstd").parquet(str(plain / str(number)))
+
+    def scan_plain(self, plain: Path) -> None:
+        """The files are named, so that Spark has no folders to look through."""
+        drain(self.spark.read.parquet(*map(str, sorted(plain.rglob("*.parquet")))))
 
     def compact(self, table: Path) -> None:
         """Merge-on-read tables only."""

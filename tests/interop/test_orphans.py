@@ -22,8 +22,7 @@ OPTIONS = {
 ARCHIVES_SOON = {
     "hoodie.keep.min.commits": "2",
     "hoodie.keep.max.commits": "3",
-    "hoodie.cleaner.commits.retained": "1",
-    "hoodie.clean.commits.retained": "1",
+    "hoodie.clean.automatic": "false",
 }
 
 
@@ -35,7 +34,7 @@ def table_with_orphan(path: Path, version: int) -> Path:
     """A table of two writes, and what a task of a write between them left after it had been rolled back."""
     pyhudi.save(row("first", 1), str(path), options={**OPTIONS, "hoodie.write.table.version": str(version)})
     table = pyhudi.HudiTable.for_path(str(path))
-    dead = table.insert(row("zombie", 1))
+    dead = table.bulk_insert(row("zombie", 1))  # makes a file group of its own
     (file,) = (path / one for one in table.refresh().files().column("path").to_pylist() if dead.instant in one)
     content = file.read_bytes()
     table.refresh().rollback(dead.instant)

@@ -5,7 +5,7 @@ each base file's key column with them; of a slice whose logs may hold records of
 slice. Files are read, not rewritten, so tagging can run at any time.
 
 Cost per file: its key column; the bloom indexes leave out files whose footers rule the keys out (`index/bloom.py`).
-Memory: the staged keys of one partition path, at most `KEYS_AT_ONCE` of them, and a batch of the file.
+Memory: the staged keys of one partition path, at most `KEYS_AT_ONCE` of them, and as many stored keys.
 
 Source: mission rows S1-22 to S1-25, S2-13 to S2-21.
 """
@@ -13,7 +13,7 @@ Source: mission rows S1-22 to S1-25, S2-13 to S2-21.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,6 +36,8 @@ from pyhudi.storage.protocol import Storage, StorageSpec
 
 KEYS_AT_ONCE = 4_000_000
 KEY_BATCH_ROWS = 1_000_000
+STAGED_BYTES_AT_ONCE = 1 << 30
+STORED_BYTES_AT_ONCE = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,17 +140,16 @@ def tag_files(context: TaskContext, task: TagTask) -> TagResult:
     known: Counter[tuple[int, str]] = Counter()
     for keys, slices in keys_with_slices(storage, task):
         index = KeyIndex.of(keys.keys, keys_repeat=task.keys_repeat)
-        for one in slices:
-            for tags, incoming in _tags_in(storage, task, one, keys, index):
-                updates[one.number] += tags.num_rows
-                splits = keys.split[incoming]
-                for split in np.unique(splits).tolist():
-                    of_split = pa.array(splits == split)
-                    found[split].append(tags.filter(of_split))
-                    stays = pc.and_not(of_split, tags.column(MOVED))
-                    paths = keys.rows.column(PARTITION_PATH).take(pa.array(incoming)).filter(stays)
-                    for count in pc.value_counts(paths).to_pylist():
-                        known[split, count["values"]] += count["counts"]
+        for one, tags, incoming in _tags_in(storage, task, slices, keys, index):
+            updates[one.number] += tags.num_rows
+            splits = keys.split[incoming]
+            for split in np.unique(splits).tolist():
+                of_split = pa.array(splits == split)
+                found[split].append(tags.filter(of_split))
+                stays = pc.and_not(of_split, tags.column(MOVED))
+                paths = keys.rows.column(PARTITION_PATH).take(pa.array(incoming)).filter(stays)
+                for count in pc.value_counts(paths).to_pylist():
+                    known[split, count["values"]] += count["counts"]
     path = f"{task.folder}/tags-{context.write_token}.arrow"
     segments = []
     with ExchangeWriter(storage, path, TAGS_SCHEMA) as writer:
@@ -176,32 +177,74 @@ def _staged_keys(storage: Storage, task: TagTask, partition_path: str | None) ->
     """The staged keys of a partition path, or all of them, at most about `KEYS_AT_ONCE` at a time."""
     batches: list[pa.RecordBatch] = []
     splits: list[npt.NDArray[np.int32]] = []
-    rows = 0
+    rows = size = 0
     for number, split in enumerate(task.splits):
         wanted = tuple(p.batch for p in split.partitions if partition_path in (None, p.partition_path))
         for batch in read_segment(storage, Segment(split.keys_path, wanted, 0)) if wanted else ():
+            if batches and (rows + batch.num_rows > KEYS_AT_ONCE or size + batch.nbytes > STAGED_BYTES_AT_ONCE):
+                yield StagedKeys(pa.Table.from_batches(batches), np.concatenate(splits))
+                batches, splits, rows, size = [], [], 0, 0
             batches.append(batch)
             splits.append(np.full(batch.num_rows, number, dtype=np.int32))
             rows += batch.num_rows
-            if rows >= KEYS_AT_ONCE:
-                yield StagedKeys(pa.Table.from_batches(batches), np.concatenate(splits))
-                batches, splits, rows = [], [], 0
+            size += batch.nbytes
     if batches:
         yield StagedKeys(pa.Table.from_batches(batches), np.concatenate(splits))
 
 
+@dataclass(frozen=True, slots=True)
+class _StoredKeys:
+    """Some stored keys, and in which slice, from which row on, they are."""
+
+    searched: SliceToSearch
+    start: int
+    batch: pa.RecordBatch
+
+
 def _tags_in(
-    storage: Storage, task: TagTask, searched: SliceToSearch, keys: StagedKeys, index: KeyIndex
-) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int64]]]:
-    """Tags of one slice, batch by batch, each with the places of their rows among the staged keys."""
+    storage: Storage, task: TagTask, slices: Iterable[SliceToSearch], keys: StagedKeys, index: KeyIndex
+) -> Iterator[tuple[SliceToSearch, pa.RecordBatch, npt.NDArray[np.int64]]]:
+    """Tags of slices, batch by batch, each with the places of their rows among the staged keys.
+
+    Each search hashes all staged keys, so as many stored keys are gathered for one: else many small files would cost
+    that much each.
+    """
+    waiting: list[_StoredKeys] = []
+    rows = size = 0
+    for stored in _stored_keys_of(storage, task, slices):
+        waiting.append(stored)
+        rows += stored.batch.num_rows
+        size += stored.batch.nbytes
+        if rows >= len(index.distinct) or size >= STORED_BYTES_AT_ONCE:
+            yield from _matches(task, waiting, keys, index)
+            waiting, rows, size = [], 0, 0
+    yield from _matches(task, waiting, keys, index)
+
+
+def _stored_keys_of(storage: Storage, task: TagTask, slices: Iterable[SliceToSearch]) -> Iterator[_StoredKeys]:
     columns = [RECORD_KEY, *(task.ordering_fields if task.table_wide else ())]
-    start = 0
-    for batch in _stored_keys(storage, task, searched.files, columns):
-        check_stored_keys(batch.column(RECORD_KEY), task.key_patterns)
-        found, incoming = index.find(batch.column(RECORD_KEY))
-        if len(found):
-            yield _tags(task, searched, keys, incoming, batch.take(pa.array(found)), start + found), incoming
-        start += batch.num_rows
+    for searched in slices:
+        start = 0
+        for batch in _stored_keys(storage, task, searched.files, columns):
+            check_stored_keys(batch.column(RECORD_KEY), task.key_patterns)
+            yield _StoredKeys(searched, start, batch)
+            start += batch.num_rows
+
+
+def _matches(
+    task: TagTask, waiting: Sequence[_StoredKeys], keys: StagedKeys, index: KeyIndex
+) -> Iterator[tuple[SliceToSearch, pa.RecordBatch, npt.NDArray[np.int64]]]:
+    if not waiting:
+        return
+    found, incoming = index.find(pa.concat_arrays([one.batch.column(RECORD_KEY) for one in waiting]))
+    ends = np.cumsum([one.batch.num_rows for one in waiting])
+    bounds = np.searchsorted(found, [0, *ends])
+    for number, one in enumerate(waiting):
+        first, last = bounds[number], bounds[number + 1]
+        if first < last:
+            at, rows = found[first:last] - (ends[number] - one.batch.num_rows), incoming[first:last]
+            tags = _tags(task, one.searched, keys, rows, one.batch.take(pa.array(at)), one.start + at)
+            yield one.searched, tags, rows
 
 
 def _stored_keys(storage: Storage, task: TagTask, files: SliceFiles, columns: list[str]) -> Iterator[pa.RecordBatch]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 
 from pyhudi.format.file_names import parse_data_file
+from pyhudi.storage.protocol import Storage
 from pyhudi.table.archived_writes import load_archived_writes
 from pyhudi.table.file_system_view import FileSystemView
+from pyhudi.table.state import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
 from pyhudi.table.timeline import load_timeline
 
 _log = logging.getLogger("pyhudi")
@@ -22,8 +24,9 @@ def remove_orphans(view: FileSystemView) -> None:
     A write puts its instant before its first file, and an instant leaves the timeline by a rollback, or when the
     archive knows it. So a file of a write that was on the timeline neither before the files were listed nor after, and
     that the archive does not know, is of a write that was rolled back. Only of the time that the active timeline spans:
-    what is older may be of an archive that was cut short. Cost: nothing where there is no such file; else a listing,
-    the archive (`load_archived_writes`), and a request for each file.
+    what is older may be of an archive that was cut short. Nor of other tables, which may lie in a folder of this one
+    and have a timeline of their own. Cost: nothing where there is no such file; else a listing, the archive
+    (`load_archived_writes`), two requests for each folder with such files and each above it, and one for each file.
     """
     suspects = {info.path: name.instant_time for info in view.orphans if (name := parse_data_file(info.name))}
     if not suspects:
@@ -31,8 +34,24 @@ def remove_orphans(view: FileSystemView) -> None:
     now = load_timeline(view.storage, view.timeline.version)
     known = {instant.requested_time for timeline in (view.timeline, now) for instant in timeline.instants}
     archived = load_archived_writes(view.storage, now.version, frozenset(suspects.values()))
+    tables: dict[str, bool] = {}
     for path, instant_time in sorted(suspects.items()):
         if instant_time in known or now.starts_after(instant_time) or archived.has(instant_time):
             continue
+        if _is_of_other_table(view.storage, path, tables):
+            continue
         _log.warning("a file of the write %s, which was rolled back, is removed: %s", instant_time, path)
         view.storage.delete(path)
+
+
+def _is_of_other_table(storage: Storage, path: str, known: dict[str, bool]) -> bool:
+    """Whether a folder that a file is in, below the root, is a table; `known`: the answers for folders so far."""
+    folder = path.rpartition("/")[0]
+    while folder:
+        if folder not in known:
+            properties = (f"{folder}/{name}" for name in (PROPERTIES_PATH, PROPERTIES_BACKUP_PATH))
+            known[folder] = any(storage.info(name) is not None for name in properties)
+        if known[folder]:
+            return True
+        folder = folder.rpartition("/")[0]
+    return False

@@ -82,3 +82,17 @@ def test_a_file_of_a_write_that_began_after_the_table_was_loaded_is_left_alone()
     stale.to_arrow()
 
     assert storage.info(path) is not None
+
+
+@pytest.mark.parametrize("folder", ["other", "city=oslo/other"])
+def test_files_of_a_table_within_the_folder_of_this_one_are_left_alone(folder: str) -> None:
+    storage, orphan = table_with_orphan(9)
+    path = f"{folder}/city=oslo/{orphan.rpartition('/')[2]}"
+    storage.put(path, storage.read(orphan))
+    storage.put(f"{folder}/.hoodie/hoodie.properties", storage.read(".hoodie/hoodie.properties"))
+
+    open_table(storage).insert_overwrite_table(rows((1, "oslo", 2, "c")))
+
+    assert storage.info(orphan) is None
+    assert storage.info(path) is not None
+    assert contents(storage) == {(1, "oslo", 2, "c")}
