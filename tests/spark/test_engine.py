@@ -14,10 +14,12 @@ from pyspark.errors import PythonException
 from pyhudi.engine.protocol import Arrangement, Distribution, TaskContext
 from pyhudi.errors import RecordKeyError, SchemaMismatchError, WorkerEnvironmentError
 from pyhudi.spark.engine import (
+    ARROW_BATCHES,
     IN_PROCESS_BYTES_MAX,
     SPLIT_BATCH_ROWS,
     SparkEngine,
     conformed,
+    limits_of_batches,
     session_parallelism,
 )
 from pyhudi.spark.settings import temporarily
@@ -254,3 +256,20 @@ def test_parallelism_is_what_the_session_was_given(spark: Any) -> None:
 def test_engine_takes_dataframes_and_nothing_else(engine: SparkEngine, cities: Any) -> None:
     assert engine.accepts(cities)
     assert not engine.accepts(pa.table({"id": [1]}))
+
+
+def test_limits_of_batches_that_the_session_sets_are_left_alone(spark: Any) -> None:
+    schema = pa.schema([("id", pa.int64())])
+    assert limits_of_batches(spark, schema) == ARROW_BATCHES
+    for name in ARROW_BATCHES:
+        with temporarily(spark, {name: "77"}):
+            assert limits_of_batches(spark, schema) == {}
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.binary(), pa.list_(pa.int64()), pa.struct([("a", pa.string())])], ids=str
+)
+def test_batches_have_fewer_rows_where_rows_may_be_wide(spark: Any, kind: pa.DataType) -> None:
+    limits = limits_of_batches(spark, pa.schema([("id", pa.int64()), ("doc", kind)]))
+
+    assert limits["spark.sql.execution.arrow.maxRecordsPerBatch"] == "1000"

@@ -9,6 +9,7 @@ import itertools
 import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ from pyspark.sql.column import Column
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Arrangement, CallbackHosts, Distribution, TaskContext
 from pyhudi.errors import HudiError, InternalError, UnsupportedFeatureError, WorkerEnvironmentError
+from pyhudi.format.pieces import in_pieces
 from pyhudi.spark.settings import is_connect, runs_here, setting, temporarily
 from pyhudi.spark.types import arrow_schema
 from pyhudi.spark.workers import begin_task
@@ -40,8 +42,12 @@ ARROW_BATCHES = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
-"""How Spark hands rows to Python. With a limit in bytes it sums up the sizes of all columns after each row, which takes
-as long as the hand-over itself; the limit in rows, Spark's own default, keeps batches small enough."""
+"""How Spark hands rows to Python where the session does not say. With a limit in bytes it sums up the sizes of all
+columns after each row, which takes as long as the hand-over itself; the limit in rows, Spark's own default, keeps
+batches small enough for all but wide rows."""
+ROWS_OF_ANY_WIDTH = 1_000
+"""As many rows in a batch where columns may be wide: of rows of 1 MB they fill the largest vector that Spark makes."""
+_BATCH_TOO_LARGE = re.compile(r"OversizedAllocationException|OutOfMemoryError: Cannot reserve|OutOfDirectMemoryError")
 SPLIT_BATCH_ROWS = 65_536
 SPLIT_BATCH_BYTES = 32 << 20
 """Batches from Spark are joined up to this size: the work per batch and column is then negligible."""
@@ -139,9 +145,11 @@ class SparkEngine:
         """Run the function once over each split of the arranged input; results in the order of the splits.
 
         The input is evaluated once, except for GLOBAL_SORT, for which Spark samples it first. Spark gives an input
-        without any partition (an empty DataFrame) no splits at all: then the function runs once, here.
+        without any partition (an empty DataFrame) no splits at all: then the function runs once, here. Limits that the
+        session sets for batches stay.
 
         Raises:
+            UnsupportedFeatureError: rows are too wide for the batches that Spark makes.
             HudiError: the error of the first split that raised one, as it was raised.
             WorkerEnvironmentError: the workers' Python lacks pyhudi or one of its dependencies.
         """
@@ -154,9 +162,36 @@ class SparkEngine:
             yield _outcome(context.partition, function, context, conformed(batches, schema))
 
         arranged = arrange(rows, distribution, parallelism=self.parallelism)
-        with temporarily(self.spark, ARROW_BATCHES):
+        with temporarily(self.spark, limits_of_batches(self.spark, schema)), _large_batches_named(description):
             results: list[R] = _collect(arranged.mapInArrow(run, _OUTCOME_DDL), description)
         return results or [function(TaskContext(partition=0, stage=stage, attempt=0), iter(()))]
+
+
+def limits_of_batches(spark: SparkSession, schema: pa.Schema) -> dict[str, str]:
+    """The limits to set for a call with rows of this schema: none where the session has any of its own."""
+    if any(setting(spark, name) is not None for name in ARROW_BATCHES):
+        return {}
+    if all(_has_fixed_width(field.type) for field in schema):
+        return dict(ARROW_BATCHES)
+    return {**ARROW_BATCHES, "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_OF_ANY_WIDTH)}
+
+
+def _has_fixed_width(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
+
+
+@contextmanager
+def _large_batches_named(description: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if not _BATCH_TOO_LARGE.search(str(error)):
+            raise
+        raise UnsupportedFeatureError(
+            "the rows are too wide for the batches in which Spark hands them to Python: set "
+            "spark.sql.execution.arrow.maxRecordsPerBatch to fewer rows (a batch should take some 100 MB)",
+            step=description,
+        ) from error
 
 
 def session_parallelism(spark: SparkSession) -> int:
@@ -218,10 +253,10 @@ def conformed(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[
         pending.append(_under(batch, schema))
         rows = sum(part.num_rows for part in pending)
         if rows >= SPLIT_BATCH_ROWS or sum(part.nbytes for part in pending) >= SPLIT_BATCH_BYTES:
-            yield _joined(pending)
+            yield from in_pieces(_joined(pending))
             pending = []
     if pending:
-        yield _joined(pending)
+        yield from in_pieces(_joined(pending))
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
