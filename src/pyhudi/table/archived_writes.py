@@ -1,33 +1,37 @@
 """Which writes the archived timeline knows as completed: what a file from before the active timeline is judged by.
 
-Files of the archive never change once they are written, so what one says is kept in the process, by the store that it
-was read from.
+What a file of the archive says is kept in the process, by the store that it was read from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
+from pyhudi.errors import NotFoundError
 from pyhudi.format.archived_log import ARCHIVE_BYTES_MAX, is_archive_file, parse_archive_file
+from pyhudi.format.instant import Action
 from pyhudi.format.lsm_history import HistoryFile
 from pyhudi.format.table_version import TableVersion
 from pyhudi.storage.bounded import at_once, read_at_most
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.history import history_files, times_in
-from pyhudi.table.timeline import WRITE_ACTIONS
+from pyhudi.table.timeline import WRITE_ACTIONS, Timeline, load_rollback_plan
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivedWrites:
     """When archived writes became visible, by requested time; in table version 6 that time again.
 
-    `known_from`: the oldest instant that the archive tells of; None where nothing was archived.
+    `known_from`: the oldest instant that the archive tells of; None where nothing was archived. `taken_back`: older
+    ones that were rolled back.
     """
 
     completed: Mapping[str, str] = field(default_factory=dict, repr=False)
     known_from: str | None = None
+    taken_back: frozenset[str] = frozenset()
 
     def has(self, instant_time: str) -> bool:
         """Whether a write of this time was completed.
@@ -35,13 +39,17 @@ class ArchivedWrites:
         What is older than all that the archive tells of counts: then its beginning was removed, and to hide the rows
         of those writes would be worse than to show what one of them left behind.
         """
-        return instant_time in self.completed or (self.known_from is not None and instant_time < self.known_from)
+        if instant_time in self.completed:
+            return True
+        is_older = self.known_from is not None and instant_time < self.known_from
+        return is_older and instant_time not in self.taken_back
 
 
 _WRITES = frozenset(action.value for action in WRITE_ACTIONS)
 
-_kept: WeakKeyDictionary[Storage, dict[tuple[str, int], dict[str, str]]] = WeakKeyDictionary()
-"""What archive files of table version 6 say, by path and size: real Hudi may append to them."""
+_kept: WeakKeyDictionary[Storage, dict[FileInfo, dict[str, str]]] = WeakKeyDictionary()
+"""What archive files of table version 6 say, by path, size and time: JVM Hudi may append to them, and their names are
+numbers that come again when a table is made anew."""
 
 
 def load_archived_writes(
@@ -66,6 +74,20 @@ def load_archived_writes(
     return ArchivedWrites(completed, min((file.min_time for file in files), default=None))
 
 
+def in_place_of_archive(storage: Storage, timeline: Timeline) -> ArchivedWrites:
+    """What holds where there are files from before the active timeline, and no archive at all.
+
+    Somebody has removed the archive, or moved the table without it: then what is older than the active timeline counts,
+    as for JVM Hudi. Or nothing was archived yet: then all rollbacks are on the active timeline still. Cost: a read for
+    each of these. Raises `CorruptDataError` naming a damaged plan.
+    """
+    taken_back = set()
+    for rollback in (instant for instant in timeline.instants if instant.action is Action.ROLLBACK):
+        with suppress(NotFoundError):
+            taken_back.add(load_rollback_plan(storage, rollback, timeline.version).instant_time)
+    return ArchivedWrites(known_from=timeline.first_time, taken_back=frozenset(taken_back))
+
+
 def _spans(file: HistoryFile, instants: Collection[str]) -> bool:
     return any(file.min_time <= instant <= file.max_time for instant in instants)
 
@@ -80,7 +102,7 @@ def _in_logs(storage: Storage, version: TableVersion) -> ArchivedWrites:
 
 def _times_in_log(storage: Storage, info: FileInfo) -> dict[str, str]:
     kept = _kept.setdefault(storage, {})
-    if (info.path, info.size) not in kept:
+    if info not in kept:
         instants = parse_archive_file(read_at_most(storage, info.path, ARCHIVE_BYTES_MAX), path=info.path)
-        kept[info.path, info.size] = {one.instant_time: one.instant_time for one in instants if one.action in _WRITES}
-    return kept[info.path, info.size]
+        kept[info] = {one.instant_time: one.instant_time for one in instants if one.action in _WRITES}
+    return kept[info]

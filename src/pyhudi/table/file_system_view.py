@@ -24,7 +24,7 @@ from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.instant import Action
 from pyhudi.format.safe_paths import is_metadata_folder
 from pyhudi.storage.protocol import FileInfo, Storage
-from pyhudi.table.archived_writes import ArchivedWrites, load_archived_writes
+from pyhudi.table.archived_writes import ArchivedWrites, in_place_of_archive, load_archived_writes
 from pyhudi.table.committed_files import CommittedFiles, Shortfall, committed_files, refuse
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile, Stretch
 from pyhudi.table.timeline import Timeline, load_compaction_plan
@@ -165,7 +165,9 @@ def view_of(
     committed = committed_files(storage, timeline, partition_paths)
     named = [(info, name) for info in files if (name := parse_data_file(info.name)) is not None]
     elsewhere = _instants_elsewhere(timeline, named)
-    archived = load_archived_writes(storage, timeline.version, elsewhere)
+    archived = load_archived_writes(storage, timeline.version, None if _may_hide(named, timeline) else elsewhere)
+    if archived.known_from is None and any(map(timeline.starts_after, elsewhere)):
+        archived = in_place_of_archive(storage, timeline)
     completed = timeline.completed_times.union(filter(archived.has, elsewhere))
     bases: dict[FileGroupId, dict[str, BaseFile]] = defaultdict(dict)
     logs: dict[FileGroupId, list[LogFile]] = defaultdict(list)
@@ -211,6 +213,15 @@ def _instants_elsewhere(timeline: Timeline, named: Iterable[tuple[FileInfo, _Dat
     """
     known, latest = {instant.requested_time for instant in timeline.instants}, timeline.latest_time
     return {name.instant_time for _, name in named if name.instant_time not in known and name.instant_time < latest}
+
+
+def _may_hide(named: Iterable[tuple[FileInfo, _DataFileName]], timeline: Timeline) -> bool:
+    """Whether logs may have blocks of archived writes though their names are on the active timeline.
+
+    JVM Hudi archives writes that are newer than a savepoint and leaves the savepoint's own write where it is.
+    """
+    has_savepoint = any(instant.action is Action.SAVEPOINT for instant in timeline.instants)
+    return has_savepoint and any(not _tells(name, timeline) for _, name in named)
 
 
 def _tells(name: _DataFileName, timeline: Timeline) -> bool:

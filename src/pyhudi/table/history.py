@@ -105,24 +105,26 @@ def archived_values(storage: Storage, version: TableVersion, key: str) -> dict[s
     naming a damaged file.
     """
     if version.has_completion_times:
-        files = [(f"{version.history_folder}/{one.name}", one.size) for one in history_files(storage, version)]
+        files = [(f"{version.history_folder}/{one.name}", one.size, 0) for one in history_files(storage, version)]
     else:
-        files = [(info.path, info.size) for info in _log_files(storage, version)]
+        files = [(info.path, info.size, info.modified_ms) for info in _log_files(storage, version)]
     kept = _kept_values.setdefault(storage, {})
     found: dict[str, str] = {}
-    for path, size in files:
-        if (path, size, key) not in kept:
+    for path, size, modified_ms in files:
+        place = (path, size, modified_ms, key)
+        if place not in kept:
             writes = _writes_in(storage, version, path)
-            kept[path, size, key] = {
+            kept[place] = {
                 metadata.extra[key]: write.requested_time for write, metadata in writes if key in metadata.extra
             }
-        for value, instant_time in kept[path, size, key].items():
+        for value, instant_time in kept[place].items():
             found[value] = max(instant_time, found.get(value, ""))
     return found
 
 
-_kept_values: WeakKeyDictionary[Storage, dict[tuple[str, int, str], dict[str, str]]] = WeakKeyDictionary()
-"""Values by file and key: files of version 6 may be appended to, so their size counts."""
+_kept_values: WeakKeyDictionary[Storage, dict[tuple[str, int, int, str], dict[str, str]]] = WeakKeyDictionary()
+"""Values by file and key. Files of version 6 may be appended to, and their names are numbers that come again when a
+table is made anew, so their size and time count."""
 
 
 def _writes_in(storage: Storage, version: TableVersion, path: str) -> Iterator[tuple[Instant, CommitMetadata]]:

@@ -135,9 +135,10 @@ def test_a_write_stands_though_the_lazy_rollback_after_it_fails(caplog: pytest.L
     assert "rolling dead writers back after it failed" in caplog.text
 
 
-def test_a_pid_that_another_process_got_meanwhile_does_not_keep_a_dead_writer_alive() -> None:
+@pytest.mark.parametrize("ticks", [1, None], ids=["by its ticks", "by the time of day"])
+def test_a_pid_that_another_process_got_meanwhile_does_not_keep_a_dead_writer_alive(ticks: int | None) -> None:
     storage, instant_time = crashed_upsert()
-    heartbeat_of(storage, instant_time, started=1.5)
+    heartbeat_of(storage, instant_time, started=1.5, started_ticks=ticks)
 
     next_upsert(storage)
 

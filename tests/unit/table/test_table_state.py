@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from tests.support.archives import completed_in_version_6
@@ -12,6 +13,7 @@ from tests.support.tables import StepClock, contents, environment, new_table, op
 from pyhudi.errors import CorruptDataError, LockLostError, LockNotAcquiredError, TableExistsError, UnavailableError
 from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteStat, encode_commit_metadata
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.rollback_metadata import RollbackPlan, encode_rollback_plan
 from pyhudi.format.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import FileInfo
@@ -182,8 +184,18 @@ def test_a_file_older_than_the_active_timeline_is_visible_where_instants_were_ar
     assert latest(committed(T2), data_file("f", T1), storage=storage) == {data_file("f", T1).path}
 
 
-def test_a_file_older_than_a_timeline_that_was_never_archived_is_a_leftover() -> None:
-    assert latest(committed(T2), data_file("f", T1)) == set()
+def test_a_file_older_than_the_active_timeline_is_visible_where_the_archive_was_removed() -> None:
+    assert latest(committed(T2), data_file("f", T1)) == {data_file("f", T1).path}
+
+
+def test_a_file_of_a_first_write_that_was_rolled_back_is_a_leftover() -> None:
+    storage, rollback = MemoryStorage(), Instant(InstantTime(T2), Action.ROLLBACK, InstantState.COMPLETED, None)
+    plan = encode_rollback_plan(RollbackPlan(instant_time=T1, action="commit"))
+    requested = replace(rollback, state=InstantState.REQUESTED)
+    storage.put(instant_path(requested, table_version(6)), plan)
+    timeline = Timeline(table_version(6), (rollback, *committed(T3).instants))
+
+    assert latest(timeline, data_file("f", T1), storage=storage) == set()
 
 
 def test_a_file_older_than_a_pending_first_write_alone_is_not_its_own() -> None:
