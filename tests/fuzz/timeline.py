@@ -246,9 +246,8 @@ def _check_archive(data: bytes) -> None:
         require(all(isinstance(time, str) for time in instant.rolled_back), "a time that is no text")
     for instant in parse_archive_file(data, path=PATH, details=True):
         _check_cleaned(instant.cleaned)
-        require(
-            all(isinstance(name, str) for names in instant.replaced.values() for name in names), "a group of no name"
-        )
+        if instant.metadata is not None:
+            require(all(isinstance(path, str) for path in instant.metadata.paths()), "a file of no name")
 
 
 def _archives() -> tuple[bytes, ...]:

@@ -18,10 +18,10 @@ from pyhudi.config.option import OptionWarning
 from pyhudi.errors import (
     ConfigError,
     CorruptDataError,
+    HistoryNotRetainedError,
     HudiError,
     InvalidRequestError,
     LockNotAcquiredError,
-    NotFoundError,
     OutOfSpaceError,
     PermissionDeniedError,
     RecordKeyError,
@@ -430,7 +430,7 @@ def test_a_base_file_that_went_away_since_the_table_was_opened_is_named() -> Non
 
     storage.delete(path)
 
-    with pytest.raises(NotFoundError) as caught:
+    with pytest.raises(HistoryNotRetainedError, match=r"refresh\(\)") as caught:
         list(batches)
     assert path in str(caught.value)
 
