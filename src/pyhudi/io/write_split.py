@@ -7,6 +7,7 @@ groups, or where the input has left their partitions behind; else to local disk,
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -78,7 +79,7 @@ def write_split(task: SplitTask, context: TaskContext, batches: Iterator[pa.Reco
         rest = dict.fromkeys([*spilled.names(), *waiting.parts])
         files.announce(rest)
         for path in rest:
-            for rows in (*spilled.read(path), *waiting.take(path)):
+            for rows in itertools.chain(spilled.read(path), waiting.take(path)):
                 files.write(path, [rows])
             files.finish(path)
         return files.close()

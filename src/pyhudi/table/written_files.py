@@ -6,9 +6,11 @@ them: whoever opens the same table again in this process (`storage.opening`) fin
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
+from operator import attrgetter
 from weakref import WeakKeyDictionary
 
 from pyhudi.format.commit_metadata import JSON_BYTES_MAX, CommitMetadata
@@ -20,16 +22,18 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.timeline import instant_path
 
 KEPT_ENTRIES_MAX = 500_000
-"""Files of all commits that are kept per store, some 150 MB; beyond, those that were not asked for the longest go."""
+"""Files of all commits of all tables that are kept, some 150 MB; beyond, those go that were not asked for the longest:
+of the table that was not, its oldest."""
 
 
 class _Kept:
-    """What is known of the completed instants of one table, by the path of their files."""
+    """What is known of the completed instants of one table, by the path of their files. `used`: when, as a number."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._files: OrderedDict[str, WrittenFiles] = OrderedDict()
-        self._entries = 0
+        self.entries = 0
+        self.used = 0
 
     def find(self, path: str) -> WrittenFiles | None:
         with self._guard:
@@ -42,14 +46,21 @@ class _Kept:
         with self._guard:
             former = self._files.pop(path, None)
             self._files[path] = files
-            self._entries += files.count - (former.count if former is not None else 0)
-            while self._entries > KEPT_ENTRIES_MAX and len(self._files) > 1:
+            self.entries += files.count - (former.count if former is not None else 0)
+
+    def make_room(self, entries: int, *, keeps: int) -> int:
+        """Drop the oldest until so many entries are gone, but `keeps` of the commits; how many entries went."""
+        before = self.entries
+        with self._guard:
+            while before - self.entries < entries and len(self._files) > keeps:
                 _, oldest = self._files.popitem(last=False)
-                self._entries -= oldest.count
+                self.entries -= oldest.count
+            return before - self.entries
 
 
 _kept: WeakKeyDictionary[Storage, _Kept] = WeakKeyDictionary()
 _kept_guard = threading.Lock()
+_uses = itertools.count(1)
 
 
 def load_written_files(
@@ -74,12 +85,14 @@ def load_written_files(
         return files
 
     loaded = dict(zip(missing, at_once(storage, load, missing), strict=True))
+    _make_room()
     return {instant: files if files is not None else loaded[instant] for instant, files in found.items()}
 
 
 def remember_written_files(storage: Storage, version: TableVersion, instant: Instant, metadata: CommitMetadata) -> None:
     """Keep what a write of this process has just completed, so that nobody reads it again."""
     _kept_by(storage).keep(instant_path(instant, version), written_files_of(metadata))
+    _make_room()
 
 
 def written_files_of(metadata: CommitMetadata) -> WrittenFiles:
@@ -99,4 +112,15 @@ def written_files_of(metadata: CommitMetadata) -> WrittenFiles:
 
 def _kept_by(storage: Storage) -> _Kept:
     with _kept_guard:
-        return _kept.setdefault(storage, _Kept())
+        kept = _kept.setdefault(storage, _Kept())
+        kept.used = next(_uses)
+        return kept
+
+
+def _make_room() -> None:
+    with _kept_guard:
+        *others, newest = sorted(_kept.values(), key=attrgetter("used"))
+        surplus = sum(table.entries for table in (*others, newest)) - KEPT_ENTRIES_MAX
+        for table in others:
+            surplus -= table.make_room(surplus, keeps=0)
+        newest.make_room(surplus, keeps=1)

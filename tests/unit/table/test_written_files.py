@@ -66,6 +66,23 @@ def test_only_so_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(reads_of(storage, table)) == 3
 
 
+def test_of_all_tables_together_only_so_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = MemoryStorage()
+    written_table(inner, commits=5)
+    tables = [load_table(FaultStorage(inner)) for _ in range(3)]
+    for table in tables:
+        load_written_files(table.storage, table.version, table.timeline.completed_writes)
+
+    monkeypatch.setattr(written_files, "KEPT_ENTRIES_MAX", 14)
+    load_written_files(tables[0].storage, tables[0].version, tables[0].timeline.completed_writes)
+
+    def reads(table: TableState) -> int:
+        assert isinstance(table.storage, FaultStorage)
+        return len(reads_of(table.storage, table))
+
+    assert [reads(tables[number]) for number in (0, 2, 1)] == [0, 3, 5]
+
+
 def test_a_write_that_was_taken_back_is_not_found() -> None:
     storage = MemoryStorage()
     written_table(storage, commits=2)
