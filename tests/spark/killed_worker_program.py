@@ -25,16 +25,16 @@ def dying_once(folder: str) -> Any:
         from pyhudi.io import base_file, data_file, write_bucket
 
         class DyingWriter(base_file.BaseFileWriter):
-            def close(self) -> Any:
+            def close(self, *args: Any) -> Any:
                 if context.partition == 1:
                     try:
                         with Path(folder, "died").open("x") as file:
                             file.write(context.write_token)
                     except FileExistsError:
-                        return super().close()
+                        return super().close(*args)
                     self.flush()
                     os._exit(1)
-                return super().close()
+                return super().close(*args)
 
         data_file.BaseFileWriter = DyingWriter
         try:

@@ -79,7 +79,7 @@ def test_errors_of_the_service_reach_the_caller_as_they_are(
     with pytest.raises(WriteConflictError, match="taken") as conflict:
         rows.write.format("hudi").options(**trip_options(**SERVED)).mode("append").save(str(tmp_path / "t"))
 
-    assert conflict.value.context == {"winner": "other"}
+    assert conflict.value.context == {"winner": "other", "table": f"file:{tmp_path}/t"}
 
 
 def test_worker_reaches_the_service_by_the_hosts_that_the_engine_names(spark: Any) -> None:

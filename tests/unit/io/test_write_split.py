@@ -15,11 +15,13 @@ from tests.support.tables import SCHEMA, new_table, open_table, rows, values_of
 
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import TaskContext
+from pyhudi.errors import LockLostError
 from pyhudi.format.commit_metadata import WriteStat
-from pyhudi.io import write_split
+from pyhudi.io import data_file, write_split
 from pyhudi.io.data_file import DataFile
 from pyhudi.io.spilled_rows import SpilledRows
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.file_system_view import list_data_files
 
 ROWS = ((1, "oslo", 1, "a"), (2, "oslo", 1, "a"), (3, "rome", 1, "a"), (4, "rome", 1, "a"))
 
@@ -42,7 +44,24 @@ class SpeculatingEngine(LocalEngine):
         return [function(TaskContext(0, 1, attempt=0), iter(rows.to_batches()))]
 
 
-def test_an_attempt_that_outlives_the_commit_and_saw_other_rows_first_adds_no_rows() -> None:
+def test_an_attempt_that_outlives_the_commit_takes_its_file_away() -> None:
+    engine = SpeculatingEngine()
+    storage = MemoryStorage()
+    table = replace(new_table(storage), engine=engine)
+
+    table.bulk_insert(rows(*ROWS))
+    with pytest.raises(LockLostError, match="what the task wrote is removed"):
+        engine.late_attempts[0]()
+
+    assert values_of(table.refresh().to_arrow(), ["id", "city", "ts", "note"]) == list(ROWS)
+    assert len([file for file in list_data_files(storage) if file.name.endswith(".parquet")]) == 2
+
+
+def test_an_attempt_that_saw_other_rows_first_and_ends_right_after_the_commit_adds_no_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # It looks for the end of its write a moment before that comes.
+    monkeypatch.setattr(data_file, "check_write_is_running", lambda *_: None)
     engine = SpeculatingEngine()
     table = replace(new_table(MemoryStorage()), engine=engine)
 
