@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
@@ -20,7 +21,7 @@ from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.inputs import opened
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Engine
-from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.errors import ConfigError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
 from pyhudi.format.commit_metadata import CommitMetadata
 from pyhudi.format.instant import Instant
 from pyhudi.format.keys import key_generator_from_table
@@ -76,7 +77,7 @@ class HudiTable:
     @classmethod
     def for_path(
         cls,
-        path: str,
+        path: str | os.PathLike[str],
         *,
         hudi_options: Mapping[str, str] | None = None,
         merger: Merger | None = None,
@@ -104,7 +105,7 @@ class HudiTable:
     @classmethod
     def create(
         cls,
-        path: str,
+        path: str | os.PathLike[str],
         *,
         schema: pa.Schema,
         record_key: str | Sequence[str] | None = None,
@@ -123,6 +124,7 @@ class HudiTable:
         class of your own); the table remembers its name. Raises `TableExistsError` when there is a table already.
         """
         options = _known(hudi_options or {}, "hudi_options")
+        path = table_path(path, options)
         described = {
             "hoodie.table.name": name or path.rstrip("/").rpartition("/")[2],
             "hoodie.datasource.write.table.type": _table_type(table_type),
@@ -138,7 +140,7 @@ class HudiTable:
         check_columns(canonical, keys, config.table.ordering_fields or ())
         check_merger(merger or merger_of_new_table(config.merging), canonical)
         table_schema = TableSchema.from_arrow(canonical, table_name=properties["hoodie.table.name"])
-        storage = open_storage(table_path(path, options), options)
+        storage = open_storage(path, options)
         state = create_table(storage, {**properties, CREATE_SCHEMA_KEY: table_schema.avro})
         return cls(state, options, LocalEngine(), mergers=() if merger is None else (merger,))
 
@@ -298,12 +300,15 @@ class HudiTable:
         kind = config.query_type if query_type is None else _query_type(query_type)
         if kind is QueryType.INCREMENTAL:
             kind = QueryType.SNAPSHOT
-        return self._scan(replace(config, query_type=kind, as_of=as_of or config.as_of))
+        return self._scan(
+            replace(config, query_type=kind, as_of=config.as_of if as_of is None else _time(as_of, "as_of"))
+        )
 
     def scan_changes(self, begin: str | None = None, end: str | None = None) -> ScanPlan:
         """Which files an incremental read would take."""
         config = self._read_config
-        begin, end = begin or config.begin, end or config.end
+        begin = config.begin if begin is None else _time(begin, "begin")
+        end = config.end if end is None else _time(end, "end")
         return self._scan(replace(config, query_type=QueryType.INCREMENTAL, as_of=None, begin=begin, end=end))
 
     def _scan(self, config: ReadConfig) -> ScanPlan:
@@ -458,6 +463,8 @@ class HudiTable:
         *,
         partitions: tuple[str, ...] | None = None,
     ) -> WriteResult:
+        if rows is None and operation is not WriteOperation.DELETE_PARTITION:
+            raise InvalidRequestError("there are no rows: None was given", operation=operation.value)
         named = spelled(options).get(_OPERATION)
         if named is not None and text_of(named).lower() != operation.value:
             raise ConfigError(f"this call is an {operation.value}, not an {named}: leave {_OPERATION} out")
@@ -506,7 +513,10 @@ class HudiTable:
                 record_key_fields=fields,
                 partition_fields=self.state.config.partition_fields,
             )
-        return pa.table({fields[0]: list(keys)})
+        try:
+            return pa.table({fields[0]: list(keys)})
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as cause:
+            raise SchemaMismatchError(f"these keys are of no one type: {cause}", column=fields[0]) from cause
 
     def _result(self, instant: Instant) -> WriteResult:
         metadata = load_commit_metadata(self.state.storage, instant, self.state.version)
@@ -521,7 +531,9 @@ class HudiTable:
                 yield instant, metadata
 
 
-def save(rows: Any, path: str, *, options: Mapping[str, Any], mode: str = "append") -> WriteResult | None:
+def save(
+    rows: Any, path: str | os.PathLike[str], *, options: Mapping[str, Any], mode: str = "append"
+) -> WriteResult | None:
     """Write rows with Hudi's own option names, as `df.write.format("hudi").options(…).mode(mode).save(path)` does.
 
     Takes Arrow as well as Spark rows. None when the mode is `ignore` and there is a table already.
@@ -614,11 +626,18 @@ def _unpickled(kind: type[HudiTable], state: tuple[StorageSpec, TableConfig, Tim
     return kind(TableState(open_spec(spec), config, timeline), *others)
 
 
+def _time(text: str, argument: str) -> str:
+    """A time as text. An empty one is none: to take it for "not given" would answer another question."""
+    if not isinstance(text, str) or not text.strip():
+        raise ConfigError(f"{argument} must be a time as text, such as '2024-01-31 10:00:00'", given=repr(text))
+    return text
+
+
 def _query_type(text: str) -> QueryType:
     kinds = {"snapshot": QueryType.SNAPSHOT, "read_optimized": QueryType.READ_OPTIMIZED}
-    if text.lower() not in kinds:
+    if str(text).lower() not in kinds:
         raise ConfigError('query_type must be "snapshot" or "read_optimized"', query_type=text)
-    return kinds[text.lower()]
+    return kinds[str(text).lower()]
 
 
 def _table_type(text: str) -> str:

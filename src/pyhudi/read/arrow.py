@@ -5,6 +5,7 @@ INT96, in which older writers store instants, has no zone and a range of its own
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -153,6 +154,8 @@ def _checked_columns(plan: ScanPlan, columns: Sequence[str] | None) -> list[str]
     names = list(known) if columns is None else list(columns)
     if unknown := sorted(set(names).difference(known), key=names.index):
         raise ConfigError("the table has no such column", unknown=unknown, columns=known)
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        raise ConfigError("a column is asked for twice", columns=repeated)
     return names
 
 

@@ -67,6 +67,8 @@ def comparisons_of(where: Sequence[Any], schema: pa.Schema) -> Alternatives:
 
     Raises `ValueError` or `TypeError` where it is none, or has a value that a comparison cannot have.
     """
+    if not isinstance(where, list | tuple):
+        raise TypeError("it must be a list of (column, operator, value), or a list of such lists")
     alternatives = [where] if where and isinstance(where[0], tuple) else list(where)
     if not alternatives or not all(isinstance(each, list | tuple) and each for each in alternatives):
         raise ValueError("it must be a list of (column, operator, value), or a list of such lists, none of them empty")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.tables import contents, new_table, rows
+from tests.support.tables import SCHEMA, contents, new_table, rows
 
 import pyhudi
 from pyhudi.config.option import OptionWarning
-from pyhudi.errors import ConfigError
+from pyhudi.errors import ConfigError, HudiError
 from pyhudi.hudi_table import save
 from pyhudi.storage.memory import MemoryStorage
 
@@ -135,3 +137,39 @@ def test_number_of_splits_that_this_process_does_not_make_warns(table: pyhudi.Hu
     with pytest.warns(OptionWarning, match="shuffle parallelism has no effect here"):
         table.upsert(rows((3, "oslo", 5, "b")), **{"hoodie.upsert.shuffle.parallelism": 4})
     table.upsert(rows((3, "oslo", 5, "b")), **{"hoodie.upsert.shuffle.parallelism": 1})
+
+
+@pytest.mark.parametrize("time", ["", " ", 20240131, dt.datetime(2024, 1, 31)], ids=repr)
+@pytest.mark.parametrize("argument", ["as_of", "begin", "end"])
+def test_time_that_is_no_text_is_not_taken_for_none(argument: str, time: Any, table: pyhudi.HudiTable) -> None:
+    read: Callable[..., Any] = table.to_arrow if argument == "as_of" else table.changes
+    with pytest.raises(ConfigError, match=argument):
+        read(**{argument: time})
+
+
+CALLS_WITH_BAD_VALUES: dict[str, Callable[[pyhudi.HudiTable], Any]] = {
+    "upsert of None": lambda table: table.upsert(None),
+    "delete of None": lambda table: table.delete(None),
+    "keys of two types": lambda table: table.delete([1, "2"]),
+    "a column twice": lambda table: table.to_arrow(["id", "id"]),
+    "a condition as a dictionary": lambda table: table.to_arrow(where={"id": 1}),
+    "a query type that is no text": lambda table: table.to_arrow(query_type=5),  # type: ignore[arg-type]
+    "a path of bytes": lambda _: pyhudi.HudiTable.for_path(b"/tmp"),  # type: ignore[arg-type]
+    "a path with a null character": lambda _: pyhudi.HudiTable.for_path("/tmp/a\0b"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS_WITH_BAD_VALUES.values(), ids=CALLS_WITH_BAD_VALUES)
+def test_bad_value_of_an_argument_is_a_typed_error(call: Callable[[pyhudi.HudiTable], Any], tmp_path: Path) -> None:
+    table = pyhudi.HudiTable.create(str(tmp_path), schema=SCHEMA, record_key="id")
+    table.insert(rows((1, "oslo", 1, "a")))
+    with pytest.raises(HudiError):
+        call(table.refresh())
+
+
+def test_path_may_be_one_of_pathlib(tmp_path: Path) -> None:
+    table = pyhudi.HudiTable.create(tmp_path / "trips", schema=SCHEMA, record_key="id")
+    pyhudi.save(rows((1, "oslo", 1, "a")), tmp_path / "trips", options={})
+
+    opened = pyhudi.HudiTable.for_path(tmp_path / "trips")
+    assert (opened.to_arrow().num_rows, table.detail()["name"]) == (1, "trips")
