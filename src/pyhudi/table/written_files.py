@@ -7,6 +7,7 @@ them: whoever opens the same table again in this process (`storage.opening`) fin
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -61,6 +62,15 @@ class _Kept:
 _kept: WeakKeyDictionary[Storage, _Kept] = WeakKeyDictionary()
 _kept_guard = threading.Lock()
 _uses = itertools.count(1)
+
+
+def _begin_anew() -> None:
+    """In a forked child: a thread that is none of its own may have held what guards all this, in the midst of it."""
+    global _kept, _kept_guard
+    _kept, _kept_guard = WeakKeyDictionary(), threading.Lock()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 def load_written_files(

@@ -1,14 +1,20 @@
-"""Object stores in a process that was forked after its parent used one: an error, not a request that never ends."""
+"""What a process can do that was forked: no request that never ends, and no lock that nobody releases."""
 
 from __future__ import annotations
 
 import os
+import signal
 import warnings
+from pathlib import Path
 
 from obstore.store import MemoryStore
+from tests.support.tables import contents, environment, new_table, open_table, rows
 
 from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.object_store import ObjectStorage
+from pyhudi.table import written_files
+from pyhudi.table.lock_providers import in_process
 
 
 def test_forked_child_of_a_process_that_used_an_object_store_is_refused_by_name() -> None:
@@ -26,5 +32,26 @@ def test_forked_child_of_a_process_that_used_an_object_store_is_refused_by_name(
             outcome = 7 if "forked" in str(error) else 2
         finally:
             os._exit(outcome)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_forked_child_does_not_wait_for_what_threads_of_its_parent_held(tmp_path: Path) -> None:
+    storage, row = LocalStorage(str(tmp_path)), (1, "oslo", 1, "a")
+    new_table(storage)
+    mutex = in_process.InProcessLocks().acquire(storage, environment(), wait_ms=1000)
+
+    with written_files._kept_guard, in_process._mutexes_guard, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            outcome = 1
+            try:
+                open_table(storage).insert(rows(row))
+                outcome = 7 if contents(storage) == {row} else 2
+            finally:
+                os._exit(outcome)
+    mutex.release()
 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

@@ -5,6 +5,7 @@ There is one mutex per table in the process, as the JVM has one per table and JV
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass
 
@@ -14,6 +15,16 @@ from pyhudi.table.lock_providers.protocol import not_acquired
 
 _mutexes: dict[str, threading.Lock] = {}
 _mutexes_guard = threading.Lock()
+
+
+def _begin_anew() -> None:
+    """In a forked child, where no thread is left that would release what was held."""
+    global _mutexes_guard  # noqa: PLW0603
+    _mutexes.clear()
+    _mutexes_guard = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 @dataclass(frozen=True, slots=True)
