@@ -97,20 +97,24 @@ def _name(target: WriteTarget, context: TaskContext, file_id: str) -> BaseFileNa
     return BaseFileName(file_id, context.write_token, target.instant_time, ".parquet")
 
 
-def check_write_is_running(storage: Storage, target: WriteTarget, path: str) -> None:
+def check_write_is_running(storage: Storage, target: WriteTarget, path: str, *, is_of_slice: bool = False) -> None:
     """Take a file that is finished away again if its write has ended meanwhile.
 
     A task may outlive its write: Spark lets losers of speculation run on, and a lost executor may live. Nobody would
     look for its file any more, and JVM Hudi might show it. Cost: one request.
+
+    `is_of_slice`: it is a log of table version 6. That stays: plans of compactions name all logs that bear the name of
+    their slice, and none can be run once one of those is gone.
 
     Raises:
         LockLostError: the write was completed without this task, or rolled back.
     """
     if target.heartbeat is None or storage.info(target.heartbeat) is not None:
         return
-    storage.delete(path)
+    if not is_of_slice:
+        storage.delete(path)
     raise LockLostError(
-        "this write ended while a task of it was still running; what the task wrote is removed",
+        "this write ended while a task of it was still running; what the task wrote does not count",
         path=path,
         instant=target.instant_time,
     )

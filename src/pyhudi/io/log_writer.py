@@ -73,6 +73,11 @@ class SliceToAppend:
     marker: MarkerKind
     stage: int | None = None
 
+    @property
+    def is_named_after_slice(self) -> bool:
+        """Whether names of logs tell their slice, and not their write: those of table version 6."""
+        return self.marker is MarkerKind.APPEND
+
     def write_token(self, context: TaskContext) -> str:
         """The token in the names of a task's logs."""
         return (context if self.stage is None else replace(context, stage=self.stage)).write_token
@@ -217,8 +222,8 @@ class LogWriter:
         if self._sink is None:
             return
         self._sink.close()
-        check_write_is_running(self._storage, self._target, self._path)
         to = self._to
+        check_write_is_running(self._storage, self._target, self._path, is_of_slice=to.is_named_after_slice)
         self._stats.append(
             WriteStat(
                 file_id=to.file_id,

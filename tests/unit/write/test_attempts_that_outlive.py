@@ -9,12 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.support.tables import contents, new_table, rows
+from tests.unit.faults import harness
 
 from pyhudi.engine.local import LocalEngine, as_table
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import HudiError, LockLostError
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.file_system_view import list_data_files
+from pyhudi.testing.storage import FaultStorage
 
 ROWS = ((1, "oslo", 1, "a"), (2, "oslo", 1, "b"), (3, "rome", 1, "c"), (4, "rome", 1, "d"))
 
@@ -63,3 +65,20 @@ def test_an_attempt_that_ends_after_the_rollback_leaves_no_file(version: int) ->
 
     assert [info.path for info in list_data_files(storage) if info.path.endswith(".parquet")] == []
     assert contents(storage) == set()
+
+
+@pytest.mark.parametrize("kind", harness.MOR, ids=str)
+def test_a_log_that_a_plan_names_by_now_is_not_taken_away_by_the_task_that_wrote_it(kind: harness.Kind) -> None:
+    inner = harness.prepared(kind)
+
+    def roll_back_and_plan(operation: str, path: str) -> None:
+        if operation == "close_output" and ".log." in path:
+            others = harness.opened(inner, later=True)
+            assert others.roll_back_failed_writes()
+            assert others.schedule_compaction()
+
+    with pytest.raises(LockLostError):
+        harness.opened(FaultStorage(inner, after=roll_back_and_plan)).upsert(harness.rows((2, "oslo", 2, "late")))
+
+    harness.opened(inner, later=True).compact()
+    assert contents(inner) == harness.BEFORE
