@@ -18,9 +18,16 @@ from pyhudi.errors import HudiError
 from pyhudi.table.environment import SYSTEM
 from pyhudi.table.state import load_table
 from pyhudi.testing.history import History, Told
-from pyhudi.testing.invariants import Watcher, check_at_rest, check_conflicts, check_recovered, facts_of
+from pyhudi.testing.invariants import (
+    Watcher,
+    check_at_rest,
+    check_attempts,
+    check_conflicts,
+    check_recovered,
+    facts_of,
+)
 from pyhudi.testing.kinds import Seat, observer, prepared
-from pyhudi.testing.scenarios import ROLES, SERVICES, Scenario, Stage, finish, scenario_of
+from pyhudi.testing.scenarios import OUTLIVED, ROLES, SERVICES, Scenario, Stage, scenario_of, settle
 from pyhudi.testing.schedule import Schedule
 from pyhudi.testing.scheduler import (
     AGES_MS,
@@ -275,7 +282,7 @@ def execute(scenario: Scenario, chooser: Chooser, powers: Powers, *, checked: se
         _seat(run, scenario, history, watcher, number, role)
     run.start(_workers)
     schedule = Schedule(str(scenario), tuple(run.choices))
-    violation = run.violation or _wrong_end(scenario, run, history)
+    violation = run.violation or _wrong_end(scenario, run, history) or _neglected(run, watcher)
     is_cut = run.is_stopped and violation is None
     if violation is None and not is_cut:
         end = hash((world.digest, tuple(told_key(one) for one in history.told)))
@@ -291,7 +298,8 @@ def _seat(run: Run, scenario: Scenario, history: History, watcher: Watcher, numb
     play = ROLES[role]
     actor = Actor(number, name, lambda: play(Stage(run, actor, seat, history)))
     storage = SimStorage(run, actor, watcher)
-    seat = Seat(name, scenario.kind, storage, environment_of(run, actor, scenario.lock.provider()))
+    environment = environment_of(run, actor, scenario.lock.provider())
+    seat = Seat(name, scenario.kind, storage, environment, history.attempts)
     run.actors.append(actor)
 
 
@@ -306,10 +314,21 @@ def _wrong_end(scenario: Scenario, run: Run, history: History) -> str | None:
     return None if {*SERVICES} & {*scenario.roles} else next(check_conflicts(history), None)
 
 
+def _neglected(run: Run, watcher: Watcher) -> str | None:
+    """K15: who puts a file for a write that has ended takes it away again, unless he dies or his store fails."""
+    if run.is_stopped or run.powers.faults:
+        return None
+    return next((f"K15: {path} was put when its write had ended, and stays" for path in watcher.neglected), None)
+
+
 def _excused(scenario: Scenario, run: Run, watcher: Watcher) -> frozenset[str]:
-    """See `check_recovered`. A plan may be run by others than who made it."""
+    """See `check_recovered`. A plan may be run by others than who made it, and a task outlive its write."""
     runs_plans = any(one.was_away and role == "compact" for one, role in zip(run.actors, scenario.roles, strict=False))
-    away = (time for time, number in watcher.owners.items() if runs_plans or run.actors[number].was_away)
+    away = (
+        time
+        for time, number in watcher.owners.items()
+        if runs_plans or run.actors[number].was_away or scenario.roles[number] in OUTLIVED
+    )
     late = [*run.world.landed, *(put.path for put in run.world.late)]
     return frozenset([*away, *late, *(re.split(r"[._]", path.rpartition("/")[2])[0] for path in late)])
 
@@ -325,7 +344,7 @@ def _check(scenario: Scenario, run: Run, history: History, excused: frozenset[st
         return found
     last = Run(world, [], lambda _run, _point: GO_ON)
     world.now_ms, world.wall_ms = world.now_ms + 2 * AGES_MS, 0
-    actor = Actor(0, "last", lambda: finish(seat))
+    actor = Actor(0, "last", lambda: settle(seat, history))
     storage = SimStorage(last, actor, Watcher(last, load_table(observer(world))))
     seat = Seat("last", scenario.kind, storage, environment_of(last, actor, scenario.lock.provider()))
     last.actors.append(actor)
@@ -342,7 +361,8 @@ def _problem(
     """`excused`: see `check_recovered`; None where nothing is recovered yet."""
     try:
         facts = facts_of(load_table(observer(world)), scenario.kind.read, history)
-        problems = [*check_at_rest(facts, unique=scenario.unique, ordered=ordered)]
+        problems = [*check_attempts(facts, are_swept=excused is not None)] if history.attempts else []
+        problems += check_at_rest(facts, unique=scenario.unique, ordered=ordered)
         problems += check_recovered(facts, excused=excused) if excused is not None else ()
     except HudiError as error:
         return f"K6: the table cannot be read: {type(error).__name__}: {error}"

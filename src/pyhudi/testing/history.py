@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass, field
 
 from pyhudi.errors import HudiError
-from pyhudi.testing.thin import Request
+from pyhudi.testing.thin import Attempt, Request
 
 
 class Verdict(enum.Enum):
@@ -42,9 +42,10 @@ class History:
     """All that was asked for, by actor, and all that was told, in the order of the answers.
 
     Names of actors have a number behind a dash; those of the writers that made the table have not. `undone`: completed
-    writes that somebody asked to take back.
+    writes that somebody asked to take back. `attempts`: of tasks whose writes do not wait for them.
     """
 
     requests: dict[str, Request] = field(default_factory=dict)
     told: list[Told] = field(default_factory=list)
     undone: set[str] = field(default_factory=set)
+    attempts: list[Attempt] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What must hold of a table whatever its writers did: the invariants K1 to K9 and K12 to K14 of reliability.md 5.1.
+"""What must hold of a table whatever its writers did: the invariants K1 to K9 and K12 to K15 of reliability.md 5.1.
 
 `Watcher` checks each change as it is made. The functions look at a world in which nobody runs any more, and at what the
 actors were told; each yields a sentence for whatever is wrong, beginning with the number of the invariant.
@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from pyhudi.errors import HistoryNotSettledError, HudiError, WriteConflictError
 from pyhudi.format.commit_metadata import CommitMetadata, decode_commit_metadata
-from pyhudi.format.file_names import LogFileName, parse_data_file
+from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.instant import Action, Instant, InstantState, completed_action, parse_instant_file_name
 from pyhudi.format.log_blocks import BlockType
 from pyhudi.format.rollback_metadata import decode_rollback_plan
@@ -21,11 +21,12 @@ from pyhudi.services.outcome import Outcome, outcome_of
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.batches import BATCH_ID_METADATA
 from pyhudi.table.file_system_view import list_data_files
+from pyhudi.table.heartbeat import heartbeat_path
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS, instant_path, load_commit_metadata, load_rollback_plan, position_of
 from pyhudi.testing.history import History, Told, Verdict
 from pyhudi.testing.scheduler import Actor, Run
-from pyhudi.testing.thin import WRITER
+from pyhudi.testing.thin import STRAY, WRITER
 from pyhudi.testing.world import Stored
 
 TEMPORARY_FOLDERS = (".hoodie/.temp", ".hoodie/.heartbeat", ".hoodie/.aux")
@@ -41,7 +42,8 @@ class Watcher:
 
     `ordered`: whether writes become visible in the order of their completion times. `owners`: who put the requested
     instant of a time. `completed`: writes that are so now. `ended`: writes that were completed at any time, or
-    given up by their own writer. `listed`: data files by the completed write that needs them.
+    given up by their own writer. `listed`: data files by the completed write that needs them. `makers`: who put a data
+    file; `strays`: those put when their write's heartbeat was gone, for which whoever put them must look himself.
     """
 
     run: Run
@@ -51,6 +53,16 @@ class Watcher:
     completed: dict[str, Instant] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
     listed: dict[str, str] = field(default_factory=dict)
+    makers: dict[str, int] = field(default_factory=dict)
+    strays: set[str] = field(default_factory=set)
+
+    @property
+    def neglected(self) -> Collection[str]:
+        """Files put after their write had ended, and left there by somebody who has not died since."""
+        world = self.run.world
+        return sorted(
+            path for path in self.strays if path in world.objects and not self.run.actors[self.makers[path]].is_dead
+        )
 
     def __call__(self, actor: Actor, operation: str, path: str, former: Stored | None) -> None:
         """See `simulated.Watch`."""
@@ -62,7 +74,7 @@ class Watcher:
                 found = self._removed(instant) if is_removal else self._put(actor, instant, path, former)
                 self._report(found)
         elif not path.startswith(".hoodie") and parse_data_file(name) is not None:
-            self._report(self._removed_data(actor, path) if is_removal else self._put_data(path, former))
+            self._report(self._removed_data(actor, path) if is_removal else self._put_data(actor, path, former))
 
     def _report(self, found: str | None) -> None:
         if found is not None:
@@ -112,9 +124,13 @@ class Watcher:
         self.listed = {path: time for path, time in self.listed.items() if time != instant.requested_time}
         return None
 
-    def _put_data(self, path: str, former: Stored | None) -> str | None:
+    def _put_data(self, actor: Actor, path: str, former: Stored | None) -> str | None:
         if former is not None and self.run.world.exclusive:
             return f"K5: {path} was replaced"
+        self.makers[path] = actor.number
+        name = parse_data_file(path.rpartition("/")[2])
+        if name is not None and _tells(self.table, name) and self.owners.get(name.instant_time) != actor.number:
+            self.strays |= {path} if heartbeat_path(name.instant_time) not in self.run.world.objects else set()
         return None
 
     def _removed_data(self, actor: Actor, path: str) -> str | None:
@@ -122,6 +138,8 @@ class Watcher:
             return f"K6: {path} was deleted, which the completed write {self.listed[path]} needs"
         name = parse_data_file(path.rpartition("/")[2])
         owner = self.owners.get(name.instant_time) if name is not None else None
+        if self.makers.get(path) == actor.number:
+            return None
         if name is None or owner is None or owner == actor.number or name.instant_time in self.ended:
             return None
         writer = self.run.actors[owner] if owner < len(self.run.actors) else None
@@ -318,6 +336,28 @@ def check_followers(facts: Facts) -> Iterator[str]:
         } - {*given}
         if missed or len(given) != len({*given}):
             yield f"K12: {actor} was given {sorted(given)}, and missed {sorted(missed)}"
+
+
+def _tells(table: TableState, name: BaseFileName | LogFileName) -> bool:
+    """Whether the name of a file tells which write made it: that of a log of version 6 does not."""
+    return isinstance(name, BaseFileName) or table.version.has_completion_times
+
+
+def check_attempts(facts: Facts, *, are_swept: bool) -> Iterator[str]:
+    """K15: of an attempt that its write did not wait for nobody ever sees a row, and later writes remove its files.
+
+    `are_swept`: whether all have ended, and one more write has looked at all partitions since. Files of attempts of
+    completed writes may stay, and logs of version 6, whose names do not tell whose they are.
+    """
+    seen = [(one.actor, row) for one in facts.history.told for row in one.rows or ()]
+    for who, (key, value) in (*seen, *(("the table", row) for row in facts.read(facts.table, None))):
+        if value == STRAY:
+            yield f"K15: {who} shows {key} as an attempt wrote it that its write did not wait for"
+    known = {instant.requested_time for instant in facts.table.timeline.instants}
+    for info in list_data_files(facts.storage) if are_swept else ():
+        name = parse_data_file(info.name)
+        if name is not None and _tells(facts.table, name) and name.instant_time not in known:
+            yield f"K15: {info.path} of a write that was rolled back is still there, though a write looked there since"
 
 
 def check_recovered(facts: Facts, *, excused: Collection[str]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from pyhudi.config.write_config import WriteConfig
@@ -19,7 +19,7 @@ from pyhudi.table.environment import Environment
 from pyhudi.table.state import TableState, create_table, load_table
 from pyhudi.testing.scheduler import Actor, Powers, Run
 from pyhudi.testing.simulated import SimStorage, environment_of
-from pyhudi.testing.thin import Request, ThinEngine, read_thinly, with_writer, write_thinly
+from pyhudi.testing.thin import Attempt, Request, ThinEngine, read_thinly, with_writer, write_thinly
 from pyhudi.testing.whole import SCHEMA, read_whole, write_whole
 from pyhudi.testing.world import World, world_of
 from pyhudi.write.job import WriteJob, prepare, transaction_settings
@@ -85,18 +85,24 @@ def kind_of(name: str) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """What one actor sees of a simulation, and the job of its kind of table to make its own from."""
+    """What one actor sees of a simulation, and the job of its kind of table to make its own from.
+
+    `attempts`: where its writes leave attempts of tasks that they do not wait for.
+    """
 
     name: str
     kind: Kind
     storage: Storage
     environment: Environment
+    attempts: list[Attempt] = field(default_factory=list)
 
     def write(self, request: Request) -> WriteResult:
         """Run a write. A thin one rolls dead writers back first, as whole ones do."""
         if self.kind.is_whole:
-            return write_whole(self.storage, self.environment, self.kind.options, request, writer=self.name)
-        return write_thinly(self._job(request), request)
+            return write_whole(
+                self.storage, self.environment, self.kind.options, request, self.attempts, writer=self.name
+            )
+        return write_thinly(self._job(request), request, self.attempts)
 
     def _job(self, request: Request) -> WriteJob:
         template = _job(self.kind)

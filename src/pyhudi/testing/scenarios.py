@@ -16,6 +16,7 @@ from pyhudi.errors import (
     InvalidRequestError,
     LockLostError,
     LockNotAcquiredError,
+    NotFoundError,
     StorageError,
     WriteConflictError,
 )
@@ -31,7 +32,7 @@ from pyhudi.testing.history import History, Told, Verdict
 from pyhudi.testing.kinds import KINDS, Kind, Seat, kind_of
 from pyhudi.testing.scheduler import AGES_MS, Actor, Powers, Run
 from pyhudi.testing.simulated import NoLocks
-from pyhudi.testing.thin import Request
+from pyhudi.testing.thin import Request, TaskLostError
 from pyhudi.write.exchange_folder import exchange_folder
 
 POLLS = 2
@@ -92,6 +93,10 @@ class Scenario:
             allowed += (LockLostError, LockNotAcquiredError)
         if powers.faults:
             allowed += (StorageError, CommitOutcomeUnknownError)
+        if "attempt" in self.roles:
+            allowed += (LockLostError, TaskLostError)
+        if "attempt" in self.roles and self.kind.is_whole:
+            allowed += (NotFoundError,)  # of an attempt, when the rows are gone that its write had left to its tasks
         if self.kind.is_whole and "drop" in self.roles:
             allowed += (InvalidRequestError,)  # of a retry, when the partition is gone
         return allowed
@@ -208,6 +213,19 @@ def _recover_late(stage: Stage) -> None:
     _serve(stage, lambda stage: finish(stage.seat))
 
 
+def _run_attempts(stage: Stage) -> None:
+    """Run the attempts of tasks that their writes do not wait for, from the moment when there are any."""
+    others = [one for one in stage.run.actors if one is not stage.actor]
+    attempts = stage.history.attempts
+    stage.run.wait(
+        stage.actor,
+        until_ms=stage.run.world.now_ms + 100 * AGES_MS,
+        condition=lambda: bool(attempts) or all(one.is_done for one in others),
+    )
+    for attempt in attempts:
+        _serve(stage, lambda stage, run=attempt: run(stage.seat.storage))  # type: ignore[misc]
+
+
 def recover(seat: Seat) -> None:
     """What every writer begins with: dead writers are rolled back, and what they left to their tasks is removed."""
     settings = TransactionSettings()
@@ -223,6 +241,16 @@ def finish(seat: Seat) -> None:
     recover(seat)
     if seat.kind.is_merge_on_read:
         run_pending_compactions(seat.service_call())
+
+
+def settle(seat: Seat, history: History) -> None:
+    """Finish what others left; after attempts that outlived their writes one more write looks at all partitions."""
+    finish(seat)
+    if history.attempts:
+        history.requests[seat.name] = Request(
+            operation=WriteOperation.UPSERT, values={"a2": seat.name, "b1": seat.name}
+        )
+        seat.write(history.requests[seat.name])
 
 
 def _undo(stage: Stage) -> None:
@@ -305,6 +333,15 @@ ROLES: dict[str, Role] = {
         lambda name: Request(operation=WriteOperation.UPSERT, values={f"{_partition(name)}1": name}, batch="b")
     ),
     "retried": _write(lambda name: Request(operation=WriteOperation.UPSERT, values={"a1": name}, loses_attempt=True)),
+    "outlived": _write(
+        lambda name: Request(operation=WriteOperation.UPSERT, values={"a1": name, "a9": name}, is_outlived=True)
+    ),
+    "abandoned": _write(
+        lambda name: Request(
+            operation=WriteOperation.UPSERT, values={"a1": name, "a9": name}, is_outlived=True, is_abandoned=True
+        )
+    ),
+    "attempt": _run_attempts,
     "schedule": _schedule,
     "compact": _compact,
     "recover": _recover,
@@ -317,11 +354,14 @@ ROLES: dict[str, Role] = {
 group, and `b1` in another; `a9` is new.
 
 `batch`: all such actors write the same batch, to different partitions. `retried`: a task of it is run twice.
+`outlived`: another attempt of each of its tasks is left to an `attempt`, a process of its own; of `abandoned` no other
+attempt counts, so that it rolls itself back.
 """
 
 WRITERS = ("update", "new", "both", "insert", "delete", "overwrite", "drop")
 OTHERS = ("update-2", "update-b", "recover", "late", "read", "follow")
 SERVICES = ("schedule", "compact")
+OUTLIVED = ("outlived", "abandoned")
 
 
 def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock.LEASE)) -> tuple[Scenario, ...]:
@@ -333,10 +373,12 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
     for kind in (one for one in KINDS.values() if one.is_whole is whole):
         others = (*OTHERS, *(SERVICES if kind.is_merge_on_read else ()))
         pairs = [*combinations_with_replacement(WRITERS, 2), *((one, other) for one in WRITERS for other in others)]
-        pairs += [("batch", "batch"), ("retried", "recover")]
+        pairs += [("batch", "batch"), ("retried", "recover"), *((one, "attempt") for one in OUTLIVED)]
         triples = [("update", "update", "read"), ("update", "new", "follow"), ("both", "both", "recover")]
+        triples += [(one, "attempt", other) for one in OUTLIVED for other in ("read", "update", "late")]
         if kind.is_merge_on_read:
             pairs += [("compact", "compact"), ("compact", "late")]
+            triples += [("outlived", "attempt", "compact")]
             triples += [("update", "compact", "read"), ("update", "schedule", "compact"), ("update", "undo", "compact")]
         found += [Scenario(kind, lock, roles) for lock in locks for roles in (*pairs, *triples)]
     return tuple(found)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import TaskContext
+from pyhudi.errors import HudiError
 from pyhudi.format.commit_metadata import NO_PREVIOUS_COMMIT, CommitMetadata, WriteOperation, WriteStat
 from pyhudi.format.file_names import BaseFileName, LogFileName, file_id
 from pyhudi.format.instant import Action
@@ -22,17 +23,21 @@ from pyhudi.format.log_blocks import BlockHeader, BlockType, encode_block
 from pyhudi.format.markers import MarkerKind, marker_folder
 from pyhudi.format.replace_metadata import encode_requested_replace_metadata, requested_replace
 from pyhudi.io.compact_slice import CompactTask
+from pyhudi.io.data_file import WriteTarget, check_write_is_running
 from pyhudi.io.log_records import BlockFilter, block_filter
 from pyhudi.io.log_scan import open_log
 from pyhudi.io.log_writer import slice_to_append
+from pyhudi.io.merged_slice import slice_files
+from pyhudi.services.orphans import remove_orphans
 from pyhudi.storage.opening import open_spec
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.batches import BATCH_ID_METADATA, find_batch
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView, load_view
+from pyhudi.table.markers.announcing import DIRECT_MARKERS
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, position_of
-from pyhudi.table.transaction import Transaction, mark_inflight
+from pyhudi.table.transaction import mark_inflight
 from pyhudi.write.finish import committed, write_transaction
 from pyhudi.write.job import WriteJob
 from pyhudi.write.result import WriteResult, result_of
@@ -48,7 +53,8 @@ class Request:
     """What a write is asked to do. `replaces`: partitions that give way to the values (overwrite, delete_partition).
 
     `batch`: the name of the batch that it writes, if it has one. `loses_attempt`: whether its tasks write base files
-    twice, as Spark's may do, and only the second attempt counts.
+    twice, as Spark's may do, and only the second attempt counts. `is_outlived`: other attempts of its tasks run in
+    other processes, as long as they like, see `Attempt`; `is_abandoned`: and all that count are lost.
     """
 
     operation: WriteOperation
@@ -56,6 +62,8 @@ class Request:
     replaces: tuple[str, ...] = ()
     batch: str | None = None
     loses_attempt: bool = False
+    is_outlived: bool = False
+    is_abandoned: bool = False
 
     @property
     def partition_paths(self) -> frozenset[str]:
@@ -73,8 +81,22 @@ class Request:
         return kept
 
 
-def write_thinly(job: WriteJob, request: Request) -> WriteResult:
-    """Run the write, or raise with nothing of it visible: see `pyhudi.write.staged.write_staged`."""
+STRAY = "stray"
+"""The value that attempts of thin writes give to all keys: no reader may ever see it."""
+
+Attempt = Callable[[Storage], None]
+"""An attempt of a task that its write does not wait for, to be run with the store of another process."""
+
+
+class TaskLostError(HudiError):
+    """An engine lost the tasks of a write, as a simulation wants it."""
+
+
+def write_thinly(job: WriteJob, request: Request, attempts: list[Attempt]) -> WriteResult:
+    """Run the write, or raise with nothing of it visible: see `pyhudi.write.staged.write_staged`.
+
+    `attempts`: where a write that is outlived leaves what other processes shall run of it.
+    """
     if request.batch is not None and (done := find_batch(job.table, request.batch)) is not None:
         instant, metadata = done
         return result_of(metadata, instant.requested_time, position_of(instant), 0.0)
@@ -84,24 +106,56 @@ def write_thinly(job: WriteJob, request: Request) -> WriteResult:
     with write_transaction(job, action, requested) as transaction:
         storage, base = transaction.storage, transaction.base
         view = load_view(storage, base.timeline, request.partition_paths)
+        remove_orphans(view)
         slices = [one for path in sorted(request.partition_paths) for one in view.latest.get(path, ())]
         found = {} if is_replace else {one: rows_of_slice(storage, base.timeline, one) for one in slices}
         updates, inserts = _placed(request, found)
         mark_inflight(transaction, _profile(request.operation, updates, inserts))
+        target = job.target(transaction.instant_time, DIRECT_MARKERS)
+        if request.is_outlived:
+            attempts.append(_attempt(job, target, view, updates, inserts))
+        if request.is_abandoned:
+            raise TaskLostError("the engine lost a task, as the request wants it")
         if request.loses_attempt:
             for one, values in updates.items():
-                _rewrite(transaction, one, _merged(found[one], values), replace(_CONTEXT, attempt=1))
+                _rewrite(storage, target, one, _merged(found[one], values), replace(_CONTEXT, attempt=1))
         stats = [
-            _append(job, transaction, view, one, values) if job.is_merge_on_read else _rewrite(transaction, one, rows)
+            _append(storage, target, view, one, values, _CONTEXT)
+            if job.is_merge_on_read
+            else _rewrite(storage, target, one, rows)
             for one, values in updates.items()
             for rows in [_merged(found[one], values)]
         ]
         stats += [
-            _write_base(transaction, path, file_id(job.environment.ids.uuid(), 0), None, rows, inserts=len(rows))
+            _write_base(storage, target, path, file_id(job.environment.ids.uuid(), 0), None, rows, inserts=len(rows))
             for path, rows in inserts.items()
         ]
         replaced = {path: tuple(one.file_id for one in view.latest.get(path, ())) for path in request.replaces}
         return committed(job, transaction, request.operation, stats, replaced if is_replace else None)
+
+
+def _attempt(
+    job: WriteJob,
+    target: WriteTarget,
+    view: FileSystemView,
+    updates: Mapping[FileSlice, Values],
+    inserts: Mapping[str, Values],
+) -> Attempt:
+    """Other attempts of all tasks of a write, one after the other."""
+    groups = {path: file_id(job.environment.ids.uuid(), 0) for path in inserts}
+    context = replace(_CONTEXT, attempt=1)
+
+    def run(storage: Storage) -> None:
+        for one, values in updates.items():
+            if job.is_merge_on_read:
+                _append(storage, target, view, one, dict.fromkeys(values, STRAY), context)
+            else:
+                _rewrite(storage, target, one, dict.fromkeys(values, STRAY), context)
+        for path, rows in inserts.items():
+            stray = dict.fromkeys(rows, STRAY)
+            _write_base(storage, target, path, groups[path], None, stray, inserts=len(rows), context=context)
+
+    return run
 
 
 def read_thinly(table: TableState, as_of: str | None) -> list[tuple[str, str]]:
@@ -118,14 +172,15 @@ def read_thinly(table: TableState, as_of: str | None) -> list[tuple[str, str]]:
 def rows_of_slice(storage: Storage, timeline: Timeline, one: FileSlice) -> dict[str, str]:
     """The rows of a base file with the changes of its logs."""
     rows: dict[str, str] = {} if one.base is None else json.loads(storage.read(one.base.path))
-    return _with_logs(storage, rows, [log.path for log in one.logs], block_filter(timeline, timeline.completed_times))
+    files = slice_files(one.base, one.logs)
+    return _with_logs(storage, rows, files.logs, files.judged_by(block_filter(timeline, timeline.completed_times)))
 
 
 def _with_logs(storage: Storage, rows: dict[str, str], paths: Sequence[str], blocks: BlockFilter) -> dict[str, str]:
     for path in paths:
         with open_log(storage, path) as reader:
             for block in reader.blocks():
-                if block.kind.has_rows and blocks.counts(block.instant_time):
+                if block.kind.has_rows and blocks.counts(block.instant_time, path):
                     rows = _merged(rows, json.loads(reader.content(block).to_pybytes()))
     return rows
 
@@ -163,13 +218,14 @@ def _profile(
 
 
 def _rewrite(
-    transaction: Transaction, one: FileSlice, rows: Mapping[str, str], context: TaskContext = _CONTEXT
+    storage: Storage, target: WriteTarget, one: FileSlice, rows: Mapping[str, str], context: TaskContext = _CONTEXT
 ) -> WriteStat:
-    return _write_base(transaction, one.partition_path, one.file_id, one, rows, inserts=0, context=context)
+    return _write_base(storage, target, one.partition_path, one.file_id, one, rows, inserts=0, context=context)
 
 
 def _write_base(
-    transaction: Transaction,
+    storage: Storage,
+    target: WriteTarget,
     partition_path: str,
     group: str,
     former: FileSlice | None,
@@ -178,11 +234,10 @@ def _write_base(
     inserts: int,
     context: TaskContext = _CONTEXT,
 ) -> WriteStat:
-    storage, instant_time = transaction.storage, transaction.instant_time
-    name = BaseFileName(group, context.write_token, instant_time)
+    name = BaseFileName(group, context.write_token, target.instant_time)
     kind = MarkerKind.CREATE if former is None else MarkerKind.MERGE
     body = json.dumps(rows).encode()
-    _put_file(storage, instant_time, f"{partition_path}/{name}", kind, body)
+    _put_file(storage, target, f"{partition_path}/{name}", kind, body)
     return WriteStat(
         file_id=group,
         path=f"{partition_path}/{name}",
@@ -197,12 +252,19 @@ def _write_base(
     )
 
 
-def _append(job: WriteJob, transaction: Transaction, view: FileSystemView, one: FileSlice, values: Values) -> WriteStat:
-    to = slice_to_append(view, one, transaction.instant_time)
-    name = LogFileName(to.file_id, to.name_time, to.first_version, to.write_token(_CONTEXT))
-    headers = {BlockHeader.INSTANT_TIME: transaction.instant_time, BlockHeader.SCHEMA: job.schema.avro}
+def _append(
+    storage: Storage,
+    target: WriteTarget,
+    view: FileSystemView,
+    one: FileSlice,
+    values: Values,
+    context: TaskContext,
+) -> WriteStat:
+    to = slice_to_append(view, one, target.instant_time)
+    name = LogFileName(to.file_id, to.name_time, to.first_version, to.write_token(context))
+    headers = {BlockHeader.INSTANT_TIME: target.instant_time, BlockHeader.SCHEMA: target.files.avro_schema}
     body = b"".join(encode_block(BlockType.AVRO_DATA, headers, json.dumps(values).encode()))
-    _put_file(transaction.storage, transaction.instant_time, f"{to.partition_path}/{name}", to.marker, body)
+    _put_file(storage, target, f"{to.partition_path}/{name}", to.marker, body)
     return WriteStat(
         file_id=to.file_id,
         path=f"{to.partition_path}/{name}",
@@ -219,11 +281,12 @@ def _append(job: WriteJob, transaction: Transaction, view: FileSystemView, one: 
     )
 
 
-def _put_file(storage: Storage, instant_time: str, path: str, kind: MarkerKind, body: bytes) -> None:
-    """A data file, announced by its marker."""
-    storage.put(f"{marker_folder(instant_time)}/{path}.marker.{kind.value}", b"", durable=False)
+def _put_file(storage: Storage, target: WriteTarget, path: str, kind: MarkerKind, body: bytes) -> None:
+    """A data file, announced by its marker; its task looks whether anybody waits for it still."""
+    storage.put(f"{marker_folder(target.instant_time)}/{path}.marker.{kind.value}", b"", durable=False)
     with storage.open_output(path) as output:
         output.write(body)
+    check_write_is_running(storage, target, path, is_of_slice=kind is MarkerKind.APPEND)
 
 
 @dataclass(frozen=True)
@@ -241,10 +304,10 @@ class ThinEngine(LocalEngine):
 def _compact(task: CompactTask) -> WriteStat:
     storage, former = open_spec(task.target.storage), task.former
     base: dict[str, str] = {} if task.files.base is None else json.loads(storage.read(task.files.base))
-    rows = _with_logs(storage, base, task.files.logs, task.merging.blocks)
+    rows = _with_logs(storage, base, task.files.logs, task.files.judged_by(task.merging.blocks))
     name = BaseFileName(task.file_id, replace(_CONTEXT, stage=task.run).write_token, task.target.instant_time)
     body = json.dumps(rows).encode()
-    _put_file(storage, task.target.instant_time, f"{task.partition_path}/{name}", MarkerKind.MERGE, body)
+    _put_file(storage, task.target, f"{task.partition_path}/{name}", MarkerKind.MERGE, body)
     return WriteStat(
         file_id=task.file_id,
         path=f"{task.partition_path}/{name}",

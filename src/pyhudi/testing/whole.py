@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 
 from pyhudi.engine.local import LocalEngine
+from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.commit_metadata import WriteOperation
 from pyhudi.hudi_table import HudiTable
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.environment import SYSTEM, Environment
 from pyhudi.table.state import TableState, load_table
-from pyhudi.testing.thin import WRITER, Request
+from pyhudi.testing.thin import WRITER, Attempt, Request, TaskLostError
 from pyhudi.write.result import WriteResult
 
 SCHEMA = pa.schema([("key", pa.string()), ("part", pa.string()), ("value", pa.string()), ("ts", pa.int64())])
@@ -22,11 +25,41 @@ _OPTIONS = {"hoodie.datasource.write.commitmeta.key.prefix": WRITER[0]}
 _ENGINE = LocalEngine(parallelism=1)
 
 
+@dataclass(frozen=True)
+class _OutlivedEngine(LocalEngine):
+    """Leaves another attempt of each task that writes data files to other processes; see `Request`."""
+
+    parallelism: int = 1
+    attempts: list[Attempt] = field(default_factory=list)
+    is_abandoned: bool = False
+
+    def map(self, function: Any, tasks: Sequence[Any], *, size_bytes: int, description: str) -> list[Any]:
+        """See `Engine.map`."""
+        if tasks and hasattr(tasks[0], "target"):
+
+            def run(storage: Storage) -> None:
+                for number, task in enumerate(tasks):
+                    mine = replace(task, target=replace(task.target, storage=storage.spec))
+                    function(TaskContext(partition=number, stage=0, attempt=1), mine)
+
+            self.attempts.append(run)
+            if self.is_abandoned:
+                raise TaskLostError("the engine lost a task, as the request wants it")
+        return super().map(function, tasks, size_bytes=size_bytes, description=description)
+
+
 def write_whole(
-    storage: Storage, environment: Environment, options: Mapping[str, str], request: Request, *, writer: str
+    storage: Storage,
+    environment: Environment,
+    options: Mapping[str, str],
+    request: Request,
+    attempts: list[Attempt],
+    *,
+    writer: str,
 ) -> WriteResult:
-    """Run the request as its operation of `HudiTable`, which raises what it raises."""
-    table = HudiTable(load_table(storage), {**options, **_OPTIONS, WRITER: writer}, _ENGINE, environment)
+    """Run the request as its operation of `HudiTable`, which raises what it raises. `attempts`: see `write_thinly`."""
+    engine = _OutlivedEngine(attempts=attempts, is_abandoned=request.is_abandoned) if request.is_outlived else _ENGINE
+    table = HudiTable(load_table(storage), {**options, **_OPTIONS, WRITER: writer}, engine, environment)
     rows = pa.Table.from_pylist(
         [{"key": key, "part": key[0], "value": value or "", "ts": 1} for key, value in request.values.items()], SCHEMA
     )

@@ -6,9 +6,12 @@ import pytest
 from tests.support.archives import archive_commits
 from tests.support.tables import MOR, StepClock, contents, environment, new_table, open_table, rows
 
-from pyhudi.format.instant import next_instant_time
+from pyhudi.format.instant import Action, Instant, InstantState, next_instant_time
+from pyhudi.services.orphans import remove_orphans
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.file_system_view import load_view
 from pyhudi.table.state import load_table
+from pyhudi.table.timeline import instant_path
 
 VERSIONS = [6, 8, 9]
 LATER_MS = 1_790_000_100_000
@@ -70,6 +73,18 @@ def test_a_file_older_than_the_active_timeline_is_left_alone(version: int) -> No
 
     assert storage.info(path) is not None
     assert contents(storage) == {FIRST, SECOND, (3, "oslo", 1, "d")}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_file_of_a_write_that_took_its_time_before_it_announced_itself_is_left_alone(version: int) -> None:
+    storage, path = table_with_orphan(version)
+    loaded = load_table(storage)
+    pending = Instant(instant_of(path), Action.COMMIT, InstantState.REQUESTED)  # as JVM Hudi 0.15 does
+    storage.put(instant_path(pending, loaded.version), b"")
+
+    remove_orphans(load_view(storage, loaded.timeline))
+
+    assert storage.info(path) is not None
 
 
 def test_a_file_of_a_write_that_began_after_the_table_was_loaded_is_left_alone() -> None:

@@ -88,7 +88,7 @@ DEFECTS = [
     (without_conflict_check, "cow8/lock/update+update", ORDER, "K1"),
     (without_conflict_check, "mor6/lock/update+update", ORDER, "K1"),
     (without_unique_keys, "cow8/lock/new+new", ORDER, "K4"),
-    (without_looking_whether_it_was_rolled_back, "cow8/lock/update+recover", Budget(powers=PAUSES), "K7"),
+    (without_looking_whether_it_was_rolled_back, "cow8/lock/update+recover", Budget(powers=PAUSES), "K13"),
     (without_looking_at_intents, "cow8/lease/update+update", Budget(powers=Powers(pauses=True)), "K1"),
     (with_a_rollback_that_misses_a_file, "cow8/lock/update+recover", Budget(powers=CRASHES), "K14"),
     (with_a_rollback_that_does_not_tidy_up, "cow8/lock/update+recover", Budget(powers=CRASHES), "K14"),

@@ -27,6 +27,16 @@ CORE_SCENARIOS = [
 WHOLE = [
     scenario_of(f"whole-{kind}/lock/{roles}") for kind in ("cow8", "mor6") for roles in ("both+update", "new+drop")
 ]
+OUTLIVED = [
+    scenario_of(f"{kind}/{lock}/{roles}")
+    for kind, lock in (("cow6", "lease"), ("cow8", "lock"), ("mor6", "lock"), ("mor8", "lease"))
+    for roles in ("outlived+attempt+read", "abandoned+attempt+update", "abandoned+attempt+late")
+]
+WHOLE_OUTLIVED = [
+    scenario_of(f"whole-{kind}/lock/{roles}")
+    for kind in ("cow8", "mor6", "mor8")
+    for roles in ("outlived+attempt+read", "abandoned+attempt+update")
+]
 
 
 def checked(scenario: Scenario, budget: Budget, seed: int | None = None) -> int:
@@ -53,6 +63,21 @@ def test_at_random_with_everything_that_can_go_wrong_all_invariants_hold(
     scenario: Scenario, record_property: Recorder
 ) -> None:
     record_property("schedules", checked(scenario, replace(AT_RANDOM, schedules=12), seed=3))
+
+
+@pytest.mark.parametrize("powers", [Powers(), CRASHES, PAUSES, FAULTS], ids=["order", "crash", "pause", "fault"])
+@pytest.mark.parametrize("scenario", OUTLIVED, ids=str)
+def test_a_task_that_outlives_its_write_is_never_seen_and_leaves_nothing(
+    scenario: Scenario, powers: Powers, record_property: Recorder
+) -> None:
+    record_property("schedules", checked(scenario, Budget(deviations=2, schedules=100, powers=powers)))
+
+
+@pytest.mark.parametrize("scenario", WHOLE_OUTLIVED, ids=str)
+def test_a_task_that_outlives_its_whole_write_is_never_seen_and_leaves_nothing(
+    scenario: Scenario, record_property: Recorder
+) -> None:
+    record_property("schedules", checked(scenario, replace(AT_RANDOM, deviations=3, schedules=12), seed=1))
 
 
 @pytest.mark.parametrize("scenario", WHOLE, ids=str)

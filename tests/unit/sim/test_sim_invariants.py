@@ -15,6 +15,7 @@ from pyhudi.testing.invariants import (
     Facts,
     check_answers,
     check_at_rest,
+    check_attempts,
     check_conflicts,
     check_endings,
     check_files,
@@ -26,7 +27,7 @@ from pyhudi.testing.invariants import (
     facts_of,
 )
 from pyhudi.testing.kinds import KINDS, START, observer, prepared
-from pyhudi.testing.thin import Request, read_thinly
+from pyhudi.testing.thin import STRAY, Request, read_thinly
 from pyhudi.testing.world import World
 
 TIMELINE = ".hoodie/timeline"
@@ -152,6 +153,21 @@ def test_what_a_dead_writer_left_is_a_violation_of_recovery(path: str) -> None:
     world.set(path, b"")
     assert [one[:3] for one in check_recovered(facts(world), excused=())] == ["K14"]
     assert list(check_recovered(facts(world), excused=["20990101000000000", path])) == []
+
+
+def test_a_row_of_an_attempt_that_nobody_waited_for_is_a_violation_wherever_it_is_seen() -> None:
+    world, instant, _ = start()
+    seen = told(rows=(("a1", STRAY),), seen=frozenset({instant}))
+    assert [one[:3] for one in check_attempts(facts(world, History(told=[seen])), are_swept=False)] == ["K15"]
+    world.set(data_file(world), f'{{"a1": "{STRAY}", "a2": "start"}}'.encode())
+    assert [one[:3] for one in check_attempts(facts(world), are_swept=False)] == ["K15"]
+
+
+def test_a_file_of_a_write_that_was_rolled_back_is_a_violation_once_a_later_write_has_looked() -> None:
+    world, _, _ = start()
+    world.set("a/00000000-0000-0000-0000-000000000001-0_0-0-0_20200101000000000.parquet", b"{}")
+    assert list(check_attempts(facts(world), are_swept=False)) == []
+    assert [one[:3] for one in check_attempts(facts(world), are_swept=True)] == ["K15"]
 
 
 def test_blocks_of_a_dead_write_without_a_command_behind_them_are_a_violation_of_recovery() -> None:

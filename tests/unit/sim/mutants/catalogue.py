@@ -7,8 +7,11 @@ from dataclasses import replace
 from tests.unit.sim.mutants import defects
 from tests.unit.sim.mutants.tools import Mutant, Patch, always, no_lock, nothing
 
+from pyhudi.io.log_records import BlockFilter
+from pyhudi.io.merged_slice import SliceFiles
 from pyhudi.services import compaction, rollback, rollback_run
 from pyhudi.table import conflict_check, file_system_view, heartbeat, instant_times, transaction
+from pyhudi.table.committed_files import CommittedFiles
 from pyhudi.table.heartbeat import Liveness
 from pyhudi.table.lock_providers.storage_based import LockRecord
 from pyhudi.table.locks import HeldLock
@@ -274,7 +277,7 @@ LAST_PUT = (
         (transaction, "check_still_ours", nothing),
         at="cow8/lock/update+recover",
         within=PAUSE,
-        breaks="K6 K7",
+        breaks="K6 K7 K13",
     ),
     mutant(
         "nobody looks back after the last put",
@@ -498,6 +501,68 @@ ROLLBACKS = (
     ),
 )
 
+ATTEMPTS = (
+    mutant(
+        "a task does not look for its write after its put",
+        "nobody looks for its file when the write has ended",
+        (thin, "check_write_is_running", nothing),
+        at="cow8/lock/outlived+attempt",
+        breaks="K15",
+    ),
+    mutant(
+        "a task looks for its write before its put",
+        "the write may end in between",
+        (thin, "check_write_is_running", nothing),
+        (thin, "_put_file", defects.put_file_after_the_look),
+        at="cow8/lock/outlived+attempt",
+        within=TWICE,
+        breaks="K15",
+    ),
+    mutant(
+        "a task removes its log of version 6",
+        "a plan may name it by now",
+        (thin, "check_write_is_running", defects.check_that_removes_logs_of_slices),
+        at="mor6/lock/update+schedule",
+        within=PAUSE,
+        breaks="K13",
+    ),
+    mutant(
+        "nobody removes files of writes that were rolled back",
+        "a task may put one between its rollback's look and the end of its heartbeat",
+        (thin, "remove_orphans", nothing),
+        at="cow8/lock/abandoned+attempt+update",
+        breaks="K15",
+    ),
+    mutant(
+        "a sweep takes files of pending writes",
+        "their writers are alive",
+        (thin, "remove_orphans", defects.sweep_of_pending_writes_too),
+        at="cow8/lock/outlived+attempt+update",
+        breaks="K6 K9",
+    ),
+    mutant(
+        "a sweep goes by the timeline of its beginning",
+        "what it lists may be of writes that began since",
+        (thin, "remove_orphans", defects.sweep_by_the_timeline_of_the_beginning),
+        at="cow8/lock/update+update",
+        breaks="K6 K9",
+    ),
+    mutant(
+        "files of completed writes count by the time in their names",
+        "attempts that nobody waited for have the same",
+        (CommittedFiles, "names", always(True)),
+        at="cow8/lock/outlived+attempt+read",
+        breaks="K1 K2 K4 K13 K15",
+    ),
+    mutant(
+        "logs of version 6 count by the time in their blocks",
+        "attempts that nobody waited for have the same",
+        (SliceFiles, "judged_by", lambda _self, blocks: blocks),
+        at="mor6/lock/outlived+attempt+read",
+        breaks="K1 K2 K4 K15",
+    ),
+)
+
 READERS = (
     mutant(
         "a reader lists files before it loads the timeline",
@@ -517,7 +582,7 @@ READERS = (
     mutant(
         "a reader takes blocks of pending writes",
         "they may never be completed",
-        (thin, "block_filter", always(defects.EveryBlock())),
+        (thin, "block_filter", always(BlockFilter())),
         at="mor6/lock/update+read",
         breaks="K1 K2",
     ),
@@ -580,6 +645,7 @@ MUTANTS = (
     *LAST_PUT,
     *HEARTBEATS,
     *ROLLBACKS,
+    *ATTEMPTS,
     *READERS,
     *COMPACTION,
 )
@@ -595,6 +661,9 @@ EQUIVALENT = {
     "together make a mutant",
     "the inflight instant goes before the files, after the plan": "whoever finds the plan deletes the files by it",
     "a failed write does not roll itself back": "the next writer does, when its heartbeat has expired",
+    "a sweep looks at the timeline only before it lists": "whoever takes his time under the lock is above all that the "
+    "sweep knows, and such files it passes over; the second look is there for real Hudi 0.15, which takes its time "
+    "first, see tests/unit/services/test_orphans.py",
     "markers come after their files, or not at all": "a rollback lists files by the instant in their names, too",
 }
 """Changes that no schedule can tell from the protocol as it is, and why: what the rules are for beside safety."""

@@ -9,9 +9,11 @@ from typing import Any
 
 from tests.unit.sim.mutants.tools import stale
 
-from pyhudi.errors import CommitOutcomeUnknownError, UnavailableError
+from pyhudi.errors import CommitOutcomeUnknownError, LockLostError, UnavailableError
+from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.instant import InstantState, next_instant_time, parse_instant_file_name
 from pyhudi.format.table_version import table_version
+from pyhudi.io.data_file import check_write_is_running
 from pyhudi.services import rollback
 from pyhudi.services.rollback_plan import Leftovers
 from pyhudi.storage.protocol import Storage
@@ -20,11 +22,11 @@ from pyhudi.table.committed_files import CommittedFiles, committed_files
 from pyhudi.table.conflict_table import Met
 from pyhudi.table.conflicts import Footprint
 from pyhudi.table.conflicts import footprint_of as footprint_as_it_is
-from pyhudi.table.file_system_view import list_data_files, view_of
+from pyhudi.table.file_system_view import FileSystemView, list_data_files, view_of
 from pyhudi.table.heartbeat import Heartbeat, heartbeat_path
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import Timeline, instant_path
-from pyhudi.testing import scenarios
+from pyhudi.testing import scenarios, thin
 from pyhudi.testing.simulated import SimStorage
 
 commit_as_it_is = transaction.commit
@@ -252,6 +254,36 @@ def delete_pending_last(storage: Storage, path: str | None) -> None:
         storage.delete(path)
 
 
+# Attempts that outlive their writes, and what sweeps of later writes do about their files.
+
+put_file_as_it_is = thin._put_file
+
+
+def put_file_after_the_look(storage: Storage, target: Any, *rest: Any) -> None:
+    if storage.info(heartbeat_path(target.instant_time)) is None:
+        raise LockLostError("the write has ended")
+    put_file_as_it_is(storage, target, *rest)
+
+
+def check_that_removes_logs_of_slices(storage: Storage, target: Any, path: str, **_: Any) -> None:
+    check_write_is_running(storage, target, path)
+
+
+def sweep_of_pending_writes_too(view: FileSystemView) -> None:
+    for info in list_data_files(view.storage):
+        name = parse_data_file(info.name)
+        if name is not None and not view.timeline.is_committed(name.instant_time):
+            view.storage.delete(info.path)
+
+
+def sweep_by_the_timeline_of_the_beginning(view: FileSystemView) -> None:
+    known = {instant.requested_time for instant in view.timeline.instants}
+    for info in list_data_files(view.storage):
+        name = parse_data_file(info.name)
+        if name is not None and name.instant_time not in known:
+            view.storage.delete(info.path)
+
+
 # Readers.
 
 LISTED: dict[int, Any] = {}
@@ -271,13 +303,6 @@ def view_of_what_was_listed_before(storage: Storage, timeline: Timeline, *rest: 
     if files is None:
         return file_system_view.load_view(storage, timeline, *rest)
     return view_of(storage, timeline, files)
-
-
-class EveryBlock:
-    """No block is left out."""
-
-    def counts(self, _instant_time: str) -> bool:
-        return True
 
 
 # Compaction.
