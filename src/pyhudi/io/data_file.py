@@ -114,7 +114,8 @@ def check_write_is_running(storage: Storage, target: WriteTarget, path: str, *, 
     if not is_of_slice:
         storage.delete(path)
     raise LockLostError(
-        "this write ended while a task of it was still running; what the task wrote does not count",
+        "this write ended while a task of it was still running; what the task wrote "
+        + ("does not count" if is_of_slice else "is removed"),
         path=path,
         instant=target.instant_time,
     )
