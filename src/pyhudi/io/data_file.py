@@ -5,6 +5,7 @@ Source: `format/timeline.md` 1.4, 4.1 to 4.4, 6.1.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.config.option import OptionWarning
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import AlreadyExistsError, LockLostError
 from pyhudi.format.commit_metadata import WriteStat
@@ -30,7 +32,7 @@ from pyhudi.format.meta_columns import (
 )
 from pyhudi.format.partition_metadata import PARTITION_METADATA_FILE, encode_partition_metadata
 from pyhudi.format.partition_paths import partition_depth
-from pyhudi.format.tombstones import TOMBSTONES_KEY, encode_tombstones, joined_tombstones
+from pyhudi.format.tombstones import TOMBSTONES_BYTES_MAX, TOMBSTONES_KEY, encode_tombstones, joined_tombstones
 from pyhudi.io.base_file import BaseFileSettings, BaseFileWriter, read_footer
 from pyhudi.io.key_footer import KeyFooter
 from pyhudi.storage.protocol import Storage, StorageSpec
@@ -255,6 +257,13 @@ class DataFile:
             paths = pa.repeat(self._partition_path, rows.num_rows)
             ordering = [flattened(rows.column(name)) for name in self._target.rules.ordering_fields]
             entry = encode_tombstones(flattened(rows.column(RECORD_KEY)), paths, ordering)
+            if len(entry) > TOMBSTONES_BYTES_MAX:
+                warnings.warn(
+                    f"{rows.num_rows} deletes in one file are more than its footer can remember: late rows of these"
+                    " records, and of those deleted before, will bring them back",
+                    OptionWarning,
+                    stacklevel=2,
+                )
         text = joined_tombstones(
             self._former_tombstones,
             self._target.instant_time,

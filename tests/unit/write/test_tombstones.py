@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 from tests.support.tables import MOR, SCHEMA, SplitEngine, StepClock, contents, environment, new_table, open_table
 
+from pyhudi.config.option import OptionWarning
 from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
+from pyhudi.format import tombstones
 from pyhudi.format.tombstones import (
     TOMBSTONES_BYTES_MAX,
     TOMBSTONES_KEY,
@@ -17,6 +19,7 @@ from pyhudi.format.tombstones import (
     encode_tombstones,
     joined_tombstones,
 )
+from pyhudi.io import data_file
 from pyhudi.io.base_file import read_footer
 from pyhudi.storage.memory import MemoryStorage
 
@@ -252,6 +255,17 @@ def test_what_does_not_fit_goes_oldest_first() -> None:
     assert text is not None
     assert '"3"' in text
     assert '"1"' not in text
+
+
+def test_more_deletes_of_one_write_than_a_footer_remembers_warn(monkeypatch: pytest.MonkeyPatch) -> None:
+    life = Life(9, {})
+    life.upsert(1, False)
+    for module in (data_file, tombstones):
+        monkeypatch.setattr(module, "TOMBSTONES_BYTES_MAX", 10)
+
+    with pytest.warns(OptionWarning, match="more than its footer can remember"):
+        assert life.after(DELETED) == []
+    assert life.after(LATE) == [7]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"1": 2}', '{"1": "%"}', '{"1": "AAAA"}', "[" * 100_000])
