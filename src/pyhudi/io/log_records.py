@@ -7,7 +7,6 @@ their place.
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -35,6 +34,7 @@ from pyhudi.format.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.format.schema import avro_to_arrow, normalise
 from pyhudi.io.log_scan import LogReader, open_log
 from pyhudi.io.parquet_batches import bounded_batches, open_parquet
+from pyhudi.io.spilled_rows import temporary_folder, typed_errors_of_disk
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.archived_writes import ArchivedWrites
 from pyhudi.table.committed_files import DamagedFileWarning
@@ -479,12 +479,17 @@ def gather(batches: Iterator[pa.RecordBatch], schema: pa.Schema, spill: SpillSet
             break
     else:
         return pa.Table.from_batches(held, schema)
-    with tempfile.TemporaryDirectory(prefix="pyhudi-", dir=spill.folder) as folder:
+    with temporary_folder(spill.folder) as folder:
         path = str(Path(folder) / "log-records.arrow")
-        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-            for batch in held:
-                writer.write_batch(batch)
+        with pa.OSFile(path, "wb") as sink:
+            writer = pa.ipc.new_file(sink, schema)
+            with typed_errors_of_disk(spill.folder):
+                for batch in held:
+                    writer.write_batch(batch)
             held.clear()
             for batch in batches:
-                writer.write_batch(batch)
+                with typed_errors_of_disk(spill.folder):
+                    writer.write_batch(batch)
+            with typed_errors_of_disk(spill.folder):
+                writer.close()
         return pa.ipc.open_file(pa.memory_map(path)).read_all()

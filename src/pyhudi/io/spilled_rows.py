@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+import errno
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
 import pyarrow as pa
+
+from pyhudi.errors import OutOfSpaceError, StorageError
+
+
+@contextmanager
+def typed_errors_of_disk(folder: str | None) -> Iterator[None]:
+    """Say of an error of local disk what it was wanted for."""
+    try:
+        yield
+    except OSError as error:
+        kind = OutOfSpaceError if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
+        raise kind(
+            f"rows that outgrow memory cannot be kept on local disk: {error.strerror or error}; "
+            "hoodie.memory.spillable.map.path says where",
+            path=folder or tempfile.gettempdir(),
+        ) from error
+
+
+def temporary_folder(parent: str | None) -> tempfile.TemporaryDirectory[str]:
+    """A folder of our own in `parent`, which is made if it is not there, as JVM Hudi does; None: the system's own."""
+    with typed_errors_of_disk(parent):
+        if parent is not None:
+            Path(parent).mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(prefix="pyhudi-", dir=parent)
 
 
 class SpilledRows:
@@ -31,11 +57,13 @@ class SpilledRows:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._writer is not None:
-            self._writer.close()
         self._reader = None
-        if self._folder is not None:
-            self._folder.cleanup()
+        try:
+            if self._writer is not None and kind is None:
+                self._writer.close()
+        finally:
+            if self._folder is not None:
+                self._folder.cleanup()
 
     def names(self) -> list[str]:
         """The names that have rows, in the order of their first ones."""
@@ -43,11 +71,13 @@ class SpilledRows:
 
     def write(self, name: str, rows: pa.RecordBatch) -> None:
         """Keep rows under a name."""
-        if self._writer is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="pyhudi-", dir=self._parent)
-            options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-            self._writer = pa.ipc.new_file(self._path, rows.schema, options=options)
-        self._writer.write_batch(rows)
+        if self._folder is None:
+            self._folder = temporary_folder(self._parent)
+        with typed_errors_of_disk(self._parent):
+            if self._writer is None:
+                options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+                self._writer = pa.ipc.new_file(self._path, rows.schema, options=options)
+            self._writer.write_batch(rows)
         self._places[name].append(self._written)
         self._written += 1
 
@@ -57,7 +87,8 @@ class SpilledRows:
             return
         if self._reader is None:
             assert self._writer is not None
-            self._writer.close()
+            with typed_errors_of_disk(self._parent):
+                self._writer.close()
             self._reader = pa.ipc.open_file(pa.OSFile(self._path), options=pa.ipc.IpcReadOptions(use_threads=False))
         for place in self._places[name]:
             yield self._reader.get_batch(place)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pyhudi.errors import CorruptDataError, HudiError, SchemaMismatchError, UnsupportedFeatureError
+from pyhudi.errors import CorruptDataError, HudiError, SchemaMismatchError, StorageError, UnsupportedFeatureError
 from pyhudi.format.avro_records import encode_avro_records
 from pyhudi.format.delete_blocks import encode_delete_block
 from pyhudi.format.log_blocks import BlockHeader, BlockType, encode_block, rollback_block
@@ -350,6 +350,18 @@ def test_records_that_spill_are_the_same_and_leave_nothing_behind(tmp_path: Path
     assert spilled.rows.equals(read(log).rows)
     assert len(spilled.rows) == 83
     assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_of_records_that_spill_is_made_or_refused_by_name(tmp_path: Path) -> None:
+    log = data("10", ("a", 1, "x")) + data("20", ("b", 1, "x"))
+    folder = tmp_path / "not" / "there"
+
+    assert len(read(log, spill=SpillSettings(memory_bytes=0, folder=str(folder))).rows) == 2
+    assert list(folder.iterdir()) == []
+
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(StorageError, match="spillable"):
+        read(log, spill=SpillSettings(memory_bytes=0, folder=str(tmp_path / "file")))
 
 
 def test_an_error_while_records_spill_leaves_nothing_behind(tmp_path: Path) -> None:

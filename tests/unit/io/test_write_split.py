@@ -15,7 +15,7 @@ from tests.support.tables import SCHEMA, new_table, open_table, rows, values_of
 
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import TaskContext
-from pyhudi.errors import LockLostError
+from pyhudi.errors import LockLostError, OutOfSpaceError
 from pyhudi.format.commit_metadata import WriteStat
 from pyhudi.io import data_file, write_split
 from pyhudi.io.data_file import DataFile
@@ -160,6 +160,21 @@ def test_a_split_that_fails_leaves_neither_files_nor_spilled_rows(
 
     assert [info.path for info in storage.list_recursive("") if info.path.endswith(".parquet")] == []
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
+def test_disk_that_is_full_when_rows_spill_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SpilledRows, "_path", "/dev/full")
+    batch = pa.RecordBatch.from_pydict({"x": ["y" * 100] * 10_000})
+
+    def spill() -> None:
+        with SpilledRows(None) as spilled:
+            for _ in range(50):
+                spilled.write("p", batch)
+            list(spilled.read("p"))
+
+    with pytest.raises(OutOfSpaceError, match="spillable"):
+        spill()
 
 
 def test_closed_files_take_no_memory_with_their_filters() -> None:
