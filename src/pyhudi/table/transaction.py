@@ -16,11 +16,13 @@ from dataclasses import dataclass, field, replace
 from pyhudi.errors import (
     AlreadyExistsError,
     CommitOutcomeUnknownError,
+    HudiError,
     LockLostError,
     StorageError,
     UnavailableError,
 )
 from pyhudi.format.commit_metadata import CommitMetadata, encode_commit_metadata
+from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.instant import Action, Instant, InstantState, InstantTime, advanced, parse_instant_time
 from pyhudi.format.markers import marker_folder
 from pyhudi.format.table_version import TableVersion
@@ -178,7 +180,7 @@ def commit(
     another writer who took it for dead, or its lock is gone; and `CommitOutcomeUnknownError` when the store does not
     say whether the last put succeeded.
 
-    Cost: one listing, one put and the lock; one read for each write that was completed, and each plan that was made,
+    Cost: three listings, one put and the lock; one read for each write that was completed, and each plan that was made,
     since this one began; under a lock that can be lost one more put, one delete and two listings.
     """
     storage, base, own = transaction.storage, transaction.base, transaction.instant_time
@@ -198,7 +200,7 @@ def commit(
         check_intents(now.timeline, rivals, own=own, metadata=metadata, mine=mine)
         withdraw_stale(storage, rivals, {instant.requested_time for instant in now.timeline.pending_writes})
         completed = _complete(transaction, now, metadata, lock)
-    _tidy_up_after_commit(transaction)
+    _tidy_up_after_commit(transaction, metadata)
     return position_of(completed)
 
 
@@ -244,9 +246,7 @@ def commit_compaction(transaction: Transaction, metadata: CommitMetadata, *, run
         if (schema := load_table_schema(now)) is not None:
             metadata = replace(metadata, extra={**metadata.extra, SCHEMA_KEY: schema.avro})
         completed = _complete(transaction, now, metadata, lock, run=run)
-    _delete_lost_attempts(storage, own, metadata)
-    # The heartbeat goes last: by it others find what is left over.
-    _tidy_up_after_commit(transaction, is_planned=True)
+    _tidy_up_after_commit(transaction, metadata, is_planned=True)
     return position_of(completed)
 
 
@@ -350,13 +350,23 @@ def _warn_if_out_of_order(timeline: Timeline, completed: Instant) -> None:
         )
 
 
-def _tidy_up_after_commit(transaction: Transaction, *, is_planned: bool = False) -> None:
-    """Remove what nobody needs any more; the heartbeat last, for it is what makes others look for the rest."""
+def _tidy_up_after_commit(transaction: Transaction, metadata: CommitMetadata, *, is_planned: bool = False) -> None:
+    """Remove what nobody needs any more; the heartbeat last, for it is what makes others look for the rest.
+
+    Also files of tasks that ended while the write waited for the lock and committed: JVM Hudi would show them. Those
+    that were looked for before are looked for again: a task announces its file long before it puts it.
+    """
+    storage, own = transaction.storage, transaction.instant_time
     try:
+        for path in sorted(load_markers(storage, own) - metadata.paths()):
+            # A log of version 6 bears the time of its slice, and a plan that was made since may name it.
+            name = parse_data_file(path.rpartition("/")[2])
+            if name is not None and name.instant_time == own:
+                storage.delete(path)
         if is_planned:
-            forget_runs(transaction.storage, transaction.instant_time)
-        tidy_up(transaction.storage, transaction.instant_time)
-    except StorageError as error:
+            forget_runs(storage, own)
+        tidy_up(storage, own)
+    except HudiError as error:
         # The commit stands; raising would make the caller run it again.
         _log.warning("markers and heartbeat of a commit stay for a later write to remove: %s", error)
 

@@ -223,14 +223,14 @@ def test_file_that_a_lost_attempt_began_and_left_is_removed_by_its_marker(kind: 
 
     run(recording, ACTIONS["upsert"][0], TwiceEngine(winner=1), markers)
 
-    lost = [
+    lost = {
         path
         for path in deleted
         if (name := parse_data_file(path.rpartition("/")[2])) and name.write_token.endswith("-0")
-    ]
+    }
     there, _ = files_of_newest_write(storage)
     assert len(lost) == len(there) == 3
-    assert not set(lost) & there
+    assert not lost & there
 
 
 @pytest.mark.parametrize("kind", [COW[2], MOR[2]], ids=str)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.support.tables import contents, new_table, rows
+from tests.support.tables import contents, new_table, open_table, rows
 from tests.unit.faults import harness
 
 from pyhudi.engine.local import LocalEngine, as_table
@@ -82,3 +82,32 @@ def test_a_log_that_a_plan_names_by_now_is_not_taken_away_by_the_task_that_wrote
 
     harness.opened(inner, later=True).compact()
     assert contents(inner) == harness.BEFORE
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("is_announced", [False, True], ids=["begun in the commit", "begun before"])
+def test_an_attempt_that_ends_while_its_write_commits_leaves_no_file(version: int, is_announced: bool) -> None:
+    inner, attempts = MemoryStorage(), []
+    new_table(inner, version=version)
+
+    def end_late(operation: str, path: str) -> None:
+        if operation == "put_if_absent" and path.endswith("commit") and attempts:
+            attempts.pop()()
+
+    storage = FaultStorage(inner, before=end_late)
+
+    class Early(type(late_attempts([]))):  # type: ignore[misc]
+        def map_splits(self, rows: Any, function: Any, **more: Any) -> list[Any]:
+            counting = engine.map_splits(rows, function, **more)
+            if is_announced:
+                attempts[0]()  # the commit finds its marker, and takes its file away before it is put again
+            return counting
+
+    engine = late_attempts(attempts)
+    table = dataclasses.replace(open_table(storage), engine=Early())
+    table.bulk_insert(rows(*ROWS))
+
+    assert not attempts
+    named = set(open_table(inner).files().column("path").to_pylist())
+    assert {info.path for info in list_data_files(inner) if info.path.endswith(".parquet")} == named
+    assert contents(inner) == set(ROWS)
