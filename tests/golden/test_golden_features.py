@@ -80,6 +80,20 @@ def test_the_time_before_a_rename_is_read_by_the_names_of_then(version: int, unp
     ]
 
 
+def test_a_log_that_is_named_after_an_earlier_write_counts_from_the_write_that_says_it_wrote_it(unpack: Unpack) -> None:
+    table = pyhudi.HudiTable.for_path(str(unpack("v9-updated-in-logs")))
+    first, update = table.state.timeline.completed_writes
+
+    def fares(rows: pa.Table) -> dict[int, float]:
+        return dict(zip(rows["id"].to_pylist(), rows["fare"].to_pylist(), strict=True))
+
+    assert fares(table.to_arrow(as_of=first.requested_time)) == {1: 9.5, 2: 7.0}
+    assert fares(table.to_arrow(as_of=update.requested_time)) == {1: 9.5, 2: 8.0}
+    assert fares(table.changes(None, first.completion_time)) == {1: 9.5, 2: 7.0}
+    assert fares(table.changes(first.completion_time)) == {2: 8.0}
+    assert table.changes(update.completion_time).num_rows == 0
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in WRITABLE and "slash" not in name])
 def test_special_table_of_real_hudi_is_not_written_and_stays_as_it_is(name: str, unpack: Unpack) -> None:
     folder = unpack(name)

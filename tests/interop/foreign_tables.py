@@ -49,7 +49,8 @@ class ForeignTable:
     """A recipe, and what pyhudi makes of the table.
 
     `writes`: None where they must be right, else a part of the text with which they are refused by name.
-    `may_refuse_reads`: its newest state may be refused, too. `read_options`: what JVM Hudi needs to read it. `key`: the
+    `may_refuse_reads`: its newest state may be refused, too. `not_compared`: columns that JVM Hudi's incremental reads
+    give other values than its snapshots. `read_options`: what JVM Hudi needs to read it. `key`: the
     columns that identify a row; none for a table whose keys are generated.
     """
 
@@ -57,6 +58,7 @@ class ForeignTable:
     make: Callable[[MadeTable], None]
     releases: tuple[str, ...] = ALL
     may_refuse_reads: bool = False
+    not_compared: tuple[str, ...] = ()
     writes: str | None = None
     key: tuple[str, ...] = ("id",)
     sql_settings: Mapping[str, str] = field(default_factory=dict)
@@ -119,9 +121,11 @@ def _updated(kind: str) -> Callable[[MadeTable], None]:
 def _merged(kind: str) -> Callable[[MadeTable], None]:
     def make(table: MadeTable) -> None:
         _plain(kind)(table)
+        # In a merge-on-read table JVM Hudi 1.2.0 makes nulls of the columns that a MERGE does not set.
+        update = "SET price = s.price, ts = s.ts" if kind == "cow" else "SET *"
         table.sql(
             "MERGE INTO {t} USING (SELECT 2 AS id, 'm2' AS name, 22.5D AS price, 60L AS ts UNION ALL "
-            "SELECT 7, 'm7', 77.5D, 60L) s ON {t}.id = s.id WHEN MATCHED THEN UPDATE SET price = s.price, ts = s.ts "
+            f"SELECT 7, 'm7', 77.5D, 60L) s ON {{t}}.id = s.id WHEN MATCHED THEN UPDATE {update} "
             "WHEN NOT MATCHED THEN INSERT *"
         )
 
@@ -253,6 +257,9 @@ _SCHEMA_ON_READ = {
     "hoodie.schema.on.read.enable": "true",
     "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
 }
+_LOCK = {
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+}
 _RECORD_INDEX = {
     "hoodie.metadata.enable": "true",
     "hoodie.metadata.record.index.enable": "true",
@@ -275,7 +282,11 @@ FOREIGN_TABLES = (
         "by-decimal", _plain("cow", "rate", "rate DECIMAL(5,2)", lambda n: f"CAST({n % 2}.5 AS DECIMAL(5,2))")
     ),
     ForeignTable("by-two", _plain("cow", "city, area", "city STRING, area INT", lambda n: f"{_city(n)}, {n % 3}")),
-    ForeignTable("by-odd-text", _plain("cow", "city", "city STRING", lambda n: "'a b/c'" if n % 2 else "'x=%y'")),
+    ForeignTable(
+        "by-odd-text",
+        _plain("cow", "city", "city STRING", lambda n: "'a b/c'" if n % 2 else "'x=%y'"),
+        not_compared=("city",),
+    ),
     ForeignTable(
         "by-null", _plain("cow", "city", "city STRING", lambda n: "'oslo'" if n % 2 else "CAST(NULL AS STRING)")
     ),
@@ -357,7 +368,10 @@ FOREIGN_TABLES = (
     ForeignTable("record-index", _indexed(_RECORD_INDEX), SINCE_1_0, writes="index"),
     ForeignTable("record-index-mor", _indexed(_RECORD_INDEX, kind="mor"), SINCE_1_0, writes="index"),
     ForeignTable(
-        "secondary-index", _indexed({**_RECORD_INDEX}, "CREATE INDEX by_name ON {t} (name)"), NEW, writes="index"
+        "secondary-index",
+        _indexed({**_RECORD_INDEX, **_LOCK}, "CREATE INDEX by_name ON {t} (name)"),
+        NEW,
+        writes="index",
     ),
     ForeignTable(
         "column-stats",

@@ -101,7 +101,8 @@ def _same(recipe: ForeignTable, table: MadeTable, options: dict[str, str], ours:
     except OracleError:
         assert options, f"{recipe.id}: JVM Hudi does not read the newest state"
         return
-    assert_same_rows(expected, actual, hint=f"{recipe.id} {options}")
+    left_out = recipe.not_compared if f"{_PREFIX}.read.begin.instanttime" in options else ()
+    assert_same_rows(expected, actual, ignore=left_out, hint=f"{recipe.id} {options}")
 
 
 def check_refusal(recipe: ForeignTable, table: MadeTable) -> None:

@@ -113,7 +113,21 @@ RESIZED = {
     ),
     "hoodie.clustering.updates.strategy": f"{_STRATEGIES}.update.strategy.SparkConsistentBucketDuplicateUpdateStrategy",
 }
-CASES_OF_1_2 = {
+CONSISTENT = {**BUCKETS, "hoodie.index.bucket.engine": "CONSISTENT_HASHING", "hoodie.clean.automatic": "false"}
+
+
+def updated_in_logs(oracle: Oracle, table: Path, name: str) -> None:
+    """File slices of logs alone, and an SQL update, whose log is named after the slice's first write."""
+    for key, value in CONSISTENT.items():
+        oracle.sql(f"set {key}={value}")
+    statements("mor")(oracle, table, name)
+    oracle.sql(f"update {name} set fare = 8.0, ts = 2 where id = 2")
+    for key in CONSISTENT:
+        oracle.sql(f"reset {key}")
+
+
+CASES_OF_1_2: dict[str, Life] = {
+    "updated-in-logs": updated_in_logs,
     "slash-dates": frames(**SLASHES),
     "buckets-cow": frames(**BUCKETS),
     # After a resize no file id shows any more that it is that of a bucket.

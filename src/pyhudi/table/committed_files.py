@@ -66,13 +66,21 @@ class CommittedFiles:
     untold: frozenset[str] = frozenset()
 
     @cached_property
-    def _paths(self) -> frozenset[tuple[str, str]]:
-        return frozenset((group.partition_path, one.file.name) for group, files in self.groups.items() for one in files)
+    def _writers(self) -> Mapping[tuple[str, str], str]:
+        return {
+            (group.partition_path, one.file.name): one.instant_time
+            for group, files in self.groups.items()
+            for one in files
+        }
+
+    def writer_of(self, info: FileInfo) -> str | None:
+        """The newest completed write that says that it wrote to a file; None where none does."""
+        partition_path, _, name = info.path.rpartition("/")
+        return self._writers.get((partition_path, name))
 
     def names(self, info: FileInfo, instant_time: str) -> bool:
-        """Whether the completed write of this time says that it wrote a file, which has the time in its name."""
-        partition_path, _, name = info.path.rpartition("/")
-        return (partition_path, name) in self._paths or instant_time in self.untold
+        """Whether a completed write says that it wrote a file, which has this time in its name."""
+        return self.writer_of(info) is not None or instant_time in self.untold
 
     def touched_by(self, written: Collection[str]) -> frozenset[FileGroupId]:
         """The groups that one of these writes wrote to."""

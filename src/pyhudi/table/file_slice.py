@@ -60,6 +60,8 @@ class LogFile:
     """Changes to the records of a file group. `path` is relative to the table, `size` in bytes.
 
     The instant in its name is that of the delta commit that wrote it; in table version 6 that of the file slice.
+    `writer`: from version 8 on the delta commit that says that it wrote it. As a rule that is the one in its name, but
+    where a slice has no base file JVM Hudi 1.2.0 names logs of SQL updates after the slice's first write.
     `position` says where the log stands among base files: it changes those whose instant is not above it. It is the
     completion time of its delta commit; in version 6 again the instant of the file slice.
     `committed`: what of it completed writes put there. From version 8 on that is all of it. In version 6 it is what
@@ -72,6 +74,12 @@ class LogFile:
     size: int
     position: str = ""
     committed: tuple[Stretch, ...] = ()
+    writer: str | None = None
+
+    @property
+    def instant_time(self) -> str:
+        """The write that it is of, as far as one can tell without looking into it."""
+        return self.writer or self.name.instant_time
 
     @property
     def group(self) -> FileGroupId:

@@ -87,7 +87,7 @@ class FileSystemView:
         def touched(file_slice: FileSlice) -> bool:
             if file_slice.base is not None and file_slice.base.instant_time in written:
                 return True
-            return any(not by_name or log.name.instant_time in written for log in file_slice.logs)
+            return any(not by_name or log.instant_time in written for log in file_slice.logs)
 
         latest = self._latest_where(ended, needed=self.committed.touched_by(written))
         return {path: tuple(filter(touched, slices)) for path, slices in latest.items()}
@@ -124,12 +124,12 @@ def _newest_slice(group: FileGroup, counts: Callable[[str], bool], compaction: s
     logs = tuple(
         log
         for log in group.logs
-        if (counts(log.name.instant_time) or log.name.instant_time == compaction)
+        if (counts(log.instant_time) or log.instant_time == compaction)
         and (base is None or log.position >= base.instant_time)
     )
     if base is not None:
         return FileSlice(group.id, base.instant_time, base, logs)
-    return FileSlice(group.id, logs[0].name.instant_time, None, logs) if logs else None
+    return FileSlice(group.id, logs[0].instant_time, None, logs) if logs else None
 
 
 def load_view(
@@ -184,9 +184,10 @@ def view_of(
             if attempt is None or attempt.name.write_token < name.write_token:
                 bases[base.group][name.instant_time] = base
         elif not name.is_cdc:
-            position = _position(name, timeline, archived)
-            stretches = _stretches(info, name, timeline, committed)
-            log = LogFile(partition_path, name, info.path, info.size, position, stretches)
+            writer = committed.writer_of(info) if timeline.version.has_completion_times else None
+            position = _position(writer or name.instant_time, timeline, archived)
+            stretches = _stretches(info, name, writer, timeline, committed)
+            log = LogFile(partition_path, name, info.path, info.size, position, stretches, writer)
             logs[log.group].append(log)
     return FileSystemView(
         storage,
@@ -244,18 +245,19 @@ def _counts(
     return name.instant_time in completed
 
 
-def _position(name: LogFileName, timeline: Timeline, archived: ArchivedWrites) -> str:
+def _position(instant_time: str, timeline: Timeline, archived: ArchivedWrites) -> str:
     """Where a log stands among base files, see `LogFile`."""
     if not timeline.version.has_completion_times:
-        return name.instant_time
-    times = timeline.completion_times
-    return times.get(name.instant_time) or archived.completed.get(name.instant_time, name.instant_time)
+        return instant_time
+    return timeline.completion_times.get(instant_time) or archived.completed.get(instant_time, instant_time)
 
 
-def _stretches(info: FileInfo, name: LogFileName, timeline: Timeline, committed: CommittedFiles) -> tuple[Stretch, ...]:
+def _stretches(
+    info: FileInfo, name: LogFileName, writer: str | None, timeline: Timeline, committed: CommittedFiles
+) -> tuple[Stretch, ...]:
     """See `LogFile.committed`."""
     if timeline.version.has_completion_times:
-        return (Stretch(name.instant_time, 0, info.size),)
+        return (Stretch(writer or name.instant_time, 0, info.size),)
     group = FileGroupId(info.path.rpartition("/")[0], name.file_id)
     found = [
         Stretch(one.instant_time, one.file.start, one.file.end or info.size)

@@ -62,7 +62,7 @@ def _versions_of(
     if one.base is not None:
         yield one.base.path, versions[version_at(versions, one.base.instant_time)]
     for log in one.logs:
-        first = version_at(versions, log.name.instant_time)
+        first = version_at(versions, log.instant_time)
         # In table version 6 a log is named after its slice: it may be of any later write.
         last = first + 1 if table.version.has_completion_times else len(versions)
         for version in versions[first:last]:

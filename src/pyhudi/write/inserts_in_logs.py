@@ -25,7 +25,7 @@ def groups_with_inserts_in_logs(table: TableState, slices: Iterable[FileSlice]) 
     if not with_logs:
         return frozenset()
     not_ours = {log.path for one in with_logs for log in one.logs}
-    named = {log.name.instant_time for one in with_logs for log in one.logs}
+    named = {log.instant_time for one in with_logs for log in one.logs}
     oldest = min(one.instant_time for one in with_logs)
     for instant in reversed(table.timeline.completed_writes):
         if not not_ours or instant.requested_time < oldest:
