@@ -31,12 +31,16 @@ def boolean(*, refused: Mapping[str, str] | None = None) -> Parser[bool]:
     return Parser(_refusing(_boolean, refused or {}), " or ".join(legal))
 
 
+_LONG_MAX = 2**63 - 1
+"""What JVM Hudi and the libraries below can hold."""
+
+
 def integer(*, minimum: int, unit: str = "") -> Parser[int]:
     """A decimal integer of at least `minimum`; `unit` is for the description only."""
 
     def read(value: str) -> int:
         number = int(value)
-        if number < minimum:
+        if not minimum <= number <= _LONG_MAX:
             raise ValueError(value)
         return number
 

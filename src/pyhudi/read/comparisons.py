@@ -15,6 +15,7 @@ import math
 import operator
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import reduce
 from typing import Any, TypeAlias, cast
 
@@ -106,6 +107,9 @@ def _checked(name: str, value: Any, kind: pa.DataType) -> Any:
         raise ValueError(f"nothing compares with None: ask for rows without {name!r} by pc.field({name!r}).is_null()")
     if pa.types.is_floating(kind) and isinstance(value, int | float | np.number) and not isinstance(value, bool):
         return float(value) if pa.types.is_float64(kind) else float(np.float32(value))
+    if pa.types.is_decimal(kind) and isinstance(value, int | np.integer) and not isinstance(value, bool):
+        # Arrow would give a whole number nineteen digits, and find no type that holds those and the column's fraction.
+        return Decimal(int(value))
     is_instant = isinstance(value, dt.datetime)
     if (pa.types.is_date(kind) and is_instant) or (pa.types.is_timestamp(kind) and not is_instant):
         raise TypeError(f"{name!r} is of type {kind}, {value!r} is not")

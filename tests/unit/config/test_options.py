@@ -131,6 +131,7 @@ def test_legal_text_parses(parser, text, value):
         (integer(minimum=1), "0"),
         (integer(minimum=1), "1.5"),
         (integer(minimum=1), "120MB"),
+        (integer(minimum=1), str(2**63)),
         (fraction(), "0"),
         (fraction(), "1.1"),
         (fraction(), "nan"),
