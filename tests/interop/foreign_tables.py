@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.support.oracle import Oracle
 
-OLD, NEW = ("0.15.0",), ("1.2.0",)
+NEW = ("1.2.0",)
 ALL = ("1.2.0", "1.0.2", "0.15.0")
 SINCE_1_0 = ("1.2.0", "1.0.2")
 
