@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pyhudi.format.avro_records import decode_avro_records, encode_avro_records
-from pyhudi.format.schema import arrow_to_avro, avro_to_arrow, avro_with_meta_columns
+from pyhudi.format.avro.records import decode_avro_records, encode_avro_records
+from pyhudi.format.schema.avro_arrow import arrow_to_avro, avro_to_arrow, avro_with_meta_columns
 
 TWO_COLUMNS = ["_hoodie_record_key", "l_extendedprice"]
 FLAGS, STATUSES = ["A", "N", "R"], ["F", "O"]

@@ -31,9 +31,9 @@ import pyarrow as pa
 
 import pyhudi
 from pyhudi.engine.local import LocalEngine
-from pyhudi.storage.opening import open_storage
+from pyhudi.storage.open import open_storage
 from pyhudi.table.state import load_table
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.support import minio  # the server that the tests use

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pyhudi.config.jvm_keys import UNSUPPORTED
 from pyhudi.config.option import Option, text_of
 from pyhudi.config.refused_keys import BOTH, ENCRYPTION, ENCRYPTION_REASON, REFUSED, Refused
 from pyhudi.config.registry import SECTIONS
+from pyhudi.config.unsupported_keys import UNSUPPORTED
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "options.md"
 HEAD = """\

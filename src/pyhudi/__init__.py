@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyhudi import errors
 
 if TYPE_CHECKING:
-    from pyhudi.hudi_table import HudiTable, save
+    from pyhudi.api.hudi_table import HudiTable, save
     from pyhudi.spark.enable import disable, enable
     from pyhudi.spark.session import spark_session
     from pyhudi.write.result import WriteResult
@@ -17,8 +17,8 @@ __version__ = "0.1.0.dev0"
 __all__ = ["HudiTable", "WriteResult", "__version__", "disable", "enable", "errors", "save", "spark_session"]
 
 _HOMES = {
-    "HudiTable": "pyhudi.hudi_table",
-    "save": "pyhudi.hudi_table",
+    "HudiTable": "pyhudi.api.hudi_table",
+    "save": "pyhudi.api.hudi_table",
     "WriteResult": "pyhudi.write.result",
     "enable": "pyhudi.spark.enable",
     "disable": "pyhudi.spark.enable",

@@ -13,15 +13,15 @@ from tests.chaos.setting import CALL_METADATA, Setting, rows_of
 from tests.support.audit import audit
 
 import pyhudi
+from pyhudi.environment import SYSTEM
 from pyhudi.errors import HudiError
-from pyhudi.format.instant import Action, InstantState
-from pyhudi.services.outcome import Outcome, outcome_of
+from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.environment import SYSTEM
-from pyhudi.table.intents import INTENT_FOLDER
-from pyhudi.table.locks import table_lock
+from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.timeline import load_commit_metadata, load_rollback_plan
 from pyhudi.testing.isolation import Ending, Transaction, check_history
+from pyhudi.transaction.intents import INTENT_FOLDER
+from pyhudi.transaction.locks.table_lock import table_lock
 
 _APPENDS = (Work.APPEND, Work.OWN)
 _WRITES = (*_APPENDS, Work.ONCE)

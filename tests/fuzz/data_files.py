@@ -21,9 +21,8 @@ from tests.fuzz.target import PATH, Target, joined, require, split, text_of
 
 from pyhudi.errors import RecordKeyError
 from pyhudi.format.bloom import BloomFilterBuilder, BloomKind, parse_bloom_filter
-from pyhudi.format.hfile import read_hfile
-from pyhudi.format.hfile_codecs import HFileCodec
-from pyhudi.format.hfile_layout import (
+from pyhudi.format.hfile.codecs import HFileCodec
+from pyhudi.format.hfile.layout import (
     BLOCK_HEADER,
     DATA_MAGIC,
     FILE_INFO_MAGIC,
@@ -38,8 +37,9 @@ from pyhudi.format.hfile_layout import (
     format_field,
     format_varint,
 )
-from pyhudi.format.hfile_records import decode_hfile_records
-from pyhudi.format.hfile_writer import write_hfile
+from pyhudi.format.hfile.reader import read_hfile
+from pyhudi.format.hfile.records import decode_hfile_records
+from pyhudi.format.hfile.writer import write_hfile
 from pyhudi.format.tombstones import decode_tombstones, encode_tombstones, joined_tombstones
 from pyhudi.index.bloom import candidates_in
 from pyhudi.io.base_file import read_batches, read_footer

@@ -24,13 +24,13 @@ from tests.fuzz.hostile_avro import (
 from tests.fuzz.target import PATH, Target, joined, require, split, text_of
 
 from pyhudi.errors import SchemaMismatchError
-from pyhudi.format.avro_records import decode_avro_records, encode_avro_records
-from pyhudi.format.delete_blocks import decode_delete_block, encode_delete_block
-from pyhudi.format.log_blocks import BlockHeader, BlockType, encode_block, parse_block, rollback_block
-from pyhudi.format.merge_rules import MergeRules
-from pyhudi.format.record_positions import decode_positions, encode_positions
-from pyhudi.io.log_records import BlockFilter, SpillSettings, read_log_versions
-from pyhudi.io.log_scan import open_log
+from pyhudi.format.avro.records import decode_avro_records, encode_avro_records
+from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block, parse_block, rollback_block
+from pyhudi.format.log.delete_blocks import decode_delete_block, encode_delete_block
+from pyhudi.format.log.record_positions import decode_positions, encode_positions
+from pyhudi.io.log.records import BlockFilter, SpillSettings, read_log_versions
+from pyhudi.io.log.scan import open_log
+from pyhudi.merge.rules import MergeRules
 from pyhudi.storage.memory import MemoryStorage
 
 _SEED_BYTES_MAX = 16 * 1024

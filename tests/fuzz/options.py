@@ -17,9 +17,9 @@ from pyhudi.config.read_config import ReadConfig
 from pyhudi.config.registry import OPTIONS
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import HudiError
-from pyhudi.format.java_dates import compile_pattern, format_times, parse_times, resolve_zone
-from pyhudi.format.timestamp_keys import timestamp_key_options, timestamp_texts
-from pyhudi.format.value_text import value_text
+from pyhudi.format.keys.java_dates import compile_pattern, format_times, parse_times, resolve_zone
+from pyhudi.format.keys.timestamps import timestamp_key_options, timestamp_texts
+from pyhudi.format.keys.value_text import value_text
 from pyhudi.mergers import Stitching
 from pyhudi.storage.options import client_settings, select_storage_options
 

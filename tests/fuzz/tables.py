@@ -11,17 +11,11 @@ from tests.fuzz.hostile_avro import any_record
 from tests.fuzz.target import PATH, Target, require, text_of
 
 from pyhudi.config.table_config import TableConfig
+from pyhudi.environment import SYSTEM, SystemClock
 from pyhudi.errors import CorruptDataError
 from pyhudi.format.file_names import parse_data_file
-from pyhudi.format.keys import key_generator_from_table, partition_field_names
-from pyhudi.format.markers import (
-    marker_path,
-    parse_marker_path,
-    parse_markers_file,
-    parse_markers_type,
-)
-from pyhudi.format.partition_metadata import decode_partition_metadata, encode_partition_metadata
-from pyhudi.format.partition_paths import (
+from pyhudi.format.keys.generator import key_generator_from_table, partition_field_names
+from pyhudi.format.keys.partition_paths import (
     check_partition_path,
     escape_value,
     format_segment,
@@ -29,15 +23,21 @@ from pyhudi.format.partition_paths import (
     partition_values,
     unescape_value,
 )
+from pyhudi.format.markers import (
+    marker_path,
+    parse_marker_path,
+    parse_markers_file,
+    parse_markers_type,
+)
+from pyhudi.format.metadata.partition import decode_partition_metadata, encode_partition_metadata
 from pyhudi.format.properties import check_table_properties, format_properties, parse_properties
-from pyhudi.format.schema import arrow_to_avro, avro_to_arrow, avro_with_meta_columns, normalise
+from pyhudi.format.schema.avro_arrow import arrow_to_avro, avro_to_arrow, avro_with_meta_columns, normalise
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.paths import check_relative
-from pyhudi.table.environment import SYSTEM, SystemClock
-from pyhudi.table.heartbeat import HeartbeatSettings, _process_table, liveness_of
-from pyhudi.table.lock_providers.audit import SWITCH_PATH, open_audit
-from pyhudi.table.lock_providers.lease import Lease
-from pyhudi.table.lock_providers.storage_based import LOCK_PATH, LockRecord
+from pyhudi.transaction.heartbeat import HeartbeatSettings, _process_table, liveness_of
+from pyhudi.transaction.locks.audit import SWITCH_PATH, open_audit
+from pyhudi.transaction.locks.lease import Lease
+from pyhudi.transaction.locks.storage_based import LOCK_PATH, LockRecord
 
 _INSTANT = "20260131235959999"
 _MACHINE = "MACHINE"

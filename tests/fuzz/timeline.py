@@ -14,12 +14,25 @@ from tests.fuzz.hostile_avro import container, damaged_container, doubling, reco
 from tests.fuzz.target import PATH, Target, require, text_of
 
 from pyhudi.errors import CorruptDataError, UnsafePathError
-from pyhudi.format.archived_log import parse_archive_file
-from pyhudi.format.avro_container import MAGIC, decode_container
-from pyhudi.format.clean_metadata import decode_clean_metadata, decode_clean_plan
-from pyhudi.format.commit_metadata import CommitMetadata, decode_commit_metadata, encode_commit_metadata
-from pyhudi.format.compaction_plan import CompactionPlan, decode_compaction_plan, encode_compaction_plan
-from pyhudi.format.instant import (
+from pyhudi.format.avro.container import MAGIC, decode_container
+from pyhudi.format.metadata.clean import decode_clean_metadata, decode_clean_plan
+from pyhudi.format.metadata.commit import CommitMetadata, decode_commit_metadata, encode_commit_metadata
+from pyhudi.format.metadata.compaction import CompactionPlan, decode_compaction_plan, encode_compaction_plan
+from pyhudi.format.metadata.replace import decode_requested_replace_metadata, encode_requested_replace_metadata
+from pyhudi.format.metadata.rollback import (
+    RollbackMetadata,
+    RollbackPartition,
+    RollbackPlan,
+    decode_rollback_metadata,
+    decode_rollback_plan,
+    encode_rollback_metadata,
+    encode_rollback_plan,
+)
+from pyhudi.format.metadata.written_files import decode_written_files
+from pyhudi.format.safe_paths import data_path_problem
+from pyhudi.format.schema.internal_schema import parse_schema_history, renamed, version_at
+from pyhudi.format.timeline.archived_log import parse_archive_file
+from pyhudi.format.timeline.instant import (
     InstantTime,
     collapse,
     format_instant_time,
@@ -29,21 +42,8 @@ from pyhudi.format.instant import (
     parse_instant_file_name,
     parse_instant_time,
 )
-from pyhudi.format.internal_schema import parse_schema_history, renamed, version_at
-from pyhudi.format.lsm_history import parse_history_file, parse_manifest, parse_version_file
-from pyhudi.format.replace_metadata import decode_requested_replace_metadata, encode_requested_replace_metadata
-from pyhudi.format.rollback_metadata import (
-    RollbackMetadata,
-    RollbackPartition,
-    RollbackPlan,
-    decode_rollback_metadata,
-    decode_rollback_plan,
-    encode_rollback_metadata,
-    encode_rollback_plan,
-)
-from pyhudi.format.safe_paths import data_path_problem
-from pyhudi.format.table_version import V6, V8, V9
-from pyhudi.format.written_files import decode_written_files
+from pyhudi.format.timeline.lsm_history import parse_history_file, parse_manifest, parse_version_file
+from pyhudi.format.timeline.table_version import V6, V8, V9
 from pyhudi.table.written_files import written_files_of
 
 _LAYOUTS = (V6, V8, V9)
@@ -256,7 +256,7 @@ def _archives() -> tuple[bytes, ...]:
 
     from tests.fuzz.hostile_avro import block
 
-    from pyhudi.format.log_blocks import BlockHeader, BlockType, encode_block
+    from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block
 
     rollback = record("R", commitsRollback={"type": "array", "items": "string"})
     kinds = (

@@ -21,7 +21,7 @@ from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.file_system_view import list_data_files
 from pyhudi.table.state import load_table
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
 
 #: The ordering column is not a long: with one, 1.0.2 cannot read a log in which a key follows its deletion.
 SCHEMA = pa.schema(

@@ -27,13 +27,13 @@ from tests.interop.neighbours import (
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, OracleError
 
 import pyhudi
+from pyhudi.environment import SYSTEM
 from pyhudi.errors import LockLostError
-from pyhudi.format.instant import InstantState
+from pyhudi.format.timeline.instant import InstantState
 from pyhudi.storage.local import LocalStorage
-from pyhudi.table.environment import SYSTEM
-from pyhudi.table.lock_providers.filesystem import FileSystemLocks
 from pyhudi.table.state import load_table
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
+from pyhudi.transaction.locks.filesystem import FileSystemLocks
 
 OracleOf = Callable[[str], Oracle]
 SPAWN = multiprocessing.get_context("spawn")

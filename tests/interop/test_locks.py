@@ -24,17 +24,16 @@ from tests.support.oracle import ORACLE_HOME, Oracle, OracleError, jar_of, missi
 from tests.support.zookeeper import ZooKeeper, zookeeper
 
 import pyhudi
+from pyhudi.environment import SYSTEM, LockProvider
 from pyhudi.errors import LockLostError, LockNotAcquiredError
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.environment import SYSTEM
-from pyhudi.table.lock_providers.audit import AUDIT_FOLDER, SWITCH_PATH
-from pyhudi.table.lock_providers.dynamodb import DynamoDbLocks
-from pyhudi.table.lock_providers.filesystem import FileSystemLocks
-from pyhudi.table.lock_providers.protocol import LockProvider
-from pyhudi.table.lock_providers.storage_based import StorageLocks
-from pyhudi.table.lock_providers.zookeeper import ZooKeeperLocks
+from pyhudi.transaction.locks.audit import AUDIT_FOLDER, SWITCH_PATH
+from pyhudi.transaction.locks.dynamodb import DynamoDbLocks
+from pyhudi.transaction.locks.filesystem import FileSystemLocks
+from pyhudi.transaction.locks.storage_based import StorageLocks
+from pyhudi.transaction.locks.zookeeper import ZooKeeperLocks
 
 __all__ = ["dynamodb", "dynamodb_server", "zookeeper"]
 

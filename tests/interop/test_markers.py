@@ -14,13 +14,13 @@ from tests.interop.timeline_folder import undo_last_completion
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
 
 import pyhudi
-from pyhudi.format.instant import Action
 from pyhudi.format.markers import MarkersType, is_markers_file, parse_markers_type
+from pyhudi.format.timeline.instant import Action
 from pyhudi.storage.local import LocalStorage
-from pyhudi.table.markers.reading import load_markers
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import load_commit_metadata, load_rollback_plan
-from pyhudi.testing.storage import FaultStorage, SimulatedCrash, at_effect
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
+from pyhudi.transaction.markers.reading import load_markers
 
 OracleOf = Callable[[str], Oracle]
 VERSIONS = [6, pytest.param(9, marks=pytest.mark.quick)]

@@ -11,8 +11,8 @@ from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
 
 import pyhudi
 from pyhudi.errors import WriteConflictError
-from pyhudi.table.intents import INTENT_FOLDER
-from pyhudi.table.sole_writer import WRITERS_FOLDER
+from pyhudi.transaction.intents import INTENT_FOLDER
+from pyhudi.transaction.presence import WRITERS_FOLDER
 
 OracleOf = Callable[[str], Oracle]
 VERSIONS = [pytest.param(version, id=f"v{version}") for version in (6, 9)]

@@ -7,8 +7,8 @@ import struct
 import zlib
 from typing import Any
 
-from pyhudi.format.avro_container import MAGIC as AVRO_MAGIC
-from pyhudi.format.log_blocks import EMPTY_MAP_BYTES, FORMAT_VERSION, FRAME_BYTES, MAGIC, POINTER_BYTES, BlockType
+from pyhudi.format.avro.container import MAGIC as AVRO_MAGIC
+from pyhudi.format.log.blocks import EMPTY_MAP_BYTES, FORMAT_VERSION, FRAME_BYTES, MAGIC, POINTER_BYTES, BlockType
 
 _PIECE = 1 << 20
 _SYNC = bytes(16)

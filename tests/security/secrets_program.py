@@ -26,7 +26,7 @@ def attempt(action: Any) -> None:
 
 
 def main(folder: str, secrets: str) -> None:
-    from pyhudi.hudi_table import HudiTable
+    from pyhudi.api.hudi_table import HudiTable
     from pyhudi.spark.session import spark_session
 
     logging.basicConfig(level=logging.DEBUG)

@@ -32,26 +32,28 @@ from tests.security.bombs import (
 from tests.support.tables import MOR, new_table, open_table, rows
 
 from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
-from pyhudi.format import hfile, lsm_history, markers
-from pyhudi.format.archived_log import parse_archive_file
-from pyhudi.format.avro_container import SCHEMA_BYTES_MAX, decode_container
-from pyhudi.format.avro_records import decode_avro_records
+from pyhudi.format import markers
+from pyhudi.format.avro.container import SCHEMA_BYTES_MAX, decode_container
+from pyhudi.format.avro.records import decode_avro_records
 from pyhudi.format.bloom import BloomKind, parse_bloom_filter
-from pyhudi.format.commit_metadata import decode_commit_metadata
-from pyhudi.format.hfile_codecs import HFileCodec, decompress
-from pyhudi.format.hfile_writer import write_hfile
-from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
-from pyhudi.format.log_blocks import BlockHeader, BlockType, encode_block
-from pyhudi.format.lsm_history import parse_history_file, parse_manifest
-from pyhudi.format.record_positions import decode_positions
-from pyhudi.format.schema import SCHEMA_DEPTH_MAX, avro_to_arrow
-from pyhudi.io.log_scan import scan_blocks
+from pyhudi.format.hfile import reader as hfile
+from pyhudi.format.hfile.codecs import HFileCodec, decompress
+from pyhudi.format.hfile.writer import write_hfile
+from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block
+from pyhudi.format.log.record_positions import decode_positions
+from pyhudi.format.metadata.commit import decode_commit_metadata
+from pyhudi.format.schema.avro_arrow import SCHEMA_DEPTH_MAX, avro_to_arrow
+from pyhudi.format.timeline import lsm_history
+from pyhudi.format.timeline.archived_log import parse_archive_file
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.timeline.lsm_history import parse_history_file, parse_manifest
+from pyhudi.io.log.scan import scan_blocks
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.heartbeat import HeartbeatSettings, Liveness, heartbeat_path, liveness_of
-from pyhudi.table.lock_providers.storage_based import LockRecord
 from pyhudi.table.state import PROPERTIES_PATH, load_table
 from pyhudi.table.timeline import instant_path
+from pyhudi.transaction.heartbeat import HeartbeatSettings, Liveness, heartbeat_path, liveness_of
+from pyhudi.transaction.locks.storage_based import LockRecord
 
 PATH = "t/.hoodie/x"
 MEMORY_MAX = 64 << 20
@@ -285,7 +287,7 @@ def test_metadata_file_of_a_terabyte_is_not_read(
         path = instant_path(instant, state.version)
     elif victim == "MARKERS0":
         monkeypatch.setattr(markers, "MARKERS_BYTES_MAX", 1 << 20)
-        monkeypatch.setattr("pyhudi.table.markers.reading.MARKERS_BYTES_MAX", 1 << 20)
+        monkeypatch.setattr("pyhudi.transaction.markers.reading.MARKERS_BYTES_MAX", 1 << 20)
         path = _with_dead_write(local)
     _sparse(tmp_path / "table" / path)
 

@@ -9,17 +9,17 @@ from contextlib import suppress
 import pytest
 
 from pyhudi.errors import HudiError
-from pyhudi.format.commit_metadata import decode_commit_metadata
 from pyhudi.format.file_names import parse_data_file
-from pyhudi.format.instant import parse_instant_file_name
-from pyhudi.format.lsm_history import parse_manifest, parse_version_file
+from pyhudi.format.keys.partition_paths import checked_segments, partition_values, unescape_value
 from pyhudi.format.markers import parse_markers_file
-from pyhudi.format.partition_paths import checked_segments, partition_values, unescape_value
+from pyhudi.format.metadata.commit import decode_commit_metadata
 from pyhudi.format.properties import parse_properties
 from pyhudi.format.safe_paths import data_path_problem
-from pyhudi.format.schema import avro_to_arrow
-from pyhudi.format.table_version import V9
-from pyhudi.io.log_scan import scan_blocks
+from pyhudi.format.schema.avro_arrow import avro_to_arrow
+from pyhudi.format.timeline.instant import parse_instant_file_name
+from pyhudi.format.timeline.lsm_history import parse_manifest, parse_version_file
+from pyhudi.format.timeline.table_version import V9
+from pyhudi.io.log.scan import scan_blocks
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.secrets import redact
 

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 from tests.support.tables import MOR, new_table, open_table, rows
 
-from pyhudi.config.choices import MergeMode
-from pyhudi.config.names import MERGE_STRATEGY_IDS
+from pyhudi.config.enums import MergeMode
+from pyhudi.config.jvm_names import MERGE_STRATEGY_IDS
 from pyhudi.errors import HudiError
 from pyhudi.format.properties import format_properties, parse_properties
-from pyhudi.mergers import MERGER_NAME_PROPERTY
+from pyhudi.merge.mergers import MERGER_NAME_PROPERTY
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import PROPERTIES_PATH
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
 
 SOURCE = Path(__file__).parents[2] / "src" / "pyhudi"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -46,14 +46,14 @@ CALLS_OF_PROGRAMS = {"system", "popen", "spawnl", "spawnv", "execv", "execve", "
 ALLOWED = {
     ("spark/engine.py", "pickle"): "results of tasks, on Spark's own channel, which pickles whatever crosses it",
     ("spark/engine.py", "cloudpickle"): "the same",
-    ("spark/slice_tasks.py", "cloudpickle"): "a plan, inside of functions that Spark pickles",
-    ("spark/log_columns.py", "pickle"): "the plan that this program's driver made",
+    ("spark/reads/slice_tasks.py", "cloudpickle"): "a plan, inside of functions that Spark pickles",
+    ("spark/reads/log_columns.py", "pickle"): "the plan that this program's driver made",
     ("spark/java.py", "subprocess"): "asks the user's Java for its version",
     ("__init__.py", "import_module"): "the names of this package",
     ("spark/enable.py", "import_module"): "the classes of pyspark that are wrapped",
-    ("table/lock_providers/zookeeper.py", "import_module"): "kazoo, if it is installed",
-    ("table/lock_providers/dynamodb.py", "import_module"): "boto3, if it is installed",
-    ("table/merge_rules.py", "import_module"): "mergers that the options of a call name; see the tests below",
+    ("transaction/locks/zookeeper.py", "import_module"): "kazoo, if it is installed",
+    ("transaction/locks/dynamodb.py", "import_module"): "boto3, if it is installed",
+    ("merge/table_rules.py", "import_module"): "mergers that the options of a call name; see the tests below",
 }
 """Each with its reason. Whoever adds a line has to say why no byte of a table gets there."""
 

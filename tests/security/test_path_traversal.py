@@ -17,30 +17,30 @@ from tests.security.hostile_paths import CANARY, CORPUS, NASTY, is_among_metadat
 from tests.support.tables import SCHEMA, new_table, open_table, rows
 
 from pyhudi.errors import CorruptDataError, HudiError, InvalidRequestError, UnsafePathError
-from pyhudi.format.commit_metadata import (
+from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.keys.partition_paths import checked_segments
+from pyhudi.format.markers import parse_marker_path, parse_markers_file
+from pyhudi.format.metadata.commit import (
     CommitMetadata,
     WriteOperation,
     WriteStat,
     decode_commit_metadata,
     encode_commit_metadata,
 )
-from pyhudi.format.compaction_plan import (
+from pyhudi.format.metadata.compaction import (
     CompactionOperation,
     CompactionPlan,
     decode_compaction_plan,
     encode_compaction_plan,
 )
-from pyhudi.format.file_names import parse_data_file
-from pyhudi.format.lsm_history import parse_manifest
-from pyhudi.format.markers import parse_marker_path, parse_markers_file
-from pyhudi.format.partition_paths import checked_segments
-from pyhudi.format.rollback_metadata import RollbackPlan, RollbackRequest, decode_rollback_plan, encode_rollback_plan
+from pyhudi.format.metadata.rollback import RollbackPlan, RollbackRequest, decode_rollback_plan, encode_rollback_plan
 from pyhudi.format.safe_paths import check_data_path, check_file_name, is_metadata_folder
-from pyhudi.format.table_version import V6, V9
+from pyhudi.format.timeline.lsm_history import parse_manifest
+from pyhudi.format.timeline.table_version import V6, V9
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
 
 SOURCE = ".hoodie/timeline/1.commit"
 LOG = ".f-0_20260101000000000.log.1_0-1-0"

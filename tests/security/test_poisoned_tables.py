@@ -15,16 +15,16 @@ from tests.security.hostile_paths import CANARY, NASTY, is_among_metadata, leads
 from tests.support.tables import MOR, new_table, open_table, rows
 
 from pyhudi.errors import CorruptDataError, HudiError, UnsafePathError
-from pyhudi.format.commit_metadata import CommitMetadata, WriteStat, encode_commit_metadata
-from pyhudi.format.compaction_plan import CompactionOperation, CompactionPlan, encode_compaction_plan
-from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.markers import marker_folder
-from pyhudi.format.rollback_metadata import RollbackPlan, RollbackRequest, encode_rollback_plan
+from pyhudi.format.metadata.commit import CommitMetadata, WriteStat, encode_commit_metadata
+from pyhudi.format.metadata.compaction import CompactionOperation, CompactionPlan, encode_compaction_plan
+from pyhudi.format.metadata.rollback import RollbackPlan, RollbackRequest, encode_rollback_plan
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path, load_commit_metadata
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
 
 POISON = [path for path in NASTY if path != "\ud800"]
 """Half a surrogate pair cannot be in an Avro file."""

@@ -25,13 +25,13 @@ import pytest
 from tests.support.tables import MOR, environment, new_table, open_table, rows
 
 import pyhudi
+from pyhudi.api.hudi_table import save
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.local import LocalEngine
 from pyhudi.errors import HudiError
-from pyhudi.hudi_table import save
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.object_store import ObjectStorage
-from pyhudi.storage.opening import open_storage
+from pyhudi.storage.open import open_storage
 from pyhudi.storage.options import client_settings
 from pyhudi.storage.protocol import StorageSpec
 

@@ -22,7 +22,9 @@ def dying_once(folder: str) -> Any:
     """A stand-in for the task's function: the worker that comes first to the second task dies before its file ends."""
 
     def write(context: Any, task: Any) -> Any:
-        from pyhudi.io import base_file, data_file, write_bucket
+        from pyhudi.io import base_file
+        from pyhudi.tasks import data_file
+        from pyhudi.tasks import rewrite_base as write_bucket
 
         class DyingWriter(base_file.BaseFileWriter):
             def close(self, *args: Any) -> Any:
@@ -48,9 +50,9 @@ def dying_once(folder: str) -> Any:
 def written(spark: Any, folder: Path, markers: str) -> dict[str, Any]:
     from pyhudi.format.file_names import parse_data_file
     from pyhudi.storage.local import LocalStorage
-    from pyhudi.table import transaction
     from pyhudi.table.state import load_table
     from pyhudi.table.timeline import load_commit_metadata
+    from pyhudi.transaction import transaction
     from pyhudi.write import staged
 
     folder.mkdir()

@@ -10,7 +10,7 @@ from tests.unit.read.comparison_cases import CASES, NOON, REFUSED, ROWS
 
 import pyhudi
 from pyhudi.errors import ConfigError
-from pyhudi.spark.reader import spark_condition
+from pyhudi.spark.reads.reader import spark_condition
 
 
 def test_comparisons_find_the_rows_in_spark_that_they_find_in_arrow(spark: Any, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.interop.history_life import History, State, check_history
 
 import pyhudi
 from pyhudi.errors import HistoryNotRetainedError
-from pyhudi.spark.reader import scan_frame
+from pyhudi.spark.reads.reader import scan_frame
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "history"
 NAME = "v9-merged"

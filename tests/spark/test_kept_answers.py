@@ -16,15 +16,15 @@ from tests.support.spark import trip_options
 
 import pyhudi
 from pyhudi.config.read_config import ReadConfig
-from pyhudi.format.merge_rules import MergeRules
-from pyhudi.io.log_records import BlockFilter
-from pyhudi.io.split_slice import OUT_OF_USE_SCHEMA
+from pyhudi.io.log.records import BlockFilter
+from pyhudi.io.slices.mask import OUT_OF_USE_SCHEMA
+from pyhudi.merge.rules import MergeRules
+from pyhudi.merge.table_rules import TableRules
 from pyhudi.read.scan import ScanPlan, ScanSlice, plan_scan
-from pyhudi.spark import kept_answers
-from pyhudi.spark.kept_answers import kept
-from pyhudi.storage.opening import open_storage
+from pyhudi.spark.reads import superseded_rows_cache as kept_answers
+from pyhudi.spark.reads.superseded_rows_cache import kept
+from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.merge_rules import TableRules
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("ts", pa.int64())])
 

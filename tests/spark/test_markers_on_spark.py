@@ -19,11 +19,11 @@ from pyhudi.spark import settings as spark_settings
 from pyhudi.spark.engine import SparkEngine
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.markers.announcing import TaskMarkers, announce, register
-from pyhudi.table.markers.remote import serving
-from pyhudi.table.markers.service import MarkerService
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import load_commit_metadata
+from pyhudi.transaction.markers.announcing import TaskMarkers, announce, register
+from pyhudi.transaction.markers.remote import serving
+from pyhudi.transaction.markers.service import MarkerService
 
 SERVED = {"hoodie.write.markers.type": "TIMELINE_SERVER_BASED"}
 PROGRAM = Path(__file__).with_name("killed_worker_program.py")

@@ -13,8 +13,9 @@ import pytest
 from tests.support.spark import trip_options
 
 import pyhudi
-from pyhudi.spark import log_archives, split_reads
-from pyhudi.spark.reader import scan_frame
+from pyhudi.spark.reads import har_views as log_archives
+from pyhudi.spark.reads import native_logs as split_reads
+from pyhudi.spark.reads.reader import scan_frame
 from pyhudi.spark.settings import temporarily
 
 TRIPS = "uuid string, city string, fare double, ts long"

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from pyhudi.errors import UnsupportedFeatureError
-from pyhudi.io.merged_slice import MergeSettings, SliceFiles
+from pyhudi.io.slices.merged import MergeSettings, SliceFiles
+from pyhudi.merge.table_rules import TableRules
 from pyhudi.read.scan import ScanPlan, ScanSlice
-from pyhudi.spark.reader import scan_frame
+from pyhudi.spark.reads.reader import scan_frame
 from pyhudi.storage.protocol import StorageSpec
-from pyhudi.table.merge_rules import TableRules
 
 DISCOVERY = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 

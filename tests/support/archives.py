@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pyhudi.format.avro_records import encode_avro_records
-from pyhudi.format.log_blocks import BlockHeader, BlockType, encode_block
+from pyhudi.format.avro.records import encode_avro_records
+from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block
 from pyhudi.storage.protocol import Storage
 
 _TEXT = ["null", "string"]

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pyhudi.format.avro_records import decode_avro_records
+from pyhudi.format.avro.records import decode_avro_records
 from pyhudi.format.bloom import (
     BLOOM_FILTER_KEY,
     BLOOM_FILTER_KIND_KEY,
@@ -18,13 +18,13 @@ from pyhudi.format.bloom import (
     BloomKind,
     parse_bloom_filter,
 )
-from pyhudi.format.commit_metadata import WriteOperation, WriteStat
-from pyhudi.format.delete_blocks import decode_delete_block
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
-from pyhudi.format.instant import Instant
-from pyhudi.format.log_blocks import BlockType, LogBlock
-from pyhudi.format.partition_metadata import PARTITION_METADATA_FILE
-from pyhudi.io.log_scan import LogReader, open_log
+from pyhudi.format.log.blocks import BlockType, LogBlock
+from pyhudi.format.log.delete_blocks import decode_delete_block
+from pyhudi.format.metadata.commit import WriteOperation, WriteStat
+from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
+from pyhudi.format.timeline.instant import Instant
+from pyhudi.io.log.scan import LogReader, open_log
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import list_data_files, load_view

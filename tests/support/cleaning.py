@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pyhudi.format.avro_container import encode_container
-from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.avro.container import encode_container
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path

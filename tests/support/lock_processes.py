@@ -15,12 +15,11 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from pyhudi.environment import SYSTEM, AcquiredLock, LockProvider
 from pyhudi.errors import LockLostError, LockNotAcquiredError
-from pyhudi.storage.opening import open_storage
+from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.environment import SYSTEM
-from pyhudi.table.lock_providers.protocol import AcquiredLock, LockProvider
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
 
 SPAWN = multiprocessing.get_context("spawn")
 WAIT_MS = 60_000

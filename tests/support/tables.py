@@ -16,15 +16,15 @@ import pyhudi
 from pyhudi.config.table_config import TableConfig
 from pyhudi.engine.local import LocalEngine, as_table
 from pyhudi.engine.protocol import Arrangement, Distribution, TaskContext
-from pyhudi.format.commit_metadata import WriteStat
-from pyhudi.format.table_version import table_version
+from pyhudi.environment import Environment
+from pyhudi.format.metadata.commit import WriteStat
+from pyhudi.format.timeline.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.environment import Environment
-from pyhudi.table.heartbeat import heartbeat_path
-from pyhudi.table.lock_providers.in_process import HeldMutex, InProcessLocks
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import load_commit_metadata, timeline_of
+from pyhudi.transaction.heartbeat import heartbeat_path
+from pyhudi.transaction.locks.in_process import HeldMutex, InProcessLocks
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("ts", pa.int64()), ("note", pa.string())])
 Row = tuple[int, str, int, str]
@@ -127,7 +127,7 @@ def new_table(
     storage = storage or MemoryStorage()
     described = {"hoodie.datasource.write.hive_style_partitioning": "true", **options}
     from pyhudi.config.write_config import WriteConfig
-    from pyhudi.format.schema import arrow_to_avro
+    from pyhudi.format.schema.avro_arrow import arrow_to_avro
     from pyhudi.table.state import create_table
     from pyhudi.write.save import table_properties
 

@@ -13,48 +13,31 @@ from pathlib import Path
 
 import pytest
 
-from pyhudi.config.jvm_keys import unsupported_area
 from pyhudi.config.known_properties import PROPERTIES
 from pyhudi.config.option import options_of
 from pyhudi.config.refused_keys import is_refusable
 from pyhudi.config.registry import OPTIONS, SECTIONS
+from pyhudi.config.unsupported_keys import unsupported_area
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCE = ROOT / "src" / "pyhudi"
-ROOMS = (
-    "errors",
-    "config",
-    "format",
-    "mergers",
-    "storage",
-    "table",
-    "engine",
-    "io",
-    "index",
-    "services",
-    "write",
-    "read",
-    "hudi_table",
-    "testing",
-    "spark",
-    "demo",
+ROOMS = tuple(
+    re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/design/architecture.md").read_text(encoding="utf-8"), re.MULTILINE)
 )
 """A room imports only from those before it, and from itself."""
 SPARK_ROOMS = {"spark", "demo"}
-LAZY_IMPORTS = {("hudi_table", "spark")}
-"""The public face hands Spark's rows to the Spark room, which is loaded only then: inside of a function."""
 
 # The places where the world outside the Storage is touched, each with its reason.
 EFFECTS_ALLOWED = {
     "storage": "this is what storage is for",
-    "table/environment.py": "the clock and the source of ids",
-    "table/heartbeat.py": "which process lives is asked of the operating system",
-    "table/locks.py": "the table lock on local disk is a lock of the operating system",
-    "io/log_records.py": "log records that outgrow memory go to a temporary file of the task, not of the table",
+    "environment.py": "the clock and the source of ids",
+    "transaction/heartbeat.py": "which process lives is asked of the operating system",
+    "transaction/locks/table_lock.py": "the table lock on local disk is a lock of the operating system",
+    "io/log/records.py": "log records that outgrow memory go to a temporary file of the task, not of the table",
     "io/spilled_rows.py": "rows that outgrow memory in a bulk insert are a temporary file of the task",
     "spark": "sessions, Java and worker processes are outside of any table",
     "demo.py": "downloads, prints and measures",
-    "testing/explore.py": "random exploration takes its choices from a seed",
+    "testing/simulation/explore.py": "random exploration takes its choices from a seed",
 }
 EFFECT_MODULES = {"random", "secrets", "shutil", "tempfile", "time"}
 EFFECT_CALLS = {
@@ -158,8 +141,6 @@ def test_room_imports_only_from_rooms_before_it():
         for found in imports_of(path):
             parts = found.name.split(".")
             if room == "__init__" or found.package != "pyhudi" or len(parts) < 2 or parts[1] not in ROOMS:
-                continue
-            if (room, parts[1]) in LAZY_IMPORTS and not found.is_eager:
                 continue
             if ROOMS.index(parts[1]) > ROOMS.index(room):
                 wrong.append(f"{name_of(path)}:{found.line} imports {found.name}")

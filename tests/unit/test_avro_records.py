@@ -18,12 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptDataError, SchemaMismatchError, UnsupportedFeatureError
-from pyhudi.format import avro_records, avro_records_decode
-from pyhudi.format.avro_records import decode_avro_records, encode_avro_records
-from pyhudi.format.avro_records_decode import Source
-from pyhudi.format.avro_records_layout import record_layout
-from pyhudi.format.avro_records_rowwise import read_rowwise
-from pyhudi.format.schema import FIXED_BYTES_MAX, avro_to_arrow
+from pyhudi.format.avro import decode as avro_records_decode
+from pyhudi.format.avro import records as avro_records
+from pyhudi.format.avro.decode import Source
+from pyhudi.format.avro.layout import record_layout
+from pyhudi.format.avro.records import decode_avro_records, encode_avro_records
+from pyhudi.format.avro.rowwise import read_rowwise
+from pyhudi.format.schema.avro_arrow import FIXED_BYTES_MAX, avro_to_arrow
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-200, 200), st.integers(-(2**52), 2**52))

@@ -14,6 +14,7 @@ import pytest
 from tests.support.tables import Row, contents, new_table, open_table, rows, values_of
 
 import pyhudi
+from pyhudi.api.hudi_table import save
 from pyhudi.config.option import OptionWarning
 from pyhudi.errors import (
     ConfigError,
@@ -32,13 +33,12 @@ from pyhudi.errors import (
     UnsafePathError,
     UnsupportedFeatureError,
 )
-from pyhudi.hudi_table import save
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.storage.opening import open_storage
+from pyhudi.storage.open import open_storage
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
 
 START: set[Row] = {(1, "oslo", 1, "a"), (2, "rome", 1, "a")}
 OPTIONS = {
@@ -487,7 +487,7 @@ def test_a_lock_folder_that_cannot_be_used_is_a_typed_error(tmp_path: Path) -> N
 def test_a_lock_that_stays_taken_is_a_typed_error(tmp_path: Path) -> None:
     from tests.support.tables import environment
 
-    from pyhudi.table.locks import table_lock
+    from pyhudi.transaction.locks.table_lock import table_lock
 
     storage = LocalStorage(tmp_path)
     new_table(storage)

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyhudi.config.choices import CompactionStrategy
+from pyhudi.config.enums import CompactionStrategy
 from pyhudi.errors import ConfigError, InternalError
-from pyhudi.format.compaction_plan import decode_compaction_plan, encode_compaction_plan
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
-from pyhudi.services.compaction_plan import PlannedCompaction, plan_compaction, plan_log_compaction
-from pyhudi.services.compaction_strategies import CompactionSettings, estimate_metrics
+from pyhudi.format.metadata.compaction import decode_compaction_plan, encode_compaction_plan
+from pyhudi.services.compaction.plan import PlannedCompaction, plan_compaction, plan_log_compaction
+from pyhudi.services.compaction.strategies import CompactionSettings, estimate_metrics
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "compaction_plans"

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptDataError, UnsafePathError, UnsupportedFeatureError
-from pyhudi.format.avro_container import decode_container, encode_container
-from pyhudi.format.avro_schemas import COMPACTION_PLAN, ROLLBACK_PLAN
-from pyhudi.format.compaction_plan import (
+from pyhudi.format.avro.container import decode_container, encode_container
+from pyhudi.format.metadata.avro_schemas import COMPACTION_PLAN, ROLLBACK_PLAN
+from pyhudi.format.metadata.compaction import (
     LOG_COMPACTOR,
     CompactionOperation,
     CompactionPlan,

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyhudi.config.choices import CompactionTrigger
-from pyhudi.format.instant import parse_instant_time
-from pyhudi.format.table_version import V6, V9, TableVersion
-from pyhudi.services.compaction_triggers import (
+from pyhudi.config.enums import CompactionTrigger
+from pyhudi.format.timeline.instant import parse_instant_time
+from pyhudi.format.timeline.table_version import V6, V9, TableVersion
+from pyhudi.services.compaction.triggers import (
     TriggerFacts,
     TriggerSettings,
     is_due,

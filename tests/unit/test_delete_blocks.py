@@ -23,8 +23,8 @@ from pyhudi.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from pyhudi.format import delete_blocks
-from pyhudi.format.delete_blocks import DeletedRecords, decode_delete_block, encode_delete_block
+from pyhudi.format.log import delete_blocks
+from pyhudi.format.log.delete_blocks import DeletedRecords, decode_delete_block, encode_delete_block
 
 PATH = "p/.f_1.log.1_0-0-0"
 OFFSET = 1000

@@ -20,11 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptDataError, InternalError, RecordKeyError, UnsupportedFeatureError
-from pyhudi.format.hfile import UNSUSPICIOUS_BYTES, HFile, read_hfile
-from pyhudi.format.hfile_checksums import crc32c_of_chunks
-from pyhudi.format.hfile_codecs import HFileCodec
-from pyhudi.format.hfile_records import decode_hfile_records
-from pyhudi.format.hfile_writer import write_hfile
+from pyhudi.format.hfile.checksums import crc32c_of_chunks
+from pyhudi.format.hfile.codecs import HFileCodec
+from pyhudi.format.hfile.reader import UNSUSPICIOUS_BYTES, HFile, read_hfile
+from pyhudi.format.hfile.records import decode_hfile_records
+from pyhudi.format.hfile.writer import write_hfile
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "hfile"
 GOLDEN_NAMES = sorted(path.stem for path in GOLDEN.glob("*.hfile"))

@@ -13,7 +13,7 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import HudiError, SchemaMismatchError
-from pyhudi.format.schema import COLUMNS_MAX, arrow_to_avro, avro_to_arrow, avro_with_meta_columns
+from pyhudi.format.schema.avro_arrow import COLUMNS_MAX, arrow_to_avro, avro_to_arrow, avro_with_meta_columns
 
 _numbers = itertools.count()
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptDataError, InvalidRequestError, UnsupportedFeatureError
-from pyhudi.format.log_blocks import (
+from pyhudi.format.log.blocks import (
     HEADERS_BYTES_MAX,
     BlockHeader,
     BlockType,

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import SchemaMismatchError
-from pyhudi.format.log_folds import LogFold, fold_versions
-from pyhudi.format.merge_rules import MergeRules, PartialUpdates
-from pyhudi.format.merge_versions import BY_COMMIT_TIME, COLUMNS, DELETED, merge_versions
+from pyhudi.merge.log_folds import LogFold, fold_versions
+from pyhudi.merge.rules import MergeRules, PartialUpdates
+from pyhudi.merge.versions import BY_COMMIT_TIME, COLUMNS, DELETED, merge_versions
 
 KEY = "_hoodie_record_key"
 COMMIT = "_hoodie_commit_time"

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptDataError, NotFoundError, StorageError, UnsupportedFeatureError
-from pyhudi.format.log_blocks import MAGIC, BlockHeader, BlockType, LogBlock, encode_block, rollback_block
-from pyhudi.io import log_scan
-from pyhudi.io.log_scan import open_log, scan_blocks
+from pyhudi.format.log.blocks import MAGIC, BlockHeader, BlockType, LogBlock, encode_block, rollback_block
+from pyhudi.io.log import scan as log_scan
+from pyhudi.io.log.scan import open_log, scan_blocks
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from pyhudi.errors import HudiError, InvalidRequestError, SchemaMismatchError
-from pyhudi.format.merge_rules import MergeRules, PartialUpdates, default_values, merge_by
+from pyhudi.merge.rules import MergeRules, PartialUpdates, default_values, merge_by
 
 SCHEMA = pa.schema([pa.field("key", pa.string(), nullable=False), pa.field("n", pa.int64())])
 OLDER = pa.table({"key": ["a", "b"], "n": [1, 2]}, schema=SCHEMA)

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import InternalError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
-from pyhudi.format.merge_rules import MergeRules, PartialUpdates
-from pyhudi.format.merge_versions import (
+from pyhudi.merge.rules import MergeRules, PartialUpdates
+from pyhudi.merge.versions import (
     BY_COMMIT_TIME,
     COLUMNS,
     CONTROL_COLUMNS,

@@ -14,9 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import ConfigError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
-from pyhudi.format.merge_rules import Merger, MergeRules
-from pyhudi.format.merge_versions import DELETED, FRESH, merge_pairs, merge_versions
-from pyhudi.mergers import (
+from pyhudi.merge.mergers import (
     MERGER_NAME_PROPERTY,
     MERGER_OPTIONS_PROPERTY,
     RecordCount,
@@ -24,6 +22,8 @@ from pyhudi.mergers import (
     merger_from_properties,
     merger_to_properties,
 )
+from pyhudi.merge.rules import Merger, MergeRules
+from pyhudi.merge.versions import DELETED, FRESH, merge_pairs, merge_versions
 
 KEY = "_hoodie_record_key"
 COUNT = "hoodie_record_count"

@@ -18,11 +18,11 @@ from tests.unit.faults.harness import TEMPORARY_FOLDERS, check_nothing_left_over
 
 import pyhudi
 from pyhudi.errors import InvalidRequestError
-from pyhudi.format.instant import InstantState
+from pyhudi.format.timeline.instant import InstantState
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.timeline import position_of
-from pyhudi.testing.storage import FaultStorage, SimulatedCrash, at_effect
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
 
 SCHEMA = pa.schema(
     [

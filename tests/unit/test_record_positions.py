@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.record_positions import POSITIONS_MAX, decode_positions, encode_positions
+from pyhudi.format.log.record_positions import POSITIONS_MAX, decode_positions, encode_positions
 
 PATH = "p/.f_1.log.1_0-0-0"
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyhudi.config.jvm_keys import unsupported_area
 from pyhudi.config.refused_keys import is_refusable
 from pyhudi.config.registry import OPTIONS
+from pyhudi.config.unsupported_keys import unsupported_area
 
 
 def _keys(names: str) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyhudi.config.choices import CompactionStrategy, CompactionTrigger, LogBlockFormat, TableType
+from pyhudi.config.enums import CompactionStrategy, CompactionTrigger, LogBlockFormat, TableType
 from pyhudi.config.option import Parser, option
 from pyhudi.config.parsers import boolean, integer, one_of, regular_expression
 

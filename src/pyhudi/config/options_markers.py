@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyhudi.config.choices import EarlyDetectionStrategy, MarkerKeeping
+from pyhudi.config.enums import EarlyDetectionStrategy, MarkerKeeping
 from pyhudi.config.option import Parser, option
 from pyhudi.config.parsers import boolean, one_of
 from pyhudi.errors import UnsupportedFeatureError

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyhudi.config.choices import QueryType
+from pyhudi.config.enums import QueryType
 from pyhudi.config.option import option
 from pyhudi.config.options_write import NOT_BUILT
 from pyhudi.config.parsers import boolean, fixed, one_of, text

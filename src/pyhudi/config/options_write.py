@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyhudi.config.choices import (
+from pyhudi.config.enums import (
     BloomFilterType,
     BulkInsertSortMode,
     ConcurrencyMode,
@@ -22,7 +22,7 @@ from pyhudi.config.choices import (
     TimeUnit,
     WriteOperation,
 )
-from pyhudi.config.names import (
+from pyhudi.config.jvm_names import (
     BASE_FILE_FORMAT,
     KEY_GENERATOR_CLASS,
     MERGE_STRATEGY,

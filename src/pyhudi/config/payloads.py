@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from pyhudi.config.choices import MergeMode, PartialUpdateMode
+from pyhudi.config.enums import MergeMode, PartialUpdateMode
 from pyhudi.config.option import Parser
 from pyhudi.config.options_merging import JVM_PACKAGE, merger_name
 from pyhudi.errors import UnsupportedFeatureError

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyhudi.config.choices import QueryType
+from pyhudi.config.enums import QueryType
 from pyhudi.config.option import read_group
 from pyhudi.config.options_merging import MemoryOptions, MergingOptions
 from pyhudi.config.options_read import ReadOptions

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from pyhudi.config.jvm_keys import UNSUPPORTED, unsupported_area
 from pyhudi.config.location import LocationOptions
 from pyhudi.config.option import Option, OptionWarning, options_of, text_of
 from pyhudi.config.options_locks import LockOptions
@@ -28,6 +27,7 @@ from pyhudi.config.options_write import (
     TableOptions,
 )
 from pyhudi.config.refused_keys import REFUSED, Side, is_refusable, refusal
+from pyhudi.config.unsupported_keys import UNSUPPORTED, unsupported_area
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyhudi.config.choices import (
+from pyhudi.config.enums import (
     KeyGeneratorType,
     MergeMode,
     PartialUpdateMode,
@@ -18,16 +18,16 @@ from pyhudi.config.choices import (
     TableType,
     TimelineTimezone,
 )
-from pyhudi.config.merging import (
-    new_merge_properties,
-    read_merging,
-    stored_ordering_fields,
-)
-from pyhudi.config.names import (
+from pyhudi.config.jvm_names import (
     KEY_GENERATOR_CLASS_NAMES,
     TABLE_VERSIONS,
     key_generator_of_class,
     key_generator_of_type,
+)
+from pyhudi.config.merge_properties import (
+    new_merge_properties,
+    read_merging,
+    stored_ordering_fields,
 )
 from pyhudi.config.option import options_of, text_of
 from pyhudi.config.options_merging import BUILT_IN_MERGERS, MERGERS_KEY

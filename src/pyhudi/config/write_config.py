@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyhudi.config.choices import (
+from pyhudi.config.enums import (
     CompactionStrategy,
     DuplicatePolicy,
     IndexType,
@@ -17,7 +17,7 @@ from pyhudi.config.choices import (
     PartitionKind,
     WriteOperation,
 )
-from pyhudi.config.names import NEWEST_TABLE_VERSION
+from pyhudi.config.jvm_names import NEWEST_TABLE_VERSION
 from pyhudi.config.option import OptionWarning, read_group, text_of
 from pyhudi.config.options_locks import LockOptions, lock_problems
 from pyhudi.config.options_logs import BLOCK_BYTES_MAX, CompactionOptions, LogOptions

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from pyhudi.config.option import OptionWarning
 from pyhudi.engine.protocol import Arrangement, Distribution, TaskContext
-from pyhudi.format.evolution import align
 from pyhudi.format.pieces import in_pieces
-from pyhudi.format.schema import normalise
+from pyhudi.format.schema.avro_arrow import normalise
+from pyhudi.format.schema.evolution import align
 
 T = TypeVar("T")
 R = TypeVar("R")

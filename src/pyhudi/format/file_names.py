@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from pyhudi.format.instant import InstantTime
+from pyhudi.format.timeline.instant import InstantTime
 
 _BASE_FILE: Final = re.compile(
     r"(?P<file_id>[^._/][^_/]*)_(?P<token>[0-9]+-[0-9]+-[0-9]+)_(?P<instant>[0-9]+)"

@@ -18,7 +18,7 @@ from typing import Final
 import pyarrow as pa
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.delete_blocks import DeletedRecords, decode_delete_block, encode_delete_block
+from pyhudi.format.log.delete_blocks import DeletedRecords, decode_delete_block, encode_delete_block
 
 TOMBSTONES_KEY: Final = "pyhudi.tombstones"
 TOMBSTONES_BYTES_MAX: Final = 4 * 1024 * 1024

@@ -29,7 +29,7 @@ from pyhudi.format.bloom import (
 from pyhudi.index.stored_keys import check_stored_keys
 from pyhudi.index.tagging import TagTask, keys_with_slices
 from pyhudi.io.base_file import read_footer
-from pyhudi.storage.opening import open_spec
+from pyhudi.storage.open import open_spec
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pyhudi.engine.protocol import Engine
 from pyhudi.index.bloom import ProbeTask, probe_files
 from pyhudi.index.tagging import SliceToSearch, TagTask, tag_files
-from pyhudi.io.exchange import Segment
-from pyhudi.io.merged_slice import MergeSettings, slice_files
-from pyhudi.io.stage import StagedSplit
+from pyhudi.io.slices.merged import MergeSettings, slice_files
 from pyhudi.storage.protocol import StorageSpec
 from pyhudi.table.file_slice import FileGroupId, FileSlice
+from pyhudi.tasks.exchange import Segment
+from pyhudi.tasks.stage import StagedSplit
 
 TASKS_PER_CORE = 2
 """More tasks than cores, so that one slow file does not leave the other cores idle."""

@@ -22,17 +22,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import TaskContext
-from pyhudi.format.merge_versions import ordering_columns
-from pyhudi.format.merging import incoming_wins
-from pyhudi.format.meta_columns import PARTITION_PATH, RECORD_KEY
+from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.index.stored_keys import check_stored_keys
 from pyhudi.io.base_file import read_batches
-from pyhudi.io.exchange import ExchangeWriter, Segment, read_segment
-from pyhudi.io.merged_slice import MergeSettings, SliceFiles, read_merged
-from pyhudi.io.stage import ROW, StagedSplit
-from pyhudi.io.tags import MOVED, TAGS_SCHEMA
-from pyhudi.storage.opening import open_spec
+from pyhudi.io.slices.merged import MergeSettings, SliceFiles, read_merged
+from pyhudi.merge.pairs import incoming_wins
+from pyhudi.merge.versions import ordering_columns
+from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.tasks.exchange import ExchangeWriter, Segment, read_segment
+from pyhudi.tasks.stage import ROW, StagedSplit
+from pyhudi.tasks.tagged_rows import MOVED, TAGS_SCHEMA
 
 KEYS_AT_ONCE = 4_000_000
 KEY_BATCH_ROWS = 1_000_000

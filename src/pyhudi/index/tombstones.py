@@ -16,19 +16,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import Engine, TaskContext
-from pyhudi.format.merge_versions import ordering_columns
-from pyhudi.format.merging import flattened, incoming_wins
-from pyhudi.format.meta_columns import RECORD_KEY
+from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.format.tombstones import TOMBSTONES_KEY, decode_tombstones
 from pyhudi.index.lookup import TASKS_PER_CORE, Lookup, Tagged, spread
 from pyhudi.index.tagging import KeyIndex, StagedKeys, TagTask, keys_with_slices
 from pyhudi.io.base_file import read_footer
-from pyhudi.io.exchange import ExchangeWriter, Segment, open_exchange, read_segment
-from pyhudi.io.stage import ROW, StagedSplit
-from pyhudi.io.tags import BARRED, FILE, TAGS_SCHEMA
-from pyhudi.storage.opening import open_spec
+from pyhudi.merge.pairs import flattened, incoming_wins
+from pyhudi.merge.versions import ordering_columns
+from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.file_slice import FileSlice
+from pyhudi.tasks.exchange import ExchangeWriter, Segment, open_exchange, read_segment
+from pyhudi.tasks.stage import ROW, StagedSplit
+from pyhudi.tasks.tagged_rows import BARRED, FILE, TAGS_SCHEMA
 
 _Rows = npt.NDArray[np.int64]
 

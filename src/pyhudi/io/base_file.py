@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pyhudi.errors import CorruptDataError, LockLostError
-from pyhudi.format.meta_columns import RECORD_KEY
+from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.io.key_footer import BloomSettings, KeyFooter
 from pyhudi.io.parquet_batches import bounded_batches, open_parquet
 from pyhudi.io.row_groups import RowGroupWriter

@@ -13,8 +13,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pyhudi.format.evolution import align
 from pyhudi.format.pieces import PIECE_BYTES, in_pieces
+from pyhudi.format.schema.evolution import align
 
 _WIDE_BYTES: Final = 1024
 """From here on a value counts as wide. Writers leave values of some kilobytes out of statistics, so none are a sign."""

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from pyhudi.errors import ConfigError, CorruptDataError
-from pyhudi.format.meta_columns import COMMIT_TIME
+from pyhudi.format.schema.meta_columns import COMMIT_TIME
 from pyhudi.io.parquet_batches import rows_at_once, wide_dictionaries
 from pyhudi.read.conditions import Condition, Where, columns_of, condition_of
 from pyhudi.read.scan import ScanPlan, ScanSlice

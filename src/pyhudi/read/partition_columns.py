@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable
 
 import pyarrow as pa
 
-from pyhudi.config.choices import KeyGeneratorType, PartitionKind
+from pyhudi.config.enums import KeyGeneratorType, PartitionKind
 from pyhudi.config.table_config import TableConfig
-from pyhudi.format.partition_paths import partition_values
-from pyhudi.format.timestamp_keys import TIMEBASED_PREFIX, TimestampKind
+from pyhudi.format.keys.partition_paths import partition_values
+from pyhudi.format.keys.timestamps import TIMEBASED_PREFIX, TimestampKind
 
 _SLASHED_DATE = re.compile(r"\d{4}/\d{2}/\d{2}")
 

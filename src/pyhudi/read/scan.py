@@ -11,23 +11,23 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from pyhudi.config.choices import QueryType
+from pyhudi.config.enums import QueryType
 from pyhudi.config.read_config import EARLIEST, ReadConfig
 from pyhudi.errors import ConfigError, HistoryNotRetainedError, HistoryNotSettledError, UnsupportedFeatureError
-from pyhudi.format.instant import instant_time_from_user
-from pyhudi.format.keys import key_generator_from_table, partition_field_names
-from pyhudi.format.merge_rules import Merger
-from pyhudi.format.meta_columns import with_meta_columns, without_meta_columns
+from pyhudi.format.keys.generator import key_generator_from_table, partition_field_names
+from pyhudi.format.schema.meta_columns import with_meta_columns, without_meta_columns
+from pyhudi.format.timeline.instant import instant_time_from_user
 from pyhudi.io.base_file import read_footer
-from pyhudi.io.log_records import BlockFilter, SpillSettings, block_filter
-from pyhudi.io.merged_slice import MergeSettings, SliceFiles, slice_files
+from pyhudi.io.log.records import BlockFilter, SpillSettings, block_filter
+from pyhudi.io.slices.merged import MergeSettings, SliceFiles, slice_files
+from pyhudi.merge.rules import Merger
+from pyhudi.merge.table_rules import TableRules, mergers_of, table_rules_of
 from pyhudi.read.partition_columns import plain_fields, slashed_dates, texts_of_numbers, values_of_path
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.archived_writes import load_archived_writes
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
 from pyhudi.table.history import archived_metadata
-from pyhudi.table.merge_rules import TableRules, mergers_of, table_rules_of
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.retention import Cleaned, load_cleaned
 from pyhudi.table.schema import TableSchema, load_table_schema

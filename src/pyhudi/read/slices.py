@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from pyhudi.errors import HistoryNotRetainedError, NotFoundError
-from pyhudi.format.evolution import align
+from pyhudi.format.schema.evolution import align
 from pyhudi.io.base_file import read_batches
-from pyhudi.io.merged_slice import read_merged
+from pyhudi.io.slices.merged import read_merged
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.storage.protocol import Storage
 

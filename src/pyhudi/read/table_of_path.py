@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import TableNotFoundError, UnsafePathError, UnsupportedFeatureError
-from pyhudi.format.partition_metadata import PARTITION_METADATA_FILE
+from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
 from pyhudi.read.scan import ScanPlan, plan_scan
-from pyhudi.storage.opening import open_storage
+from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import table_exists
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from pyhudi.config.choices import TableType
+from pyhudi.config.enums import TableType
 from pyhudi.errors import HudiError
-from pyhudi.services.compaction import (
+from pyhudi.services.compaction.execute import (
     ServiceCall,
     compaction_due,
     run_pending_compactions,

@@ -26,7 +26,7 @@ from pyhudi.read.table_of_path import plan_of_path
 from pyhudi.spark.engine import conformed
 from pyhudi.spark.options import table_options
 from pyhudi.spark.types import arrow_schema, spark_schema
-from pyhudi.storage.opening import open_spec
+from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
 
 _REMEMBERED = "pyhudi.options"

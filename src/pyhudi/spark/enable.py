@@ -19,7 +19,7 @@ from pyhudi.config.location import table_path
 from pyhudi.config.spelling import spelled
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.spark.data_source import HudiDataSource, HudiDataSourceByPackage
-from pyhudi.spark.reader import load_table
+from pyhudi.spark.reads.reader import load_table
 from pyhudi.spark.writer import save_dataframe
 
 FORMATS = ("hudi", "org.apache.hudi")

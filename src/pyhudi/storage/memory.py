@@ -14,7 +14,7 @@ from typing import IO, Any, cast
 import pyarrow as pa
 
 from pyhudi.errors import AlreadyExistsError, NotFoundError, PreconditionFailedError
-from pyhudi.storage import in_process
+from pyhudi.storage import registry as in_process
 from pyhudi.storage.output import Output
 from pyhudi.storage.paths import check_relative, check_relative_folder, join
 from pyhudi.storage.protocol import FileInfo, FolderListing, StorageSpec

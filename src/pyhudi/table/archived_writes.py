@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 from pyhudi.errors import NotFoundError
-from pyhudi.format.archived_log import ARCHIVE_BYTES_MAX, is_archive_file, parse_archive_file
-from pyhudi.format.instant import Action
-from pyhudi.format.lsm_history import HistoryFile
-from pyhudi.format.table_version import TableVersion
+from pyhudi.format.timeline.archived_log import ARCHIVE_BYTES_MAX, is_archive_file, parse_archive_file
+from pyhudi.format.timeline.instant import Action
+from pyhudi.format.timeline.lsm_history import HistoryFile
+from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import at_once, read_at_most
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.history import history_files, times_in

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from pyhudi.errors import CorruptDataError, HistoryNotRetainedError, InvalidRequestError, NotFoundError
 from pyhudi.format.file_names import LogFileName, parse_data_file
-from pyhudi.format.instant import Instant
-from pyhudi.format.written_files import WrittenFile, WrittenFiles
+from pyhudi.format.metadata.written_files import WrittenFile, WrittenFiles
+from pyhudi.format.timeline.instant import Instant
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.timeline import Timeline, load_timeline

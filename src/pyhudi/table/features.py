@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from pyhudi.config.choices import KeyGeneratorType, MergeMode, TableType
+from pyhudi.config.enums import KeyGeneratorType, MergeMode, TableType
+from pyhudi.config.jvm_names import KEY_GENERATOR_CLASS_NAMES
 from pyhudi.config.known_properties import is_known_property
-from pyhudi.config.merging import strategy_id, unknown_merge_properties
-from pyhudi.config.names import KEY_GENERATOR_CLASS_NAMES
+from pyhudi.config.merge_properties import strategy_id, unknown_merge_properties
 from pyhudi.config.payloads import COMMIT_TIME_PAYLOAD, rule_of_payload
 from pyhudi.config.property_reader import Properties
 from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import UnsupportedFeatureError
-from pyhudi.format.partition_metadata import PARTITION_METADATA_FILE
+from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
 from pyhudi.format.safe_paths import METADATA_FOLDER
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.newest import NewestWrites

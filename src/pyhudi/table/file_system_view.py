@@ -21,8 +21,8 @@ from functools import cached_property
 
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
-from pyhudi.format.instant import Action
 from pyhudi.format.safe_paths import is_metadata_folder
+from pyhudi.format.timeline.instant import Action
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.archived_writes import ArchivedWrites, in_place_of_archive, load_archived_writes
 from pyhudi.table.committed_files import CommittedFiles, Shortfall, committed_files, refuse

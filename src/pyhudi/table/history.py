@@ -10,11 +10,12 @@ from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from pyhudi.errors import NotFoundError
-from pyhudi.format.archived_log import ARCHIVE_BYTES_MAX, ArchivedInstant, is_archive_file, parse_archive_file
-from pyhudi.format.clean_metadata import decode_clean_metadata
-from pyhudi.format.commit_metadata import CommitMetadata, decode_commit_metadata
-from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
-from pyhudi.format.lsm_history import (
+from pyhudi.format.metadata.clean import decode_clean_metadata
+from pyhudi.format.metadata.commit import CommitMetadata, decode_commit_metadata
+from pyhudi.format.metadata.rollback import decode_rollback_metadata
+from pyhudi.format.timeline.archived_log import ARCHIVE_BYTES_MAX, ArchivedInstant, is_archive_file, parse_archive_file
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.timeline.lsm_history import (
     HISTORY_BYTES_MAX,
     MANIFEST_BYTES_MAX,
     VERSION_BYTES_MAX,
@@ -27,8 +28,7 @@ from pyhudi.format.lsm_history import (
     parse_manifest_name,
     parse_version_file,
 )
-from pyhudi.format.rollback_metadata import decode_rollback_metadata
-from pyhudi.format.table_version import TableVersion
+from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.file_slice import FileGroupId

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timezone, tzinfo
 
 from pyhudi.config.table_config import TableConfig
-from pyhudi.format.instant import (
+from pyhudi.environment import Clock
+from pyhudi.format.timeline.instant import (
     Instant,
     InstantState,
     InstantTime,
@@ -13,7 +14,6 @@ from pyhudi.format.instant import (
     format_instant_time,
     next_instant_time,
 )
-from pyhudi.table.environment import Clock
 from pyhudi.table.timeline import Timeline
 
 

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pyhudi.format.commit_metadata import SCHEMA_KEY, CommitMetadata
+from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.timeline import Timeline, load_commit_metadata
 

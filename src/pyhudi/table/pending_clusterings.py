@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pyhudi.errors import NotFoundError
-from pyhudi.format.avro_container import CONTAINER_BYTES_MAX
-from pyhudi.format.instant import Action, Instant, InstantState
-from pyhudi.format.replace_metadata import decode_requested_replace_metadata
-from pyhudi.format.table_version import TableVersion
+from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
+from pyhudi.format.metadata.replace import decode_requested_replace_metadata
+from pyhudi.format.timeline.instant import Action, Instant, InstantState
+from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileGroupId

@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from pyhudi.format.avro_container import CONTAINER_BYTES_MAX
-from pyhudi.format.clean_metadata import decode_clean_metadata, decode_clean_plan
+from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
 from pyhudi.format.file_names import BaseFileName, parse_data_file
-from pyhudi.format.instant import Action, Instant, InstantState
-from pyhudi.format.table_version import TableVersion
+from pyhudi.format.metadata.clean import decode_clean_metadata, decode_clean_plan
+from pyhudi.format.timeline.instant import Action, Instant, InstantState
+from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileGroupId

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pyhudi.format.meta_columns import without_meta_columns
-from pyhudi.format.schema import arrow_to_avro, avro_to_arrow
+from pyhudi.format.schema.avro_arrow import arrow_to_avro, avro_to_arrow
+from pyhudi.format.schema.meta_columns import without_meta_columns
 from pyhudi.table.state import TableState
 
 SCHEMA_KEY = "schema"

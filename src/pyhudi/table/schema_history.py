@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
-from pyhudi.format.internal_schema import (
+from pyhudi.format.schema.internal_schema import (
     SCHEMA_FOLDER,
     SCHEMA_HISTORY_BYTES_MAX,
     InternalSchema,

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from pyhudi.format.avro_container import CONTAINER_BYTES_MAX
-from pyhudi.format.commit_metadata import JSON_BYTES_MAX, CommitMetadata, decode_commit_metadata
-from pyhudi.format.compaction_plan import CompactionPlan, decode_compaction_plan
-from pyhudi.format.instant import (
+from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
+from pyhudi.format.metadata.commit import JSON_BYTES_MAX, CommitMetadata, decode_commit_metadata
+from pyhudi.format.metadata.compaction import CompactionPlan, decode_compaction_plan
+from pyhudi.format.metadata.rollback import RollbackPlan, decode_rollback_plan
+from pyhudi.format.timeline.instant import (
     Action,
     Instant,
     InstantState,
@@ -21,8 +22,7 @@ from pyhudi.format.instant import (
     instant_file_name,
     instants_of,
 )
-from pyhudi.format.rollback_metadata import RollbackPlan, decode_rollback_plan
-from pyhudi.format.table_version import TableVersion
+from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.protocol import Storage
 

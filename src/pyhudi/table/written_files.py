@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from operator import attrgetter
 from weakref import WeakKeyDictionary
 
-from pyhudi.format.commit_metadata import JSON_BYTES_MAX, CommitMetadata
-from pyhudi.format.instant import Instant
-from pyhudi.format.table_version import TableVersion
-from pyhudi.format.written_files import WrittenFile, WrittenFiles, decode_written_files, end_of
+from pyhudi.format.metadata.commit import JSON_BYTES_MAX, CommitMetadata
+from pyhudi.format.metadata.written_files import WrittenFile, WrittenFiles, decode_written_files, end_of
+from pyhudi.format.timeline.instant import Instant
+from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import at_once, read_decoded
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.timeline import instant_path

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pyhudi.testing.campaign import run_campaign
-from pyhudi.testing.explore import replay
-from pyhudi.testing.schedule import MEANING, parse_schedule
+from pyhudi.testing.simulation.campaign import run_campaign
+from pyhudi.testing.simulation.explore import replay
+from pyhudi.testing.simulation.schedule import MEANING, parse_schedule
 
 
 def main() -> int:

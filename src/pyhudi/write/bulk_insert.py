@@ -6,13 +6,13 @@ import functools
 from typing import Any
 
 from pyhudi.engine.protocol import Arrangement, Distribution
-from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation
-from pyhudi.format.instant import Action
-from pyhudi.format.replace_metadata import encode_requested_replace_metadata, requested_replace
-from pyhudi.io.write_split import SplitTask, write_split
-from pyhudi.services.task_markers import task_markers
+from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation
+from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
+from pyhudi.format.timeline.instant import Action
 from pyhudi.table.file_system_view import load_view
-from pyhudi.table.transaction import mark_inflight
+from pyhudi.tasks.bulk_insert import SplitTask, write_split
+from pyhudi.tasks.markers import task_markers
+from pyhudi.transaction.transaction import mark_inflight
 from pyhudi.write.finish import committed, write_transaction
 from pyhudi.write.job import WriteJob
 from pyhudi.write.result import WriteResult

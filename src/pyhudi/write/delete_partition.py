@@ -6,12 +6,12 @@ import fnmatch
 from collections.abc import Iterable, Sequence
 
 from pyhudi.errors import InvalidRequestError
-from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation
-from pyhudi.format.instant import Action
-from pyhudi.format.replace_metadata import encode_requested_replace_metadata, requested_replace
+from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation
+from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
+from pyhudi.format.timeline.instant import Action
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.state import TableState
-from pyhudi.table.transaction import mark_inflight
+from pyhudi.transaction.transaction import mark_inflight
 from pyhudi.write.finish import committed, write_transaction
 from pyhudi.write.job import WriteJob
 from pyhudi.write.result import WriteResult

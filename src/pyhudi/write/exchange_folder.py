@@ -7,10 +7,10 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pyhudi.environment import Environment
 from pyhudi.errors import StorageError
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.environment import Environment
-from pyhudi.table.heartbeat import Heartbeat, HeartbeatSettings, Liveness, liveness_of
+from pyhudi.transaction.heartbeat import Heartbeat, HeartbeatSettings, Liveness, liveness_of
 
 EXCHANGE_FOLDER = ".hoodie/.aux/.exchange"
 _OWNER = "owner"

@@ -10,19 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 
-from pyhudi.config.choices import DuplicatePolicy
+from pyhudi.config.enums import DuplicatePolicy
 from pyhudi.config.option import OptionWarning
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import CommitOutcomeUnknownError, HudiError
 from pyhudi.format.bloom import BloomKind, false_positive_rate
-from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteStat
-from pyhudi.format.instant import Action
-from pyhudi.services.rollback import roll_back_own_write
-from pyhudi.table.batches import check_batch_is_new
-from pyhudi.table.conflict_check import schema_conflict
-from pyhudi.table.conflicts import UniqueKeys, same_columns
+from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation, WriteStat
+from pyhudi.format.timeline.instant import Action
+from pyhudi.services.rollback.rollback import roll_back_own_write
 from pyhudi.table.schema import SCHEMA_KEY, load_table_schema
-from pyhudi.table.transaction import Transaction, begin, commit
+from pyhudi.transaction.conflicts.check import schema_conflict
+from pyhudi.transaction.conflicts.footprint import UniqueKeys, same_columns
+from pyhudi.transaction.idempotence import check_batch_is_new
+from pyhudi.transaction.transaction import Transaction, begin, commit
 from pyhudi.write.inserts_in_logs import WRITER_KEY
 from pyhudi.write.job import WriteJob
 from pyhudi.write.result import WriteResult, result_of

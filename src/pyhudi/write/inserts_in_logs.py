@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyhudi.format.instant import Action
+from pyhudi.format.timeline.instant import Action
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import load_commit_metadata

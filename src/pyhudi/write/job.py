@@ -8,36 +8,26 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from pyhudi.config.choices import MergeMode, PartialUpdateMode, TableType, WriteOperation
+from pyhudi.config.enums import MergeMode, PartialUpdateMode, TableType, WriteOperation
 from pyhudi.config.options_locks import LockKind
 from pyhudi.config.table_config import TableConfig, as_merged_by, check_against_table
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
+from pyhudi.environment import Environment
 from pyhudi.errors import ConfigError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
-from pyhudi.format.evolution import write_schema
-from pyhudi.format.instant import Action
-from pyhudi.format.keys import (
+from pyhudi.format.keys.generator import (
     KeyGenerator,
     KeyGeneratorKind,
     key_generator_from_table,
     sniff_single_field_prefix,
 )
-from pyhudi.format.merge_rules import Merger, MergeRules, first_versions
-from pyhudi.format.schema import normalise
-from pyhudi.io.data_file import WriteTarget
-from pyhudi.io.keyed import keyed_schema
-from pyhudi.io.merged_slice import MergeSettings
-from pyhudi.io.write_target import merge_settings, write_target
-from pyhudi.mergers import merger_to_properties
-from pyhudi.storage.options import select_storage_options
-from pyhudi.table.batches import BATCH_ID_METADATA
-from pyhudi.table.environment import Environment
-from pyhudi.table.features import check_writable
-from pyhudi.table.file_system_view import load_view
-from pyhudi.table.heartbeat import HeartbeatSettings
-from pyhudi.table.lock_providers.opening import open_locks
-from pyhudi.table.markers.announcing import TaskMarkers
-from pyhudi.table.merge_rules import (
+from pyhudi.format.schema.avro_arrow import normalise
+from pyhudi.format.schema.evolution import write_schema
+from pyhudi.format.timeline.instant import Action
+from pyhudi.io.slices.merged import MergeSettings
+from pyhudi.merge.mergers import merger_to_properties
+from pyhudi.merge.rules import Merger, MergeRules, first_versions
+from pyhudi.merge.table_rules import (
     TableRules,
     check_tombstones,
     merger_of_new_table,
@@ -45,9 +35,19 @@ from pyhudi.table.merge_rules import (
     merges_by_payload_class,
     table_rules_of,
 )
+from pyhudi.storage.options import select_storage_options
+from pyhudi.table.features import check_writable
+from pyhudi.table.file_system_view import load_view
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
-from pyhudi.table.transaction import TransactionSettings
+from pyhudi.tasks.data_file import WriteTarget
+from pyhudi.tasks.hash_keys import keyed_schema
+from pyhudi.tasks.settings import merge_settings, write_target
+from pyhudi.transaction.heartbeat import HeartbeatSettings
+from pyhudi.transaction.idempotence import BATCH_ID_METADATA
+from pyhudi.transaction.locks.open import open_locks
+from pyhudi.transaction.markers.announcing import TaskMarkers
+from pyhudi.transaction.transaction import TransactionSettings
 from pyhudi.write.stored_texts import check_timestamp_texts, stored_key, timestamp_key_fields
 
 _LOCKS_OF_HUDI_0_15 = frozenset({LockKind.FILE_SYSTEM, LockKind.ZOOKEEPER, LockKind.DYNAMODB})

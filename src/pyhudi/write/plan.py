@@ -13,9 +13,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyhudi.format.commit_metadata import CommitMetadata
-from pyhudi.io.route import Quota
+from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.table.file_slice import FileGroupId, FileSlice
+from pyhudi.tasks.route import Quota
 
 
 @dataclass(frozen=True, slots=True)

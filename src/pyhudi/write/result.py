@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyhudi.format.commit_metadata import CommitMetadata
-from pyhudi.format.instant import InstantTime
+from pyhudi.format.metadata.commit import CommitMetadata
+from pyhudi.format.timeline.instant import InstantTime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyhudi.config.choices import FailedWritesPolicy, WriteOperation
+from pyhudi.config.enums import FailedWritesPolicy, WriteOperation
 from pyhudi.config.table_config import check_against_table, new_table_properties
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Arrangement, Distribution, Engine
+from pyhudi.environment import SYSTEM, Environment
 from pyhudi.errors import (
     ConfigError,
     CorruptDataError,
@@ -26,31 +27,30 @@ from pyhudi.errors import (
     TableNotFoundError,
     WriteConflictError,
 )
-from pyhudi.format import commit_metadata as wire
-from pyhudi.format.instant import Action
-from pyhudi.format.keys import key_generator_from_table
-from pyhudi.format.merge_rules import Merger
-from pyhudi.format.partition_metadata import PARTITION_METADATA_FILE, decode_partition_metadata
+from pyhudi.format.keys.generator import key_generator_from_table
+from pyhudi.format.metadata import commit as wire
+from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE, decode_partition_metadata
 from pyhudi.format.properties import table_checksum
 from pyhudi.format.safe_paths import METADATA_FOLDER
-from pyhudi.format.schema import normalise
-from pyhudi.io.stage import partition_paths_in
-from pyhudi.mergers import merger_to_properties
-from pyhudi.services.compaction import ServiceCall
+from pyhudi.format.schema.avro_arrow import normalise
+from pyhudi.format.timeline.instant import Action
+from pyhudi.merge.mergers import merger_to_properties
+from pyhudi.merge.rules import Merger
+from pyhudi.merge.table_rules import merger_of_new_table
+from pyhudi.services.compaction.execute import ServiceCall
 from pyhudi.services.inline import run_inline_services
-from pyhudi.services.rollback import roll_back_failed_writes
-from pyhudi.storage.opening import open_storage
+from pyhudi.services.rollback.rollback import roll_back_failed_writes
+from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.batches import find_batch
-from pyhudi.table.conflict_check import naming
-from pyhudi.table.environment import SYSTEM, Environment
 from pyhudi.table.features import check_writable
 from pyhudi.table.file_system_view import list_data_files
-from pyhudi.table.locks import table_lock
-from pyhudi.table.merge_rules import merger_of_new_table
-from pyhudi.table.sole_writer import alone_if_needed
 from pyhudi.table.state import TableState, create_table, load_table, table_exists
 from pyhudi.table.timeline import load_rollback_plan, position_of
+from pyhudi.tasks.stage import partition_paths_in
+from pyhudi.transaction.conflicts.check import naming
+from pyhudi.transaction.idempotence import find_batch
+from pyhudi.transaction.locks.table_lock import table_lock
+from pyhudi.transaction.presence import alone_if_needed
 from pyhudi.write.bulk_insert import bulk_insert
 from pyhudi.write.delete_partition import delete_partitions
 from pyhudi.write.job import WriteJob, check_columns, locking, prepare, transaction_settings
@@ -139,7 +139,7 @@ def write(
     How often again: `hoodie.write.num.retries.on.conflict.failures`, after pauses that grow. `mergers`: those among
     which the table's own is found, besides those that the options name. A batch whose name (`hoodie.write.batch.id`)
     is that of a completed write is not written: the result is that write's. Raises `UnsupportedFeatureError` for a
-    second writer to a store that cannot keep two apart (`table/sole_writer.py`).
+    second writer to a store that cannot keep two apart (`transaction/presence.py`).
     """
     retries = config.concurrency.conflict_retries
     if retries and isinstance(rows, pa.RecordBatchReader):

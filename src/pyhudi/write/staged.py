@@ -11,35 +11,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyhudi.config.choices import DuplicatePolicy, WriteOperation
+from pyhudi.config.enums import DuplicatePolicy, WriteOperation
 from pyhudi.config.option import OptionWarning
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Arrangement, Distribution
 from pyhudi.errors import InvalidRequestError, WriteConflictError
-from pyhudi.format import commit_metadata as wire
-from pyhudi.format.commit_metadata import CommitMetadata, WriteStat
 from pyhudi.format.file_names import file_id
-from pyhudi.format.instant import Action
-from pyhudi.format.merge_rules import MergeRules
-from pyhudi.format.replace_metadata import encode_requested_replace_metadata, requested_replace
+from pyhudi.format.metadata import commit as wire
+from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
+from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
+from pyhudi.format.timeline.instant import Action
 from pyhudi.index.lookup import Lookup, Tagged, look_up
 from pyhudi.index.tombstones import bar_late_rows
-from pyhudi.io.append_log import AppendTask, append_rows
-from pyhudi.io.data_file import FormerVersion, WriteTarget
-from pyhudi.io.exchange import Segment
-from pyhudi.io.log_writer import slice_to_append
-from pyhudi.io.route import RouteTask, route_split
-from pyhudi.io.stage import StagedSplit, StageTask, stage_split
-from pyhudi.io.write_bucket import BucketTask, write_bucket
-from pyhudi.io.write_target import log_settings
+from pyhudi.merge.rules import MergeRules
 from pyhudi.services.orphans import remove_orphans
-from pyhudi.services.task_markers import task_markers
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
 from pyhudi.table.pending_clusterings import clustered_groups
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import load_commit_metadata
-from pyhudi.table.transaction import Transaction, mark_inflight
+from pyhudi.tasks.append_log import AppendTask, append_rows
+from pyhudi.tasks.data_file import FormerVersion, WriteTarget
+from pyhudi.tasks.exchange import Segment
+from pyhudi.tasks.log_writer import slice_to_append
+from pyhudi.tasks.markers import task_markers
+from pyhudi.tasks.rewrite_base import BucketTask, write_bucket
+from pyhudi.tasks.route import RouteTask, route_split
+from pyhudi.tasks.settings import log_settings
+from pyhudi.tasks.stage import StagedSplit, StageTask, stage_split
+from pyhudi.transaction.transaction import Transaction, mark_inflight
 from pyhudi.write.exchange_folder import exchange_folder
 from pyhudi.write.finish import committed, write_transaction
 from pyhudi.write.inserts_in_logs import groups_with_inserts_in_logs

@@ -15,9 +15,9 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from pyhudi.errors import UnsupportedFeatureError
-from pyhudi.format.keys import KeyGenerator, PartitionFieldKind
-from pyhudi.format.meta_columns import RECORD_KEY
-from pyhudi.format.partition_paths import partition_values
+from pyhudi.format.keys.generator import KeyGenerator, PartitionFieldKind
+from pyhudi.format.keys.partition_paths import partition_values
+from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.index.stored_keys import check_stored_keys
 from pyhudi.io.base_file import read_batches
 from pyhudi.table.file_system_view import SlicesByPartition, load_view

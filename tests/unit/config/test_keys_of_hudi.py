@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from pyhudi.config.jvm_keys import unsupported_area
 from pyhudi.config.option import OptionWarning
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.config.refused_keys import REFUSED, Side, is_refusable
 from pyhudi.config.registry import OPTIONS, given_options
+from pyhudi.config.unsupported_keys import unsupported_area
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import UnsupportedFeatureError
 

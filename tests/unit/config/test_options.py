@@ -7,12 +7,12 @@ import warnings
 import pytest
 
 import pyhudi.config
-from pyhudi.config.choices import QueryType, TimelineTimezone
-from pyhudi.config.jvm_keys import UNSUPPORTED, unsupported_area
+from pyhudi.config.enums import QueryType, TimelineTimezone
 from pyhudi.config.option import Option, OptionWarning, text_of
 from pyhudi.config.parsers import boolean, column_names, fraction, integer, regular_expression
 from pyhudi.config.refused_keys import REFUSED, Side
 from pyhudi.config.registry import OPTIONS, SECTIONS, given_options, nearest_key
+from pyhudi.config.unsupported_keys import UNSUPPORTED, unsupported_area
 from pyhudi.errors import ConfigError
 
 ALL_OPTIONS = [declared for section in SECTIONS for declared in section.options]

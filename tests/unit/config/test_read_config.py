@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyhudi.config.choices import QueryType
+from pyhudi.config.enums import QueryType
 from pyhudi.config.read_config import EARLIEST, ReadConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from pyhudi.config.choices import KeyGeneratorType, MergeMode, PartitionKind, TableType
+from pyhudi.config.enums import KeyGeneratorType, MergeMode, PartitionKind, TableType
 from pyhudi.config.table_config import TableConfig, check_against_table, new_table_properties
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError, CorruptDataError, UnsupportedFeatureError

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from pyhudi.config.choices import (
+from pyhudi.config.enums import (
     BloomFilterType,
     BulkInsertSortMode,
     CompactionStrategy,

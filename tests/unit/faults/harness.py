@@ -11,14 +11,14 @@ from tests.support.tables import SCHEMA, Row, StepClock, contents, environment, 
 
 import pyhudi
 from pyhudi.format.file_names import LogFileName, parse_data_file
-from pyhudi.format.log_blocks import BlockType
-from pyhudi.io.log_scan import scan_blocks
+from pyhudi.format.log.blocks import BlockType
+from pyhudi.io.log.scan import scan_blocks
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_system_view import list_data_files
 from pyhudi.table.state import TableState, load_table
-from pyhudi.testing.storage import FaultStorage, SimulatedCrash, at_effect
-from pyhudi.testing.storage import Operation as Effect
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
+from pyhudi.testing.faults import Operation as Effect
 
 Action = Callable[[pyhudi.HudiTable], object]
 LATER_MS = 1_900_000_000_000

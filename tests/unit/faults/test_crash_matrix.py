@@ -28,7 +28,7 @@ from pyhudi.errors import HudiError, OutOfSpaceError
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.file_system_view import list_data_files
 from pyhudi.table.state import load_table
-from pyhudi.testing.storage import FaultStorage, at_effect
+from pyhudi.testing.faults import FaultStorage, at_effect
 
 WRITES: dict[str, tuple[Action, set[Row]]] = {
     # In a merge-on-read table: two appends, of which one deletes, a rewritten base file, and a new one.

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import ConfigError
-from pyhudi.format.java_dates import compile_pattern, format_times, parse_times, resolve_zone
+from pyhudi.format.keys.java_dates import compile_pattern, format_times, parse_times, resolve_zone
 
 TIMES = np.array([0, 1700000000123, -1, -62135596800001, 253402300800000, -99999999999999, 951782400000])
 ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSZ"

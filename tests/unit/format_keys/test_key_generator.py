@@ -18,7 +18,7 @@ from pyhudi.errors import (
     UnsafePathError,
     UnsupportedFeatureError,
 )
-from pyhudi.format.keys import (
+from pyhudi.format.keys.generator import (
     KeyGenerator,
     KeyGeneratorKind,
     PartitionField,
@@ -30,7 +30,7 @@ from pyhudi.format.keys import (
     partition_field_names,
     sniff_single_field_prefix,
 )
-from pyhudi.format.timestamp_keys import TimestampKeyOptions, TimestampKind, TimeUnit, timestamp_key_options
+from pyhudi.format.keys.timestamps import TimestampKeyOptions, TimestampKind, TimeUnit, timestamp_key_options
 
 CLASSES = {
     KeyGeneratorKind.SIMPLE: "org.apache.hudi.keygen.SimpleKeyGenerator",

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptDataError, UnsafePathError
-from pyhudi.format.partition_paths import (
+from pyhudi.format.keys.partition_paths import (
     NULL_PARTITION,
     check_partition_path,
     checked_segments,

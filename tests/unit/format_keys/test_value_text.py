@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import ConfigError
-from pyhudi.format.value_text import distinct_values, value_text
+from pyhudi.format.keys.value_text import distinct_values, value_text
 
 JAVA_DOUBLES = {
     0.0: "0.0",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyhudi.format.merging import incoming_wins, newest_versions
+from pyhudi.merge.pairs import incoming_wins, newest_versions
 
 VERSIONS = st.lists(
     st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.integers(-2, 2)), st.integers(0, 1)), max_size=12

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import SchemaMismatchError
-from pyhudi.format.evolution import align, match_columns, write_schema
-from pyhudi.format.meta_columns import with_meta_columns
+from pyhudi.format.schema.evolution import align, match_columns, write_schema
+from pyhudi.format.schema.meta_columns import with_meta_columns
 
 UTC = pa.timestamp("us", tz="UTC")
 LIST = pa.list_(pa.field("element", pa.int32()))

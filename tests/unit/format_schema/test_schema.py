@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptDataError, SchemaMismatchError, UnsupportedFeatureError
-from pyhudi.format.meta_columns import META_COLUMNS, with_meta_columns, without_meta_columns
-from pyhudi.format.schema import arrow_to_avro, avro_to_arrow, avro_with_meta_columns, normalise
+from pyhudi.format.schema.avro_arrow import arrow_to_avro, avro_to_arrow, avro_with_meta_columns, normalise
+from pyhudi.format.schema.meta_columns import META_COLUMNS, with_meta_columns, without_meta_columns
 
 GOLDEN: list[dict[str, Any]] = json.loads(Path(__file__).with_name("golden_avro.json").read_text("utf-8"))
 SOURCE = ".hoodie/timeline/20260101000000000_20260101000000001.commit"

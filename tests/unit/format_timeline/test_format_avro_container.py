@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
-from pyhudi.format import avro_container, avro_schemas
-from pyhudi.format.avro_container import MAGIC, decode_container, encode_container
+from pyhudi.format.avro import container as avro_container
+from pyhudi.format.avro.container import MAGIC, decode_container, encode_container
+from pyhudi.format.metadata import avro_schemas
 
 GOLDEN = Path(__file__).with_name("golden")
 PATH = "t/.hoodie/timeline/1.commit"

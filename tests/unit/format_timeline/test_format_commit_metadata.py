@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptDataError, UnsafePathError, UnsupportedFeatureError
-from pyhudi.format import commit_metadata
-from pyhudi.format.avro_container import decode_container, encode_container
-from pyhudi.format.avro_schemas import COMMIT_METADATA, ROLLBACK_PLAN
-from pyhudi.format.commit_metadata import (
+from pyhudi.format.avro.container import decode_container, encode_container
+from pyhudi.format.metadata import commit as commit_metadata
+from pyhudi.format.metadata.avro_schemas import COMMIT_METADATA, ROLLBACK_PLAN
+from pyhudi.format.metadata.commit import (
     CommitMetadata,
     RuntimeStats,
     WriteOperation,
@@ -25,7 +25,7 @@ from pyhudi.format.commit_metadata import (
     decode_commit_metadata,
     encode_commit_metadata,
 )
-from pyhudi.format.table_version import V6, V8, V9, TableVersion
+from pyhudi.format.timeline.table_version import V6, V8, V9, TableVersion
 
 GOLDEN = Path(__file__).with_name("golden")
 PATH = "t/.hoodie/timeline/1.commit"

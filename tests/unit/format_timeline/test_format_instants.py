@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import ConfigError, CorruptDataError, InternalError, UnsupportedFeatureError
-from pyhudi.format.instant import (
+from pyhudi.format.timeline.instant import (
     Action,
     Instant,
     InstantState,
@@ -28,7 +28,7 @@ from pyhudi.format.instant import (
     parse_instant_file_name,
     parse_instant_time,
 )
-from pyhudi.format.table_version import V6, V8, V9, TableVersion, table_version
+from pyhudi.format.timeline.table_version import V6, V8, V9, TableVersion, table_version
 
 T1 = InstantTime("20240102030405678")
 T2 = InstantTime("20240102030406000")

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format import lsm_history
-from pyhudi.format.lsm_history import (
+from pyhudi.format.timeline import lsm_history
+from pyhudi.format.timeline.lsm_history import (
     HistoryEntry,
     HistoryFile,
     manifest_name,

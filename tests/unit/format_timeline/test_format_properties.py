@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pyhudi.errors import ConfigError, CorruptDataError
 from pyhudi.format import properties
-from pyhudi.format.partition_metadata import PartitionMetadata, decode_partition_metadata, encode_partition_metadata
+from pyhudi.format.metadata.partition import PartitionMetadata, decode_partition_metadata, encode_partition_metadata
 from pyhudi.format.properties import check_table_properties, format_properties, parse_properties, table_checksum
 
 PATH = "t/.hoodie/hoodie.properties"

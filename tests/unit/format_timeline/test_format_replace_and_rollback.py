@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptDataError, UnsafePathError, UnsupportedFeatureError
-from pyhudi.format.avro_container import decode_container, encode_container
-from pyhudi.format.avro_schemas import REQUESTED_REPLACE_METADATA, ROLLBACK_METADATA, ROLLBACK_PLAN
-from pyhudi.format.commit_metadata import WriteOperation
-from pyhudi.format.replace_metadata import (
+from pyhudi.format.avro.container import decode_container, encode_container
+from pyhudi.format.metadata.avro_schemas import REQUESTED_REPLACE_METADATA, ROLLBACK_METADATA, ROLLBACK_PLAN
+from pyhudi.format.metadata.commit import WriteOperation
+from pyhudi.format.metadata.replace import (
     RequestedReplaceMetadata,
     decode_requested_replace_metadata,
     encode_requested_replace_metadata,
     requested_replace,
 )
-from pyhudi.format.rollback_metadata import (
+from pyhudi.format.metadata.rollback import (
     RollbackMetadata,
     RollbackPartition,
     RollbackPlan,

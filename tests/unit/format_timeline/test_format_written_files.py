@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.commit_metadata import decode_commit_metadata
-from pyhudi.format.written_files import WrittenFile, decode_written_files
+from pyhudi.format.metadata.commit import decode_commit_metadata
+from pyhudi.format.metadata.written_files import WrittenFile, decode_written_files
 from pyhudi.table.written_files import written_files_of
 
 GOLDEN = Path(__file__).with_name("golden")

@@ -11,9 +11,9 @@ import pytest
 from tests.support.tables import SCHEMA, contents, new_table, rows
 
 import pyhudi
+from pyhudi.api.hudi_table import save
 from pyhudi.config.option import OptionWarning
 from pyhudi.errors import ConfigError, HudiError
-from pyhudi.hudi_table import save
 from pyhudi.storage.memory import MemoryStorage
 
 START = ((1, "oslo", 5, "a"), (2, "rome", 5, "a"))

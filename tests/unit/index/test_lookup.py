@@ -14,19 +14,19 @@ from tests.support.tables import contents, new_table, open_table, rows
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.bloom import MAX_RECORD_KEY_KEY, MIN_RECORD_KEY_KEY
 from pyhudi.format.file_names import BaseFileName, LogFileName
-from pyhudi.format.merge_rules import MergeRules
-from pyhudi.format.meta_columns import with_meta_columns
+from pyhudi.format.schema.meta_columns import with_meta_columns
 from pyhudi.index.bloom import ProbeTask, candidates_in, key_range, probe_files
 from pyhudi.index.lookup import Lookup, spread
 from pyhudi.index.tagging import SliceToSearch, TagTask, tag_files
-from pyhudi.io.exchange import read_segment
-from pyhudi.io.merged_slice import MergeSettings, SliceFiles, slice_files
-from pyhudi.io.stage import ROW, StageTask, stage_split
-from pyhudi.io.tags import FILE, POSITION
+from pyhudi.io.slices.merged import MergeSettings, SliceFiles, slice_files
+from pyhudi.merge.rules import MergeRules
+from pyhudi.merge.table_rules import TableRules
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
-from pyhudi.table.merge_rules import TableRules
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.tasks.exchange import read_segment
+from pyhudi.tasks.stage import ROW, StageTask, stage_split
+from pyhudi.tasks.tagged_rows import FILE, POSITION
+from pyhudi.testing.faults import FaultStorage
 
 keys = st.text(
     st.characters(min_codepoint=33, max_codepoint=0x1F600, exclude_categories=["Cs"]), min_size=1, max_size=4
@@ -142,7 +142,7 @@ def test_tags_are_all_pairs_of_incoming_and_stored_rows_of_one_key(table_wide: b
 def _staged(
     storage: MemoryStorage, wanted: list[tuple[int, str]], *, table_wide: bool, repeat: bool = False
 ) -> tuple[TagTask, list[str]]:
-    from pyhudi.format.keys import key_generator_from_table
+    from pyhudi.format.keys.generator import key_generator_from_table
 
     table = open_table(storage)
     folder = ".hoodie/.aux/.exchange/test"

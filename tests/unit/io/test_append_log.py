@@ -20,13 +20,13 @@ from tests.support.tables import (
     rows,
 )
 
-from pyhudi.format.commit_metadata import WriteStat
-from pyhudi.format.delete_blocks import decode_delete_block
 from pyhudi.format.file_names import LogFileName, parse_data_file
-from pyhudi.format.log_blocks import BlockHeader, BlockType, LogBlock
-from pyhudi.io.log_scan import open_log
+from pyhudi.format.log.blocks import BlockHeader, BlockType, LogBlock
+from pyhudi.format.log.delete_blocks import decode_delete_block
+from pyhudi.format.metadata.commit import WriteStat
+from pyhudi.io.log.scan import open_log
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.testing.storage import FaultStorage, SimulatedCrash
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash
 
 START = ((1, "oslo", 5, "a"), (2, "oslo", 5, "a"), (3, "oslo", 5, "a"))
 EVENT_TIME = {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}

@@ -11,15 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from pyhudi.errors import CorruptDataError, HudiError, SchemaMismatchError, StorageError, UnsupportedFeatureError
-from pyhudi.format.avro_records import encode_avro_records
-from pyhudi.format.delete_blocks import encode_delete_block
-from pyhudi.format.log_blocks import BlockHeader, BlockType, encode_block, rollback_block
-from pyhudi.format.merge_rules import OPERATION, MergeRules
-from pyhudi.format.merge_versions import BY_COMMIT_TIME, COLUMNS, DELETED
-from pyhudi.format.meta_columns import with_meta_columns, without_meta_columns
-from pyhudi.format.schema import arrow_to_avro, avro_with_meta_columns
-from pyhudi.format.table_version import table_version
-from pyhudi.io.log_records import BlockFilter, LogVersions, SpillSettings, block_filter, delete_mask, read_log_versions
+from pyhudi.format.avro.records import encode_avro_records
+from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block, rollback_block
+from pyhudi.format.log.delete_blocks import encode_delete_block
+from pyhudi.format.schema.avro_arrow import arrow_to_avro, avro_with_meta_columns
+from pyhudi.format.schema.meta_columns import with_meta_columns, without_meta_columns
+from pyhudi.format.timeline.table_version import table_version
+from pyhudi.io.log.records import BlockFilter, LogVersions, SpillSettings, block_filter, delete_mask, read_log_versions
+from pyhudi.merge.rules import OPERATION, MergeRules
+from pyhudi.merge.versions import BY_COMMIT_TIME, COLUMNS, DELETED
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.timeline import timeline_of
 

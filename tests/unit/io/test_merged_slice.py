@@ -9,12 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from pyhudi.config.table_config import TableConfig
-from pyhudi.format.merge_versions import BY_COMMIT_TIME, DELETED
-from pyhudi.format.meta_columns import with_meta_columns
-from pyhudi.io.log_records import LogVersions, version_schema
-from pyhudi.io.merged_slice import MergedRows, MergeSettings, merge_base
+from pyhudi.format.schema.meta_columns import with_meta_columns
+from pyhudi.io.log.records import LogVersions, version_schema
+from pyhudi.io.slices.merged import MergedRows, MergeSettings, merge_base
+from pyhudi.merge.table_rules import TableRules, table_rules_of
+from pyhudi.merge.versions import BY_COMMIT_TIME, DELETED
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.merge_rules import TableRules, table_rules_of
 
 PAYLOADS = "org.apache.hudi.common.model."
 PARTIAL_UPDATE = f"{PAYLOADS}PartialUpdateAvroPayload"

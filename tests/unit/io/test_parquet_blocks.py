@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tests.support.tables import MOR, SCHEMA, contents, new_table, open_table, rows
 
 from pyhudi.errors import StorageError
-from pyhudi.format.log_blocks import BlockHeader, BlockType
-from pyhudi.io import parquet_blocks as module
-from pyhudi.io.log_records import BlockPlace, list_log_blocks
-from pyhudi.io.parquet_blocks import parquet_blocks
-from pyhudi.io.split_slice import BITS, WORD, WORD_ROWS, WORDS_PER_PART, stored_rows_out_of_use
+from pyhudi.format.log.blocks import BlockHeader, BlockType
+from pyhudi.io.log import parquet_blocks as module
+from pyhudi.io.log.parquet_blocks import parquet_blocks
+from pyhudi.io.log.records import BlockPlace, list_log_blocks
+from pyhudi.io.slices.mask import BITS, WORD, WORD_ROWS, WORDS_PER_PART, stored_rows_out_of_use
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage

@@ -14,13 +14,13 @@ from tests.support.audit import audit
 from tests.support.tables import new_table, rows
 
 import pyhudi
+from pyhudi.api.hudi_table import save
 from pyhudi.errors import CorruptDataError, OutOfSpaceError
-from pyhudi.format.meta_columns import with_meta_columns
-from pyhudi.hudi_table import save
+from pyhudi.format.schema.meta_columns import with_meta_columns
 from pyhudi.io.base_file import READ_BATCH_ROWS, BaseFileSettings, BaseFileWriter, read_batches, read_footer
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.storage.opening import open_storage
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.storage.open import open_storage
+from pyhudi.testing.faults import FaultStorage
 
 _numbers = itertools.count()
 SETTINGS = BaseFileSettings(

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.support.tables import MOR, new_table, open_table
 
-from pyhudi.io.log_records import list_log_blocks
+from pyhudi.io.log.records import list_log_blocks
 from pyhudi.io.row_groups import RowGroupWriter
 from pyhudi.storage.memory import MemoryStorage
 

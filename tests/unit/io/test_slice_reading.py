@@ -12,10 +12,10 @@ import pytest
 from tests.support.tables import MOR, SCHEMA, contents, new_table, open_table, rows
 
 from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
-from pyhudi.io import merged_slice
-from pyhudi.io.merged_slice import MergeSettings, SliceFiles, merge_slice, read_merged
+from pyhudi.io.slices import merged as merged_slice
+from pyhudi.io.slices.merged import MergeSettings, SliceFiles, merge_slice, read_merged
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
 
 EVENT_TIME = {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}
 START = ((1, "oslo", 5, "a"), (2, "oslo", 5, "a"), (3, "oslo", 5, "a"))

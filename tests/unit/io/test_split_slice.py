@@ -12,8 +12,8 @@ import pytest
 
 import pyhudi
 from pyhudi.io.base_file import read_batches
-from pyhudi.io.log_columns import LogColumns
-from pyhudi.io.split_slice import BITS, PART, PLACE, WORD, WORD_ROWS, WORDS_PER_PART, log_rows, rows_out_of_use
+from pyhudi.io.log.columns import LogColumns
+from pyhudi.io.slices.mask import BITS, PART, PLACE, WORD, WORD_ROWS, WORDS_PER_PART, log_rows, rows_out_of_use
 from pyhudi.read.scan import ScanPlan
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "mor"

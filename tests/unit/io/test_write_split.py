@@ -16,12 +16,13 @@ from tests.support.tables import SCHEMA, new_table, open_table, rows, values_of
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import LockLostError, OutOfSpaceError
-from pyhudi.format.commit_metadata import WriteStat
-from pyhudi.io import data_file, write_split
-from pyhudi.io.data_file import DataFile
+from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.io.spilled_rows import SpilledRows
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.file_system_view import list_data_files
+from pyhudi.tasks import bulk_insert as write_split
+from pyhudi.tasks import data_file
+from pyhudi.tasks.data_file import DataFile
 
 ROWS = ((1, "oslo", 1, "a"), (2, "oslo", 1, "a"), (3, "rome", 1, "a"), (4, "rome", 1, "a"))
 

@@ -24,7 +24,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_system_view import list_data_files
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import load_commit_metadata
-from pyhudi.testing.storage import FaultStorage, SimulatedCrash, at_effect
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
 
 T = TypeVar("T")
 R = TypeVar("R")

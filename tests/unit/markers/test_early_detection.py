@@ -15,7 +15,7 @@ from pyhudi.format.file_names import parse_data_file
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
-from pyhudi.testing.storage import FaultStorage, SimulatedCrash, at_effect
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
 
 DIRECT = {"hoodie.write.markers.type": "DIRECT"}
 SERVED = {"hoodie.write.markers.type": "TIMELINE_SERVER_BASED"}

@@ -8,13 +8,13 @@ from tests.unit.markers.test_early_detection import EARLY, MARKERS, NAMES, prepa
 
 from pyhudi.errors import WriteConflictError
 from pyhudi.format.markers import MARKERS_ROOT, Marker, MarkerKind
-from pyhudi.format.table_version import table_version
+from pyhudi.format.timeline.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.heartbeat import HeartbeatSettings
-from pyhudi.table.markers import service as service_module
-from pyhudi.table.markers.early_conflicts import EarlyDetection
-from pyhudi.table.markers.service import MarkerService
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
+from pyhudi.transaction.heartbeat import HeartbeatSettings
+from pyhudi.transaction.markers import service as service_module
+from pyhudi.transaction.markers.early_conflicts import EarlyDetection
+from pyhudi.transaction.markers.service import MarkerService
 
 
 @pytest.mark.parametrize("ours", MARKERS, ids=NAMES)

@@ -15,11 +15,11 @@ import pytest
 from pyhudi.errors import StorageError, TransactionError, UnavailableError, WriteConflictError
 from pyhudi.format.markers import Marker, MarkerKind, encode_markers_file
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.markers import remote
-from pyhudi.table.markers.announcing import TaskMarkers, announce, register
-from pyhudi.table.markers.reading import load_markers
-from pyhudi.table.markers.remote import ServiceAddress, announce_remotely, serving
-from pyhudi.table.markers.service import MarkerService
+from pyhudi.transaction.markers import remote
+from pyhudi.transaction.markers.announcing import TaskMarkers, announce, register
+from pyhudi.transaction.markers.reading import load_markers
+from pyhudi.transaction.markers.remote import ServiceAddress, announce_remotely, serving
+from pyhudi.transaction.markers.service import MarkerService
 
 T = "20240102030405678"
 KEY = "not told to anybody"

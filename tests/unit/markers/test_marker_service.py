@@ -12,10 +12,10 @@ import pytest
 from pyhudi.errors import OutOfSpaceError, TransactionError
 from pyhudi.format.markers import Marker, MarkerKind, parse_markers_file, parse_markers_type
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.markers import service as service_module
-from pyhudi.table.markers.reading import load_markers
-from pyhudi.table.markers.service import MarkerService
-from pyhudi.testing.storage import FaultStorage, SimulatedCrash, at_effect
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
+from pyhudi.transaction.markers import service as service_module
+from pyhudi.transaction.markers.reading import load_markers
+from pyhudi.transaction.markers.service import MarkerService
 
 T = "20240102030405678"
 FOLDER = f".hoodie/.temp/{T}"

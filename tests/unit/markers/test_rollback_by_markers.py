@@ -25,7 +25,7 @@ from pyhudi.format.file_names import parse_data_file
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.file_system_view import list_data_files
 from pyhudi.table.state import load_table
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
 
 MARKERS = ["DIRECT", "TIMELINE_SERVER_BASED"]
 AFTER = {(1, "oslo", 3, "c"), (2, "oslo", 1, "a"), (3, "rome", 1, "a"), (9, "rome", 2, "b"), (7, "bern", 2, "b")}
@@ -155,7 +155,7 @@ def test_rollback_killed_at_any_effect_is_finished_with_the_markers_of_a_service
 
 def test_markers_of_both_kinds_in_one_folder_are_read() -> None:
     from pyhudi.format.markers import Marker, MarkerKind, encode_markers_file, marker_path
-    from pyhudi.table.markers.reading import load_markers
+    from pyhudi.transaction.markers.reading import load_markers
 
     storage, time = MemoryStorage(), "20240102030405678"
     one, other = (Marker(f"p={n}/a-{n}_0-1-2_{time}.parquet", MarkerKind.CREATE) for n in range(2))

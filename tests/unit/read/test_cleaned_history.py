@@ -12,7 +12,7 @@ from tests.support.tables import MOR, new_table, open_table, rows, values_of
 import pyhudi
 from pyhudi.errors import HistoryNotRetainedError, HistoryNotSettledError
 from pyhudi.format.file_names import parse_data_file
-from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.read.arrow import read_table
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.file_system_view import list_data_files

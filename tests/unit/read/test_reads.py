@@ -11,9 +11,9 @@ import pytest
 from tests.support.tables import StepClock, environment, new_table, open_table, rows, values_of
 
 import pyhudi
-from pyhudi.hudi_table import save
+from pyhudi.api.hudi_table import save
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
 
 _numbers = itertools.count()
 

@@ -12,10 +12,10 @@ from tests.support.tables import new_table, open_table
 from tests.unit.faults.harness import rows
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.archived_log import ArchivedInstant, parse_archive_file
-from pyhudi.format.avro_records import encode_avro_records
-from pyhudi.format.log_blocks import BlockHeader, BlockType, encode_block
-from pyhudi.format.rollback_metadata import RollbackMetadata, encode_rollback_metadata
+from pyhudi.format.avro.records import encode_avro_records
+from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block
+from pyhudi.format.metadata.rollback import RollbackMetadata, encode_rollback_metadata
+from pyhudi.format.timeline.archived_log import ArchivedInstant, parse_archive_file
 from pyhudi.storage.memory import MemoryStorage
 
 DEAD = "20240101000000000"

@@ -35,18 +35,18 @@ import pyhudi
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import CorruptDataError, InvalidRequestError, LockLostError, WriteConflictError
-from pyhudi.format.compaction_plan import encode_compaction_plan
-from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.markers import marker_folder
-from pyhudi.services.compaction_plan import plan_compaction
-from pyhudi.services.compaction_strategies import CompactionSettings
+from pyhudi.format.metadata.compaction import encode_compaction_plan
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.services.compaction.plan import plan_compaction
+from pyhudi.services.compaction.strategies import CompactionSettings
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_system_view import load_view
-from pyhudi.table.heartbeat import HEARTBEAT_FOLDER, heartbeat_path
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
-from pyhudi.testing.storage import FaultStorage, SimulatedCrash
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash
+from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER, heartbeat_path
 
 START = ((1, "oslo", 5, "a"), (2, "oslo", 5, "a"), (3, "rome", 5, "a"))
 AFTER: set[Row] = {(1, "oslo", 6, "b"), (2, "oslo", 5, "a"), (3, "rome", 6, "b")}

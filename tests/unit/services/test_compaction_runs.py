@@ -25,10 +25,10 @@ from tests.unit.services.test_rollback import end_the_process_of
 
 from pyhudi.errors import LockLostError
 from pyhudi.storage.protocol import FileInfo, FolderListing, Storage
-from pyhudi.table.heartbeat import HEARTBEAT_FOLDER
-from pyhudi.table.plan_runs import begin_run, is_newest_run
 from pyhudi.table.state import load_table
-from pyhudi.testing.storage import FaultStorage, SimulatedCrash
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash
+from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER
+from pyhudi.transaction.plan_fencing import begin_run, is_newest_run
 
 
 def test_recovery_of_a_dead_write_leaves_what_tells_that_the_runner_of_a_plan_is_dead() -> None:

@@ -15,10 +15,10 @@ from tests.support.tables import SplitEngine
 
 import pyhudi
 from pyhudi.errors import UnsupportedFeatureError
-from pyhudi.format.compaction_plan import encode_compaction_plan
-from pyhudi.format.instant import Action, Instant, InstantState, next_instant_time
-from pyhudi.format.meta_columns import META_COLUMNS
-from pyhudi.services.compaction_plan import plan_log_compaction
+from pyhudi.format.metadata.compaction import encode_compaction_plan
+from pyhudi.format.schema.meta_columns import META_COLUMNS
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, next_instant_time
+from pyhudi.services.compaction.plan import plan_log_compaction
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.timeline import instant_path
 

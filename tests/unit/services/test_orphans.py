@@ -6,7 +6,7 @@ import pytest
 from tests.support.archives import archive_commits
 from tests.support.tables import MOR, StepClock, contents, environment, new_table, open_table, rows
 
-from pyhudi.format.instant import Action, Instant, InstantState, next_instant_time
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, next_instant_time
 from pyhudi.services.orphans import remove_orphans
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.file_system_view import load_view

@@ -24,18 +24,18 @@ from tests.support.tables import (
     rows,
 )
 
+from pyhudi.environment import Environment
 from pyhudi.errors import LockLostError, UnavailableError, UnsafePathError, WriteConflictError
-from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
-from pyhudi.format.rollback_metadata import RollbackPlan, RollbackRequest, encode_rollback_plan
-from pyhudi.services.rollback_plan import Leftovers, find_leftovers, plan_rollback
+from pyhudi.format.metadata.rollback import RollbackPlan, RollbackRequest, encode_rollback_plan
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.services.rollback.plan import Leftovers, find_leftovers, plan_rollback
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.environment import Environment
-from pyhudi.table.heartbeat import HEARTBEAT_FOLDER, HeartbeatSettings, Liveness, liveness_of
-from pyhudi.table.lock_providers.in_process import HeldMutex, InProcessLocks
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
-from pyhudi.testing.storage import FaultStorage, SimulatedCrash
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash
+from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER, HeartbeatSettings, Liveness, liveness_of
+from pyhudi.transaction.locks.in_process import HeldMutex, InProcessLocks
 from pyhudi.write.exchange_folder import EXCHANGE_FOLDER
 
 START: set[Row] = {(1, "oslo", 1, "a"), (2, "rome", 1, "a")}

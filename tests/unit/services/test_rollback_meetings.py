@@ -24,17 +24,17 @@ from tests.unit.table.test_conflict_table import begun
 from tests.unit.table.test_table_state import METADATA_TABLE_FOLDER, PARTITIONS_KEY, with_metadata_table
 
 import pyhudi
+from pyhudi.environment import Environment
 from pyhudi.errors import CorruptDataError, WriteConflictError
-from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.markers import marker_folder
-from pyhudi.format.rollback_metadata import encode_rollback_plan
-from pyhudi.services.rollback_plan import find_leftovers, plan_rollback
+from pyhudi.format.metadata.rollback import encode_rollback_plan
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.services.rollback.plan import find_leftovers, plan_rollback
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.environment import Environment
-from pyhudi.table.lock_providers.in_process import HeldMutex, InProcessLocks
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
-from pyhudi.testing.storage import FaultStorage, SimulatedCrash
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash
+from pyhudi.transaction.locks.in_process import HeldMutex, InProcessLocks
 
 
 class LateLocks(InProcessLocks):

@@ -19,9 +19,8 @@ from tests.unit.faults.harness import TEMPORARY_FOLDERS, Kind, check_nothing_lef
 import pyhudi
 from pyhudi.errors import LockLostError, UnsafePathError
 from pyhudi.format.file_names import LogFileName, parse_data_file
-from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
-from pyhudi.format.log_blocks import BlockType
-from pyhudi.format.rollback_metadata import (
+from pyhudi.format.log.blocks import BlockType
+from pyhudi.format.metadata.rollback import (
     RollbackMetadata,
     RollbackPlan,
     RollbackRequest,
@@ -29,15 +28,16 @@ from pyhudi.format.rollback_metadata import (
     decode_rollback_plan,
     encode_rollback_plan,
 )
-from pyhudi.io.log_scan import scan_blocks
-from pyhudi.services.rollback_plan import LogSlice
-from pyhudi.services.rollback_run import take_blocks_back
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.io.log.scan import scan_blocks
+from pyhudi.services.rollback.execute import take_blocks_back
+from pyhudi.services.rollback.plan import LogSlice
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_system_view import list_data_files
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
-from pyhudi.testing.storage import FaultStorage, SimulatedCrash
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "mor"
 START: set[Row] = {(1, "oslo", 2, "b"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")}

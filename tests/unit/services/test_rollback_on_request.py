@@ -24,17 +24,17 @@ from tests.unit.faults.harness import (
 
 import pyhudi
 from pyhudi.errors import CorruptDataError, InvalidRequestError, LockLostError
-from pyhudi.format import instant as timeline_format
-from pyhudi.format.avro_container import encode_container
-from pyhudi.format.avro_schemas import REQUESTED_REPLACE_METADATA
+from pyhudi.format.avro.container import encode_container
 from pyhudi.format.file_names import BaseFileName, parse_data_file
-from pyhudi.format.instant import Instant, InstantState, InstantTime
-from pyhudi.format.rollback_metadata import RollbackPlan, encode_rollback_plan
+from pyhudi.format.metadata.avro_schemas import REQUESTED_REPLACE_METADATA
+from pyhudi.format.metadata.rollback import RollbackPlan, encode_rollback_plan
+from pyhudi.format.timeline import instant as timeline_format
+from pyhudi.format.timeline.instant import Instant, InstantState, InstantTime
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
-from pyhudi.testing.storage import FaultStorage, SimulatedCrash
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash
 
 FIRST: set[Row] = {(1, "oslo", 1, "a"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")}
 SECOND = FIRST - {(1, "oslo", 1, "a")} | {(1, "oslo", 2, "b"), (7, "bern", 2, "b")}

@@ -8,12 +8,14 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from pyhudi.services import rollback, rollback_run
-from pyhudi.table import heartbeat, instant_times, transaction
-from pyhudi.table.conflicts import UniqueKeys, footprint_of
-from pyhudi.testing.campaign import CLOCKS, CRASHES, PAUSES
-from pyhudi.testing.explore import Budget
-from pyhudi.testing.scheduler import Powers
+from pyhudi.services.rollback import execute as rollback_run
+from pyhudi.services.rollback import rollback
+from pyhudi.table import instant_times
+from pyhudi.testing.simulation.campaign import CLOCKS, CRASHES, PAUSES
+from pyhudi.testing.simulation.explore import Budget
+from pyhudi.testing.simulation.scheduler import Powers
+from pyhudi.transaction import heartbeat, transaction
+from pyhudi.transaction.conflicts.footprint import UniqueKeys, footprint_of
 
 
 def _nothing(*_: Any, **__: Any) -> None:

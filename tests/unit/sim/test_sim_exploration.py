@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 from tests.unit.sim.broken import DEFECTS, without_conflict_check
 
-from pyhudi.testing.campaign import AT_RANDOM, CRASHES, FAULTS, PAUSES, Report, Task, run_campaign, tasks
-from pyhudi.testing.explore import ALL_POWERS, Budget, Result, explore, replay
-from pyhudi.testing.scenarios import Scenario, matrix, scenario_of
-from pyhudi.testing.scheduler import Powers
+from pyhudi.testing.simulation.campaign import AT_RANDOM, CRASHES, FAULTS, PAUSES, Report, Task, run_campaign, tasks
+from pyhudi.testing.simulation.explore import ALL_POWERS, Budget, Result, explore, replay
+from pyhudi.testing.simulation.scenarios import Scenario, matrix, scenario_of
+from pyhudi.testing.simulation.scheduler import Powers
 
 Recorder = Callable[[str, object], None]
 CORE = ("update+update", "new+new", "both+drop", "update+overwrite", "update+recover", "new+follow", "update+read")

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from pyhudi.errors import CommitOutcomeUnknownError, WriteConflictError
-from pyhudi.format.commit_metadata import WriteOperation
+from pyhudi.format.metadata.commit import WriteOperation
 from pyhudi.table.state import load_table
-from pyhudi.testing.history import History, Told, Verdict
-from pyhudi.testing.invariants import (
+from pyhudi.testing.simulation.history import History, Told, Verdict
+from pyhudi.testing.simulation.invariants import (
     Facts,
     check_answers,
     check_at_rest,
@@ -26,9 +26,9 @@ from pyhudi.testing.invariants import (
     check_rows,
     facts_of,
 )
-from pyhudi.testing.kinds import KINDS, START, observer, prepared
-from pyhudi.testing.thin import STRAY, Request, read_thinly
-from pyhudi.testing.world import World
+from pyhudi.testing.simulation.key_value_writes import STRAY, Request, read_thinly
+from pyhudi.testing.simulation.start_tables import KINDS, START, observer, prepared
+from pyhudi.testing.simulation.world import World
 
 TIMELINE = ".hoodie/timeline"
 
@@ -171,7 +171,7 @@ def test_a_file_of_a_write_that_was_rolled_back_is_a_violation_once_a_later_writ
 
 
 def test_blocks_of_a_dead_write_without_a_command_behind_them_are_a_violation_of_recovery() -> None:
-    from pyhudi.format.log_blocks import BlockHeader, BlockType, encode_block, rollback_block
+    from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block, rollback_block
 
     world = prepared(KINDS["mor6"])
     base = data_file(world).rpartition("/")[2]

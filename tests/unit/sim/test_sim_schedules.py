@@ -13,10 +13,10 @@ from tests.unit.sim.broken import without_conflict_check
 
 from pyhudi.errors import InvalidRequestError
 from pyhudi.testing.__main__ import main
-from pyhudi.testing.explore import ALL_POWERS, Budget, execute, explore, replay, shrunk
-from pyhudi.testing.scenarios import matrix, scenario_of
-from pyhudi.testing.schedule import MEANING, Schedule, parse_schedule
-from pyhudi.testing.scheduler import Powers
+from pyhudi.testing.simulation.explore import ALL_POWERS, Budget, execute, explore, replay, shrunk
+from pyhudi.testing.simulation.scenarios import matrix, scenario_of
+from pyhudi.testing.simulation.schedule import MEANING, Schedule, parse_schedule
+from pyhudi.testing.simulation.scheduler import Powers
 
 CHOICES = st.tuples(st.integers(0, 999), st.sampled_from([*MEANING, "0", "1", "12"]))
 
@@ -48,8 +48,8 @@ def test_every_scenario_is_found_by_its_name() -> None:
 
 SEEDED = """
 from pyhudi.testing.__main__ import main
-from pyhudi.testing.explore import ALL_POWERS, replay
-from pyhudi.testing.schedule import parse_schedule
+from pyhudi.testing.simulation.explore import ALL_POWERS, replay
+from pyhudi.testing.simulation.schedule import parse_schedule
 for text in (
     "cow8/lease/both+update : 3=1 17=c",
     "mor6/lock/update+update+read : 5=1 20=j 31=2 44=h",

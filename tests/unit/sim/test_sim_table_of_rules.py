@@ -18,11 +18,13 @@ from tests.unit.sim.mutants import defects
 from tests.unit.sim.mutants.tools import nothing
 
 from pyhudi.errors import HudiError
-from pyhudi.table import conflict_check, instant_times, transaction
-from pyhudi.testing.explore import Budget, explore
-from pyhudi.testing.kinds import kind_of, prepared
-from pyhudi.testing.scenarios import Scenario, scenario_of
-from pyhudi.testing.scheduler import Powers
+from pyhudi.table import instant_times
+from pyhudi.testing.simulation.explore import Budget, explore
+from pyhudi.testing.simulation.scenarios import Scenario, scenario_of
+from pyhudi.testing.simulation.scheduler import Powers
+from pyhudi.testing.simulation.start_tables import kind_of, prepared
+from pyhudi.transaction import transaction
+from pyhudi.transaction.conflicts import check as conflict_check
 
 ORDER = Budget(deviations=2, schedules=400)
 LEASES = Budget(deviations=2, schedules=400, powers=Powers(pauses=True))

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pyhudi.errors import StorageError
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import FolderListing
-from pyhudi.testing.kinds import observer
-from pyhudi.testing.world import LatePut, World, world_of
+from pyhudi.testing.simulation.start_tables import observer
+from pyhudi.testing.simulation.world import LatePut, World, world_of
 
 PATHS = ("a", "b/a", "b/c/d", "b/c-d", "bc")
 PATH = st.sampled_from(PATHS)

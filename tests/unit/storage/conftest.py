@@ -8,7 +8,7 @@ from tests.support.minio import minio  # noqa: F401
 
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.storage.opening import open_storage
+from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import Storage
 
 STORES = ("local", "memory", "memory-folder", "s3")

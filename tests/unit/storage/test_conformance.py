@@ -14,7 +14,7 @@ import pytest
 
 from pyhudi.errors import AlreadyExistsError, NotFoundError, PreconditionFailedError, UnsafePathError
 from pyhudi.storage.local import LocalStorage
-from pyhudi.storage.opening import open_spec
+from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import FolderListing, Storage
 
 UNSAFE_PATHS = (

@@ -8,9 +8,9 @@ import pytest
 from pyhudi.errors import UnavailableError
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.storage.opening import open_spec
+from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
-from pyhudi.testing.storage import FaultStorage, Operation, SimulatedCrash, at_effect
+from pyhudi.testing.faults import FaultStorage, Operation, SimulatedCrash, at_effect
 
 
 def _work(storage: Storage) -> None:

@@ -14,7 +14,7 @@ from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.object_store import ObjectStorage
 from pyhudi.table import written_files
-from pyhudi.table.lock_providers import in_process
+from pyhudi.transaction.locks import in_process
 
 
 def test_forked_child_of_a_process_that_used_an_object_store_is_refused_by_name() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from pyhudi.config.option import OptionWarning
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
-from pyhudi.storage.opening import open_storage
+from pyhudi.storage.open import open_storage
 from pyhudi.storage.options import client_settings
 
 KEYS = {"fs.s3a.access.key": "a", "fs.s3a.secret.key": "b"}

@@ -30,7 +30,7 @@ from pyhudi.errors import (
     UnavailableError,
 )
 from pyhudi.storage import object_store
-from pyhudi.storage.opening import open_storage
+from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import FolderListing, Storage
 
 CANARIES = ("CANARYaccess0123", "CANARYsecret/+456", "CANARYtoken=789")

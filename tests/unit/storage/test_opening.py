@@ -9,7 +9,7 @@ import pytest
 from pyhudi.errors import ConfigError, HudiError, UnsafePathError, UnsupportedFeatureError
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.storage.opening import open_spec, open_storage
+from pyhudi.storage.open import open_spec, open_storage
 from pyhudi.storage.options import client_settings, select_storage_options
 from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import StorageSpec

@@ -6,7 +6,7 @@ import pytest
 from tests.support.archives import archive_commits, completed_in_version_6
 from tests.support.tables import MOR, contents, new_table, open_table, rows
 
-from pyhudi.format.table_version import table_version
+from pyhudi.format.timeline.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.archived_writes import load_archived_writes
 from pyhudi.table.state import load_table

@@ -19,21 +19,21 @@ from tests.support.tables import MOR, SCHEMA, StepClock, contents, environment, 
 
 import pyhudi
 from pyhudi.errors import LockLostError, TransactionError, WriteConflictError
-from pyhudi.format.avro_container import encode_container
-from pyhudi.format.avro_schemas import REQUESTED_REPLACE_METADATA
-from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteStat, encode_commit_metadata
-from pyhudi.format.compaction_plan import LOG_COMPACTOR, CompactionOperation, CompactionPlan, encode_compaction_plan
-from pyhudi.format.instant import Action, Instant, InstantState
-from pyhudi.format.rollback_metadata import RollbackPlan, encode_rollback_plan
-from pyhudi.format.schema import arrow_to_avro
+from pyhudi.format.avro.container import encode_container
+from pyhudi.format.metadata.avro_schemas import REQUESTED_REPLACE_METADATA
+from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation, WriteStat, encode_commit_metadata
+from pyhudi.format.metadata.compaction import LOG_COMPACTOR, CompactionOperation, CompactionPlan, encode_compaction_plan
+from pyhudi.format.metadata.rollback import RollbackPlan, encode_rollback_plan
+from pyhudi.format.schema.avro_arrow import arrow_to_avro
+from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.conflict_table import TABLE, Ground, Met, Ours, as_markdown, conflict_grounds
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.instant_times import completed_now, next_time
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path, load_compaction_plan
-from pyhudi.testing.storage import FaultStorage, SimulatedCrash
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash
+from pyhudi.transaction.conflicts.table import TABLE, Ground, Met, Ours, as_markdown, conflict_grounds
 
 Act = Callable[[Storage], object]
 PAGE = Path(__file__).parents[3] / "docs" / "design" / "concurrency.md"
@@ -556,7 +556,7 @@ def test_the_table_is_total() -> None:
 
 
 def test_the_grounds_of_version_9_are_those_of_version_8() -> None:
-    from pyhudi.format.table_version import table_version
+    from pyhudi.format.timeline.table_version import table_version
 
     for met in Met:
         for ours in Ours:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteStat
-from pyhudi.format.compaction_plan import LOG_COMPACTOR, CompactionOperation, CompactionPlan
-from pyhudi.format.schema import arrow_to_avro
-from pyhudi.format.table_version import table_version
-from pyhudi.table.conflict_table import Met
-from pyhudi.table.conflicts import (
+from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation, WriteStat
+from pyhudi.format.metadata.compaction import LOG_COMPACTOR, CompactionOperation, CompactionPlan
+from pyhudi.format.schema.avro_arrow import arrow_to_avro
+from pyhudi.format.timeline.table_version import table_version
+from pyhudi.table.file_slice import FileGroupId
+from pyhudi.transaction.conflicts.footprint import (
     Footprint,
     UniqueKeys,
     footprint_of,
@@ -20,7 +20,7 @@ from pyhudi.table.conflicts import (
     schemas_clash,
     shared_ground,
 )
-from pyhudi.table.file_slice import FileGroupId
+from pyhudi.transaction.conflicts.table import Met
 
 
 def footprint(

@@ -335,7 +335,7 @@ def test_file_ids_of_buckets_are_told_from_random_ones(ids: list[str], is_bucket
 
 
 def test_the_gate_costs_a_copy_on_write_write_no_request_and_a_merge_on_read_one_listing() -> None:
-    from pyhudi.testing.storage import FaultStorage
+    from pyhudi.testing.faults import FaultStorage
 
     for options, listings in (({}, 0), (MOR, 1)):
         storage = MemoryStorage()

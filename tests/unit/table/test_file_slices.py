@@ -11,18 +11,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteStat, encode_commit_metadata
-from pyhudi.format.compaction_plan import CompactionOperation, CompactionPlan, encode_compaction_plan
 from pyhudi.format.file_names import parse_data_file
-from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
-from pyhudi.format.table_version import table_version
+from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation, WriteStat, encode_commit_metadata
+from pyhudi.format.metadata.compaction import CompactionOperation, CompactionPlan, encode_compaction_plan
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.timeline.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.archived_writes import load_archived_writes
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView, view_of
 from pyhudi.table.timeline import Timeline, instant_path
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
 
 GROUP = FileGroupId("p", "f-0")
 

@@ -15,7 +15,7 @@ from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.state import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH, load_table
 from pyhudi.table.timeline import instant_path
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
 
 ROW = (1, "oslo", 1, "a")
 

@@ -15,12 +15,12 @@ import pytest
 from tests.support.tables import environment, open_table, rows
 from tests.unit.services.test_rollback import ADDED, prepared
 
+from pyhudi.environment import SYSTEM
 from pyhudi.errors import PermissionDeniedError, UnavailableError
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table import heartbeat
-from pyhudi.table.environment import SYSTEM
-from pyhudi.table.heartbeat import Heartbeat, HeartbeatSettings, Liveness, liveness_of
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
+from pyhudi.transaction import heartbeat
+from pyhudi.transaction.heartbeat import Heartbeat, HeartbeatSettings, Liveness, liveness_of
 
 
 @dataclass

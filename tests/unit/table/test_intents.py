@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation
-from pyhudi.format.table_version import table_version
+from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation
+from pyhudi.format.timeline.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.conflicts import UniqueKeys
-from pyhudi.table.intents import Intent, announce, intent_path, standing_intents
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
+from pyhudi.transaction.conflicts.footprint import UniqueKeys
+from pyhudi.transaction.intents import Intent, announce, intent_path, standing_intents
 
 
 def test_an_intent_that_goes_while_it_is_read_hides_no_other_one() -> None:

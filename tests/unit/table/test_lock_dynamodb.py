@@ -15,10 +15,10 @@ from tests.support.tables import StepClock, environment
 from tests.support.zookeeper import free_port
 
 from pyhudi.config.options_locks import BillingMode
+from pyhudi.environment import SYSTEM
 from pyhudi.errors import ConfigError, CorruptDataError, LockLostError, LockNotAcquiredError, UnavailableError
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.environment import SYSTEM
-from pyhudi.table.lock_providers.dynamodb import DynamoDbLocks, NewTable, check_installed
+from pyhudi.transaction.locks.dynamodb import DynamoDbLocks, NewTable, check_installed
 
 __all__ = ["dynamodb", "dynamodb_server"]
 TABLE = "locks"

@@ -11,14 +11,14 @@ import pytest
 from tests.support.lock_processes import count_together, taken_over_while_paused, thieves_that_win
 from tests.support.tables import StepClock, environment
 
+from pyhudi.environment import SYSTEM
 from pyhudi.errors import ConfigError, LockLostError, LockNotAcquiredError, PermissionDeniedError
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.storage.opening import open_storage
-from pyhudi.table.environment import SYSTEM
-from pyhudi.table.lock_providers.filesystem import FileSystemLocks
-from pyhudi.table.lock_providers.in_process import InProcessLocks
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.storage.open import open_storage
+from pyhudi.testing.faults import FaultStorage
+from pyhudi.transaction.locks.filesystem import FileSystemLocks
+from pyhudi.transaction.locks.in_process import InProcessLocks
 
 MINUTE_MS = 60_000
 

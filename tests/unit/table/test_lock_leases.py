@@ -11,9 +11,9 @@ from tests.support.tables import StepClock, environment
 from pyhudi.errors import LockLostError, LockNotAcquiredError
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.lock_providers.filesystem import FileSystemLocks
-from pyhudi.table.lock_providers.storage_based import LOCK_PATH, LockRecord, StorageLocks
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
+from pyhudi.transaction.locks.filesystem import FileSystemLocks
+from pyhudi.transaction.locks.storage_based import LOCK_PATH, LockRecord, StorageLocks
 
 MINUTE_MS = 60_000
 CHANGES = ("put_if_absent", "put_if_match")

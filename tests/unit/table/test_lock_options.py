@@ -13,20 +13,19 @@ from tests.support.tables import StepClock, contents, environment, new_table, op
 import pyhudi
 from pyhudi.config.options_locks import BillingMode, LockKind, LockOptions
 from pyhudi.config.write_config import WriteConfig
+from pyhudi.environment import SYSTEM, AcquiredLock, Environment
 from pyhudi.errors import ConfigError, LockLostError, LockNotAcquiredError, UnsupportedFeatureError
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.environment import SYSTEM, Environment
-from pyhudi.table.lock_providers import dynamodb, zookeeper
-from pyhudi.table.lock_providers.dynamodb import DynamoDbLocks, NewTable
-from pyhudi.table.lock_providers.filesystem import FileSystemLocks
-from pyhudi.table.lock_providers.in_process import InProcessLocks
-from pyhudi.table.lock_providers.opening import open_locks
-from pyhudi.table.lock_providers.protocol import AcquiredLock
-from pyhudi.table.lock_providers.storage_based import StorageLocks
-from pyhudi.table.lock_providers.zookeeper import ZooKeeperLocks
-from pyhudi.table.locks import table_lock
+from pyhudi.transaction.locks import dynamodb, zookeeper
+from pyhudi.transaction.locks.dynamodb import DynamoDbLocks, NewTable
+from pyhudi.transaction.locks.filesystem import FileSystemLocks
+from pyhudi.transaction.locks.in_process import InProcessLocks
+from pyhudi.transaction.locks.open import open_locks
+from pyhudi.transaction.locks.storage_based import StorageLocks
+from pyhudi.transaction.locks.table_lock import table_lock
+from pyhudi.transaction.locks.zookeeper import ZooKeeperLocks
 
 PROVIDER = "hoodie.write.lock.provider"
 LOCKS = "org.apache.hudi.client.transaction.lock"

@@ -10,12 +10,12 @@ from tests.support.lock_processes import count_together, taken_over_while_paused
 from tests.support.minio import Minio, minio
 from tests.support.tables import StepClock, environment
 
+from pyhudi.environment import SYSTEM
 from pyhudi.errors import CorruptDataError, LockLostError, LockNotAcquiredError, UnavailableError
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.environment import SYSTEM
-from pyhudi.table.lock_providers.audit import AUDIT_FOLDER, SWITCH_PATH
-from pyhudi.table.lock_providers.storage_based import LOCK_PATH, LockRecord, StorageLocks
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
+from pyhudi.transaction.locks.audit import AUDIT_FOLDER, SWITCH_PATH
+from pyhudi.transaction.locks.storage_based import LOCK_PATH, LockRecord, StorageLocks
 
 __all__ = ["minio"]
 

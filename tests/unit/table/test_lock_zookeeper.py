@@ -14,6 +14,7 @@ import pytest
 from tests.support.lock_processes import count_together, holder, taken_over_while_paused
 from tests.support.zookeeper import ZooKeeper, free_port, running, zookeeper
 
+from pyhudi.environment import SYSTEM
 from pyhudi.errors import (
     ConfigError,
     LockLostError,
@@ -22,8 +23,7 @@ from pyhudi.errors import (
     UnavailableError,
 )
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.environment import SYSTEM
-from pyhudi.table.lock_providers.zookeeper import ZooKeeperLocks, check_installed, close, in_order
+from pyhudi.transaction.locks.zookeeper import ZooKeeperLocks, check_installed, close, in_order
 
 __all__ = ["zookeeper"]
 SESSION_MS = 1_500

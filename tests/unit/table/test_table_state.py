@@ -11,20 +11,20 @@ from tests.support.archives import completed_in_version_6
 from tests.support.tables import StepClock, contents, environment, new_table, open_table, rows
 
 from pyhudi.errors import CorruptDataError, LockLostError, LockNotAcquiredError, TableExistsError, UnavailableError
-from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteStat, encode_commit_metadata
-from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
-from pyhudi.format.rollback_metadata import RollbackPlan, encode_rollback_plan
-from pyhudi.format.table_version import table_version
+from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation, WriteStat, encode_commit_metadata
+from pyhudi.format.metadata.rollback import RollbackPlan, encode_rollback_plan
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.timeline.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.file_system_view import view_of
 from pyhudi.table.instant_times import completed_now, next_time
-from pyhudi.table.lock_providers.storage_based import CLOCK_DRIFT_MS
-from pyhudi.table.locks import LEASE_MS, LEASE_PATH, table_lock
 from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER, PARTITIONS_KEY, drop_metadata_table
 from pyhudi.table.state import create_table, load_table, update_properties
 from pyhudi.table.timeline import Timeline, instant_path
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
+from pyhudi.transaction.locks.storage_based import CLOCK_DRIFT_MS
+from pyhudi.transaction.locks.table_lock import LEASE_MS, LEASE_PATH, table_lock
 
 # -- the lease of object stores ---------------------------------------------------------------------------------------
 

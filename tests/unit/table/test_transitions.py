@@ -6,13 +6,13 @@ import pytest
 from tests.support.tables import environment, new_table, open_table, rows
 
 from pyhudi.errors import AlreadyExistsError, HudiError, InternalError, LockLostError, WriteConflictError
-from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation
-from pyhudi.format.instant import Action
+from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation
+from pyhudi.format.timeline.instant import Action
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.conflicts import UniqueKeys
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import load_commit_metadata
-from pyhudi.table.transaction import TransactionSettings, begin, commit, mark_inflight
+from pyhudi.transaction.conflicts.footprint import UniqueKeys
+from pyhudi.transaction.transaction import TransactionSettings, begin, commit, mark_inflight
 
 NOTHING = CommitMetadata(operation=WriteOperation.UPSERT, stats_by_partition={})
 VERSIONS = pytest.mark.parametrize("version", [6, 8, 9])

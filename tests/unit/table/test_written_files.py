@@ -11,7 +11,7 @@ from pyhudi.table import written_files
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import instant_path
 from pyhudi.table.written_files import load_written_files
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
 
 
 def written_table(storage: MemoryStorage, *, version: int = 9, commits: int = 3) -> None:

@@ -12,9 +12,9 @@ from tests.support.tables import NO_PROCESS, CountingLocks, environment, new_tab
 
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.heartbeat import HEARTBEAT_FOLDER, Heartbeat, HeartbeatSettings
-from pyhudi.table.lock_providers.protocol import wait_for
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
+from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER, Heartbeat, HeartbeatSettings
+from pyhudi.transaction.locks.waiting import wait_for
 from pyhudi.write.exchange_folder import EXCHANGE_FOLDER
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from tests.support.tables import StepClock, environment, new_table, open_table, rows
 
-from pyhudi.format.instant import parse_instant_time
+from pyhudi.format.timeline.instant import parse_instant_time
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.instant_times import table_zone
 from pyhudi.table.state import load_table
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
 
 SETTLING_MS = 2000
 BUILT_IN: dict[str, str] = {}

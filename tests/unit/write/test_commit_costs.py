@@ -10,7 +10,7 @@ from tests.support.tables import MOR, StepClock, environment, new_table, open_ta
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.state import load_table
 from pyhudi.table.written_files import load_written_files
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
 
 CLOCK = StepClock()
 KINDS = {"cow6": ({}, 6), "cow9": ({}, 9), "mor6": (MOR, 6), "mor9": (MOR, 9)}

@@ -15,12 +15,12 @@ from tests.support.audit import audit
 from tests.support.tables import MOR, StepClock, contents, environment, new_table, open_table, rows
 
 import pyhudi
+from pyhudi.environment import SYSTEM
 from pyhudi.errors import WriteConflictError
-from pyhudi.format.schema import arrow_to_avro
+from pyhudi.format.schema.avro_arrow import arrow_to_avro
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.environment import SYSTEM
 from pyhudi.table.state import load_table
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
 
 Write = Callable[[pyhudi.HudiTable], object]
 CLOCK = StepClock()

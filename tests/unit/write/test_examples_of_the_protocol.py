@@ -10,16 +10,16 @@ import pytest
 from tests.support.tables import MOR, StepClock, environment, log_files, new_table, open_table
 
 from pyhudi.errors import WriteConflictError
-from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteStat, encode_commit_metadata
-from pyhudi.format.instant import Action, Instant, InstantState, InstantTime, instant_file_name, instants_of
-from pyhudi.format.table_version import V6, V9, TableVersion
+from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation, WriteStat, encode_commit_metadata
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, instant_file_name, instants_of
+from pyhudi.format.timeline.table_version import V6, V9, TableVersion
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table import transaction as transactions
-from pyhudi.table.conflicts import UniqueKeys
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import instant_path, load_timeline
-from pyhudi.table.transaction import Transaction, TransactionSettings, commit, mark_inflight
+from pyhudi.transaction import transaction as transactions
+from pyhudi.transaction.conflicts.footprint import UniqueKeys
+from pyhudi.transaction.transaction import Transaction, TransactionSettings, commit, mark_inflight
 
 REQUESTED, INFLIGHT, COMPLETED = InstantState
 VERSIONS = pytest.mark.parametrize("version", [V6, V9], ids=["v6", "v9"])

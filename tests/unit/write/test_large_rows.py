@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
-from pyhudi.format.log_blocks import BlockType, encode_block
-from pyhudi.io.log_scan import open_log
+from pyhudi.format.log.blocks import BlockType, encode_block
+from pyhudi.io.log.scan import open_log
 
 MB = 1 << 20
 SCHEMA = pa.schema([("id", pa.int64()), ("doc", pa.binary())])

@@ -14,14 +14,14 @@ from tests.support.tables import MOR, NO_PROCESS, StepClock, contents, environme
 from tests.unit.services.test_compaction import crash, let_the_runner_die
 from tests.unit.write.test_lost_locks import LATER_MS, MINE, Place, is_last_put, once, upsert
 
+from pyhudi.environment import Environment
 from pyhudi.errors import CommitOutcomeUnknownError, LockLostError, StorageError, UnavailableError, WriteConflictError
-from pyhudi.format.instant import InstantState
+from pyhudi.format.timeline.instant import InstantState
 from pyhudi.storage.protocol import FileInfo, FolderListing, Storage
-from pyhudi.table.environment import Environment
-from pyhudi.table.intents import INTENT_FOLDER, withdraw
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path, position_of
-from pyhudi.testing.storage import FaultStorage, SimulatedCrash
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash
+from pyhudi.transaction.intents import INTENT_FOLDER, withdraw
 
 
 def is_inflight(operation: str, path: str) -> bool:

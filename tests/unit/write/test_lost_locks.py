@@ -12,6 +12,7 @@ from tests.support.audit import audit
 from tests.support.tables import MOR, StepClock, contents, environment, new_table, open_table, rows
 
 import pyhudi
+from pyhudi.environment import Environment
 from pyhudi.errors import (
     CommitOutcomeUnknownError,
     CorruptDataError,
@@ -19,18 +20,17 @@ from pyhudi.errors import (
     UnavailableError,
     WriteConflictError,
 )
-from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation
-from pyhudi.format.instant import Action
-from pyhudi.format.table_version import table_version
+from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation
+from pyhudi.format.timeline.instant import Action
+from pyhudi.format.timeline.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
-from pyhudi.table import transaction
-from pyhudi.table.conflicts import UniqueKeys
-from pyhudi.table.environment import Environment
-from pyhudi.table.intents import INTENT_FOLDER, Intent, announce, intent_path, standing_intents
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
-from pyhudi.testing.storage import FaultStorage, SimulatedCrash
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash
+from pyhudi.transaction import transaction
+from pyhudi.transaction.conflicts.footprint import UniqueKeys
+from pyhudi.transaction.intents import INTENT_FOLDER, Intent, announce, intent_path, standing_intents
 
 Hook = Callable[[str, str], None]
 Write = Callable[[pyhudi.HudiTable], Any]

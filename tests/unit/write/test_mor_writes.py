@@ -30,13 +30,13 @@ from tests.support.tables import (
 )
 
 import pyhudi
+from pyhudi.environment import Environment
 from pyhudi.errors import InvalidRequestError, WriteConflictError
-from pyhudi.format.commit_metadata import WriteOperation
-from pyhudi.format.meta_columns import META_COLUMNS
+from pyhudi.format.metadata.commit import WriteOperation
+from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.environment import Environment
 from pyhudi.table.state import load_table
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
 
 EVENT_TIME = {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}
 INDEXES = ["SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM"]

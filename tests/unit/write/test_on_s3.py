@@ -11,8 +11,8 @@ from tests.support.minio import minio
 
 import pyhudi
 from pyhudi.errors import WriteConflictError
-from pyhudi.storage.opening import open_storage
-from pyhudi.table.locks import LEASE_PATH
+from pyhudi.storage.open import open_storage
+from pyhudi.transaction.locks.table_lock import LEASE_PATH
 
 if TYPE_CHECKING:
     from tests.support.minio import Minio

@@ -13,10 +13,10 @@ from tests.support.audit import audit
 from tests.support.tables import SplitEngine, contents, new_table, open_table, rows, values_of
 
 import pyhudi
+from pyhudi.api.hudi_table import save
 from pyhudi.errors import ConfigError, InvalidRequestError
-from pyhudi.hudi_table import save
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.storage.opening import open_storage
+from pyhudi.storage.open import open_storage
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.state import load_table
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyhudi.format.commit_metadata import CommitMetadata, WriteOperation, WriteStat
 from pyhudi.format.file_names import BaseFileName
+from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation, WriteStat
 from pyhudi.table.file_slice import BaseFile, FileSlice
 from pyhudi.write.plan import Profile, Sizing, plan_buckets, record_size_estimate
 

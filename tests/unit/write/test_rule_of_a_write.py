@@ -16,8 +16,8 @@ from tests.support.tables import MOR, contents, new_table, open_table, rows
 
 import pyhudi
 from pyhudi.errors import ConfigError
-from pyhudi.format.meta_columns import META_COLUMNS
 from pyhudi.format.properties import format_properties, parse_properties
+from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.storage.memory import MemoryStorage
 
 GOLDEN = Path(__file__).parents[2] / "golden"

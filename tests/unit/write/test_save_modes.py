@@ -12,7 +12,7 @@ from tests.support.audit import audit
 
 import pyhudi
 from pyhudi.errors import ConfigError, SchemaMismatchError, TableExistsError, WriteConflictError
-from pyhudi.storage.opening import open_storage
+from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import Storage
 from pyhudi.write import save as saving
 

@@ -16,20 +16,20 @@ from tests.support.tables import StepClock, contents, environment, new_table, op
 from tests.unit.write.test_lost_locks import TakenLocks
 
 import pyhudi
+from pyhudi.environment import Environment
 from pyhudi.errors import AlreadyExistsError, UnsupportedFeatureError
-from pyhudi.format.instant import Action, Instant, InstantState, InstantTime
-from pyhudi.storage import in_process
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.storage import registry as in_process
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.object_store import ObjectStorage
-from pyhudi.storage.opening import open_storage
+from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import StorageSpec
-from pyhudi.table.environment import Environment
-from pyhudi.table.lock_providers.in_process import InProcessLocks
-from pyhudi.table.locks import table_lock
-from pyhudi.table.sole_writer import WRITERS_FOLDER
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
+from pyhudi.transaction.locks.in_process import InProcessLocks
+from pyhudi.transaction.locks.table_lock import table_lock
+from pyhudi.transaction.presence import WRITERS_FOLDER
 
 LATER_MS = 1_900_000_000_000
 

@@ -19,9 +19,9 @@ from pyhudi.format.tombstones import (
     encode_tombstones,
     joined_tombstones,
 )
-from pyhudi.io import data_file
 from pyhudi.io.base_file import read_footer
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.tasks import data_file
 
 BY_EVENT_TIME = {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}
 REMEMBER = {"hoodie.write.tombstones.retained.hours": "24"}

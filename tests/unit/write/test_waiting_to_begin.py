@@ -14,12 +14,12 @@ from tests.unit.write.test_concurrent_writers import CLOCK, Write, opened, prepa
 import pyhudi
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.local import LocalEngine
+from pyhudi.environment import Environment
 from pyhudi.errors import WriteConflictError
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.environment import Environment
-from pyhudi.table.lock_providers.in_process import HeldMutex, InProcessLocks
-from pyhudi.testing.storage import FaultStorage
+from pyhudi.testing.faults import FaultStorage
+from pyhudi.transaction.locks.in_process import HeldMutex, InProcessLocks
 from pyhudi.write import save as save_module
 
 BATCH = {"hoodie.write.batch.id": "7"}

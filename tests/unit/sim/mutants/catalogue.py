@@ -7,19 +7,25 @@ from dataclasses import replace
 from tests.unit.sim.mutants import defects
 from tests.unit.sim.mutants.tools import Mutant, Patch, always, no_lock, nothing
 
-from pyhudi.io.log_records import BlockFilter
-from pyhudi.io.merged_slice import SliceFiles
-from pyhudi.services import compaction, rollback, rollback_run
-from pyhudi.table import conflict_check, file_system_view, heartbeat, instant_times, transaction
+from pyhudi.io.log.records import BlockFilter
+from pyhudi.io.slices.merged import SliceFiles
+from pyhudi.services.compaction import execute as compaction
+from pyhudi.services.rollback import execute as rollback_run
+from pyhudi.services.rollback import rollback
+from pyhudi.table import file_system_view, instant_times
 from pyhudi.table.committed_files import CommittedFiles
-from pyhudi.table.heartbeat import Liveness
-from pyhudi.table.lock_providers.storage_based import LockRecord
-from pyhudi.table.locks import HeldLock
-from pyhudi.testing import kinds, scenarios, thin
-from pyhudi.testing.campaign import CLOCKS, CRASHES, FAULTS, PAUSES, TWO_CRASHES
-from pyhudi.testing.explore import Budget
-from pyhudi.testing.scheduler import Powers
-from pyhudi.testing.simulated import SimStorage
+from pyhudi.testing.simulation import key_value_writes as thin
+from pyhudi.testing.simulation import scenarios
+from pyhudi.testing.simulation import start_tables as kinds
+from pyhudi.testing.simulation.campaign import CLOCKS, CRASHES, FAULTS, PAUSES, TWO_CRASHES
+from pyhudi.testing.simulation.explore import Budget
+from pyhudi.testing.simulation.scheduler import Powers
+from pyhudi.testing.simulation.simulated import SimStorage
+from pyhudi.transaction import heartbeat, transaction
+from pyhudi.transaction.conflicts import check as conflict_check
+from pyhudi.transaction.heartbeat import Liveness
+from pyhudi.transaction.locks.storage_based import LockRecord
+from pyhudi.transaction.locks.table_lock import HeldLock
 from pyhudi.write import finish
 
 ORDER = Budget(deviations=1, schedules=1_500, seconds=240.0)

@@ -11,23 +11,25 @@ from tests.unit.sim.mutants.tools import stale
 
 from pyhudi.errors import CommitOutcomeUnknownError, LockLostError, UnavailableError
 from pyhudi.format.file_names import parse_data_file
-from pyhudi.format.instant import InstantState, next_instant_time, parse_instant_file_name
-from pyhudi.format.table_version import table_version
-from pyhudi.io.data_file import check_write_is_running
-from pyhudi.services import rollback
-from pyhudi.services.rollback_plan import Leftovers
+from pyhudi.format.timeline.instant import InstantState, next_instant_time, parse_instant_file_name
+from pyhudi.format.timeline.table_version import table_version
+from pyhudi.services.rollback import rollback
+from pyhudi.services.rollback.plan import Leftovers
 from pyhudi.storage.protocol import Storage
-from pyhudi.table import file_system_view, instant_times, intents, transaction
+from pyhudi.table import file_system_view, instant_times
 from pyhudi.table.committed_files import CommittedFiles, committed_files
-from pyhudi.table.conflict_table import Met
-from pyhudi.table.conflicts import Footprint
-from pyhudi.table.conflicts import footprint_of as footprint_as_it_is
 from pyhudi.table.file_system_view import FileSystemView, list_data_files, view_of
-from pyhudi.table.heartbeat import Heartbeat, heartbeat_path
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import Timeline, instant_path
-from pyhudi.testing import scenarios, thin
-from pyhudi.testing.simulated import SimStorage
+from pyhudi.tasks.data_file import check_write_is_running
+from pyhudi.testing.simulation import key_value_writes as thin
+from pyhudi.testing.simulation import scenarios
+from pyhudi.testing.simulation.simulated import SimStorage
+from pyhudi.transaction import intents, transaction
+from pyhudi.transaction.conflicts.footprint import Footprint
+from pyhudi.transaction.conflicts.footprint import footprint_of as footprint_as_it_is
+from pyhudi.transaction.conflicts.table import Met
+from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path
 
 commit_as_it_is = transaction.commit
 put_completed_as_it_is = transaction._put_completed

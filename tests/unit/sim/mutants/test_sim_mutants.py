@@ -6,9 +6,9 @@ import pytest
 from tests.unit.sim.mutants.catalogue import MUTANTS
 from tests.unit.sim.mutants.tools import Mutant
 
-from pyhudi.testing.explore import Budget, explore, replay
-from pyhudi.testing.scenarios import scenario_of
-from pyhudi.testing.scheduler import Powers
+from pyhudi.testing.simulation.explore import Budget, explore, replay
+from pyhudi.testing.simulation.scenarios import scenario_of
+from pyhudi.testing.simulation.scheduler import Powers
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)

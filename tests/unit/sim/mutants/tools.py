@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from pyhudi.table.locks import HeldLock
 from pyhudi.table.state import TableState
-from pyhudi.testing.explore import Budget
-from pyhudi.testing.kinds import kind_of, prepared
+from pyhudi.testing.simulation.explore import Budget
+from pyhudi.testing.simulation.start_tables import kind_of, prepared
+from pyhudi.transaction.locks.table_lock import HeldLock
 
 Patch = tuple[object, str, object]
 """A module or a class, the name of a function in it, and what takes its place."""

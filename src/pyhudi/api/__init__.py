@@ -1,0 +1,1 @@
+"""The public face: `HudiTable` and what hangs on it."""

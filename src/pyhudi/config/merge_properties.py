@@ -1,0 +1,225 @@
+"""How a table merges versions of a record: its properties, read and made.
+
+Three generations of Hudi say the same in different properties: version 6 by a payload class, version 8 by a mode, a
+strategy id and a payload class, version 9 by a mode and merge properties. Source: `format/logs-and-indexes.md` 1.7;
+what new tables get is what 0.15.0, 1.0.2 and 1.2.0 were seen to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyhudi.config.enums import MergeMode, PartialUpdateMode
+from pyhudi.config.jvm_names import MERGE_STRATEGY_IDS, PAYLOAD_STRATEGY_ID, merge_mode_of_strategy
+from pyhudi.config.options_merging import MERGE_PROPERTY_PREFIX, MERGER_KEY, MERGER_OPTIONS_KEY, MERGERS_KEY
+from pyhudi.config.payloads import (
+    COMMIT_TIME_PAYLOAD,
+    DEBEZIUM_UNAVAILABLE_VALUE,
+    EVENT_TIME_PAYLOAD,
+    PayloadRule,
+    rule_of_payload,
+)
+from pyhudi.config.property_reader import Properties
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.errors import ConfigError, CorruptDataError
+
+PAYLOAD_OF_MERGERS = "pyhudi.merger"
+"""The payload class of tables with a merger of pyhudi, below version 9: no class, so that the JVM refuses to merge.
+
+0.15.0 knows no other way to say so; 1.0.2 reads by the merge strategy, but upserts by the payload class alone.
+"""
+
+PARTIAL_UPDATE_KEY = "hoodie.table.partial.update.mode"
+DELETE_FIELD_KEY = f"{MERGE_PROPERTY_PREFIX}hoodie.payload.delete.field"
+DELETE_MARKER_KEY = f"{MERGE_PROPERTY_PREFIX}hoodie.payload.delete.marker"
+UNAVAILABLE_VALUE_KEY = f"{MERGE_PROPERTY_PREFIX}hoodie.write.partial.update.unavailable.value"
+_KNOWN_MERGE_PROPERTIES = {
+    DELETE_FIELD_KEY,
+    DELETE_MARKER_KEY,
+    UNAVAILABLE_VALUE_KEY,
+    MERGER_KEY,
+    MERGER_OPTIONS_KEY,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merging:
+    """How a table merges, whatever its version; `TableConfig` says what the fields mean."""
+
+    payload_class: str | None
+    mode: MergeMode
+    ordering_fields: tuple[str, ...]
+    partial_update_mode: PartialUpdateMode
+    unavailable_value: str | None
+    delete_marker: tuple[str, str] | None
+    merger_name: str | None
+    merger_options: str | None
+
+
+def stored_ordering_fields(properties: Properties) -> tuple[str, ...]:
+    """The ordering fields that the table names, by the spelling of any version."""
+    return properties.names("hoodie.table.ordering.fields", "hoodie.table.precombine.field")
+
+
+def strategy_id(properties: Properties) -> str | None:
+    """The merge strategy that the table names, by the spelling of any version."""
+    return properties.text("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
+
+
+def read_merging(properties: Properties, version: int) -> Merging:
+    """How the table with these properties merges.
+
+    What the properties say outright holds; where they are silent, what the payload class stands for. Debezium's
+    classes order by columns of their own, so theirs hold against the table's.
+
+    Raises `CorruptDataError` for a value that is not legal, or half a delete marker.
+    """
+    payload_class = properties.text("hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class")
+    rule = rule_of_payload(payload_class) if payload_class else None
+    ordering_fields = stored_ordering_fields(properties)
+    mode = _read_mode(properties, version, rule, has_ordering=bool(ordering_fields))
+    # A mode that the table names beside a class of another mode means that the class does not count (1.0.2).
+    if rule is None or rule.merge_mode is not mode:
+        rule = PayloadRule(merge_mode=mode)
+    partial = properties.parsed(
+        PARTIAL_UPDATE_KEY, rule.partial_update_mode, lambda text: PartialUpdateMode(text.upper())
+    )
+    unavailable = properties.text(UNAVAILABLE_VALUE_KEY) or rule.unavailable_value or DEBEZIUM_UNAVAILABLE_VALUE
+    return Merging(
+        payload_class=payload_class,
+        mode=mode,
+        ordering_fields=rule.ordering_fields or ordering_fields,
+        partial_update_mode=partial,
+        unavailable_value=unavailable if partial is PartialUpdateMode.FILL_UNAVAILABLE else None,
+        delete_marker=_read_delete_marker(properties) or rule.delete_marker,
+        merger_name=properties.text(MERGER_KEY) if mode is MergeMode.CUSTOM else None,
+        merger_options=properties.text(MERGER_OPTIONS_KEY) if mode is MergeMode.CUSTOM else None,
+    )
+
+
+def unknown_merge_properties(values: Mapping[str, str]) -> tuple[str, ...]:
+    """The merge properties that this release does not know, so that it cannot tell what they change."""
+    known = {key for key in values if key.startswith(MERGE_PROPERTY_PREFIX)} - _KNOWN_MERGE_PROPERTIES
+    return tuple(sorted(known))
+
+
+def _read_mode(properties: Properties, version: int, rule: PayloadRule | None, *, has_ordering: bool) -> MergeMode:
+    """The table's own mode, or what its version takes when it names none.
+
+    Version 6 goes by the payload class, whose default overwrites with the latest commit; the strategy id that
+    it writes is the same for all tables and means nothing. Version 8 goes by the strategy id, and by whether
+    there are ordering fields; so does version 9. Where the mode is CUSTOM and no merger of ours is named, the payload
+    class says what it is.
+    """
+    strategy = strategy_id(properties)
+    if properties.text("hoodie.record.merge.mode"):
+        mode = properties.parsed("hoodie.record.merge.mode", MergeMode.CUSTOM, lambda text: MergeMode(text.upper()))
+    elif strategy and version > 6:
+        mode = merge_mode_of_strategy(strategy)
+    elif rule:
+        mode = rule.merge_mode
+    else:
+        mode = MergeMode.EVENT_TIME_ORDERING if has_ordering and version > 6 else MergeMode.COMMIT_TIME_ORDERING
+    by_payload = version == 6 or strategy in {None, PAYLOAD_STRATEGY_ID}
+    if mode is MergeMode.CUSTOM and by_payload and rule and not properties.text(MERGER_KEY):
+        return rule.merge_mode
+    return mode
+
+
+def _read_delete_marker(properties: Properties) -> tuple[str, str] | None:
+    column, value = properties.text(DELETE_FIELD_KEY), properties.text(DELETE_MARKER_KEY)
+    if column is None and value is None:
+        return None
+    if column is None or value is None:
+        missing = DELETE_FIELD_KEY if column is None else DELETE_MARKER_KEY
+        raise CorruptDataError(f"{missing} is missing: it goes with its other half", path=properties.path)
+    return column, value
+
+
+def new_merge_properties(config: WriteConfig, merger: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The properties that say how a new table merges, as Hudi writes them for the table's version.
+
+    `merger` has the properties by which the table names its merger; without it, they are taken from the options.
+    Raises `ConfigError` when the options do not say enough, or too much for the version.
+    """
+    table, version = config.table, config.new_table_version
+    ordering = table.ordering_fields or ()
+    if len(ordering) > 1 and version < 9:
+        raise ConfigError(f"a table of version {version} takes one ordering field", ordering_fields=ordering)
+    rule = rule_of_payload(table.payload) if table.payload else None
+    # Version 6 merges by its payload class, whose default overwrites with the latest commit.
+    by_default = MergeMode.EVENT_TIME_ORDERING if ordering and version > 6 else MergeMode.COMMIT_TIME_ORDERING
+    if merger is not None:
+        by_default = MergeMode.CUSTOM
+    mode = config.merge_mode or by_default
+    if merger is not None and mode is not MergeMode.CUSTOM:
+        raise ConfigError(
+            f"the options ask for the merge mode {mode.value}, but a merger is given: leave one of them out",
+            merger=merger[MERGER_KEY],
+        )
+    forced = rule.ordering_fields if rule else ()
+    if mode is MergeMode.EVENT_TIME_ORDERING and not (ordering or forced):
+        raise ConfigError("EVENT_TIME_ORDERING needs hoodie.table.ordering.fields")
+    own = _merger_properties(config, merger) if mode is MergeMode.CUSTOM else {}
+    stored = (forced or ordering) if version == 9 else ordering
+    properties = dict(own)
+    if stored:
+        properties["hoodie.table.ordering.fields" if version == 9 else "hoodie.table.precombine.field"] = ",".join(
+            stored
+        )
+    if version == 9:
+        return properties | _properties_of_version_9(config, mode, rule)
+    if config.delete_marker is not None:
+        raise ConfigError(
+            f"a table of version {version} keeps no delete marker: use version 9, or a payload class that has one"
+        )
+    default = EVENT_TIME_PAYLOAD if mode is MergeMode.EVENT_TIME_ORDERING else COMMIT_TIME_PAYLOAD
+    payload = PAYLOAD_OF_MERGERS if own else table.payload or default
+    if version == 8:
+        return properties | _properties_of_version_8(payload, mode)
+    return properties | {
+        "hoodie.compaction.payload.class": payload,
+        # The JVM writes this id into every table of version 6, whatever its payload.
+        "hoodie.compaction.record.merger.strategy": MERGE_STRATEGY_IDS[MergeMode.EVENT_TIME_ORDERING],
+    }
+
+
+def _properties_of_version_9(config: WriteConfig, mode: MergeMode, rule: PayloadRule | None) -> dict[str, str]:
+    properties = {"hoodie.record.merge.mode": mode.value}
+    if mode is MergeMode.CUSTOM:
+        properties["hoodie.record.merge.strategy.id"] = MERGE_STRATEGY_IDS[mode]
+    if rule is not None and config.table.payload is not None:
+        properties["hoodie.table.legacy.payload.class"] = config.table.payload
+        if rule.partial_update_mode is not PartialUpdateMode.NONE:
+            properties[PARTIAL_UPDATE_KEY] = rule.partial_update_mode.value
+        if rule.unavailable_value is not None:
+            properties[UNAVAILABLE_VALUE_KEY] = rule.unavailable_value
+    marker = config.delete_marker or (rule.delete_marker if rule else None)
+    if marker is not None:
+        properties[DELETE_FIELD_KEY], properties[DELETE_MARKER_KEY] = marker
+    return properties
+
+
+def _properties_of_version_8(payload: str, mode: MergeMode) -> dict[str, str]:
+    """Version 8 knows a mode for two payload classes; of any other Java class it says that the class merges."""
+    if payload not in {COMMIT_TIME_PAYLOAD, EVENT_TIME_PAYLOAD, PAYLOAD_OF_MERGERS}:
+        mode, strategy = MergeMode.CUSTOM, PAYLOAD_STRATEGY_ID
+    else:
+        strategy = MERGE_STRATEGY_IDS[mode]
+    return {
+        "hoodie.record.merge.mode": mode.value,
+        "hoodie.record.merge.strategy.id": strategy,
+        "hoodie.compaction.payload.class": payload,
+    }
+
+
+def _merger_properties(config: WriteConfig, merger: Mapping[str, str] | None) -> dict[str, str]:
+    if merger is not None:
+        return dict(merger)
+    names, options = config.merging.mergers, config.merging.merger_options
+    if len(names) != 1:
+        raise ConfigError(
+            f"a new table of the merge mode CUSTOM needs one merger: set {MERGERS_KEY} to one class", mergers=names
+        )
+    return {MERGER_KEY: names[0]} | ({MERGER_OPTIONS_KEY: options} if options else {})

@@ -1,0 +1,151 @@
+"""Avro records to Arrow columns, one record after the other: for the few that are too ragged for columns.
+
+A record whose array has a hundred thousand items is read faster this way than in as many rounds over one record. Slow
+otherwise, about 10 µs a row. What it gives is the same as what `pyhudi.format.avro.decode` gives, but of values
+that no writer makes fastavro takes a few that are refused there: a boolean of 2, a varint with more than 64 bits.
+"""
+
+from __future__ import annotations
+
+import decimal
+import io
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any, Final
+
+import fastavro
+import pyarrow as pa
+
+from pyhudi.errors import CorruptDataError
+from pyhudi.format.avro.layout import Kind, Layout, null_bytes_max
+
+_NAMES: Final[Mapping[tuple[Kind, int], str]] = {
+    (Kind.NULL, 0): "null",
+    (Kind.BOOLEAN, 1): "boolean",
+    (Kind.INT, 0): "int",
+    (Kind.LONG, 0): "long",
+    (Kind.FLOATING, 4): "float",
+    (Kind.FLOATING, 8): "double",
+    (Kind.TEXT, 0): "string",
+    (Kind.BYTES, 0): "bytes",
+    (Kind.DECIMAL_BYTES, 0): "bytes",
+    (Kind.ENUM, 0): "int",  # its symbols may be words that a library refuses
+}
+_DECODER_ERRORS: Final = (
+    EOFError,
+    IndexError,
+    KeyError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    struct.error,
+)
+_EXACT: Final = decimal.Context(prec=64)
+
+
+def read_rowwise(layout: Layout, records: Sequence[bytes], *, path: str, offset: int) -> list[pa.Array]:
+    """The fields of these records, one array each, of the types in `layout`.
+
+    Args:
+        layout: That of the record.
+        records: One datum each; what is left over at its end is damage.
+        path: The file, for errors.
+        offset: Where the block stands in it, for errors.
+
+    Raises:
+        CorruptDataError: the bytes are no such records.
+    """
+    if len(records) * layout.null_bytes > null_bytes_max(sum(map(len, records))):
+        raise CorruptDataError("the rows of an Avro block would take many times its size", path=path, offset=offset)
+    schema = fastavro.parse_schema(_plain_schema(layout, count()))
+    try:
+        rows = [_row(record, schema) for record in records]
+        columns = [
+            pa.array([_converted(child, row[f"f{number}"]) for row in rows], child.arrow)
+            for number, child in enumerate(layout.children)
+        ]
+        for column in columns:
+            column.validate(full=True)  # finds times of day outside of a day
+    except _DECODER_ERRORS as cause:
+        raise CorruptDataError("a record in an Avro block is damaged", path=path, offset=offset) from cause
+    return columns
+
+
+def _row(record: bytes, schema: Any) -> dict[str, Any]:
+    source = io.BytesIO(record)
+    row = fastavro.schemaless_reader(source, schema, None)
+    if source.tell() != len(record):
+        raise ValueError("bytes are left over")
+    assert isinstance(row, dict)
+    return row
+
+
+def _plain_schema(layout: Layout, numbers: Iterator[int]) -> Any:
+    """An Avro schema of the same bytes without logical types, and with names that any library takes."""
+    plain = _plain_type(layout, numbers)
+    if not layout.is_union:
+        return plain
+    if layout.value_branch is None:
+        return ["null"]
+    return [plain] if layout.null_branch is None else ["null", plain] if layout.null_branch == 0 else [plain, "null"]
+
+
+def _plain_type(layout: Layout, numbers: Iterator[int]) -> Any:
+    match layout.kind:
+        case Kind.FIXED | Kind.DECIMAL_FIXED:
+            return {"type": "fixed", "name": f"t{next(numbers)}", "size": layout.size}
+        case Kind.ARRAY:
+            return {"type": "array", "items": _plain_schema(layout.children[0], numbers)}
+        case Kind.MAP:
+            return {"type": "map", "values": _plain_schema(layout.children[1], numbers)}
+        case Kind.RECORD:
+            fields = [
+                {"name": f"f{number}", "type": _plain_schema(child, numbers)}
+                for number, child in enumerate(layout.children)
+            ]
+            return {"type": "record", "name": f"t{next(numbers)}", "fields": fields}
+    return _NAMES[layout.kind, layout.size]
+
+
+def _converted(layout: Layout, value: Any) -> Any:
+    """A value of the plain schema as `pyarrow.array` takes it."""
+    convert = _CONVERSIONS.get(layout.kind)
+    return value if value is None or convert is None else convert(layout, value)
+
+
+def _enum(layout: Layout, number: int) -> str:
+    if number < 0:
+        raise IndexError(number)
+    return layout.symbols[number]
+
+
+def _decimal(layout: Layout, value: bytes) -> decimal.Decimal:
+    if not value:
+        raise ValueError("a decimal has no digits")
+    unscaled = decimal.Decimal(int.from_bytes(value, "big", signed=True))
+    return unscaled.scaleb(-layout.arrow.scale, _EXACT)
+
+
+def _list(layout: Layout, values: list[Any]) -> list[Any]:
+    (item,) = layout.children
+    return [_converted(item, value) for value in values]
+
+
+def _map(layout: Layout, values: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [(key, _converted(layout.children[1], value)) for key, value in values.items()]
+
+
+def _record(layout: Layout, values: dict[str, Any]) -> dict[str, Any]:
+    members = enumerate(zip(layout.names, layout.children, strict=True))
+    return {name: _converted(child, values[f"f{number}"]) for number, (name, child) in members}
+
+
+_CONVERSIONS: Final[Mapping[Kind, Callable[[Layout, Any], Any]]] = {
+    Kind.ENUM: _enum,
+    Kind.DECIMAL_FIXED: _decimal,
+    Kind.DECIMAL_BYTES: _decimal,
+    Kind.ARRAY: _list,
+    Kind.MAP: _map,
+    Kind.RECORD: _record,
+}

@@ -1,0 +1,1 @@
+"""Record keys and partition paths, as Hudi's key generators make them."""

@@ -1,0 +1,471 @@
+"""Key generators: which record key and which partition path a row has.
+
+Everything that finds a row again hangs on these two texts, so they must equal, to the letter, what any other
+writer of the table makes of the same row; a table's own properties say how (`key_generator_from_table`).
+
+    one key field       the value                     k1
+    several key fields  f1:v1,f2:v2                   __null__ for null, __empty__ for empty; not in all fields
+    COMPLEX, one field  id:k1, or k1                  by version and history: `sniff_single_field_prefix`
+    no key field        <instant>_<partition>_<row>   `auto_record_keys`
+
+Partition paths are the business of `partition_paths`, timestamp fields that of `timestamp_keys`.
+
+Source: `format/timeline.md` section 5, traps 16 to 18; details checked against the classes of Hudi 1.2.0.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import ConfigError, RecordKeyError, UnsupportedFeatureError
+from pyhudi.format.keys.partition_paths import checked_segments
+from pyhudi.format.keys.timestamps import (
+    TIMEBASED_PREFIX,
+    TimestampKeyOptions,
+    member_of,
+    timestamp_key_options,
+    timestamp_texts,
+)
+from pyhudi.format.keys.value_text import distinct_values, value_text
+
+_Mask: TypeAlias = npt.NDArray[np.bool_]
+
+_NULL_PART: Final = "__null__"
+_EMPTY_PART: Final = "__empty__"
+_FIRST_VERSION_WITH_PREFIX: Final = 9
+
+_TABLE_TYPE: Final = "hoodie.table.keygenerator.type"
+_TABLE_CLASS: Final = "hoodie.table.keygenerator.class"
+_TABLE_KEY_FIELDS: Final = "hoodie.table.recordkey.fields"
+_TABLE_PARTITION_FIELDS: Final = "hoodie.table.partition.fields"
+_WRITE_TYPE: Final = "hoodie.datasource.write.keygenerator.type"
+_WRITE_CLASS: Final = "hoodie.datasource.write.keygenerator.class"
+_WRITE_PARTITION_FIELDS: Final = "hoodie.datasource.write.partitionpath.field"
+_HIVE_STYLE: Final = "hoodie.datasource.write.hive_style_partitioning"
+_URL_ENCODE: Final = "hoodie.datasource.write.partitionpath.urlencode"
+_SLASH_DATES: Final = "hoodie.datasource.write.slash.separated.date.partitioning"
+_BARE_COMPLEX_KEYS: Final = "hoodie.write.complex.keygen.new.encoding"
+
+
+class KeyGeneratorKind(enum.Enum):
+    """The built-in generators, by the name that `hoodie.table.keygenerator.type` has for them."""
+
+    SIMPLE = "SIMPLE"
+    COMPLEX = "COMPLEX"
+    NON_PARTITION = "NON_PARTITION"
+    TIMESTAMP = "TIMESTAMP"
+    CUSTOM = "CUSTOM"
+    GLOBAL_DELETE = "GLOBAL_DELETE"
+
+    @property
+    def java_class(self) -> str:
+        """The class that `hoodie.table.keygenerator.class` names."""
+        return f"org.apache.hudi.keygen.{_CLASS_NAMES[self]}"
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether rows of such a table may have a partition path."""
+        return self not in {KeyGeneratorKind.NON_PARTITION, KeyGeneratorKind.GLOBAL_DELETE}
+
+
+_CLASS_NAMES: Final = {
+    KeyGeneratorKind.SIMPLE: "SimpleKeyGenerator",
+    KeyGeneratorKind.COMPLEX: "ComplexKeyGenerator",
+    KeyGeneratorKind.NON_PARTITION: "NonpartitionedKeyGenerator",
+    KeyGeneratorKind.TIMESTAMP: "TimestampBasedKeyGenerator",
+    KeyGeneratorKind.CUSTOM: "CustomKeyGenerator",
+    KeyGeneratorKind.GLOBAL_DELETE: "GlobalDeleteKeyGenerator",
+}
+_KINDS_BY_CLASS: Final = (
+    {kind.java_class: kind for kind in KeyGeneratorKind}
+    # The same generators for Avro records.
+    | {kind.java_class.replace("KeyGen", "AvroKeyGen"): kind for kind in KeyGeneratorKind}
+    | {"org.apache.hudi.keygen.GlobalAvroDeleteKeyGenerator": KeyGeneratorKind.GLOBAL_DELETE}
+)
+_WRAPPER_TYPES: Final = frozenset({"AUTO_RECORD", "SPARK_SQL", "SPARK_SQL_UUID", "SPARK_SQL_MERGE_INTO"})
+_WRAPPER_CLASSES: Final = frozenset(
+    {
+        "org.apache.hudi.keygen.AutoRecordGenWrapperKeyGenerator",
+        "org.apache.hudi.keygen.AutoRecordGenWrapperAvroKeyGenerator",
+        "org.apache.spark.sql.hudi.command.SqlKeyGenerator",
+        "org.apache.spark.sql.hudi.command.UuidKeyGenerator",
+        "org.apache.spark.sql.hudi.command.MergeIntoKeyGenerator",
+    }
+)
+"""Generators around another one, which the fields tell."""
+
+
+class PartitionFieldKind(enum.Enum):
+    """How a partition field's value becomes text."""
+
+    SIMPLE = "SIMPLE"
+    TIMESTAMP = "TIMESTAMP"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionField:
+    """A column of the partition path; `name` may be a path into structs (`a.b`)."""
+
+    name: str
+    kind: PartitionFieldKind = PartitionFieldKind.SIMPLE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyGenerator:
+    """Makes record keys and partition paths of rows. Immutable, picklable.
+
+    `single_field_prefix` matters for COMPLEX with one key field only: whether its keys are `id:k1` or `k1`.
+    `slash_dates` writes the one partition field's `2024-01-02` as `2024/01/02`.
+
+    Raises:
+        ConfigError: the parts contradict each other.
+    """
+
+    kind: KeyGeneratorKind
+    record_key_fields: tuple[str, ...]
+    partition_fields: tuple[PartitionField, ...] = ()
+    hive_style: bool = False
+    url_encode: bool = False
+    timestamp: TimestampKeyOptions | None = None
+    single_field_prefix: bool = False
+    slash_dates: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind in {KeyGeneratorKind.SIMPLE, KeyGeneratorKind.TIMESTAMP}:
+            _require_at_most_one(self.kind, "record key fields", self.record_key_fields)
+            _require_at_most_one(self.kind, "partition fields", self.partition_field_names)
+        if self.partition_fields and not self.kind.is_partitioned:
+            raise ConfigError(
+                f"The key generator {self.kind.value} has no partition fields.",
+                fields=self.partition_field_names,
+            )
+        kinds = {field.kind for field in self.partition_fields}
+        if self.kind is not KeyGeneratorKind.CUSTOM and not kinds <= {_field_kind(self.kind)}:
+            raise ConfigError(f"Of the key generator {self.kind.value}, all partition fields have one kind.")
+        if PartitionFieldKind.TIMESTAMP in kinds and self.timestamp is None:
+            raise ConfigError(
+                f"A timestamp partition field needs {TIMEBASED_PREFIX}timestamp.type and "
+                f"{TIMEBASED_PREFIX}output.dateformat. A table with a CUSTOM key generator does not "
+                "keep them: pass them with every write."
+            )
+
+    @property
+    def partition_field_names(self) -> tuple[str, ...]:
+        """The partition columns, in the order of the path."""
+        return tuple(field.name for field in self.partition_fields)
+
+    @property
+    def has_auto_keys(self) -> bool:
+        """Whether the table has no key fields; its keys are then `auto_record_keys`."""
+        return not self.record_key_fields
+
+    @property
+    def is_composite(self) -> bool:
+        """Whether a record key carries the names of its fields."""
+        is_prefixed = self.kind is KeyGeneratorKind.COMPLEX and self.single_field_prefix
+        return len(self.record_key_fields) > 1 or is_prefixed
+
+    def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
+        """The record key of each row; never null, never empty.
+
+        Raises:
+            RecordKeyError: a key is null or empty (of several fields: all are); names the column, how many such
+                rows there are, and the first.
+            ConfigError: a key column is missing, or its type has no text.
+
+        Cost: a few Arrow kernels; about 0.1 s for a million integers, next to nothing for one string column.
+        """
+        if self.has_auto_keys:
+            raise ConfigError("The table has no record key fields, so rows of it have no keys to look up.")
+        texts = [value_text(_column(batch, name, "record key")) for name in self.record_key_fields]
+        unusable = [_is_null_or_empty(text) for text in texts]
+        _require_usable(np.logical_and.reduce(unusable), self.record_key_fields)
+        if not self.is_composite:
+            return texts[0]
+        parts: list[pa.Array | str] = []
+        for position, (name, text) in enumerate(zip(self.record_key_fields, texts, strict=True)):
+            parts += [f"{',' if position else ''}{name}:", _composite_part(text)]
+        return pc.binary_join_element_wise(*parts, "")
+
+    def patterns_of_numbers(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Regular expressions that each record key fits in which these key fields are whole numbers, or null."""
+        if not self.is_composite:
+            return (r"^-?\d+$",) * len(names)
+        return tuple(rf"(?:^|,){re.escape(name)}:(?:-?\d+|{_NULL_PART})(?:,|$)" for name in names)
+
+    def partition_paths(self, batch: pa.RecordBatch) -> pa.DictionaryArray:
+        """The partition path of each row: int32 indices into the distinct paths; `""` without fields.
+
+        Every entry of the dictionary is the path of some row.
+
+        Raises:
+            UnsafePathError: a value makes no safe path; names column, value and the option that helps.
+            InvalidRequestError: a date text fits none of the input patterns.
+            ConfigError: a partition column is missing, or its type has no text.
+
+        Cost: hashing each partition column once; text is made, escaped and checked for distinct values only.
+        """
+        paths: pa.DictionaryArray | None = None
+        for position, field in enumerate(self.partition_fields):
+            column = _column(batch, field.name, "partition")
+            texts = self._distinct_texts(field, column)
+            segments = checked_segments(
+                field.name,
+                texts.dictionary.to_pylist(),
+                is_first=position == 0,
+                hive_style=self.hive_style,
+                url_encode=self.url_encode,
+                slash_dates=self.slash_dates and len(self.partition_fields) == 1,
+            )
+            level = _unified(texts.indices, segments)
+            paths = level if paths is None else _joined(paths, level)
+        if paths is None:
+            indices = pa.array(np.zeros(batch.num_rows, np.int32))
+            return pa.DictionaryArray.from_arrays(indices, pa.array([""] if batch.num_rows else [], pa.string()))
+        return paths
+
+    def _distinct_texts(self, field: PartitionField, column: pa.Array) -> pa.DictionaryArray:
+        if field.kind is PartitionFieldKind.TIMESTAMP:
+            assert self.timestamp is not None
+            return timestamp_texts(column, field.name, self.timestamp)
+        distinct = distinct_values(column)
+        return pa.DictionaryArray.from_arrays(distinct.indices, value_text(distinct.dictionary))
+
+
+def infer_kind(record_key_fields: Sequence[str], partition_fields: Sequence[str]) -> KeyGeneratorKind:
+    """The generator that Hudi takes where none is named (`KeyGenUtils.inferKeyGeneratorType`).
+
+    Partition fields may carry a kind (`ts:TIMESTAMP`), which makes it CUSTOM. Without partition fields it is
+    NON_PARTITION for any number of key fields.
+    """
+    if not partition_fields:
+        return KeyGeneratorKind.NON_PARTITION
+    if ":" in partition_fields[0]:
+        return KeyGeneratorKind.CUSTOM
+    is_simple = len(partition_fields) == 1 and len(record_key_fields) <= 1
+    return KeyGeneratorKind.SIMPLE if is_simple else KeyGeneratorKind.COMPLEX
+
+
+def key_generator_kind(name: str) -> KeyGeneratorKind | None:
+    """The kind behind a type name (`SIMPLE`, `SIMPLE_AVRO`) or a class name; None for one that wraps another.
+
+    Raises:
+        UnsupportedFeatureError: a generator of the user's, or that of the metadata table.
+    """
+    type_name = name.upper().removesuffix("_AVRO")
+    if name in _WRAPPER_CLASSES or type_name in _WRAPPER_TYPES:
+        return None
+    if name in _KINDS_BY_CLASS:
+        return _KINDS_BY_CLASS[name]
+    if type_name in KeyGeneratorKind.__members__:
+        return KeyGeneratorKind[type_name]
+    raise UnsupportedFeatureError("Only Hudi's own key generators can be used.", key_generator=name)
+
+
+def key_generator_from_table(
+    properties: Mapping[str, str], version_number: int, options: Mapping[str, str]
+) -> KeyGenerator:
+    """The generator of a table, from its `hoodie.properties` and the options of a write.
+
+    What only options can say: the kinds of CUSTOM partition fields below version 8, and
+    `hoodie.keygen.timebased.*` of every CUSTOM table. Single-field COMPLEX keys carry the field from version
+    9 on; below, they are bare unless `hoodie.write.complex.keygen.new.encoding=false` is passed. Nothing on
+    disk records it, so look at a stored key first (`sniff_single_field_prefix`).
+
+    Raises:
+        ConfigError: an option is missing or has no legal value.
+        UnsupportedFeatureError: the generator is none of Hudi's own.
+
+    Source: `format/timeline.md` sections 3.4 and 5.
+    """
+    key_fields = _names(properties.get(_TABLE_KEY_FIELDS))
+    partition_texts = _names(properties.get(_TABLE_PARTITION_FIELDS))
+    kind = _named_kind(properties, options) or infer_kind(key_fields, partition_texts)
+    if kind is KeyGeneratorKind.CUSTOM:
+        partition_texts = _with_kinds(partition_texts, _names(options.get(_WRITE_PARTITION_FIELDS)))
+    if not kind.is_partitioned:
+        partition_texts = ()
+    fields = tuple(_partition_field(text, _field_kind(kind)) for text in partition_texts)
+    has_timestamp = any(field.kind is PartitionFieldKind.TIMESTAMP for field in fields)
+    may_be_bare = version_number < _FIRST_VERSION_WITH_PREFIX
+    has_bare_keys = may_be_bare and _flag(options, _BARE_COMPLEX_KEYS, default=True)
+    return KeyGenerator(
+        kind=kind,
+        record_key_fields=key_fields,
+        partition_fields=fields,
+        hive_style=_flag(properties, _HIVE_STYLE),
+        url_encode=_flag(properties, _URL_ENCODE),
+        timestamp=timestamp_key_options({**options, **properties}) if has_timestamp else None,
+        single_field_prefix=not has_bare_keys,
+        slash_dates=_flag(properties, _SLASH_DATES),
+    )
+
+
+def partition_field_names(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The partition columns of a table, without the kinds that CUSTOM adds; all that a reader needs."""
+    return tuple(text.partition(":")[0] for text in _names(properties.get(_TABLE_PARTITION_FIELDS)))
+
+
+def sniff_single_field_prefix(sample_key: str, field: str) -> bool:
+    """Whether a stored key of a single-field COMPLEX table carries its field (`id:k1`) or not (`k1`).
+
+    A bare key that itself starts with the field's name and a colon looks prefixed: give a key that does not,
+    if there is one. Writing the other form would silently duplicate every record (trap 18).
+    """
+    return sample_key.startswith(f"{field}:")
+
+
+def auto_record_keys(instant: str, partition_id: int, start: int, count: int) -> pa.StringArray:
+    """Keys for rows of a table without key fields: `<instant>_<partition>_<row>`, rows counted from `start`.
+
+    Unique because an instant belongs to one write, a partition id to one task of it, and a row to one place
+    in it.
+    """
+    rows = pa.array(np.arange(start, start + count, dtype=np.int64)).cast(pa.string())
+    return pc.binary_join_element_wise(f"{instant}_{partition_id}_", rows, "")
+
+
+def _column(batch: pa.RecordBatch, name: str, role: str) -> pa.Array:
+    """A column by name, or a field of a struct column by its path `a.b`; null where the struct is."""
+    count = len(batch.schema.get_all_field_indices(name))
+    if count == 1:
+        return batch.column(name)
+    if count > 1:
+        raise ConfigError(f"The {role} column {name!r} is in the input {count} times.", column=name)
+    top, *inner = name.split(".")
+    if inner and len(batch.schema.get_all_field_indices(top)) == 1 and _has_path(batch.schema.field(top), inner):
+        return pc.struct_field(batch.column(top), inner)
+    close = difflib.get_close_matches(name, _paths(batch.schema), n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(batch.schema.names)}."
+    raise ConfigError(f"The input has no {role} column {name!r}; {hint}", column=name)
+
+
+def _has_path(field: pa.Field, inner: Sequence[str]) -> bool:
+    for name in inner:
+        if not pa.types.is_struct(field.type) or field.type.get_field_index(name) < 0:
+            return False
+        field = field.type.field(name)
+    return True
+
+
+def _paths(fields: pa.Schema | pa.StructType, prefix: str = "") -> list[str]:
+    found = []
+    for field in fields:
+        found.append(prefix + field.name)
+        if pa.types.is_struct(field.type):
+            found += _paths(field.type, f"{prefix}{field.name}.")
+    return found
+
+
+def _is_null_or_empty(text: pa.StringArray) -> _Mask:
+    is_empty = pc.fill_null(pc.equal(pc.binary_length(text), 0), True)
+    mask: _Mask = is_empty.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _require_usable(is_unusable: _Mask, fields: tuple[str, ...]) -> None:
+    (rows,) = np.nonzero(is_unusable)
+    if len(rows) == 0:
+        return
+    columns = ", ".join(fields)
+    where = f"all of the record key columns {columns}" if len(fields) > 1 else f"the record key column {columns}"
+    raise RecordKeyError(
+        f"{len(rows)} row(s) are null or empty in {where}, the first is row {rows[0]} of its batch.",
+        columns=fields,
+        rows=len(rows),
+        first_row=int(rows[0]),
+    )
+
+
+def _composite_part(text: pa.StringArray) -> pa.StringArray:
+    is_empty = pc.equal(pc.binary_length(text), 0)
+    return pc.fill_null(pc.if_else(is_empty, _EMPTY_PART, text), _NULL_PART)
+
+
+def _require_at_most_one(kind: KeyGeneratorKind, what: str, names: tuple[str, ...]) -> None:
+    if len(names) > 1:
+        raise ConfigError(
+            f"The key generator {kind.value} takes one of the {what}, not {len(names)}; use COMPLEX.",
+            fields=names,
+        )
+
+
+def _unified(indices: pa.Int32Array, texts: Sequence[str]) -> pa.DictionaryArray:
+    """A dictionary array in which equal texts are one entry."""
+    distinct = pa.array(texts, pa.string()).dictionary_encode()
+    if len(distinct.dictionary) == len(texts):
+        return pa.DictionaryArray.from_arrays(indices, distinct.dictionary)
+    return pa.DictionaryArray.from_arrays(distinct.indices.take(indices), distinct.dictionary)
+
+
+def _joined(paths: pa.DictionaryArray, level: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Each row's path with its next segment, for the pairs that occur."""
+    width = max(len(level.dictionary), 1)
+    codes = paths.indices.to_numpy().astype(np.int64) * width + level.indices.to_numpy()
+    pairs = pa.array(codes).dictionary_encode()
+    left, right = np.divmod(pairs.dictionary.to_numpy(), width)
+    texts = pc.binary_join_element_wise(paths.dictionary.take(left), level.dictionary.take(right), "/")
+    return _unified(pairs.indices, texts.to_pylist())
+
+
+def _named_kind(properties: Mapping[str, str], options: Mapping[str, str]) -> KeyGeneratorKind | None:
+    """The kind that the table names, or else the write. USER_PROVIDED says that the class matters."""
+    for source, type_key, class_key in (
+        (properties, _TABLE_TYPE, _TABLE_CLASS),
+        (options, _WRITE_TYPE, _WRITE_CLASS),
+    ):
+        type_name, class_name = source.get(type_key), source.get(class_key)
+        if type_name == "USER_PROVIDED":
+            type_name = class_name or type_name
+        name = type_name or class_name
+        if name:
+            return key_generator_kind(name)
+    return None
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def _flag(source: Mapping[str, str], key: str, *, default: bool = False) -> bool:
+    text = source.get(key)
+    if not text:
+        return default
+    if text.lower() not in {"true", "false"}:
+        raise ConfigError(f"{key} must be true or false.", value=text)
+    return text.lower() == "true"
+
+
+def _with_kinds(stored: tuple[str, ...], written: tuple[str, ...]) -> tuple[str, ...]:
+    """CUSTOM fields with their kinds: from the table, or from the write where the table has only names."""
+    if all(":" in text for text in stored):
+        return stored
+    if tuple(text.partition(":")[0] for text in written) == stored and all(":" in text for text in written):
+        return written
+    raise ConfigError(
+        f"The table does not keep the kinds of its partition fields; pass {_WRITE_PARTITION_FIELDS} "
+        "with them, like 'city:SIMPLE,ts:TIMESTAMP'.",
+        fields=stored,
+    )
+
+
+def _field_kind(kind: KeyGeneratorKind) -> PartitionFieldKind:
+    """The kind of partition fields that say nothing themselves."""
+    return PartitionFieldKind.TIMESTAMP if kind is KeyGeneratorKind.TIMESTAMP else PartitionFieldKind.SIMPLE
+
+
+def _partition_field(text: str, default: PartitionFieldKind) -> PartitionField:
+    name, separator, kind = text.partition(":")
+    if not separator:
+        return PartitionField(name, default)
+    return PartitionField(name, member_of(PartitionFieldKind, kind.strip().upper(), _TABLE_PARTITION_FIELDS))

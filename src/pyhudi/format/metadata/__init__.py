@@ -1,0 +1,1 @@
+"""What completed and planned actions say in their files: commits, replaces, rollbacks, cleans, compactions."""

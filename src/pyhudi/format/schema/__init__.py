@@ -1,0 +1,1 @@
+"""Schemas: Avro and Arrow, evolution, and the meta columns."""

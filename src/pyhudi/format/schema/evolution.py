@@ -1,0 +1,358 @@
+"""How a table's schema meets the schema of rows: what a write may change, and how rows are brought to it.
+
+The rules are those of Hudi 1.2.0 for writes without schema-on-read evolution, on canonical types
+(`pyhudi.format.schema.avro_arrow`):
+
+- columns are found by name, by exact spelling first and without regard to letter case after that;
+- a new nullable column goes to the end, at every level of nesting; a new column that is not nullable is
+  refused;
+- a column that the rows lack is refused, unless the caller lets it be filled with nulls;
+- rows of a narrower type become the table's: int -> long -> float -> double, int and long -> string,
+  string <-> bytes, decimals of one scale to the larger precision. Hudi also turns fractions into strings;
+  their text is Java's, so we do not;
+- rows of a wider type widen the table, where stored files can still be read: int -> long, int and
+  float -> double, decimals;
+- a column that is nullable in the rows becomes nullable in the table, and never the other way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import SchemaMismatchError
+from pyhudi.format.schema.avro_arrow import (
+    LIST_ELEMENT,
+    MAP_VALUE,
+    ColumnPath,
+    canonical_type,
+    column_text,
+    is_list,
+    list_of,
+    normalise,
+)
+from pyhudi.format.schema.meta_columns import without_meta_columns
+
+Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
+
+_PROMOTIONS: Final = frozenset(
+    {
+        (pa.int32(), pa.int64()),
+        (pa.int32(), pa.float32()),
+        (pa.int32(), pa.float64()),
+        (pa.int32(), pa.string()),
+        (pa.int64(), pa.float32()),
+        (pa.int64(), pa.float64()),
+        (pa.int64(), pa.string()),
+        (pa.float32(), pa.float64()),
+        (pa.string(), pa.binary()),
+        (pa.binary(), pa.string()),
+    }
+)
+
+"""(rows, table): rows that become the table's type."""
+_WIDENINGS: Final = frozenset(
+    {
+        (pa.int32(), pa.int64()),
+        (pa.int32(), pa.float64()),
+        (pa.float32(), pa.float64()),
+    }
+)
+"""(table, rows): the table's type becomes that of the rows. Only where each stored value keeps its value and Spark's
+own reader takes older files under the new type; Hudi allows more, and rewrites what it cannot read."""
+
+
+def write_schema(table: pa.Schema | None, incoming: pa.Schema, *, fill_missing: bool = False) -> pa.Schema:
+    """The table's schema after a write of rows with schema `incoming`, without meta columns.
+
+    Equal to `table` where the write changes nothing: the caller can keep the table's Avro JSON as it is then.
+
+    Args:
+        table: The table's schema; None for a table that has none yet.
+        incoming: The rows' schema, as it comes.
+        fill_missing: Columns that the rows lack become null in them, as
+            `hoodie.write.set.null.for.missing.columns` and `hoodie.datasource.write.reconcile.schema` allow.
+
+    Raises:
+        SchemaMismatchError: the rows do not fit; names the column, both types and what to do.
+    """
+    rows = normalise(without_meta_columns(incoming))
+    if table is None:
+        for field in rows:
+            _check_typed(field, (field.name,))
+        return rows
+    return pa.schema(_merge_fields(list(without_meta_columns(table)), list(rows), (), fill_missing))
+
+
+def align(rows: Rows, schema: pa.Schema) -> Rows:
+    """The rows with exactly this schema: columns in its order and types, null where the rows lack one.
+
+    Columns that `schema` does not name are left out. Works on whole columns and shares the memory of those
+    that need no change. An integer that becomes a float is rounded, as in Spark; nothing else may lose a bit.
+
+    Raises:
+        SchemaMismatchError: a type that does not promote, a value that does not fit (a null where none may
+            be, a timestamp between two microseconds, bytes that are no text), or no column for one that is
+            not nullable.
+    """
+    columns = []
+    for field, index in zip(schema, match_columns(schema.names, rows.schema.names), strict=True):
+        path = (field.name,)
+        if index is None:
+            _check_fillable(field, path)
+            columns.append(pa.nulls(rows.num_rows, field.type))
+            continue
+        column = rows.column(index)
+        if isinstance(column, pa.ChunkedArray):
+            chunks = [_align_child(chunk, field, path) for chunk in column.chunks]
+            columns.append(pa.chunked_array(chunks, field.type))
+        else:
+            columns.append(_align_child(column, field, path))
+    return type(rows).from_arrays(columns, schema=schema)
+
+
+def match_columns(wanted: Sequence[str], available: Sequence[str]) -> list[int | None]:
+    """For each wanted name the index of the available one that it means, or None.
+
+    Exact spelling goes first; names without an exact partner match regardless of letter case.
+
+    Raises:
+        SchemaMismatchError: regardless of letter case, more than two names are the same.
+    """
+    exact = {name: index for index, name in enumerate(available)}
+    spelled = set(wanted)
+    loose: dict[str, int] = {}
+    for name, index in exact.items():
+        if name not in spelled and loose.setdefault(name.lower(), index) != index:
+            raise SchemaMismatchError("columns of the rows differ only in letter case; rename one", column=name)
+    # A loose name serves once: a second claim to it finds nothing, and counts as a missing column.
+    return [exact[name] if name in exact else loose.pop(name.lower(), None) for name in wanted]
+
+
+# --- what a write makes of the table's schema -----------------------------------------------------------
+
+
+def _merge_fields(
+    table: Sequence[pa.Field], rows: Sequence[pa.Field], path: ColumnPath, fill_missing: bool
+) -> list[pa.Field]:
+    merged: list[pa.Field] = []
+    matches = match_columns([field.name for field in table], [field.name for field in rows])
+    for field, index in zip(table, matches, strict=True):
+        field_path = (*path, field.name)
+        if index is None:
+            _check_missing(field, field_path, fill_missing)
+            merged.append(field)
+        else:
+            merged.append(_merge_field(field, rows[index], field_path, fill_missing))
+    known = set(matches)
+    for index, field in enumerate(rows):
+        if index not in known:
+            field_path = (*path, field.name)
+            _check_typed(field, field_path)
+            if not field.nullable:
+                raise SchemaMismatchError(
+                    f"the new column {column_text(field_path)!r} is not nullable, so the table's present rows"
+                    " could not have it; make it nullable",
+                    column=column_text(field_path),
+                )
+            merged.append(field)
+    return merged
+
+
+def _merge_field(table: pa.Field, rows: pa.Field, path: ColumnPath, fill_missing: bool) -> pa.Field:
+    data_type = _merge_type(table.type, rows.type, path, fill_missing)
+    return pa.field(table.name, data_type, table.nullable or rows.nullable)
+
+
+def _merge_type(table: pa.DataType, rows: pa.DataType, path: ColumnPath, fill_missing: bool) -> pa.DataType:
+    if pa.types.is_struct(table) and pa.types.is_struct(rows):
+        return pa.struct(_merge_fields(list(table), list(rows), path, fill_missing))
+    if is_list(table) and is_list(rows):
+        element = _merge_field(table.value_field, rows.value_field, (*path, LIST_ELEMENT), fill_missing)
+        return list_of(element)
+    if pa.types.is_map(table) and pa.types.is_map(rows):
+        value = _merge_field(table.item_field, rows.item_field, (*path, MAP_VALUE), fill_missing)
+        return pa.map_(pa.string(), value)
+    wider = _wider(table, rows)
+    if wider is None:
+        raise _mismatch(table, rows, path)
+    return wider
+
+
+def _wider(table: pa.DataType, rows: pa.DataType) -> pa.DataType | None:
+    """The type without nesting that holds the values of both columns, or None; the table's where both do."""
+    if table == rows or pa.types.is_null(rows):
+        return table
+    if pa.types.is_timestamp(table) and pa.types.is_timestamp(rows):
+        # Units may differ in tables of other writers; a time with a zone and one without never mean the same.
+        return table if (table.tz is None) == (rows.tz is None) else None
+    if pa.types.is_decimal(table) and pa.types.is_decimal(rows):
+        return max(table, rows, key=lambda kind: kind.precision) if table.scale == rows.scale else None
+    if pa.types.is_fixed_size_binary(table) and rows == pa.binary():
+        return table
+    if (rows, table) in _PROMOTIONS:
+        return table
+    return rows if (table, rows) in _WIDENINGS else None
+
+
+def _check_typed(field: pa.Field, path: ColumnPath) -> None:
+    """Refuse a new column that has, at some depth, no type."""
+    if pa.types.is_null(field.type):
+        raise SchemaMismatchError(
+            f"the new column {column_text(path)!r} holds no value that would tell its type; cast it to one, or"
+            " leave it out",
+            column=column_text(path),
+        )
+    for child in _children(field.type):
+        _check_typed(child, (*path, child.name))
+
+
+def _children(data_type: pa.DataType) -> list[pa.Field]:
+    """The columns of a struct, the element of a list, the value of a map (its keys are never null)."""
+    if pa.types.is_map(data_type):
+        return [data_type.item_field]
+    return [data_type.field(index) for index in range(data_type.num_fields)]
+
+
+def _check_missing(field: pa.Field, path: ColumnPath, fill_missing: bool) -> None:
+    if not fill_missing:
+        raise SchemaMismatchError(
+            f"the rows lack the table's column {column_text(path)!r}; add it, or let it be null by"
+            " hoodie.write.set.null.for.missing.columns=true",
+            column=column_text(path),
+        )
+    _check_fillable(field, path)
+
+
+def _check_fillable(field: pa.Field, path: ColumnPath) -> None:
+    if not field.nullable:
+        raise SchemaMismatchError(
+            f"the rows lack the column {column_text(path)!r}, which the table does not let be null; add it",
+            column=column_text(path),
+        )
+
+
+def _mismatch(table: pa.DataType, rows: pa.DataType, path: ColumnPath) -> SchemaMismatchError:
+    column = column_text(path)
+    return SchemaMismatchError(
+        f"column {column!r} is {table} in the table and {rows} in the rows, which does not promote to it;"
+        f" cast the column to {table} before writing",
+        column=column,
+        table_type=str(table),
+        rows_type=str(rows),
+    )
+
+
+# --- rows to a schema -----------------------------------------------------------------------------------
+
+
+def _align_child(array: pa.Array, field: pa.Field, path: ColumnPath) -> pa.Array:
+    """The values of a column, or of the elements of a list, as `field` has them."""
+    converted = _convert(array, field.type, path)
+    if not field.nullable and converted.null_count:
+        raise _null_where_none_may_be(path)
+    return converted
+
+
+def _convert(array: pa.Array, target: pa.DataType, path: ColumnPath) -> pa.Array:
+    if isinstance(array, pa.ExtensionArray):
+        is_bool = array.type.extension_name == "arrow.bool8"
+        array = array.storage.cast(pa.bool_()) if is_bool else array.storage
+    if isinstance(array, pa.DictionaryArray):
+        array = _decoded(array)
+    source = array.type
+    if source == target and not _has_required(target):
+        return array
+    if pa.types.is_null(source):
+        return pa.nulls(len(array), target)
+    if pa.types.is_struct(source) and pa.types.is_struct(target):
+        return _convert_struct(array, target, path)
+    if is_list(source) and pa.types.is_list(target):
+        return _convert_list(array, target, path)
+    if pa.types.is_map(source) and pa.types.is_map(target):
+        # A map lies in memory as a list of its entries does; `view` costs nothing.
+        entries = array.view(_entries_type(source))
+        return _convert_list(entries, _entries_type(target), path).view(target)
+    return array if source == target else _cast(array, target, path)
+
+
+def _decoded(array: pa.DictionaryArray) -> pa.Array:
+    """The values of a dictionary column; Arrow cannot take from views, such as those of polars."""
+    values = array.dictionary
+    if pa.types.is_string_view(values.type) or pa.types.is_binary_view(values.type):
+        plain = pa.large_string() if pa.types.is_string_view(values.type) else pa.large_binary()
+        array = pa.DictionaryArray.from_arrays(array.indices, values.cast(plain))
+    return array.dictionary_decode()
+
+
+def _cast(array: pa.Array, target: pa.DataType, path: ColumnPath) -> pa.Array:
+    source = array.type
+    if _wider(target, canonical_type(source, path)) != target:
+        raise _mismatch(target, source, path)
+    rounds = pa.types.is_integer(source) and pa.types.is_floating(target)
+    try:
+        return pc.cast(array, target, safe=not rounds)
+    except pa.ArrowException as cause:
+        raise SchemaMismatchError(
+            f"column {column_text(path)!r} has a value that does not fit in {target}: {cause}",
+            column=column_text(path),
+            table_type=str(target),
+            rows_type=str(source),
+        ) from cause
+
+
+def _convert_struct(array: pa.StructArray, target: pa.StructType, path: ColumnPath) -> pa.Array:
+    valid = array.is_valid()
+    children: list[pa.Array] = []
+    fields = list(target)
+    matches = match_columns([field.name for field in fields], [field.name for field in array.type])
+    for field, index in zip(fields, matches, strict=True):
+        child_path = (*path, field.name)
+        if index is None:
+            _check_fillable(field, child_path)
+            children.append(pa.nulls(len(array), field.type))
+            continue
+        child = _convert(array.field(index), field.type, child_path)
+        # Where the struct itself is null, its columns hold nothing.
+        if not field.nullable and child.null_count and pc.any(pc.and_(valid, child.is_null())).as_py():
+            raise _null_where_none_may_be(child_path)
+        children.append(child)
+    return pa.StructArray.from_arrays(children, fields=fields, mask=pc.invert(valid))
+
+
+def _convert_list(array: Any, target: pa.ListType, path: ColumnPath) -> pa.ListArray:
+    """A list array of any kind as a plain one. `flatten` leaves out what is under nulls or outside a slice."""
+    values = _align_child(array.flatten(), target.value_field, (*path, target.value_field.name))
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    offsets = np.zeros(len(array) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    if offsets[-1] > np.iinfo(np.int32).max:
+        raise SchemaMismatchError(
+            "the lists of one batch hold more than 2^31 - 1 elements; write smaller batches",
+            column=column_text(path),
+        )
+    # A list is null where its first offset is.
+    nulls = np.append(array.is_null().to_numpy(zero_copy_only=False), False)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32(), mask=nulls), values, type=target)
+
+
+def _entries_type(data_type: pa.MapType) -> pa.ListType:
+    key = pa.field("key", data_type.key_type, nullable=False)
+    entry = pa.struct([key, data_type.item_field.with_name(MAP_VALUE)])
+    return pa.list_(pa.field("entries", entry, nullable=False))
+
+
+def _has_required(data_type: pa.DataType) -> bool:
+    """Whether a value of this type has parts that must not be null, so that its rows need a look."""
+    return any(not child.nullable or _has_required(child.type) for child in _children(data_type))
+
+
+def _null_where_none_may_be(path: ColumnPath) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"column {column_text(path)!r} has a null, which the table does not allow there; fill it before writing",
+        column=column_text(path),
+    )

@@ -1,0 +1,1 @@
+"""Instants, table versions, and the archived timeline."""

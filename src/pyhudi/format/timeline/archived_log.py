@@ -1,0 +1,144 @@
+"""The archived timeline of table version 6: log files of Avro data blocks, a record per instant and state.
+
+The blocks have a schema and no instant time. Records are in no order, and merged files may repeat them.
+
+Source: `format/timeline.md` 1.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import CorruptDataError, SchemaMismatchError
+from pyhudi.format.avro.container import AvroRecord
+from pyhudi.format.avro.records import decode_avro_records
+from pyhudi.format.log.blocks import BlockType, LogBlock, parse_block
+from pyhudi.format.metadata.clean import cleaned_files
+from pyhudi.format.metadata.commit import CommitMetadata, commit_metadata_of
+from pyhudi.format.metadata.record_fields import RecordFields
+
+ARCHIVE_BYTES_MAX: Final = 1024 * 1024 * 1024
+"""The size of a file that is still read; real writers begin a new one after some hundred instants."""
+
+_COLUMNS: Final = ("commitTime", "actionType", "actionState", "hoodieRollbackMetadata")
+_CLEAN: Final = "HoodieCleanMetadata"
+_DETAILS: Final = {
+    "hoodieCleanMetadata": _CLEAN,
+    "hoodieCommitMetadata": "HoodieCommitMetadata",
+    "hoodieReplaceCommitMetadata": "HoodieReplaceCommitMetadata",
+}
+"""Columns that say more, and the records in them."""
+_FILE_PREFIX: Final = ".commits_.archive."
+_COMPLETED: Final = "COMPLETED"
+_ROLLED_BACK: Final = "commitsRollback"
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedInstant:
+    """A completed instant; `rolled_back` are the instants that it took away, if it is a rollback.
+
+    Where details are asked for: `cleaned` are the files that a clean deleted, relative to the table, and `metadata`
+    what a write did.
+    """
+
+    instant_time: str
+    action: str
+    rolled_back: frozenset[str] = frozenset()
+    cleaned: frozenset[str] = frozenset()
+    metadata: CommitMetadata | None = field(default=None, repr=False)
+
+
+def is_archive_file(name: str) -> bool:
+    """Whether this is the name of a file of the archived timeline."""
+    return name.startswith(_FILE_PREFIX)
+
+
+def parse_archive_file(data: bytes, *, path: str, details: bool = False) -> Iterator[ArchivedInstant]:
+    """The completed instants in one file; with `details`, what they cleaned or wrote.
+
+    Raises:
+        CorruptDataError: a block is damaged, of another kind, or without the columns of an archived instant.
+        UnsafePathError: a file of the details would lie outside of the table's data.
+        UnsupportedFeatureError: a block of an unknown format.
+    """
+    view = memoryview(data)
+    offset = 0
+    while offset < len(data):
+        block = parse_block(
+            lambda start, length: view[start : start + length], offset, len(data), path=path, needs_headers=False
+        )
+        yield from _completed(data, block, path, details)
+        offset = block.end
+
+
+def _completed(data: bytes, block: LogBlock, path: str, details: bool) -> Iterator[ArchivedInstant]:
+    if block.kind is not BlockType.AVRO_DATA or block.schema is None:
+        raise CorruptDataError("the archived timeline holds a block without instants", path=path, offset=block.offset)
+    content = data[block.content_offset : block.content_offset + block.content_size]
+    # What no instant of the block has may be missing from its schema.
+    names = [*_COLUMNS, *(name for name in _DETAILS if details and f'"{name}"' in block.schema)]
+    try:
+        rows = decode_avro_records(content, block.schema, columns=names, path=path, offset=block.offset)
+    except SchemaMismatchError as error:
+        raise CorruptDataError(
+            "the archived timeline holds something else than instants", path=path, offset=block.offset
+        ) from error
+    times = rows.select(_COLUMNS).columns
+    columns = (*times[:-1], _rolled_back(times[-1]))
+    if not all(_is_text(column.type) for column in columns[:-1]) or not _is_texts(columns[-1].type):
+        raise CorruptDataError(
+            "a column of the archived timeline is of the wrong type",
+            path=path,
+            offset=block.offset,
+            types=[str(column.type)[:100] for column in columns],
+        )
+    found = zip(*(column.to_pylist() for column in columns), strict=True)
+    for number, (time, action, state, undone) in enumerate(found):
+        if state == _COMPLETED and time is not None:
+            taken_back = frozenset(one for one in undone or () if one is not None)
+            yield ArchivedInstant(time, str(action), taken_back, **_details(rows.slice(number, 1), path))
+
+
+def _details(row: pa.RecordBatch, path: str) -> dict[str, Any]:
+    """What one instant cleaned or wrote, if the columns that say it were asked for."""
+    details: dict[str, Any] = {}
+    for column, record in _DETAILS.items():
+        value = _avro_value(row.column(column)[0]) if column in row.schema.names else None
+        if value is not None and record == _CLEAN:
+            details["cleaned"] = cleaned_files(RecordFields(value, path=path, name=record), path=path)
+        elif value is not None:
+            details["metadata"] = commit_metadata_of(AvroRecord(record, value), path)
+    return details
+
+
+def _avro_value(value: pa.Scalar) -> Any:
+    """A value of Avro that was read into Arrow, as `decode_container` gives it: maps are dictionaries."""
+    kind = value.type
+    if not value.is_valid:
+        return None
+    if pa.types.is_map(kind):
+        return {entry["key"].as_py(): _avro_value(entry["value"]) for entry in value.values}
+    if pa.types.is_list(kind):
+        return [_avro_value(item) for item in value.values]
+    if pa.types.is_struct(kind):
+        return {name: _avro_value(value[name]) for name in kind.names}
+    return value.as_py()
+
+
+def _rolled_back(metadata: pa.Array) -> pa.Array:
+    """The instants that each rollback took away; of all else that its metadata hold nothing is made into a value."""
+    is_record = pa.types.is_struct(metadata.type) and metadata.type.get_field_index(_ROLLED_BACK) >= 0
+    return pc.struct_field(metadata, [_ROLLED_BACK]) if is_record else pa.nulls(len(metadata))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_null(kind))
+
+
+def _is_texts(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_null(kind) or (pa.types.is_list(kind) and _is_text(kind.value_type)))

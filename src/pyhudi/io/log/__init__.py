@@ -1,0 +1,1 @@
+"""Log files, read through the Storage."""

@@ -1,0 +1,111 @@
+"""What the logs of a slice say of each record: one row per record, as its stored row will meet it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi.format.pieces import PIECE_BYTES, one_batch, row_bytes, take_rows, within_arrays
+from pyhudi.format.schema.meta_columns import RECORD_KEY
+from pyhudi.io.log.records import LogVersions
+from pyhudi.merge.log_folds import fold_versions
+from pyhudi.merge.rules import OF_THE_WRITE
+from pyhudi.merge.table_rules import TableRules
+from pyhudi.merge.versions import (
+    BY_COMMIT_TIME,
+    CONTROL_COLUMNS,
+    DELETED,
+    FRESH,
+    HIDES,
+    merge_versions,
+)
+
+_VERSION = "#version"
+"""The number of the version that a merged row is."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogChanges:
+    """Merged log records. `merged` has keys, control columns and what rules look at, and whole rows where they mix.
+
+    Where every merged row is one of its versions, the other columns are still with the `versions`, which may be in a
+    mapped file: `take` gets them for some rows at a time.
+    """
+
+    merged: pa.RecordBatch
+    versions: pa.Table | None
+
+    @property
+    def count(self) -> int:
+        """How many records the logs say something of."""
+        return int(self.merged.num_rows)
+
+    @property
+    def keys(self) -> pa.Array:
+        """Their record keys."""
+        return self.merged.column(RECORD_KEY)
+
+    @property
+    def deleted(self) -> pa.Array:
+        """Whether each is deleted."""
+        return self.merged.column(DELETED)
+
+    @property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """The number of the version that each is, where every merged row is one."""
+        numbers: npt.NDArray[np.int64] = self.merged.column(_VERSION).to_numpy()
+        return numbers
+
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """About how many bytes each takes with all its columns; none where all of them together are few."""
+        held = pa.Table.from_batches([self.merged]) if self.versions is None else self.versions
+        if held.nbytes <= PIECE_BYTES:
+            return np.zeros(self.count, dtype=np.int64)
+        sizes = row_bytes(held)
+        return sizes if self.versions is None else sizes[self.numbers]
+
+    def take(self, rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
+        """Some of the rows, with all columns."""
+        part = self.merged.take(pa.array(rows))
+        if self.versions is None:
+            return part
+        numbers = part.column(_VERSION).to_numpy()
+        part = part.drop_columns([_VERSION])
+        others = self.versions.drop_columns([name for name in part.schema.names if name in self.versions.column_names])
+        if not others.num_columns:
+            return part
+        wide = take_rows(others, numbers)
+        return pa.RecordBatch.from_arrays(
+            [*wide.columns, *part.columns], schema=pa.schema([*wide.schema, *part.schema])
+        )
+
+
+def merge_logs(rules: TableRules, versions: LogVersions) -> LogChanges:
+    """Make one row of the versions of each record.
+
+    Of a record that logs delete and write again the stored row only meets the last word, as in real Hudi: unless a
+    merger of the user's own is to know that it starts afresh. Memory: keys, ordering values and meta columns of the
+    versions, where rules select; else all of what they make. Raises `UnsupportedFeatureError` where one column of that
+    takes more than 2 GiB.
+    """
+    rows, merging = versions.rows, rules.in_logs
+    selects = merging.selects and not versions.column_sets
+    if selects:
+        decisive = {RECORD_KEY, *CONTROL_COLUMNS, *merging.ordering_fields, *OF_THE_WRITE}
+        if merging.delete_marker is not None:
+            decisive.add(merging.delete_marker[0])
+        rows = rows.select([name for name in rows.column_names if name in decisive])
+        rows = rows.append_column(_VERSION, pa.array(np.arange(rows.num_rows, dtype=np.int64)))
+    if rules.log_fold is not None and rules.log_fold.matters(merging, rows):
+        rows, merging = fold_versions(rules.log_fold, merging, rows), replace(merging, ordering_fields=())
+    with within_arrays(rows):
+        changes = merge_versions(merging, rows, [RECORD_KEY], column_sets=versions.column_sets)
+    if merging.merger is None:
+        changes = changes.drop_columns([name for name in (FRESH, HIDES) if name in changes.column_names])
+    if rules.deletes_reach_base:
+        at = changes.schema.get_field_index(BY_COMMIT_TIME)
+        changes = changes.set_column(at, changes.schema.field(at), changes.column(DELETED))
+    return LogChanges(one_batch(changes), versions.rows if selects else None)

@@ -1,0 +1,66 @@
+"""The columns of the records in a slice's logs, each read when it is asked for.
+
+For an engine that learns only row by row, and column by column, what a query needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi.format.log.blocks import BlockType
+from pyhudi.format.pieces import take_rows
+from pyhudi.io.log.records import LogContent, decode_versions, gather, read_log_contents
+from pyhudi.io.slices.merged import MergeSettings, SliceFiles, read_merged
+from pyhudi.merge.rules import MergeRules
+from pyhudi.storage.protocol import Storage
+
+_JOINED_BYTES_MAX = 1 << 30
+
+
+class LogColumns:
+    """The versions of records in the logs of one slice, numbered from 0 in merge order, deletes among them.
+
+    Of logs with rows that say only some columns, the records of the whole merged slice instead. Cost: the logs are read
+    once. Memory: the logs, and the columns that were asked for; of Avro blocks all columns, because finding one of
+    them in a record takes as long as reading them all; a whole merged slice spills as `settings.spill` says.
+    """
+
+    def __init__(self, storage: Storage, files: SliceFiles, settings: MergeSettings) -> None:
+        self._schema = pa.schema([field.with_nullable(True) for field in settings.schema])
+        self._columns: dict[str, pa.ChunkedArray] = {}
+        self._contents = read_log_contents(storage, files.logs, files.judged_by(settings.blocks))
+        self._decoded: dict[int, list[pa.RecordBatch]] = {}
+        if any(one.block.is_partial for one in self._contents):
+            rows = gather(read_merged(storage, files, settings, self._schema.names), self._schema, settings.spill)
+            self._columns = dict(zip(rows.column_names, rows.columns, strict=True))
+
+    def take(self, name: str, numbers: npt.NDArray[np.int64]) -> pa.ChunkedArray:
+        """A column's values of some versions; null for a delete. Raises `CorruptDataError` for a damaged block."""
+        if name not in self._columns:
+            schema = pa.schema([self._schema.field(name)])
+            rows = pa.Table.from_batches(self._batches(schema), schema)
+            # One array, from which taking is quick, holds 2 GiB.
+            self._columns[name] = (rows if rows.nbytes > _JOINED_BYTES_MAX else rows.combine_chunks()).column(0)
+        if len(numbers) and (np.diff(numbers) == 1).all():
+            # Most often: logs seldom say two things of one record.
+            return self._columns[name].slice(int(numbers[0]), len(numbers))
+        return pa.chunked_array([take_rows(pa.table({name: self._columns[name]}), numbers).column(0)])
+
+    def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for number, one in enumerate(self._contents):
+            if one.block.kind in (BlockType.PARQUET_DATA, BlockType.DELETE):
+                yield from _versions(one, schema)
+                continue
+            if number not in self._decoded:
+                self._decoded[number] = list(_versions(one, self._schema))
+            yield from (batch.select(schema.names) for batch in self._decoded[number])
+
+
+def _versions(one: LogContent, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    # How versions compare was decided before; which of them are deletes, too.
+    for batch in decode_versions(one, schema, MergeRules(), []):
+        yield batch.select(schema.names)

@@ -1,0 +1,495 @@
+"""The records in the logs of a file slice, as Arrow: every version that counts, in the order in which they are merged.
+
+Which blocks count, and in which order (`format/logs-and-indexes.md` 1.5): a block of a write that is not completed
+does not, nor one that a rollback names; of a log compaction and the blocks that it replaces only the former does, in
+their place.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import CorruptDataError, SchemaMismatchError
+from pyhudi.format.avro.records import decode_avro_records
+from pyhudi.format.hfile.records import decode_hfile_records
+from pyhudi.format.keys.generator import KeyGenerator
+from pyhudi.format.log.blocks import BlockType, LogBlock
+from pyhudi.format.log.delete_blocks import decode_delete_block
+from pyhudi.format.schema.avro_arrow import avro_to_arrow, normalise
+from pyhudi.format.schema.evolution import align, match_columns
+from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
+from pyhudi.io.log.scan import LogReader, open_log
+from pyhudi.io.parquet_batches import bounded_batches, open_parquet
+from pyhudi.io.spilled_rows import temporary_folder, typed_errors_of_disk
+from pyhudi.merge.pairs import as_mask
+from pyhudi.merge.rules import OPERATION, MergeRules
+from pyhudi.merge.versions import BY_COMMIT_TIME, COLUMNS, DELETED
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.archived_writes import ArchivedWrites
+from pyhudi.table.committed_files import DamagedFileWarning
+from pyhudi.table.file_slice import Stretch
+from pyhudi.table.timeline import Timeline
+
+_PARQUET_ROWS = 1_000_000
+IS_DELETED = "_hoodie_is_deleted"
+"""A boolean column by which a row asks for the deletion of its record."""
+_DELETE_OPERATION = "D"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockFilter:
+    """Which blocks of a log count, by the instants of their writes.
+
+    `until`: none later than this. `committed`: only of these writes and of those before `archived_before`, for tables
+    whose file names do not tell (version 6); None: of all.
+
+    `stretches`: what completed writes put into each log, by its path. A block of a write in `told` counts where that
+    write says that it wrote to the log. Damage in what was committed is an error, but where the filter `skips_damaged`
+    blocks; other damage is what a dead writer left.
+    """
+
+    until: str | None = None
+    committed: frozenset[str] | None = None
+    archived_before: str = ""
+    told: frozenset[str] = frozenset()
+    stretches: Mapping[str, tuple[Stretch, ...]] = field(default_factory=dict)
+    skips_damaged: bool = False
+
+    def counts(self, instant_time: str, path: str = "") -> bool:
+        """Whether the blocks of this write count, in this log."""
+        if self.until is not None and instant_time > self.until:
+            return False
+        if self.committed is None or instant_time < self.archived_before:
+            return True
+        if instant_time not in self.committed:
+            return False
+        if instant_time not in self.told or path not in self.stretches:
+            return True
+        return any(one.instant_time == instant_time for one in self.stretches[path])
+
+    def check_writer(self, path: str, block: LogBlock) -> None:
+        """Raise `CorruptDataError` for a block in what completed writes put into a log that names none of them."""
+        around = [one for one in self.stretches.get(path, ()) if one.start <= block.offset and block.end <= one.end]
+        named = {one.instant_time for one in around}
+        if named and not self.skips_damaged and named.isdisjoint({"", block.instant_time}):
+            raise CorruptDataError(
+                "a block of a log names another write than the one that completed it",
+                path=path,
+                offset=block.offset,
+                named=block.instant_time,
+                instant=around[0].instant_time,
+            )
+
+    def with_archive(self, archived: ArchivedWrites) -> BlockFilter:
+        """The filter that takes from before the active timeline what the archive knows as completed, and no more."""
+        if self.committed is None:
+            return self
+        committed = self.committed.union(archived.completed)
+        return replace(self, committed=committed, archived_before=archived.known_from or "")
+
+    def check_damage(self, path: str, block: LogBlock) -> None:
+        """Raise `CorruptDataError` for a stretch that is no block, and that a completed write wrote to."""
+        for one in self.stretches.get(path, ()):
+            if one.start >= block.end or block.offset >= one.end:
+                continue
+            if not self.skips_damaged:
+                raise CorruptDataError(
+                    "a log file is damaged in what a completed write put there",
+                    path=path,
+                    offset=block.offset,
+                    instant=one.instant_time,
+                )
+            warnings.warn(
+                f"what {one.instant_time} wrote to {path} is damaged from offset {block.offset} on and is left out",
+                DamagedFileWarning,
+                stacklevel=2,
+            )
+
+
+def block_filter(timeline: Timeline, completed: frozenset[str]) -> BlockFilter:
+    """The filter for a timeline of which the writes `completed` count, and those that were archived.
+
+    Where the names of log files say which writes made them, the file-system view has chosen already.
+    """
+    if timeline.version.has_completion_times:
+        return BlockFilter()
+    return BlockFilter(committed=completed, archived_before=timeline.first_time or "", told=completed)
+
+
+@dataclass(frozen=True, slots=True)
+class SpillSettings:
+    """When log records leave memory: above `memory_bytes` they go to a file in `folder` (None: the system's own)."""
+
+    memory_bytes: int = 1 << 30
+    folder: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlace:
+    """A block among all of a table: its log, and the offset of its content there."""
+
+    path: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogVersions:
+    """Versions of records, oldest first: the wanted columns, then the control columns of `merge_versions`.
+
+    `rows_of`: the blocks that they are from, in this order, and how many each gave. `column_sets`: what the numbers in
+    the control column `COLUMNS` stand for. `instants`: the writes that they are from. `blocks`, `corrupt_blocks` and
+    `rollback_blocks` count what was met on the way.
+    """
+
+    rows: pa.Table
+    rows_of: Mapping[BlockPlace, int] = field(default_factory=dict)
+    instants: frozenset[str] = frozenset()
+    column_sets: tuple[frozenset[str], ...] = ()
+    blocks: int = 0
+    corrupt_blocks: int = 0
+    rollback_blocks: int = 0
+
+
+@dataclass(frozen=True)
+class LogContent:
+    """A block that counts, the log that it is in, and its bytes."""
+
+    path: str
+    block: LogBlock
+    data: pa.Buffer
+
+    @cached_property
+    def parquet(self) -> Any:
+        """The reader of a Parquet block. Who reads one column after the other parses its footer once."""
+        return open_parquet(pa.BufferReader(self.data))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A block, and the open log that it is in."""
+
+    path: str
+    reader: LogReader
+    block: LogBlock
+
+    @property
+    def place(self) -> BlockPlace:
+        return BlockPlace(self.path, self.block.content_offset)
+
+    def content(self) -> LogContent:
+        return LogContent(self.path, self.block, self.reader.content(self.block))
+
+
+@dataclass(slots=True)
+class _Blocks:
+    """The blocks of a slice while they are sorted out: those of each write, in the order of first appearance."""
+
+    by_instant: dict[str, list[_Found]] = field(default_factory=lambda: defaultdict(list))
+    rolled_back: set[str] = field(default_factory=set)
+    total: int = 0
+    corrupt: int = 0
+    rollbacks: int = 0
+
+
+def version_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns of `schema`, all nullable, and the control columns."""
+    return pa.schema(
+        [
+            *(field.with_nullable(True) for field in schema),
+            pa.field(DELETED, pa.bool_()),
+            pa.field(BY_COMMIT_TIME, pa.bool_()),
+            pa.field(COLUMNS, pa.int32()),
+        ]
+    )
+
+
+def read_log_versions(
+    storage: Storage,
+    paths: Sequence[str],
+    schema: pa.Schema,
+    rules: MergeRules,
+    *,
+    blocks: BlockFilter,
+    spill: SpillSettings,
+    keys: KeyGenerator | None = None,
+) -> LogVersions:
+    """All versions that the logs at `paths` hold, in merge order.
+
+    `schema`: the wanted columns, among them the record key and whatever the rules look at. `keys` makes the record keys
+    of a table whose files do not have them, from columns that are among those. Cost: one or two requests
+    per log, and one per large block. Memory: the records, up to the limit of `spill`; the rest is in a mapped file.
+
+    Raises `CorruptDataError` for a block whose content does not parse and `UnsupportedFeatureError` for one of an
+    unknown kind, naming path and offset; and `SchemaMismatchError` where a block's schema does not become the table's.
+    """
+    with _scanned(storage, paths, blocks) as found:
+        column_sets: list[frozenset[str]] = []
+        rows_of: dict[BlockPlace, int] = {}
+
+        def decoded() -> Iterator[pa.RecordBatch]:
+            for one in _in_merge_order(found):
+                rows_of[one.place] = 0
+                for batch in decode_versions(one.content(), schema, rules, column_sets, keys):
+                    rows_of[one.place] += batch.num_rows
+                    yield batch
+
+        rows = gather(decoded(), version_schema(schema), spill)
+    return LogVersions(
+        rows=rows,
+        rows_of=rows_of,
+        instants=frozenset(found.by_instant),
+        column_sets=tuple(column_sets),
+        blocks=found.total,
+        corrupt_blocks=found.corrupt,
+        rollback_blocks=found.rollbacks,
+    )
+
+
+def read_log_contents(storage: Storage, paths: Sequence[str], blocks: BlockFilter) -> list[LogContent]:
+    """The bytes of the blocks that `read_log_versions` reads, in the same order. Cost: the logs, also in memory."""
+    with _scanned(storage, paths, blocks) as found:
+        return [one.content() for one in _in_merge_order(found)]
+
+
+def list_log_blocks(storage: Storage, paths: Sequence[str], blocks: BlockFilter) -> list[tuple[BlockPlace, LogBlock]]:
+    """The blocks that `read_log_versions` reads, in the same order, without their contents.
+
+    Cost: one or two requests per log, and one per large block.
+    """
+    with _scanned(storage, paths, blocks) as found:
+        return [(one.place, one.block) for one in _in_merge_order(found)]
+
+
+@contextmanager
+def _scanned(storage: Storage, paths: Sequence[str], blocks: BlockFilter) -> Iterator[_Blocks]:
+    """The blocks of some logs, which are open for as long as their contents may be asked for."""
+    with ExitStack() as stack:
+        yield _scan([(path, stack.enter_context(open_log(storage, path))) for path in paths], blocks)
+
+
+def _scan(logs: Sequence[tuple[str, LogReader]], counting: BlockFilter) -> _Blocks:
+    found = _Blocks()
+    for path, reader in logs:
+        for block in reader.blocks():
+            found.total += 1
+            if block.kind is BlockType.CORRUPT:
+                counting.check_damage(path, block)
+                found.corrupt += 1
+                continue
+            counting.check_writer(path, block)
+            if block.kind is BlockType.COMMAND:
+                found.rollbacks += 1
+                found.rolled_back.add(block.target_instant_time or "")
+            elif counting.counts(block.instant_time, path):
+                found.by_instant[block.instant_time].append(_Found(path, reader, block))
+    for instant_time in found.rolled_back:
+        found.by_instant.pop(instant_time, None)
+    return found
+
+
+def _in_merge_order(found: _Blocks) -> Iterator[_Found]:
+    """Blocks by write in the order of the logs; what a log compaction replaced gives way to it, at its own place."""
+    compacted_by = {
+        replaced: instant_time
+        for instant_time, blocks in found.by_instant.items()
+        for one in blocks
+        for replaced in one.block.compacted_instants
+    }
+    finals = _finals(compacted_by, found)
+    done: set[str] = set()
+    for instant_time in found.by_instant:
+        final = finals.get(instant_time, instant_time)
+        if final not in done:
+            done.add(final)
+            yield from (one for one in found.by_instant[final] if one.block.kind is not BlockType.CDC_DATA)
+
+
+def _finals(compacted_by: Mapping[str, str], found: _Blocks) -> dict[str, str]:
+    """The log compaction that stands at the end for each write that one replaced, in one pass over all of them."""
+    finals: dict[str, str] = {}
+    for start in compacted_by:
+        chain, at = dict.fromkeys([start]), compacted_by[start]
+        while at in compacted_by and at not in finals:
+            if at in chain:
+                block = found.by_instant[at][0]
+                raise CorruptDataError(
+                    "a log compaction says that it replaced itself",
+                    path=block.path,
+                    offset=block.block.offset,
+                    instant=at,
+                )
+            chain[at] = None
+            at = compacted_by[at]
+        finals.update(dict.fromkeys(chain, finals.get(at, at)))
+    return finals
+
+
+def decode_versions(
+    one: LogContent,
+    schema: pa.Schema,
+    rules: MergeRules,
+    column_sets: list[frozenset[str]],
+    keys: KeyGenerator | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The versions in a block, piece by piece, with the columns of `version_schema`; adds to `column_sets`.
+
+    Errors: see `read_log_versions`.
+    """
+    if one.block.kind is BlockType.DELETE:
+        yield _deleted(one, schema, rules)
+        return
+    for rows in _data(one, schema):
+        versions = _versions(one, rows, schema, rules, column_sets)
+        yield versions if keys is None else with_record_keys(versions, keys)
+
+
+def _versions(
+    one: LogContent, rows: pa.RecordBatch, schema: pa.Schema, rules: MergeRules, column_sets: list[frozenset[str]]
+) -> pa.RecordBatch:
+    columns: int | None = None
+    if one.block.is_partial:
+        present = frozenset(rows.schema.names)
+        if present not in column_sets:
+            column_sets.append(present)
+        columns = column_sets.index(present)
+    deletes = delete_mask(rows, rules)
+    try:
+        aligned = align(rows, _nullable(schema))
+    except SchemaMismatchError as error:
+        raise SchemaMismatchError(
+            f"the rows of a log block do not fit the table: {error.message}",
+            path=one.path,
+            offset=one.block.offset,
+            **error.context,
+        ) from error
+    return _with_control(aligned, deletes, pa.repeat(False, rows.num_rows), columns)
+
+
+def with_record_keys(rows: pa.RecordBatch, keys: KeyGenerator) -> pa.RecordBatch:
+    """Rows of a table without meta columns, with the record keys that they would have."""
+    at = rows.schema.get_field_index(RECORD_KEY)
+    return rows.set_column(at, rows.schema.field(at), keys.record_keys(rows))
+
+
+def _data(one: LogContent, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The wanted columns that the block has, in canonical types."""
+    names = [*schema.names, *(name for name in (IS_DELETED, OPERATION) if name not in schema.names)]
+    block = one.block
+    if block.kind is BlockType.PARQUET_DATA:
+        yield from _parquet_data(one, set(names))
+        return
+    if block.schema is None:
+        raise CorruptDataError("a data block has no schema", path=one.path, offset=block.offset)
+    present = avro_to_arrow(block.schema, source=one.path).names
+    decode = decode_avro_records if block.kind is BlockType.AVRO_DATA else decode_hfile_records
+    yield decode(
+        one.data,
+        block.schema,
+        columns=[present[at] for at in match_columns(names, present) if at is not None],
+        path=one.path,
+        offset=block.offset,
+    )
+
+
+def _parquet_data(one: LogContent, names: Collection[str]) -> Iterator[pa.RecordBatch]:
+    try:
+        present = [name for name in one.parquet.schema_arrow.names if name in names]
+        missing = one.parquet.metadata.num_rows
+        if not present:
+            yield pa.RecordBatch.from_struct_array(pa.repeat(pa.scalar({}, pa.struct([])), missing))
+            return
+        for rows in bounded_batches(pa.BufferReader(one.data), one.parquet, present, _PARQUET_ROWS):
+            missing -= rows.num_rows
+            yield align(rows, normalise(rows.schema.remove_metadata()))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _damaged(one, str(error)[:200]) from error
+    if missing:
+        raise _damaged(one, "its row groups do not have as many rows as its footer says")
+
+
+def _damaged(one: LogContent, cause: str) -> CorruptDataError:
+    return CorruptDataError("a data block of this log is damaged", path=one.path, offset=one.block.offset, cause=cause)
+
+
+def _deleted(one: LogContent, schema: pa.Schema, rules: MergeRules) -> pa.RecordBatch:
+    fields = [schema.field(name) for name in rules.ordering_fields]
+    deletes = decode_delete_block(
+        one.data, ordering_types=[field.type for field in fields], path=one.path, offset=one.block.content_offset
+    )
+    count = len(deletes.record_keys)
+    given: dict[str, pa.Array] = {RECORD_KEY: deletes.record_keys, PARTITION_PATH: deletes.partition_paths}
+    if deletes.ordering is not None:
+        given |= {field.name: column for field, column in zip(fields, deletes.ordering, strict=True)}
+    wanted = _nullable(schema)
+    rows = pa.RecordBatch.from_arrays(
+        [given[field.name] if field.name in given else pa.nulls(count, field.type) for field in wanted], schema=wanted
+    )
+    return _with_control(rows, pa.repeat(True, count), deletes.by_commit_time, None)
+
+
+def delete_mask(rows: pa.RecordBatch, rules: MergeRules) -> pa.Array:
+    """Which data rows stand for the deletion of their records."""
+    mask = np.zeros(rows.num_rows, dtype=bool)
+    names = set(rows.schema.names)
+    if IS_DELETED in names and pa.types.is_boolean(rows.schema.field(IS_DELETED).type):
+        mask |= as_mask(rows.column(IS_DELETED))
+    if OPERATION in names:
+        mask |= as_mask(pc.equal(rows.column(OPERATION), _DELETE_OPERATION))
+    if rules.delete_marker is not None and rules.delete_marker[0] in names:
+        name, value = rules.delete_marker
+        mask |= as_mask(pc.equal(rows.column(name).cast(pa.string()), value))
+    return pa.array(mask)
+
+
+def _with_control(
+    rows: pa.RecordBatch, deleted: pa.Array, by_commit_time: pa.Array, columns: int | None
+) -> pa.RecordBatch:
+    sets = pa.array(np.full(rows.num_rows, columns or 0, dtype=np.int32), mask=np.full(rows.num_rows, columns is None))
+    return pa.RecordBatch.from_arrays(
+        [*rows.columns, deleted, by_commit_time, sets], schema=version_schema(rows.schema)
+    )
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_nullable(True) for field in schema])
+
+
+def gather(batches: Iterator[pa.RecordBatch], schema: pa.Schema, spill: SpillSettings) -> pa.Table:
+    """All batches as one table: in memory while they are within the limit, else in a file that is mapped.
+
+    The file has no name any more when it is read, so that nothing is left behind however this process ends.
+    """
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size > spill.memory_bytes:
+            break
+    else:
+        return pa.Table.from_batches(held, schema)
+    with temporary_folder(spill.folder) as folder:
+        path = str(Path(folder) / "log-records.arrow")
+        with pa.OSFile(path, "wb") as sink:
+            writer = pa.ipc.new_file(sink, schema)
+            with typed_errors_of_disk(spill.folder):
+                for batch in held:
+                    writer.write_batch(batch)
+            held.clear()
+            for batch in batches:
+                with typed_errors_of_disk(spill.folder):
+                    writer.write_batch(batch)
+            with typed_errors_of_disk(spill.folder):
+                writer.close()
+        return pa.ipc.open_file(pa.memory_map(path)).read_all()

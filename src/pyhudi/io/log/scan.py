@@ -1,0 +1,202 @@
+"""Read a log file: its blocks without their contents, then the contents that are wanted.
+
+Damage is found and reported, never skipped in silence: a stretch of the file that is no block comes as a block of kind
+CORRUPT, and the blocks after it are read. Whether a damaged file may be used is the caller's decision.
+
+Source: `format/logs-and-indexes.md` 1.3. Unlike Hudi, which leaves the check out on object stores, we always make it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections import deque
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi.errors import CorruptDataError, StorageError
+from pyhudi.format.log.blocks import MAGIC, BlockType, LogBlock, corrupt_block, parse_block
+from pyhudi.storage.protocol import Storage
+
+WINDOW_BYTES = 64 * 1024
+"""Read at a time around the ends of blocks: the end of one and, in most files, all headers of the next."""
+WHOLE_FILE_BYTES_MAX = 1024 * 1024
+"""Up to here a file is read in one piece: its contents will be wanted, and one request is cheaper than several."""
+EFFORT_MAX = 16
+"""How many times its own size may be read and looked at of a log file's framing; a sound file takes less than twice."""
+EFFORT_FREE_BYTES = 16 * 1024 * 1024
+"""What may be read of any log file, however small."""
+_SEARCH_BYTES = 1024 * 1024
+_MAGIC_PATTERN = re.compile(re.escape(MAGIC))  # searches a buffer where it lies
+
+_log = logging.getLogger("pyhudi")
+
+
+def open_log(storage: Storage, path: str, *, size: int | None = None) -> LogReader:
+    """Open a log file to read it; use the result as a context manager.
+
+    Args:
+        storage: The table's store.
+        path: The log file, relative to the table.
+        size: Its length in bytes where the caller knows it: what was appended later is left out.
+
+    Raises:
+        CorruptDataError: the file is shorter than `size`.
+        StorageError: it cannot be opened.
+    """
+    source = storage.open_input(path)
+    try:
+        return LogReader(source, path, size)
+    except BaseException:
+        source.close()
+        raise
+
+
+def scan_blocks(storage: Storage, path: str, *, size: int | None = None) -> Iterator[LogBlock]:
+    """The blocks of a log file whose contents nobody wants; else see `open_log` and `LogReader.blocks`."""
+    with open_log(storage, path, size=size) as reader:
+        yield from reader.blocks()
+
+
+class LogReader:
+    """One open log file. Not thread-safe.
+
+    Cost: one request for a file of up to `WHOLE_FILE_BYTES_MAX`, contents included; else one for each block whose
+    content does not fit into a window, plus one for each content.
+    """
+
+    def __init__(self, source: Any, path: str, size: int | None) -> None:
+        """Take over `source`, what `Storage.open_input` gave. See `open_log`."""
+        self._source, self._path, self._effort = source, path, 0
+        self._windows: deque[tuple[int, pa.Buffer]] = deque(maxlen=2)  # around the start and the end of one block
+        found = self._length()
+        if size is not None and found < size:
+            raise CorruptDataError("the log file lost its end", path=path, size=found, expected=size)
+        self.size = found if size is None else size
+
+    def __enter__(self) -> LogReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; contents that were read stay valid."""
+        self._windows.clear()
+        self._source.close()
+
+    def blocks(self) -> Iterator[LogBlock]:
+        """Every block in the order of the file; together they cover it without a gap.
+
+        A stretch that is no block (the rules are those of `parse_block`) comes as CORRUPT up to the next magic, and a
+        warning in the log names it. The next magic may stand inside of the damaged block's content, so one damaged
+        block can come as several. Damage of a block's magic also costs the block before it, as in Hudi.
+
+        Raises:
+            CorruptDataError: so many blocks of a damaged file overlap that it would be read again and again.
+            UnsupportedFeatureError: a whole block of an unknown format version, type or command.
+            StorageError: the store failed.
+        """
+        offset = 0
+        while offset < self.size:
+            try:
+                block = parse_block(self._read, offset, self.size, path=self._path)
+            except CorruptDataError as damage:
+                block = corrupt_block(offset, self._next_magic(offset))
+                self._warn(block, damage.message)
+            else:
+                if block.kind is BlockType.CORRUPT:
+                    self._warn(block, "its writer found it damaged")
+            if self._effort > EFFORT_MAX * self.size + EFFORT_FREE_BYTES:
+                raise CorruptDataError(
+                    "the log file is damaged in too many places to be read", path=self._path, offset=offset
+                )
+            yield block
+            offset = block.end
+
+    def content(self, block: LogBlock) -> pa.Buffer:
+        """A block's content. Needs no copy where the whole file was read at once.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        kept = self._kept(block.content_offset, block.content_size)
+        if kept is None:
+            return self._fetch(block.content_offset, block.content_size)
+        first, window = kept
+        return window.slice(block.content_offset - first, block.content_size)
+
+    def _warn(self, block: LogBlock, reason: str) -> None:
+        _log.warning(
+            "log file %s is damaged: %d bytes from offset %d on are no block (%s)",
+            self._path,
+            block.size,
+            block.offset,
+            reason,
+        )
+
+    def _next_magic(self, offset: int) -> int:
+        """Where the next block may begin after a bad one at `offset`; the end of the file if nowhere."""
+        at = offset + 1  # not behind a magic at `offset`, whose last byte may be the first of the next
+        while at + len(MAGIC) <= self.size:
+            first, window = self._window(at, len(MAGIC), _SEARCH_BYTES)
+            found = _MAGIC_PATTERN.search(memoryview(window), at - first)
+            if found is not None:
+                return first + found.start()
+            at = first + window.size - len(MAGIC) + 1  # a magic may lie across the border
+        return self.size
+
+    def _read(self, start: int, length: int) -> memoryview:
+        """A range near the start or the end of a block, fewer bytes at the end of the file."""
+        length = max(0, min(length, self.size - start))
+        self._effort += length
+        first, window = self._window(start, length, WINDOW_BYTES)
+        return memoryview(window)[start - first : start - first + length]
+
+    def _window(self, start: int, length: int, length_wanted: int) -> tuple[int, pa.Buffer]:
+        """A window, and where it begins, that has this range: one at hand, or a new one of the wanted length."""
+        kept = self._kept(start, length)
+        if kept is not None:
+            return kept
+        if self.size <= WHOLE_FILE_BYTES_MAX:
+            first, last = 0, self.size
+        else:
+            first, last = start, min(start + max(length, length_wanted), self.size)
+        self._effort += last - first
+        self._windows.append((first, self._fetch(first, last - first)))
+        return self._windows[-1]
+
+    def _kept(self, start: int, length: int) -> tuple[int, pa.Buffer] | None:
+        for first, window in self._windows:
+            if first <= start and start + length <= first + window.size:
+                return first, window
+        return None
+
+    def _fetch(self, start: int, length: int) -> pa.Buffer:
+        try:
+            self._source.seek(start)
+            if isinstance(self._source, pa.NativeFile):
+                data = self._source.read_buffer(length)
+            else:
+                data = pa.py_buffer(self._source.read(length))
+        except OSError as error:
+            raise self._failed(error, start) from error
+        if data.size != length:
+            raise StorageError("the log file changed while it was read", path=self._path, offset=start)
+        return data
+
+    def _length(self) -> int:
+        try:
+            self._source.seek(0, os.SEEK_END)
+            return int(self._source.tell())
+        except OSError as error:
+            raise self._failed(error, 0) from error
+
+    def _failed(self, error: OSError, offset: int) -> StorageError:
+        return StorageError("the log file could not be read", path=self._path, offset=offset, cause=str(error))

@@ -1,0 +1,1 @@
+"""File slices: base file and logs as one stream of rows."""

@@ -1,0 +1,1 @@
+"""Compaction: plan, schedule, execute."""

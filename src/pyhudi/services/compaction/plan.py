@@ -1,0 +1,163 @@
+"""Planning a compaction: which file slices get a new base file, and why not the others. Pure; nothing is written.
+
+Source: `format/timeline.md` 1.4, 7.2; mission flow F4, rows S1-38 to S1-40.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from pyhudi.errors import InternalError
+from pyhudi.format.metadata.compaction import LOG_COMPACTOR, CompactionOperation, CompactionPlan
+from pyhudi.services.compaction.strategies import (
+    BASE_FILE_BYTES_MAX,
+    Candidate,
+    CompactionSettings,
+    estimate_metrics,
+    select_slices,
+)
+from pyhudi.table.file_slice import FileGroupId, FileSlice
+
+LOG_BLOCKS_THRESHOLD: Final = 5
+"""The default of `hoodie.log.compaction.blocks.threshold`."""
+
+_PENDING: Final = "a pending compaction or clustering holds its file group"
+_NO_COUNTS: Final[Mapping[FileGroupId, int]] = MappingProxyType({})
+_NONE: Final[Mapping[FileGroupId, str]] = MappingProxyType({})
+
+
+class Verdict(NamedTuple):
+    """A slice and why it is, or is not, compacted, in words for the user."""
+
+    file_slice: FileSlice
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCompaction:
+    """A plan with its reasons. Every slice that has logs is in exactly one of `chosen` and `skipped`.
+
+    `chosen` are in the order of the plan's operations. A plan without operations is not to be written.
+    """
+
+    plan: CompactionPlan
+    chosen: tuple[Verdict, ...]
+    skipped: tuple[Verdict, ...]
+
+
+def plan_compaction(
+    slices: Iterable[FileSlice], pending: Collection[FileGroupId], settings: CompactionSettings, *, today: date
+) -> PlannedCompaction:
+    """The compaction that the settings' strategies make of the newest slices of a table.
+
+    `slices` are those of all partitions, with or without logs, and only with logs that are committed: strategies count
+    partitions, and the plan names those that it leaves with logs. `pending` are the groups of pending compactions and
+    clusterings. `today` is the day in the table's zone. Cost: sorting the slices.
+
+    Raises:
+        ConfigError: see `select_slices`.
+        InternalError: two slices of one file group.
+    """
+    ordered = _ordered(slices)
+    free, held = _split_by_pending(ordered, pending)
+    candidates = [Candidate(each, estimate_metrics(each, settings.base_file_bytes_max)) for each in free]
+    partitions = [each.partition_path for each in ordered]
+    selection = select_slices(candidates, partitions, settings, today=today)
+    skipped = held + tuple(Verdict(candidate.file_slice, reason) for candidate, reason in selection.dropped)
+    return PlannedCompaction(
+        plan=CompactionPlan(
+            operations=tuple(_operation_of(candidate) for candidate in selection.kept),
+            missing_partitions=_partitions_of(skipped),
+        ),
+        chosen=tuple(Verdict(candidate.file_slice, _cost_of(candidate)) for candidate in selection.kept),
+        skipped=skipped,
+    )
+
+
+def plan_log_compaction(
+    slices: Iterable[FileSlice],
+    pending: Collection[FileGroupId],
+    blocks_threshold: int = LOG_BLOCKS_THRESHOLD,
+    *,
+    block_counts: Mapping[FileGroupId, int] = _NO_COUNTS,
+    unjoinable: Mapping[FileGroupId, str] = _NONE,
+    base_file_bytes_max: int = BASE_FILE_BYTES_MAX,
+) -> PlannedCompaction:
+    """The log compaction of all slices with at least so many log files, or log blocks.
+
+    `block_counts` has the number of blocks of slices whose logs were looked into; it matters in table version 6, where
+    a log file grows by a block per write. `pending` are the groups of all pending services, log compactions included.
+    `unjoinable`: the groups whose logs cannot become one, and why. `base_file_bytes_max` is for the metrics alone, see
+    `CompactionSettings`.
+
+    Raises:
+        InternalError: two slices of one file group.
+    """
+    free, held = _split_by_pending(_ordered(slices), pending)
+    chosen, skipped = [], list(held)
+    candidates = []
+    for each in free:
+        blocks = max(len(each.logs), block_counts.get(each.group, 0))
+        if blocks >= blocks_threshold and each.group in unjoinable:
+            skipped.append(Verdict(each, unjoinable[each.group]))
+        elif blocks >= blocks_threshold:
+            candidates.append(Candidate(each, estimate_metrics(each, base_file_bytes_max)))
+            chosen.append(Verdict(each, f"{blocks} log files or blocks"))
+        else:
+            skipped.append(Verdict(each, f"{blocks} log files or blocks, fewer than {blocks_threshold}"))
+    return PlannedCompaction(
+        plan=CompactionPlan(
+            operations=tuple(_operation_of(candidate) for candidate in candidates),
+            compactor_class=LOG_COMPACTOR,
+            preserve_meta=True,
+            missing_partitions=_partitions_of(skipped),
+        ),
+        chosen=tuple(chosen),
+        skipped=tuple(skipped),
+    )
+
+
+def _ordered(slices: Iterable[FileSlice]) -> tuple[FileSlice, ...]:
+    ordered = tuple(sorted(slices, key=lambda each: (each.partition_path, each.file_id)))
+    if len({each.group for each in ordered}) != len(ordered):
+        raise InternalError("a compaction was planned over two slices of one file group")
+    return ordered
+
+
+def _split_by_pending(
+    slices: tuple[FileSlice, ...], pending: Collection[FileGroupId]
+) -> tuple[tuple[FileSlice, ...], tuple[Verdict, ...]]:
+    """The slices with logs: those that are free, and those that another service holds."""
+    with_logs, held = [each for each in slices if each.logs], frozenset(pending)
+    free = tuple(each for each in with_logs if each.group not in held)
+    return free, tuple(Verdict(each, _PENDING) for each in with_logs if each.group in held)
+
+
+def _operation_of(candidate: Candidate) -> CompactionOperation:
+    each = candidate.file_slice
+    return CompactionOperation(
+        file_id=each.file_id,
+        partition_path=each.partition_path,
+        base_instant_time=each.base.instant_time if each.base else each.logs[0].name.instant_time,
+        delta_files=tuple(str(log.name) for log in each.logs),
+        data_file=str(each.base.name) if each.base else None,
+        metrics=candidate.metrics,
+    )
+
+
+def _partitions_of(skipped: Iterable[Verdict]) -> tuple[str, ...]:
+    """The partitions that keep logs.
+
+    Real Hudi plans its next compaction from these and from the partitions that were written since; a partition that is
+    left out here would keep its logs until somebody writes to it again.
+    """
+    return tuple(sorted({verdict.file_slice.partition_path for verdict in skipped}))
+
+
+def _cost_of(candidate: Candidate) -> str:
+    logs = len(candidate.file_slice.logs)
+    return f"{logs} log file{'s' if logs > 1 else ''} of {candidate.log_bytes} bytes; {candidate.io_mb} MiB of I/O"

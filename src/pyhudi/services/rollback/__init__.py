@@ -1,0 +1,1 @@
+"""Rollback: of writes that failed, and of writes on request."""

@@ -1,0 +1,172 @@
+"""What a user may take back: the newest completed write, a pending write, a planned service. Pure but for reads.
+
+A completed write can be taken back as long as nobody has built on it, and what was there before it still is. Building
+on it is not only changing its file groups: a later write may have found a key absent that comes back with the
+rollback, so that of completed writes only the newest goes, and then the one before it.
+
+Source: issue 5 part 4; reliability.md 1, rows 12 and 26; mission row S5-05.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyhudi.environment import Environment
+from pyhudi.errors import InvalidRequestError, NotFoundError
+from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
+from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation
+from pyhudi.format.metadata.compaction import CompactionPlan
+from pyhudi.format.timeline.instant import Action, Instant, InstantState
+from pyhudi.table.file_slice import FileGroupId
+from pyhudi.table.file_system_view import FileSystemView, list_data_files, load_view
+from pyhudi.table.history import has_archive
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import (
+    WRITE_ACTIONS,
+    Timeline,
+    load_commit_metadata,
+    load_compaction_plan,
+    position_of,
+)
+from pyhudi.transaction.heartbeat import HeartbeatSettings
+from pyhudi.transaction.plan_fencing import is_running
+
+SERVICES = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
+"""What is planned first and run later, as it is called while it is pending."""
+
+
+def instant_to_roll_back(table: TableState, instant_time: str) -> Instant:
+    """The write or plan of the timeline with this instant time. Raises `InvalidRequestError` where there is none."""
+    candidates = WRITE_ACTIONS | SERVICES
+    for instant in table.timeline.instants:
+        if instant.requested_time == instant_time and instant.action in candidates:
+            return instant
+    raise InvalidRequestError(
+        "no write and no plan of the active timeline has this instant time; nothing was changed", instant=instant_time
+    )
+
+
+def check_rollback(table: TableState, instant: Instant, settings: HeartbeatSettings, environment: Environment) -> None:
+    """Raise `InvalidRequestError`, naming what stands in the way, unless the instant may be taken back.
+
+    Cost: for a pending write nothing; for a plan a few requests; for a completed write, its metadata and a listing of
+    its partitions.
+    """
+    if instant.state is InstantState.COMPLETED:
+        _check_completed(table, instant)
+    elif instant.action in SERVICES:
+        _check_service(table, instant, settings, environment)
+
+
+def _check_completed(table: TableState, instant: Instant) -> None:
+    timeline = table.timeline
+    for other in timeline.completed_writes:
+        if position_of(other) > position_of(instant):
+            raise _refused("a later write is completed: roll that one back first", instant, later=other.requested_time)
+    for other in timeline.instants:
+        if other.action is Action.SAVEPOINT and other.requested_time == instant.requested_time:
+            raise _refused("a savepoint keeps this write: delete the savepoint first", instant)
+        if other.state is not InstantState.COMPLETED and other.requested_time > instant.requested_time:
+            raise _refused(
+                "something that began after this write is pending, and may build on it: finish it, or roll it back",
+                instant,
+                pending=other.requested_time,
+                action=other.action.value,
+            )
+    if len(timeline.completed_writes) == 1 and has_archive(table.storage, table.version):
+        # Which archived writes are visible is told by the oldest write of the active timeline.
+        raise _refused("the writes before this one are archived, so it cannot be taken back", instant)
+    _check_former_state(table, instant)
+
+
+def _check_former_state(table: TableState, instant: Instant) -> None:
+    """What the table consisted of before the write must still be there: a cleaner may have removed it."""
+    metadata = load_commit_metadata(table.storage, instant, table.version)
+    before = Timeline(table.version, tuple(one for one in table.timeline.instants if one != instant))
+    replaced = metadata.replaced_file_ids or {}
+    view = load_view(table.storage, before, {*metadata.stats_by_partition, *replaced})
+    missing = [
+        *_missing_versions(view, metadata),
+        *(
+            file_id
+            for path, ids in replaced.items()
+            for file_id in ids
+            if FileGroupId(path, file_id) not in view.groups
+        ),
+    ]
+    if metadata.operation is WriteOperation.COMPACT or metadata.compacted:
+        missing += _missing_of_plan(view, _plan_of(table, instant))
+        _check_nothing_follows(table, instant)
+    if missing:
+        raise _refused(
+            "files that this write took the place of are cleaned up already, so it cannot be taken back",
+            instant,
+            missing=sorted(missing)[:10],
+        )
+
+
+def _missing_versions(view: FileSystemView, metadata: CommitMetadata) -> list[str]:
+    """Groups whose base file before this write is gone."""
+    missing = []
+    for path, stats in metadata.stats_by_partition.items():
+        for stat in stats:
+            is_base = isinstance(parse_data_file(stat.path.rpartition("/")[2]), BaseFileName)
+            if not is_base or metadata.compacted or stat.prev_commit in ("", "null"):
+                continue
+            group = view.groups.get(FileGroupId(path, stat.file_id))
+            if group is None or all(base.instant_time != stat.prev_commit for base in group.base_files):
+                missing.append(stat.file_id)
+    return missing
+
+
+def _plan_of(table: TableState, instant: Instant) -> CompactionPlan:
+    for action in (Action.COMPACTION, Action.LOG_COMPACTION):
+        try:
+            return load_compaction_plan(table.storage, replace(instant, action=action), table.version)
+        except NotFoundError:
+            continue
+    raise _refused("the plan of this compaction is gone, so nobody knows what was there before", instant)
+
+
+def _missing_of_plan(view: FileSystemView, plan: CompactionPlan) -> list[str]:
+    """Files that a compaction read, and that are not there any more."""
+    missing: list[str] = []
+    for operation in plan.operations:
+        group = view.groups.get(FileGroupId(operation.partition_path, operation.file_id))
+        there = {str(base.name) for base in group.base_files} if group else set()
+        there |= {str(log.name) for log in group.logs} if group else set()
+        wanted = {*operation.delta_files, *([operation.data_file] if operation.data_file else [])}
+        missing += wanted - there
+    return missing
+
+
+def _check_service(table: TableState, instant: Instant, settings: HeartbeatSettings, environment: Environment) -> None:
+    if is_running(table.storage, table.version, instant, settings, environment):
+        raise _refused("another process is running this plan: let it end first", instant, action=instant.action.value)
+    if table.version.has_completion_times:
+        return
+    for pending in table.timeline.pending_writes:
+        raise _refused(
+            "a write that is pending may append to the slices that this plan begins: end it first",
+            instant,
+            pending=pending.requested_time,
+        )
+    _check_nothing_follows(table, instant)
+
+
+def _check_nothing_follows(table: TableState, compaction: Instant) -> None:
+    """In table version 6, logs of the slices that a compaction begins are named after it, and go with it."""
+    if table.version.has_completion_times:
+        return
+    for info in list_data_files(table.storage):
+        name = parse_data_file(info.name)
+        if isinstance(name, LogFileName) and name.instant_time == compaction.requested_time:
+            raise _refused(
+                "writes have appended to the file slices that this compaction begins: it can only be run to its end",
+                compaction,
+                path=info.path,
+            )
+
+
+def _refused(reason: str, instant: Instant, **context: object) -> InvalidRequestError:
+    return InvalidRequestError(f"{reason}; nothing was changed", instant=instant.requested_time, **context)

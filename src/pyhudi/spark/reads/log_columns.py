@@ -1,0 +1,49 @@
+"""What a worker does for a column of log records. Apart from `reader.py`, which takes long to load there."""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+
+import numpy as np
+import pyarrow as pa
+
+from pyhudi.io.log.columns import LogColumns
+from pyhudi.io.slices.mask import part_of_logs
+from pyhudi.read.scan import ScanPlan
+from pyhudi.spark.workers import begin_task
+from pyhudi.storage.open import open_spec
+
+_open: dict[tuple[bytes, int], LogColumns] = {}
+"""The slices that the task at work is at, by plan and number: kept from column to column, and from batch to batch."""
+
+
+def unpacked_plan(pickled: bytes) -> ScanPlan:
+    """The plan that the driver of this program has pickled with Spark's own cloudpickle, and compressed."""
+    plan: ScanPlan = pickle.loads(zlib.decompress(pickled))  # noqa: S301
+    return plan
+
+
+def read_log_column(pickled: bytes, name: str, kind: pa.DataType, parts: pa.Array, places: pa.Array) -> pa.Array:
+    """A column of log records, of which rows of one part come together."""
+    begin_task()
+    part_numbers, places_of_part = parts.to_numpy(), places.to_numpy()
+    _keep(pickled, {part_of_logs(part) for part in np.unique(part_numbers).tolist()})
+    ends = [*(np.flatnonzero(np.diff(part_numbers)) + 1).tolist(), len(places)]
+    chunks: list[pa.Array] = []
+    for first, end in zip([0, *ends], ends, strict=False):
+        slice_logs = _open[pickled, part_of_logs(int(part_numbers[first]))]
+        chunks += slice_logs.take(name, places_of_part[first:end]).cast(kind).chunks
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+
+
+def _keep(pickled: bytes, numbers: set[int]) -> None:
+    """Have the slices of a batch open, and no others: all columns of a batch are asked for before the next batch."""
+    for key in [key for key in _open if key[0] != pickled or key[1] not in numbers]:
+        del _open[key]
+    missing = [number for number in numbers if (pickled, number) not in _open]
+    if missing:
+        plan = unpacked_plan(pickled)
+        storage, slices = open_spec(plan.storage), plan.merged
+        for number in missing:
+            _open[pickled, number] = LogColumns(storage, slices[number].files, plan.merging)

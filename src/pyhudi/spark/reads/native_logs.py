@@ -1,0 +1,210 @@
+"""Slices with logs, read by Spark itself as far as it can: base files, blocks of logs, or at least single columns.
+
+Where every record is one of its versions, tasks in Arrow need only say which rows do not count, by keys and ordering
+values; Spark leaves them out by a broadcast join. The rows themselves it reads as those of a table without logs, with
+columns and row groups pruned: of base files always, of logs where their blocks are Parquet that Spark can open
+(`har_views`). Of other logs a task gives the places of the records, and a function each their columns,
+which Spark leaves out where a query does not need them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.column import Column
+from pyspark.sql.types import DataType, LongType, StructField, StructType
+
+from pyhudi.io.log.parquet_blocks import parquet_blocks
+from pyhudi.io.log.records import BlockPlace
+from pyhudi.io.slices.mask import (
+    BITS,
+    LOG_ROWS_SCHEMA,
+    OUT_OF_USE_SCHEMA,
+    PART,
+    PARTS_MAX,
+    PLACE,
+    WORD,
+    WORD_ROWS,
+    WORDS_PER_PART,
+    log_rows,
+    part_of_logs,
+    rows_out_of_use,
+    stored_rows_out_of_use,
+)
+from pyhudi.read.scan import ScanPlan, ScanSlice
+from pyhudi.spark.reads.har_views import OPTIONS, archived, can_archive
+from pyhudi.spark.reads.log_columns import read_log_column
+from pyhudi.spark.reads.parquet_files import base_files, parquet_rows
+from pyhudi.spark.reads.slice_tasks import packed, task_rows
+from pyhudi.spark.reads.superseded_rows_cache import kept
+from pyhudi.spark.types import arrow_schema, spark_schema
+from pyhudi.storage.open import open_spec
+from pyhudi.storage.protocol import Storage
+
+BROADCAST_LOG_BYTES_MAX = 256 << 20
+"""Bytes of logs up to which what they put out of use, at most some bytes a record, is sent to all workers."""
+LOOKED_INTO_MAX = 1000
+"""Logs whose blocks the driver looks up before it reads them, some tenths of a millisecond each."""
+
+# Never null, which Spark would look for.
+_OUT_OF_USE = StructType([StructField(name, LongType(), nullable=False) for name in OUT_OF_USE_SCHEMA.names])
+_LOG_ROWS = StructType([StructField(name, LongType(), nullable=False) for name in LOG_ROWS_SCHEMA.names])
+_IS_OUT_OF_USE = (
+    f"{WORD} = {PART} * {WORDS_PER_PART} + shiftright({PLACE}, {WORD_ROWS.bit_length() - 1})"
+    f" and getbit({BITS}, {PLACE} & {WORD_ROWS - 1}) = 1"
+)
+_NAMES = frozenset({PART, PLACE, WORD, BITS, "_metadata"})
+"""Of columns that are not the table's."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileParts:
+    """What numbers the files that Spark reads: as an expression over their rows, and by path."""
+
+    of_row: str
+    by_path: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BlocksRead:
+    """The slices of a scan whose logs Spark can read by itself: paths of the blocks of each, and parts of all files."""
+
+    plan: ScanPlan
+    blocks: tuple[Mapping[BlockPlace, str], ...]
+    parts: FileParts
+
+
+def can_split(plan: ScanPlan) -> bool:
+    """Whether the rows of a scan's slices with logs are rows of their files, less those that do not count."""
+    rules = plan.merging.rules
+    return (
+        rules.with_base.selects
+        and rules.in_logs.selects
+        and plan.commit_times is None
+        and plan.merging.keys is None
+        and not plan.path_columns
+        and not plan.texts_of_numbers
+        and _NAMES.isdisjoint(name.lower() for name in plan.schema.names)
+        and sum(one.log_size for one in plan.merged) <= BROADCAST_LOG_BYTES_MAX
+    )
+
+
+def read_of_blocks(spark: SparkSession, plan: ScanPlan) -> BlocksRead | None:
+    """How to read those slices with logs whose logs Spark can read by itself; None: there are none."""
+    if not can_archive(spark, plan.uri) or sum(len(one.files.logs) for one in plan.merged) > LOOKED_INTO_MAX:
+        return None
+    storage = open_spec(plan.storage)
+    slices: list[ScanSlice] = []
+    paths: list[dict[BlockPlace, str]] = []
+    sizes: dict[str, int] = {}
+    for one in plan.merged:
+        blocks = parquet_blocks(storage, one.files, plan.merging)
+        # Of a log without a base file that only deletes there is nothing to read.
+        if blocks or (blocks is not None and one.files.base is not None):
+            slices.append(one)
+            paths.append(archived(plan.uri, blocks))
+            sizes |= {paths[-1][place]: block.content_size for place, block in blocks.items()}
+    parts = file_parts(sizes | base_sizes(slices))
+    if not slices or parts is None:
+        return None
+    return BlocksRead(replace(plan, slices=tuple(slices)), tuple(paths), parts)
+
+
+def base_sizes(slices: Sequence[ScanSlice]) -> dict[str, int]:
+    """The sizes of the base files of some slices, by path in the table."""
+    return {one.files.base: one.size - one.log_size for one in slices if one.files.base is not None}
+
+
+def file_parts(sizes: Mapping[str, int]) -> FileParts | None:
+    """Numbers for files: their sizes if they differ, which cost Spark nothing, else checksums of their names.
+
+    None where these do not differ either.
+    """
+    if len(set(sizes.values())) == len(sizes) and max(sizes.values(), default=0) < PARTS_MAX:
+        return FileParts("_metadata.file_size", sizes)
+    by_name = {path: zlib.crc32(path.rpartition("/")[2].encode()) for path in sizes}
+    if len(set(by_name.values())) == len(sizes):
+        return FileParts("crc32(_metadata.file_name)", by_name)
+    return None
+
+
+def rows_of_blocks(spark: SparkSession, read: BlocksRead) -> DataFrame:
+    """The merged rows: those of the base files and blocks, less what is out of use."""
+    by_path, blocks = read.parts.by_path, read.blocks
+
+    def find(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
+        block_parts = {place: by_path[path] for place, path in blocks[number].items()}
+        base_part = by_path.get(one.files.base or "", 0)
+        look = partial(stored_rows_out_of_use, storage, one.files, plan.merging)
+        return kept(storage, plan, one, partial(look, base_part=base_part, block_parts=block_parts))
+
+    in_blocks = [path for of_slice in blocks for path in of_slice.values()]
+    rows = _numbered_rows(spark, read.plan, read.parts, in_blocks)
+    return _less(rows, task_rows(spark, read.plan, packed(read.plan), find, _OUT_OF_USE))
+
+
+def rows_by_columns(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
+    """The merged rows: those of the base files and the records of logs, less what is out of use.
+
+    None where files cannot be told apart, or this Spark has no functions over Arrow.
+    """
+    parts = file_parts(base_sizes(plan.merged))
+    if parts is None or not hasattr(sql, "arrow_udf"):  # PySpark 4.1
+        return None
+    by_path, pickled = parts.by_path, packed(plan)
+
+    def find(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
+        base_part, log_part = by_path.get(one.files.base or "", 0), part_of_logs(number)
+        look = partial(rows_out_of_use, storage, one.files, plan.merging)
+        return kept(storage, plan, one, partial(look, base_part=base_part, log_part=log_part))
+
+    def count(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
+        return log_rows(storage, one.files, plan.merging, log_part=part_of_logs(number))
+
+    in_logs = task_rows(spark, plan, pickled, count, _LOG_ROWS)
+    rows = in_logs.select(*_log_columns(plan, pickled), PART, PLACE).toDF(*plan.schema.names, PART, PLACE)
+    if by_path:
+        rows = _numbered_rows(spark, plan, parts, []).unionAll(rows)
+    return _less(rows, task_rows(spark, plan, pickled, find, _OUT_OF_USE))
+
+
+def _numbered_rows(spark: SparkSession, plan: ScanPlan, parts: FileParts, more: Sequence[str]) -> DataFrame:
+    """The rows of the base files of slices with logs, and of more files, with the columns `PART` and `PLACE`."""
+    paths = [*base_files(plan, plan.merged), *more]
+    rows = parquet_rows(spark, plan.schema, paths, OPTIONS if more else {})
+    return rows.selectExpr("*", f"{parts.of_row} as {PART}", f"_metadata.row_index as {PLACE}")
+
+
+def _less(rows: DataFrame, out_of_use: DataFrame) -> DataFrame:
+    # Spark 4.0 does not join on columns of `_metadata` themselves.
+    return rows.join(sql.broadcast(out_of_use), sql.expr(_IS_OUT_OF_USE), "left_anti").drop(PART, PLACE)
+
+
+def _log_columns(plan: ScanPlan, pickled: bytes) -> list[Column]:
+    """Columns over `LOG_ROWS_SCHEMA`: a call each, so that Spark leaves out those that a query does not need.
+
+    What one task yields in many columns it cannot leave out: Spark tells a Python task nothing of the query. A function
+    for each type, not for each column, because to make one takes the driver longer than to call it.
+    """
+    names = plan.schema.names
+
+    @cache
+    def reader(kind: DataType) -> Any:
+        def read(parts: pa.Array, places: pa.Array, numbers: pa.Array) -> pa.Array:
+            shape = arrow_schema(StructType([StructField("value", kind)])).field(0).type
+            if not len(numbers):
+                return pa.nulls(0, shape)
+            return read_log_column(pickled, names[numbers[0].as_py()], shape, parts, places)
+
+        return sql.arrow_udf(read, kind)
+
+    part, place = sql.col(PART), sql.col(PLACE)
+    kinds = [field.dataType for field in spark_schema(plan.schema).fields]
+    return [reader(kind)(part, place, sql.lit(number)) for number, kind in enumerate(kinds)]

@@ -1,0 +1,166 @@
+"""A read of a Hudi table as a Spark DataFrame.
+
+Which files a read needs is resolved on the driver (`pyhudi.read.scan`). Base files without logs go to Spark's own
+vectorised Parquet reader as an explicit list with an explicit schema, so it opens no file to plan, and prunes columns
+and row groups by itself.
+
+Slices with logs are read in one of three ways (measured in `docs/design/merge_on_read.md`). Where every record is one
+of its versions, Spark reads base files and logs by itself, less the rows that are out of use, or asks functions for the
+columns of logs that it cannot open (`native_logs`). Where rules mix versions, where logs are large, and
+for logs that Spark cannot open if the caller names the columns, tasks in Arrow merge whole slices
+(`pyhudi.io.slices.merged`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import and_, or_
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.column import Column
+
+from pyhudi.config.read_config import ReadConfig
+from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.read.comparisons import OPERATORS, Comparison, comparisons_of
+from pyhudi.read.scan import ScanPlan, ScanSlice
+from pyhudi.read.slices import read_slice
+from pyhudi.read.table_of_path import plan_of_path
+from pyhudi.spark.options import table_options, with_session_store
+from pyhudi.spark.reads.native_logs import can_split, read_of_blocks, rows_by_columns, rows_of_blocks
+from pyhudi.spark.reads.parquet_files import base_files, parquet_rows
+from pyhudi.spark.reads.slice_tasks import packed, task_rows
+from pyhudi.spark.types import spark_schema
+from pyhudi.storage.protocol import Storage
+
+_COMMIT_TIME = "_hoodie_commit_time"
+_FILE_NAME = "_pyhudi_file_name"
+
+
+def load_table(spark: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame:
+    """The DataFrame of `spark.read.format("hudi").options(…).load(path)`.
+
+    The table is looked at now; the rows are read when an action runs. Later commits are not seen: load again.
+
+    Raises:
+        TableNotFoundError: `path` is no Hudi table, and no partition of one.
+        ConfigError: an option of the read has no legal value.
+    """
+    options = with_session_store(spark, path, table_options(options))
+    config = ReadConfig.from_options(options)
+    return scan_frame(spark, plan_of_path(path, options, config)[1])
+
+
+def scan_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | None = None) -> DataFrame:
+    """The rows of a planned scan, with these columns, or all of `plan.schema` in its order.
+
+    Raises:
+        UnsupportedFeatureError: Spark has no type for a column, or cannot reach the table's store.
+    """
+    names = list(plan.schema.names) if columns is None else list(columns)
+    if plan.slices and plan.uri.startswith("memory:"):
+        raise UnsupportedFeatureError(
+            "Spark cannot read the memory of this process: use HudiTable.to_arrow, or another store", uri=plan.uri
+        )
+    parts = []
+    if plan.plain:
+        parts.append(_plain_rows(spark, plan).select(*map(_quoted, names)))
+    if plan.merged:
+        parts += _rows_with_logs(spark, plan, columns)
+    if not parts:
+        return spark.createDataFrame([], spark_schema(plan.schema)).select(*map(_quoted, names))
+    return reduce(lambda rows, more: rows.unionAll(more), parts)
+
+
+def _rows_with_logs(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | None) -> Iterator[DataFrame]:
+    """The rows of the slices with logs, in as many frames as there are ways to read them."""
+    splits = can_split(plan)
+    by_blocks = read_of_blocks(spark, plan) if splits else None
+    if by_blocks is not None:
+        rows = rows_of_blocks(spark, by_blocks)
+        yield rows if columns is None else rows.select(*map(_quoted, columns))
+        read = set(by_blocks.plan.slices)
+        plan = replace(plan, slices=tuple(one for one in plan.merged if one not in read))
+    if plan.merged:
+        by_columns = rows_by_columns(spark, plan) if splits and columns is None else None
+        names = plan.schema.names if columns is None else columns
+        yield _merged_rows(spark, plan, names) if by_columns is None else by_columns
+
+
+def _plain_rows(spark: SparkSession, plan: ScanPlan) -> DataFrame:
+    """The rows of the slices without logs."""
+    rows = _in_range(parquet_rows(spark, plan.schema, base_files(plan, plan.plain)), plan)
+    return _with_path_columns(spark, rows, plan) if plan.path_columns else rows
+
+
+def _merged_rows(spark: SparkSession, plan: ScanPlan, names: Sequence[str]) -> DataFrame:
+    """The rows of the slices with logs, merged in Arrow tasks."""
+    needed = names if plan.commit_times is None else list(dict.fromkeys([*names, _COMMIT_TIME]))
+    schema = pa.schema([plan.schema.field(name) for name in needed])
+
+    def read(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
+        del number
+        return read_slice(storage, plan, one, schema.names)
+
+    rows = task_rows(spark, plan, packed(plan), read, spark_schema(schema))
+    return _in_range(rows, plan).select(*map(_quoted, names))
+
+
+def _in_range(rows: DataFrame, plan: ScanPlan) -> DataFrame:
+    if plan.commit_times is None:
+        return rows
+    return rows.where(sql.col(_COMMIT_TIME).isin(sorted(plan.commit_times)))
+
+
+def _with_path_columns(spark: SparkSession, rows: DataFrame, plan: ScanPlan) -> DataFrame:
+    """The rows with the columns that the table's files leave out, from the folder that each file lies in.
+
+    A broadcast join by file name, which is unique in a table: one small row per file.
+    """
+    values: dict[str, list[str | None]] = {name: [] for name in plan.path_columns}
+    names = []
+    for one in plan.plain:
+        of_file = dict(one.partition_values)
+        names.append((one.files.base or "").rpartition("/")[2])
+        for name, texts in values.items():
+            texts.append(of_file[name])
+    lookup = spark.createDataFrame(
+        pa.table({_FILE_NAME: names, **{name: pa.array(texts, pa.string()) for name, texts in values.items()}})
+    )
+    types = {field.name: field.dataType for field in spark_schema(plan.schema).fields}
+    lookup = lookup.select(_FILE_NAME, *[sql.col(_quoted(name)).cast(types[name]).alias(name) for name in values])
+    kept = [field.name for field in plan.schema if field.name not in values]
+    in_files = rows.select(*map(_quoted, kept), sql.col("_metadata.file_name").alias(_FILE_NAME))
+    joined = in_files.join(sql.broadcast(lookup), _FILE_NAME, "left")
+    return joined.select(*[_quoted(field.name) for field in plan.schema])
+
+
+def spark_condition(where: Sequence[Any], schema: pa.Schema) -> Column:
+    """A condition as a list of comparisons, in Spark; it has been found to fit the schema (`condition_of`)."""
+    alternatives = comparisons_of(where, schema)
+    return reduce(or_, (reduce(and_, (_comparison(one, schema) for one in each)) for each in alternatives))
+
+
+def _comparison(one: Comparison, schema: pa.Schema) -> Column:
+    column, kind = sql.col(_quoted(one.column)), schema.field(one.column).type
+    if one.operator in OPERATORS:
+        compared = cast("Column", OPERATORS[one.operator](column, _literal(one.value, kind)))
+        # To Spark NaN is larger than any number.
+        return compared & ~sql.isnan(column) if ">" in one.operator and pa.types.is_floating(kind) else compared
+    found = column.isin([_literal(value, kind) for value in one.value])
+    return found if one.operator == "in" else column.isNotNull() & ~found
+
+
+def _literal(value: Any, kind: pa.DataType) -> Any:
+    """A value for Spark, to which a time without a zone would be one in the zone of the session."""
+    if pa.types.is_timestamp(kind) and kind.tz is None:
+        return sql.lit(value.isoformat(sep=" ")).cast("timestamp_ntz")
+    return value
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,76 @@
+"""What became of a write: asked by whoever could not learn it from the write itself.
+
+The answer comes from the timeline, active and archived, and never from a guess: where neither says anything, the
+outcome is unknown.
+
+Source: reliability.md 5.1, K3.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
+from pyhudi.format.metadata.rollback import decode_rollback_metadata
+from pyhudi.format.timeline.instant import Action, Instant, InstantState
+from pyhudi.storage.bounded import read_decoded
+from pyhudi.table.history import ArchivedOutcome, archived_outcome
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import WRITE_ACTIONS, instant_path, load_rollback_plan
+
+
+class Outcome(str, enum.Enum):
+    """What became of an instant; the value is the word for it."""
+
+    COMMITTED = "committed"
+    PENDING = "pending"
+    ROLLED_BACK = "rolled back"
+    UNKNOWN = "unknown"
+
+
+def outcome_of(table: TableState, instant_time: str) -> Outcome:
+    """What the table as it was loaded says of a write or a service.
+
+    COMMITTED: its rows are visible, or were until something younger replaced them. PENDING: it is planned, running, or
+    dead and not rolled back yet. ROLLED_BACK: it will never be visible, also where the rollback of it has only begun.
+    UNKNOWN: neither timeline knows the instant, because it never began, or because archived rollbacks are forgotten.
+
+    Cost: for an instant of the active timeline, a read per pending rollback; else a read per younger rollback, and the
+    archive's files that may have it. Raises `CorruptDataError` for damaged metadata.
+    """
+    found = [one for one in table.timeline.instants if one.requested_time == instant_time]
+    if any(one.state is InstantState.COMPLETED for one in found):
+        return Outcome.COMMITTED
+    if found:
+        # A rollback that has begun is the end of a write; but of a planned service it may leave the plan.
+        ends = all(one.action in WRITE_ACTIONS for one in found) and _is_being_rolled_back(table, instant_time)
+        return Outcome.ROLLED_BACK if ends else Outcome.PENDING
+    if _is_being_rolled_back(table, instant_time) or rollback_of(table, instant_time) is not None:
+        return Outcome.ROLLED_BACK
+    match archived_outcome(table.storage, table.version, instant_time):
+        case ArchivedOutcome.COMPLETED:
+            return Outcome.COMMITTED
+        case ArchivedOutcome.ROLLED_BACK:
+            return Outcome.ROLLED_BACK
+        case None:
+            return Outcome.UNKNOWN
+
+
+def rollback_of(table: TableState, instant_time: str) -> Instant | None:
+    """The completed rollback of the active timeline that took an instant away. Cost: a read per younger rollback."""
+    for rollback in reversed(table.timeline.instants):
+        if rollback.action is not Action.ROLLBACK or rollback.state is not InstantState.COMPLETED:
+            continue
+        if rollback.requested_time > instant_time:
+            path = instant_path(rollback, table.version)
+            metadata = read_decoded(table.storage, path, CONTAINER_BYTES_MAX, decode_rollback_metadata)
+            if metadata.instant_time == instant_time:
+                return rollback
+    return None
+
+
+def _is_being_rolled_back(table: TableState, instant_time: str) -> bool:
+    return any(
+        load_rollback_plan(table.storage, rollback, table.version).instant_time == instant_time
+        for rollback in table.timeline.pending_rollbacks
+    )

@@ -1,0 +1,1 @@
+"""Tasks: what runs on a worker of the engine."""

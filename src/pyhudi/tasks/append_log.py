@@ -1,0 +1,127 @@
+"""Appending to a file group: data blocks with the new versions of records, then the keys of those that are deleted.
+
+Source: `format/logs-and-indexes.md` 1.4; mission rows S1-30, S2-40.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.engine.protocol import TaskContext
+from pyhudi.format.metadata.commit import WriteStat
+from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY, with_meta_columns
+from pyhudi.io.log.records import delete_mask
+from pyhudi.merge.pairs import newest_versions
+from pyhudi.merge.versions import FRESH
+from pyhudi.storage.open import open_spec
+from pyhudi.storage.protocol import Storage
+from pyhudi.tasks.data_file import SequenceNumbers, WriteTarget
+from pyhudi.tasks.exchange import Segment, read_segment, read_segments
+from pyhudi.tasks.log_writer import LogSettings, LogWriter, SliceToAppend
+from pyhudi.tasks.route import DELETE
+
+DELETES_PER_BLOCK = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendTask:
+    """Append the rows of some segments to one slice.
+
+    `keys_repeat`: they were not combined. `tasks_before`: see `SequenceNumbers`.
+    """
+
+    target: WriteTarget
+    logs: LogSettings
+    to: SliceToAppend
+    segments: tuple[Segment, ...]
+    keys_repeat: bool
+    tasks_before: int = 0
+
+
+def append_rows(context: TaskContext, task: AppendTask) -> list[WriteStat]:
+    """Write the changes and say what is in each log file. Memory: one block, and the keys of the deletes."""
+    storage = open_spec(task.target.storage)
+    numbers = SequenceNumbers(task.target.instant_time, context, tasks_before=task.tasks_before)
+    deleted: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
+    size = 0
+    with LogWriter(storage, task.target, task.logs, task.to, context) as writer:
+        for batch in _batches(storage, task):
+            deletes = pc.or_(batch.column(DELETE), delete_mask(batch, task.target.rules))
+            deleted.append(batch.filter(deletes).select(_delete_columns(batch, task)))
+            live = batch.filter(pc.invert(deletes))
+            if live.num_rows == 0:  # of a delete by keys, which are all that its rows have
+                continue
+            _forget_before(writer, live)
+            pending.append(live)
+            size += live.nbytes
+            if size >= task.logs.rows_size:
+                writer.write_rows(_stored(pending, task, numbers))
+                pending, size = [], 0
+        if pending:
+            writer.write_rows(_stored(pending, task, numbers))
+        _write_deletes(writer, deleted, task)
+        return writer.close()
+
+
+def _batches(storage: Storage, task: AppendTask) -> Iterator[pa.RecordBatch]:
+    if not task.keys_repeat:
+        for segment in task.segments:
+            yield from read_segment(storage, segment)
+        return
+    rows = read_segments(storage, task.segments)
+    ordering = [rows.column(name) for name in task.target.rules.ordering_fields if name in rows.column_names]
+    newest = newest_versions([rows.column(RECORD_KEY)], ordering)
+    start = 0
+    for batch in rows.to_batches():
+        first, last = np.searchsorted(newest, [start, start + batch.num_rows])
+        yield batch.take(pa.array(newest[first:last] - start))
+        start += batch.num_rows
+
+
+def _delete_columns(batch: pa.RecordBatch, task: AppendTask) -> list[str]:
+    """Key, partition and how the delete is ordered; a delete by key alone has no ordering values."""
+    ordering = [name for name in task.target.rules.ordering_fields if name in batch.schema.names]
+    return [RECORD_KEY, PARTITION_PATH, DELETE, *ordering]
+
+
+def _forget_before(writer: LogWriter, live: pa.RecordBatch) -> None:
+    """A row that follows a deletion in its own batch starts its record afresh: the deletion is written first."""
+    if FRESH in live.schema.names:
+        fresh = live.filter(live.column(FRESH))
+        writer.write_deletes(fresh.column(RECORD_KEY), fresh.column(PARTITION_PATH), [], counted=False)
+
+
+def _write_deletes(writer: LogWriter, batches: list[pa.RecordBatch], task: AppendTask) -> None:
+    """Write deletes, those by key alone in blocks of their own: they have no ordering values."""
+    if not batches:
+        return
+    deletes = pa.concat_batches(batches)
+    fields = [name for name in task.target.rules.ordering_fields if name in deletes.schema.names]
+    by_key = deletes.column(DELETE)
+    for chosen, ordering_fields in ((by_key, []), (pc.invert(by_key), fields)):
+        rows = deletes.filter(chosen)
+        for start in range(0, rows.num_rows, DELETES_PER_BLOCK):
+            part = rows.slice(start, DELETES_PER_BLOCK)
+            ordering = [part.column(name) for name in ordering_fields]
+            writer.write_deletes(part.column(RECORD_KEY), part.column(PARTITION_PATH), ordering)
+
+
+def _stored(pending: list[pa.RecordBatch], task: AppendTask, numbers: SequenceNumbers) -> pa.RecordBatch:
+    """The rows as data files hold them; in place of a file's name stands the id of the group, as in real Hudi."""
+    rows = pa.concat_batches(pending)
+    count, target = rows.num_rows, task.target
+    meta = [
+        pa.repeat(target.instant_time, count),
+        numbers.take(count),
+        rows.column(RECORD_KEY),
+        pa.repeat(task.to.partition_path, count),
+        pa.repeat(task.to.file_id, count),
+    ]
+    columns = [*meta, *rows.select(target.schema.names).columns]
+    return pa.RecordBatch.from_arrays(columns, schema=with_meta_columns(target.schema))

@@ -1,0 +1,141 @@
+"""Log compaction: the logs of one slice become one, without a new base file.
+
+The new log stands for the writes whose logs it replaces: its blocks list them, and readers pass those over. Records
+keep the commit time and the sequence number of the write that they are from.
+
+Source: `format/logs-and-indexes.md` 1.2, 1.5; `format/timeline.md` 7.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.engine.protocol import TaskContext
+from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.format.log.blocks import BlockHeader
+from pyhudi.format.metadata.commit import WriteStat
+from pyhudi.format.pieces import cuts
+from pyhudi.format.schema.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_KEY
+from pyhudi.io.log.changes import LogChanges, merge_logs
+from pyhudi.io.log.records import read_log_versions
+from pyhudi.io.log.scan import scan_blocks
+from pyhudi.io.slices.merged import MergeSettings, SliceFiles
+from pyhudi.merge.versions import BY_COMMIT_TIME, FRESH
+from pyhudi.storage.open import open_spec
+from pyhudi.storage.protocol import StorageSpec
+from pyhudi.tasks.data_file import WriteTarget
+from pyhudi.tasks.log_writer import LogSettings, LogWriter, SliceToAppend
+
+SAMPLE_ROWS = 1_000
+"""Rows whose size tells how many make a block."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactLogsTask:
+    """Write one log for those of a slice; `log_bytes` is their size."""
+
+    target: WriteTarget
+    logs: LogSettings
+    to: SliceToAppend
+    files: SliceFiles
+    merging: MergeSettings
+    log_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookIntoLogsTask:
+    """Look into the logs of a slice, by their paths."""
+
+    storage: StorageSpec
+    paths: tuple[str, ...]
+
+
+def have_partial_rows(_: TaskContext, task: LookIntoLogsTask) -> bool:
+    """Whether any of the logs has rows that say only some columns. Cost: the headers of its blocks are read."""
+    storage = open_spec(task.storage)
+    return any(block.is_partial for path in task.paths for block in scan_blocks(storage, path))
+
+
+def compact_logs(context: TaskContext, task: CompactLogsTask) -> list[WriteStat]:
+    """Write the log and say what is in it. Memory: the slice's log records (`SpillSettings`).
+
+    Raises `UnsupportedFeatureError` for logs with rows that say only some columns: what they leave open only a base
+    file can tell.
+    """
+    storage = open_spec(task.target.storage)
+    merging = task.merging
+    rules = merging.rules.in_logs
+    versions = read_log_versions(
+        storage,
+        task.files.logs,
+        merging.schema,
+        rules,
+        blocks=task.files.judged_by(merging.blocks),
+        spill=merging.spill,
+    )
+    if versions.column_sets:
+        raise UnsupportedFeatureError(
+            "logs with partial updates cannot be joined to one, so this plan cannot be run: take it back with "
+            f"HudiTable.rollback({task.target.instant_time!r}), then HudiTable.compact() does what it was for",
+            instant=task.target.instant_time,
+            logs=list(task.files.logs),
+        )
+    changes = merge_logs(merging.rules, versions)
+    deleted = changes.deleted.to_numpy(zero_copy_only=False)
+    headers = {BlockHeader.COMPACTED_BLOCK_TIMES: ",".join(sorted(versions.instants))}
+    with LogWriter(storage, task.target, task.logs, task.to, context, headers) as writer:
+        for rows in _pieces(changes, np.flatnonzero(~deleted), task.logs):
+            if FRESH in rows.schema.names:
+                _write_deletes(writer, rows.filter(rows.column(FRESH)), [], counted=False)
+            writer.write_rows(_stored(rows, task))
+        for rows in _pieces(changes, np.flatnonzero(deleted), task.logs):
+            by_commit_time = pc.fill_null(rows.column(BY_COMMIT_TIME), False)
+            _write_deletes(writer, rows.filter(by_commit_time), [])
+            _write_deletes(writer, rows.filter(pc.invert(by_commit_time)), list(rules.ordering_fields))
+        stats = writer.close()
+    return [
+        replace(
+            stat,
+            total_log_records=versions.rows.num_rows,
+            total_log_blocks=versions.blocks,
+            total_log_files_compacted=len(task.files.logs),
+            total_log_size_compacted=task.log_bytes,
+            total_corrupt_log_block=versions.corrupt_blocks,
+            total_rollback_blocks=versions.rollback_blocks,
+        )
+        for stat in stats
+    ]
+
+
+def _pieces(changes: LogChanges, numbers: npt.NDArray[np.int64], logs: LogSettings) -> Iterator[pa.RecordBatch]:
+    """The rows of these numbers, about a block's worth at a time, judged by the size of the first ones."""
+    if len(numbers) == 0:
+        return
+    sizes = changes.sizes()[numbers]
+    sample = changes.take(numbers[: max(1, min(SAMPLE_ROWS, next(cuts(sizes))[1]))])
+    count = max(1, int(logs.rows_size * sample.num_rows / max(sample.nbytes, 1)))
+    for start in range(0, len(numbers), count):
+        block = numbers[start : start + count]
+        for low, high in cuts(sizes[start : start + count]):
+            yield changes.take(block[low:high])
+
+
+def _write_deletes(
+    writer: LogWriter, rows: pa.RecordBatch, ordering_fields: list[str], *, counted: bool = True
+) -> None:
+    ordering = [rows.column(name) for name in ordering_fields]
+    writer.write_deletes(rows.column(RECORD_KEY), rows.column(PARTITION_PATH), ordering, counted=counted)
+
+
+def _stored(rows: pa.RecordBatch, task: CompactLogsTask) -> pa.RecordBatch:
+    schema = task.merging.schema
+    columns = [
+        pa.repeat(task.to.file_id, rows.num_rows) if name == FILE_NAME else rows.column(name) for name in schema.names
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

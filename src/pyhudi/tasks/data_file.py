@@ -1,0 +1,314 @@
+"""One base file being written for an instant: marker, meta columns, counts, write stat.
+
+Source: `format/timeline.md` 1.4, 4.1 to 4.4, 6.1.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from types import TracebackType
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.config.option import OptionWarning
+from pyhudi.engine.protocol import TaskContext
+from pyhudi.errors import AlreadyExistsError, LockLostError
+from pyhudi.format.file_names import BaseFileName
+from pyhudi.format.keys.partition_paths import partition_depth
+from pyhudi.format.markers import Marker, MarkerKind
+from pyhudi.format.metadata.commit import WriteStat
+from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE, encode_partition_metadata
+from pyhudi.format.schema.evolution import align
+from pyhudi.format.schema.meta_columns import (
+    COMMIT_SEQNO,
+    COMMIT_TIME,
+    FILE_NAME,
+    PARTITION_PATH,
+    RECORD_KEY,
+    with_meta_columns,
+)
+from pyhudi.format.tombstones import TOMBSTONES_BYTES_MAX, TOMBSTONES_KEY, encode_tombstones, joined_tombstones
+from pyhudi.io.base_file import BaseFileSettings, BaseFileWriter, read_footer
+from pyhudi.io.key_footer import KeyFooter
+from pyhudi.merge.pairs import flattened
+from pyhudi.merge.rules import MergeRules
+from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.transaction.markers.announcing import DIRECT_MARKERS, TaskMarkers, announce
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteTarget:
+    """Where and as what rows are written; the same for all tasks of a write. `schema` is without meta columns.
+
+    `markers`: how tasks announce their files. `tombstones_since`: base files remember deletes of this and later
+    instants; None: of none. `heartbeat`: a file that is there for as long as the write runs; None: nobody looks.
+    """
+
+    storage: StorageSpec
+    instant_time: str
+    schema: pa.Schema
+    rules: MergeRules
+    files: BaseFileSettings
+    markers: TaskMarkers = DIRECT_MARKERS
+    tombstones_since: str | None = None
+    heartbeat: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FormerVersion:
+    """The base file that a new version is made from."""
+
+    path: str
+    file_name: str
+    instant_time: str
+
+
+_META_BYTES_PER_ROW = 64
+"""About what the meta columns of a new row take in memory beside its key."""
+COPIED_META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY)
+"""The meta columns that a rewrite takes over row by row; the other two are the same for all rows of a file."""
+
+
+class SequenceNumbers:
+    """Gives the rows that one task writes their `_hoodie_commit_seqno`, `<instant>_<task>_<row>`: each number once.
+
+    `tasks_before`: how many other tasks of the same write number rows, counted apart from this one's.
+    """
+
+    def __init__(self, instant_time: str, context: TaskContext, *, tasks_before: int = 0) -> None:
+        self._prefix = f"{instant_time}_{tasks_before + context.partition}_"
+        self._given = 0
+
+    def take(self, count: int) -> pa.StringArray:
+        """The numbers of the next rows, whichever file of the task they are in."""
+        numbers = np.arange(self._given, self._given + count)
+        self._given += count
+        return pc.binary_join_element_wise(self._prefix, pa.array(numbers).cast(pa.string()), "")
+
+
+def base_file_path(target: WriteTarget, context: TaskContext, partition_path: str, file_id: str) -> str:
+    """Where a task writes the base file of a group, relative to the table."""
+    name = _name(target, context, file_id)
+    return f"{partition_path}/{name}" if partition_path else str(name)
+
+
+def _name(target: WriteTarget, context: TaskContext, file_id: str) -> BaseFileName:
+    return BaseFileName(file_id, context.write_token, target.instant_time, ".parquet")
+
+
+def check_write_is_running(storage: Storage, target: WriteTarget, path: str, *, is_of_slice: bool = False) -> None:
+    """Take a file that is finished away again if its write has ended meanwhile.
+
+    A task may outlive its write: Spark lets losers of speculation run on, and a lost executor may live. Nobody would
+    look for its file any more, and JVM Hudi might show it. Cost: one request.
+
+    `is_of_slice`: it is a log of table version 6. That stays: plans of compactions name all logs that bear the name of
+    their slice, and none can be run once one of those is gone.
+
+    Raises:
+        LockLostError: the write was completed without this task, or rolled back.
+    """
+    if target.heartbeat is None or storage.info(target.heartbeat) is not None:
+        return
+    if not is_of_slice:
+        storage.delete(path)
+    raise LockLostError(
+        "this write ended while a task of it was still running; what the task wrote "
+        + ("does not count" if is_of_slice else "is removed"),
+        path=path,
+        instant=target.instant_time,
+    )
+
+
+class DataFile:
+    """A base file being written: announces itself by a marker, adds the meta columns and counts the rows.
+
+    `keeps_keys`: no record of the former version is left out, so that its bloom filter can be continued.
+    `is_announced`: its marker is stored already. A context manager: leaving it by an exception removes the file, not
+    the marker.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        target: WriteTarget,
+        context: TaskContext,
+        partition_path: str,
+        file_id: str,
+        former: FormerVersion | None,
+        *,
+        numbers: SequenceNumbers,
+        keeps_keys: bool = False,
+        is_announced: bool = False,
+    ) -> None:
+        self._storage, self._target, self._partition_path, self._former = storage, target, partition_path, former
+        self._name = _name(target, context, file_id)
+        self._numbers = numbers
+        self._inserts = self._updates = self._deletes = 0
+        self._schema = _as_written(with_meta_columns(target.schema))
+        self._path = base_file_path(target, context, partition_path, file_id)
+        if not is_announced:
+            marker = Marker(self._path, MarkerKind.CREATE if former is None else MarkerKind.MERGE)
+            announce(storage, target.instant_time, target.markers, [marker], groups_exist=former is not None)
+        former_keys = _former_keys(storage, target, former) if former is not None and keeps_keys else None
+        self._continues_keys = former_keys is not None
+        keys = former_keys or (KeyFooter(target.files.bloom) if target.files.bloom is not None else None)
+        self._former_tombstones: str | None = None
+        if target.tombstones_since is not None and former is not None:
+            self._former_tombstones = read_footer(storage, former.path).values.get(TOMBSTONES_KEY)
+        self._buried: list[pa.RecordBatch] = []
+        self._writer = BaseFileWriter(storage, self._path, self._schema, target.files, keys)
+
+    def __enter__(self) -> DataFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.__exit__(kind, error, trace)
+
+    def carry(self, updated: pa.RecordBatch, inserted: pa.RecordBatch) -> None:
+        """Take over rows from logs, of records that the former version has and has not; otherwise like `copy`."""
+        self._updates += updated.num_rows
+        self._inserts += inserted.num_rows
+        for rows in (updated, inserted):
+            if rows.num_rows:
+                self.copy(rows)
+
+    def copy(self, stored: pa.RecordBatch) -> None:
+        """Take over rows of the former version: everything stays but the name of the file they are in.
+
+        `stored` has the `COPIED_META_COLUMNS` and the table's own columns as the former version has them.
+        """
+        rows = align(stored.drop_columns(COPIED_META_COLUMNS), self._target.schema)
+        meta = [stored.column(name) for name in COPIED_META_COLUMNS]
+        self._write(meta, rows, keys_are_known=self._continues_keys)
+
+    def update(self, rows: pa.RecordBatch) -> None:
+        """Write new versions of records that the group holds already."""
+        self._updates += rows.num_rows
+        self._write_new(rows, keys_are_known=self._continues_keys)
+
+    def append(self, rows: pa.RecordBatch) -> None:
+        """Write records that are new to the table."""
+        self._inserts += rows.num_rows
+        self._write_new(rows, keys_are_known=False)
+
+    def forget(self, count: int) -> None:
+        """Count records that the new version leaves out."""
+        self._deletes += count
+
+    def append_fitting(self, rows: pa.RecordBatch) -> int:
+        """Append the first of some rows, as many as the row group and the file have room for; how many that were."""
+        row_bytes = rows.nbytes / rows.num_rows + _META_BYTES_PER_ROW
+        count: int = min(rows.num_rows, max(1, int(self._writer.room / row_bytes)))
+        self.append(rows.slice(0, count))
+        return count
+
+    def bury(self, deleted: pa.RecordBatch) -> None:
+        """Remember deletes by their ordering values, so that late rows do not bring the records back.
+
+        `deleted` has keys and ordering columns. Does nothing where the target does not ask for it. Memory: these.
+        """
+        fields = self._target.rules.ordering_fields
+        if self._target.tombstones_since is not None and deleted.num_rows:
+            self._buried.append(deleted.select([RECORD_KEY, *fields]))
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Arrow bytes held in memory for the next row group."""
+        return self._writer.buffered_bytes
+
+    def flush(self) -> None:
+        """Write the buffered rows as a row group."""
+        self._writer.flush()
+
+    def is_full(self) -> bool:
+        """Whether the file has its maximum size. Writes a row group where only that can tell."""
+        return self._writer.is_full()
+
+    def close(self) -> WriteStat:
+        """Finish the file."""
+        written = self._writer.close(self._tombstones())
+        check_write_is_running(self._storage, self._target, self._path)
+        return WriteStat(
+            file_id=self._name.file_id,
+            path=self._path,
+            prev_commit="null" if self._former is None else self._former.instant_time,
+            num_writes=written.rows,
+            num_inserts=self._inserts,
+            num_update_writes=self._updates,
+            num_deletes=self._deletes,
+            total_write_bytes=written.size,
+            file_size_in_bytes=written.size,
+            partition_path=self._partition_path,
+            prev_base_file=None if self._former is None else self._former.file_name,
+        )
+
+    def _tombstones(self) -> dict[str, str]:
+        if self._target.tombstones_since is None:
+            return {}
+        entry = None
+        if self._buried:
+            rows = pa.Table.from_batches(self._buried).combine_chunks()
+            paths = pa.repeat(self._partition_path, rows.num_rows)
+            ordering = [flattened(rows.column(name)) for name in self._target.rules.ordering_fields]
+            entry = encode_tombstones(flattened(rows.column(RECORD_KEY)), paths, ordering)
+            if len(entry) > TOMBSTONES_BYTES_MAX:
+                warnings.warn(
+                    f"{rows.num_rows} deletes in one file are more than its footer can remember: late rows of these"
+                    " records, and of those deleted before, will bring them back",
+                    OptionWarning,
+                    stacklevel=2,
+                )
+        text = joined_tombstones(
+            self._former_tombstones,
+            self._target.instant_time,
+            entry,
+            since=self._target.tombstones_since,
+            path=self._path,
+        )
+        return {} if text is None else {TOMBSTONES_KEY: text}
+
+    def _write_new(self, rows: pa.RecordBatch, *, keys_are_known: bool) -> None:
+        count = rows.num_rows
+        if count == 0:
+            return
+        meta = [pa.repeat(self._target.instant_time, count), self._numbers.take(count), rows.column(RECORD_KEY)]
+        self._write(meta, rows.select(self._target.schema.names), keys_are_known=keys_are_known)
+
+    def _write(self, meta: list[pa.Array], rows: pa.RecordBatch, *, keys_are_known: bool) -> None:
+        place = [_constant(text, rows.num_rows) for text in (self._partition_path, str(self._name))]
+        batch = pa.RecordBatch.from_arrays([*meta, *place, *rows.columns], schema=self._schema)
+        self._writer.write(batch, keys_are_known=keys_are_known)
+
+
+def _as_written(schema: pa.Schema) -> pa.Schema:
+    """The schema with the two columns that are the same in all rows of a file as dictionaries: strings in Parquet."""
+    for name in (PARTITION_PATH, FILE_NAME):
+        schema = schema.set(schema.get_field_index(name), pa.field(name, pa.dictionary(pa.int32(), pa.string())))
+    return schema
+
+
+def _constant(text: str, count: int) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), pa.array([text]))
+
+
+def _former_keys(storage: Storage, target: WriteTarget, former: FormerVersion) -> KeyFooter | None:
+    if target.files.bloom is None:
+        return None
+    footer = read_footer(storage, former.path)
+    return KeyFooter.of_former_version(target.files.bloom, footer.values, former.path)
+
+
+def ensure_partition(storage: Storage, partition_path: str, instant_time: str) -> None:
+    """Make the folder a partition; without this file real Hudi sees no rows in it (`format/timeline.md` 8.3)."""
+    path = f"{partition_path}/{PARTITION_METADATA_FILE}" if partition_path else PARTITION_METADATA_FILE
+    try:
+        storage.put_if_absent(path, encode_partition_metadata(instant_time, partition_depth(partition_path)))
+    except AlreadyExistsError:
+        # Another task, or an earlier write, made the partition.
+        return

@@ -1,0 +1,245 @@
+"""Writing log files: blocks one after the other, a new file where one would become too large.
+
+Each writer makes files of its own and never adds to a file that is there: no store needs to append.
+
+Source: `format/logs-and-indexes.md` 1.1 to 1.4; `format/timeline.md` 1.4 (write stats); mission row S1-32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import IO
+
+import pyarrow as pa
+
+from pyhudi.config.options_logs import BLOCK_BYTES_MAX
+from pyhudi.engine.protocol import TaskContext
+from pyhudi.format.avro.records import encode_avro_records
+from pyhudi.format.file_names import LogFileName
+from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block
+from pyhudi.format.log.delete_blocks import encode_delete_block
+from pyhudi.format.markers import Marker, MarkerKind
+from pyhudi.format.metadata.commit import WriteStat
+from pyhudi.io.row_groups import RowGroupWriter
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.file_slice import FileSlice
+from pyhudi.table.file_system_view import FileSystemView
+from pyhudi.tasks.data_file import WriteTarget, check_write_is_running
+from pyhudi.transaction.markers.announcing import announce
+
+WRITE_TOKEN_NUMBERS = 2**31 - 1
+"""Real Hudi reads the parts of a write token as 32-bit numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """How logs are written: sizes in bytes. `in_parquet`: data blocks are Parquet, else Avro.
+
+    `wraps_arrays` and `wraps_dates`: whether readers of the table's version know deletes with several ordering values,
+    and with one that is marked as a date.
+    """
+
+    in_parquet: bool
+    wraps_arrays: bool
+    wraps_dates: bool
+    block_size: int
+    file_size: int
+
+    @property
+    def rows_size(self) -> int:
+        """Arrow bytes of rows that make a block."""
+        return min(self.block_size, BLOCK_BYTES_MAX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceToAppend:
+    """Where a write's changes to one file group go.
+
+    `name_time`: the instant in the names of its logs. `first_version`: the number of its first log file. The rest is
+    what the write's stats say of the slice: its base file's name, its logs so far (version 6 only), and the commit
+    before. `stage` stands in write tokens in the place of the task's own where several writes give their logs the same
+    names: two that run at once must not write one file.
+    """
+
+    partition_path: str
+    file_id: str
+    name_time: str
+    first_version: int
+    base_file: str
+    known_logs: tuple[str, ...]
+    prev_commit: str
+    marker: MarkerKind
+    stage: int | None = None
+
+    @property
+    def is_named_after_slice(self) -> bool:
+        """Whether names of logs tell their slice, and not their write: those of table version 6."""
+        return self.marker is MarkerKind.APPEND
+
+    def write_token(self, context: TaskContext) -> str:
+        """The token in the names of a task's logs."""
+        return (context if self.stage is None else replace(context, stage=self.stage)).write_token
+
+
+def slice_to_append(view: FileSystemView, to: FileSlice, instant_time: str) -> SliceToAppend:
+    """Where and under which names a write of this instant appends to a slice.
+
+    From version 8 on a log is named after its own write. In version 6 it is named after its slice, which a pending
+    compaction begins anew, and numbered on after the logs of that name.
+    """
+    base_file = str(to.base.name) if to.base is not None else ""
+    if view.timeline.version.has_completion_times:
+        return SliceToAppend(
+            partition_path=to.partition_path,
+            file_id=to.file_id,
+            name_time=instant_time,
+            first_version=1,
+            base_file="",
+            known_logs=(),
+            prev_commit=instant_time,
+            marker=MarkerKind.CREATE,
+        )
+    name_time = view.slice_time_for_appends(to)
+    same_slice = [log.name for log in to.logs if log.name.instant_time == name_time]
+    return SliceToAppend(
+        partition_path=to.partition_path,
+        file_id=to.file_id,
+        name_time=name_time,
+        first_version=max((name.version for name in same_slice), default=0) + 1,
+        base_file=base_file if name_time == to.instant_time else "",
+        known_logs=tuple(str(name) for name in same_slice),
+        prev_commit=name_time,
+        marker=MarkerKind.APPEND,
+        stage=int(instant_time) % WRITE_TOKEN_NUMBERS,
+    )
+
+
+class LogWriter:
+    """The log files of one task. A file is opened when there is something to write, and announced by a marker first.
+
+    `headers` stand in every block beside its instant and schema. A context manager: leaving it by an exception removes
+    the file that is open, not its marker.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        target: WriteTarget,
+        logs: LogSettings,
+        to: SliceToAppend,
+        context: TaskContext,
+        headers: Mapping[BlockHeader, str] | None = None,
+    ) -> None:
+        self._storage, self._target, self._logs, self._to, self._context = storage, target, logs, to, context
+        self._headers = {
+            BlockHeader.INSTANT_TIME: target.instant_time,
+            BlockHeader.SCHEMA: target.files.avro_schema,
+            **(headers or {}),
+        }
+        self._version = to.first_version
+        self._sink: IO[bytes] | None = None
+        self._name = ""
+        self._size = self._rows = self._deletes = 0
+        self._stats: list[WriteStat] = []
+
+    def __enter__(self) -> LogWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None and self._sink is not None:
+            self._sink.__exit__(kind, error, trace)
+
+    def write_rows(self, rows: pa.RecordBatch) -> None:
+        """Write rows as one data block; they have the meta columns."""
+        if rows.num_rows == 0:
+            return
+        if self._logs.in_parquet:
+            self._write_block(BlockType.PARQUET_DATA, self._parquet(rows))
+        else:
+            self._write_block(BlockType.AVRO_DATA, encode_avro_records(rows, self._target.files.avro_schema))
+        self._rows += rows.num_rows
+
+    def write_deletes(
+        self, record_keys: pa.Array, partition_paths: pa.Array, ordering: Sequence[pa.Array], *, counted: bool = True
+    ) -> None:
+        """Write one delete block. Without `ordering` columns the deletes go by commit time."""
+        if len(record_keys) == 0:
+            return
+        content = encode_delete_block(
+            record_keys,
+            partition_paths,
+            ordering,
+            array_wrapper_allowed=self._logs.wraps_arrays,
+            dates_as_ints=not self._logs.wraps_dates,
+        )
+        self._write_block(BlockType.DELETE, content)
+        self._deletes += len(record_keys) if counted else 0
+
+    def close(self) -> list[WriteStat]:
+        """Finish the last file. The stats of all of them, in the order of their versions."""
+        self._finish()
+        return self._stats
+
+    def _parquet(self, rows: pa.RecordBatch) -> pa.Buffer:
+        sink = pa.BufferOutputStream()
+        files = self._target.files
+        row_groups = RowGroupWriter(sink, rows.schema, codec=files.codec, page_size=files.page_size)
+        row_groups.write(pa.Table.from_batches([rows]))
+        row_groups.close({})
+        return sink.getvalue()
+
+    def _write_block(self, kind: BlockType, content: pa.Buffer | bytes) -> None:
+        if self._sink is not None and self._size >= self._logs.file_size:
+            self._finish()
+        sink = self._sink or self._opened()
+        for piece in encode_block(kind, self._headers, content):
+            self._size += memoryview(piece).nbytes
+            sink.write(piece)
+
+    def _opened(self) -> IO[bytes]:
+        to = self._to
+        self._name = str(LogFileName(to.file_id, to.name_time, self._version, to.write_token(self._context)))
+        # After the first log of the slice was announced, others know that it is taken.
+        announce(
+            self._storage,
+            self._target.instant_time,
+            self._target.markers,
+            [Marker(self._path, to.marker)],
+            groups_exist=not self._stats,
+        )
+        self._sink = self._storage.open_output(self._path)
+        return self._sink
+
+    @property
+    def _path(self) -> str:
+        return f"{self._to.partition_path}/{self._name}" if self._to.partition_path else self._name
+
+    def _finish(self) -> None:
+        if self._sink is None:
+            return
+        self._sink.close()
+        to = self._to
+        check_write_is_running(self._storage, self._target, self._path, is_of_slice=to.is_named_after_slice)
+        self._stats.append(
+            WriteStat(
+                file_id=to.file_id,
+                path=self._path,
+                partition_path=to.partition_path,
+                prev_commit=to.prev_commit,
+                num_writes=self._rows + self._deletes,
+                num_update_writes=self._rows,
+                num_deletes=self._deletes,
+                total_write_bytes=self._size,
+                file_size_in_bytes=self._size,
+                log_version=self._version,
+                log_offset=0,
+                base_file=to.base_file,
+                log_files=(*to.known_logs, *(stat.path.rpartition("/")[2] for stat in self._stats), self._name),
+            )
+        )
+        self._sink, self._size, self._rows, self._deletes = None, 0, 0, 0
+        self._version += 1

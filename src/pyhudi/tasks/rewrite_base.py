@@ -1,0 +1,221 @@
+"""Writing one bucket: a new base file, or the next version of a file group.
+
+The former version is merged piece by piece: tags name the stored rows by position, so merging needs no key lookup, and
+memory is bounded by the bucket's changes and one batch of stored rows.
+
+Source: mission rows S1-28, S2-39 (flow F1).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.engine.protocol import TaskContext
+from pyhudi.format.file_names import file_id
+from pyhudi.format.metadata.commit import WriteStat
+from pyhudi.format.pieces import meetings, row_bytes, take_rows
+from pyhudi.format.schema.evolution import align
+from pyhudi.format.schema.meta_columns import RECORD_KEY, with_meta_columns
+from pyhudi.io.base_file import read_batches
+from pyhudi.io.log.records import SpillSettings, delete_mask, gather
+from pyhudi.merge.pairs import as_mask, newest_versions
+from pyhudi.merge.rules import MergeRules
+from pyhudi.merge.versions import BY_COMMIT_TIME, DELETED, merge_pairs
+from pyhudi.storage.open import open_spec
+from pyhudi.storage.protocol import Storage
+from pyhudi.tasks.data_file import (
+    COPIED_META_COLUMNS,
+    DataFile,
+    FormerVersion,
+    SequenceNumbers,
+    WriteTarget,
+    ensure_partition,
+)
+from pyhudi.tasks.exchange import Segment, read_segment
+from pyhudi.tasks.route import DELETE
+from pyhudi.tasks.tagged_rows import POSITION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketTask:
+    """Write the base file of one group: its id, the version before it if any, and where its rows lie.
+
+    `spill`: when the rows of an existing group leave memory.
+    """
+
+    target: WriteTarget
+    partition_path: str
+    file_id: str
+    former: FormerVersion | None
+    segments: tuple[Segment, ...]
+    spill: SpillSettings = field(default_factory=SpillSettings)
+
+
+def write_bucket(context: TaskContext, task: BucketTask) -> list[WriteStat]:
+    """Write the bucket's base file and say what is in it.
+
+    New rows stream into new files: into several, where the plan took rows for smaller than they are. Memory: a piece
+    of the rows, a piece of the former version, and what `spill` says.
+    """
+    storage = open_spec(task.target.storage)
+    if task.former is None:
+        ensure_partition(storage, task.partition_path, task.target.instant_time)
+        return list(_write_first(context, task, storage))
+    return [_write_next(context, task, task.former, storage)]
+
+
+def _write_first(context: TaskContext, task: BucketTask, storage: Storage) -> Iterator[WriteStat]:
+    """Write new file groups, closed at the maximum file size; those after the first count on from its id."""
+    numbers = SequenceNumbers(task.target.instant_time, context)
+    staged = (batch for segment in task.segments for batch in read_segment(storage, segment))
+    rules = task.target.rules
+    uuid, _, first = task.file_id.rpartition("-")
+    waiting: pa.RecordBatch | None = None
+    for number in itertools.count(int(first)):
+        group = file_id(uuid, number)
+        with DataFile(storage, task.target, context, task.partition_path, group, None, numbers=numbers) as file:
+            if waiting is None:
+                waiting = _next_live(staged, rules, file)
+            while waiting is not None:
+                written = file.append_fitting(waiting)
+                waiting = waiting.slice(written) if written < waiting.num_rows else _next_live(staged, rules, file)
+                if file.is_full():
+                    break
+            yield file.close()
+        if waiting is None:
+            return
+
+
+def _next_live(staged: Iterator[pa.RecordBatch], rules: MergeRules, file: DataFile) -> pa.RecordBatch | None:
+    """The next rows that are to be written; None where there are no more."""
+    for batch in staged:
+        rows = _live(batch, rules, file)
+        if rows.num_rows:
+            return rows
+    return None
+
+
+def _write_next(context: TaskContext, task: BucketTask, former: FormerVersion, storage: Storage) -> WriteStat:
+    """Stream the former version, replacing and removing rows by their position in it; then append the new records."""
+    incoming = _gathered(storage, task)
+    rules = task.target.rules
+    changes = _changes_by_position(incoming, rules)
+    with DataFile(
+        storage,
+        task.target,
+        context,
+        task.partition_path,
+        task.file_id,
+        former,
+        numbers=SequenceNumbers(task.target.instant_time, context),
+        keeps_keys=not changes.deleted.any(),
+    ) as file:
+        start = 0
+        for stored in read_batches(storage, former.path, columns=[*COPIED_META_COLUMNS, *task.target.schema.names]):
+            for rows, first, last in changes.meeting(start, stored):
+                part = _with_control(take_rows(incoming, changes.number[first:last]), changes.deleted[first:last])
+                _write_merged(rows, part, changes.position[first:last] - start, task.target, file)
+                start += rows.num_rows
+        for batch in incoming.to_batches():
+            file.append(_live(batch.filter(pc.equal(batch.column(POSITION), -1)), rules, file))
+        return file.close()
+
+
+def _gathered(storage: Storage, task: BucketTask) -> pa.Table:
+    batches = (batch for segment in task.segments for batch in read_segment(storage, segment))
+    first = next(batches)
+    return gather(itertools.chain([first], batches), first.schema, task.spill)
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """One change per stored row, sorted by its `position`: the `number` of the incoming row, and its `bytes`.
+
+    `deleted`: the stored row goes.
+    """
+
+    position: npt.NDArray[np.int64]
+    number: npt.NDArray[np.int64]
+    deleted: npt.NDArray[np.bool_]
+    bytes: npt.NDArray[np.int64]
+
+    def meeting(self, start: int, stored: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int, int]]:
+        """Pieces of stored rows that begin at position `start`, and the ranges of changes that meet them.
+
+        The changes to one piece take a bounded number of bytes.
+        """
+        first, last = np.searchsorted(self.position, [start, start + stored.num_rows]).tolist()
+        at, sizes = self.position[first:last] - start, self.bytes[first:last]
+        for begin, end, low, high in meetings(at, sizes, stored.num_rows):
+            yield stored.slice(begin, end - begin), first + low, first + high
+
+
+def _changes_by_position(incoming: pa.Table, rules: MergeRules) -> _Changes:
+    """Several changes of a row arise only from an input that was not combined."""
+    positions = incoming.column(POSITION).to_numpy()
+    known = np.flatnonzero(positions >= 0)
+    names = [name for name in rules.ordering_fields if name in incoming.column_names]
+    narrow = incoming.select([POSITION, *names]).filter(pa.array(positions >= 0))
+    newest = known[newest_versions([narrow.column(POSITION)], [narrow.column(name) for name in names])]
+    number = newest[np.argsort(positions[newest], kind="stable")]
+    deleted = [pc.or_(batch.column(DELETE), delete_mask(batch, rules)) for batch in incoming.to_batches()]
+    return _Changes(
+        positions[number],
+        number,
+        as_mask(pa.chunked_array(deleted, pa.bool_()))[number],
+        row_bytes(incoming)[number],
+    )
+
+
+def _with_control(changes: pa.RecordBatch, deleted: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+    """The changes with the control columns of `merge_versions`."""
+    return (
+        changes.drop_columns([DELETE, POSITION])
+        .append_column(DELETED, pa.array(deleted))
+        .append_column(BY_COMMIT_TIME, changes.column(DELETE))
+    )
+
+
+def _write_merged(
+    stored: pa.RecordBatch,
+    changes: pa.RecordBatch,
+    at: npt.NDArray[np.int64],
+    target: WriteTarget,
+    file: DataFile,
+) -> None:
+    """One piece of the former version with the changes to it; updated rows follow the untouched ones of the piece."""
+    if len(at) == 0:
+        file.copy(stored)
+        return
+    outcome = merge_pairs(target.rules, _looked_at(stored.take(pa.array(at)), changes, target), changes)
+    untouched = np.ones(stored.num_rows, dtype=bool)
+    untouched[at[~outcome.stays]] = False
+    file.copy(stored.filter(pa.array(untouched)))
+    file.forget(int(np.count_nonzero(outcome.deleted)))
+    if target.tombstones_since is not None:
+        file.bury(changes.filter(pc.and_not(pa.array(outcome.deleted), changes.column(BY_COMMIT_TIME))))
+    file.update(outcome.rows)
+
+
+def _looked_at(met: pa.RecordBatch, changes: pa.RecordBatch, target: WriteTarget) -> pa.RecordBatch:
+    """Of stored rows what the rules look at, as the table has it: to choose between versions, ordering values do."""
+    names = (RECORD_KEY, *target.rules.ordering_fields) if target.rules.selects else changes.schema.names
+    wanted = with_meta_columns(target.schema)
+    return align(met, pa.schema([wanted.field(name).with_nullable(True) for name in names if name in wanted.names]))
+
+
+def _live(new: pa.RecordBatch, rules: MergeRules, file: DataFile) -> pa.RecordBatch:
+    """New records but those that their rows delete; these are remembered in the file where they can be."""
+    marked = delete_mask(new, rules)
+    deletes = pc.or_(new.column(DELETE), marked)
+    if not pc.any(deletes).as_py():
+        return new
+    file.bury(new.filter(pc.and_not(marked, new.column(DELETE))))
+    return new.filter(pc.invert(deletes))

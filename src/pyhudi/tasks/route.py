@@ -1,0 +1,172 @@
+"""Routing: the second exchange of a write. Each split's rows are sorted by the bucket that will write them.
+
+A bucket is one base file to be written. Tagged rows go to the bucket of their file group; untagged ones fill the
+insert quotas that the plan gave this split, in order, so that file sizes come out as planned.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.engine.protocol import TaskContext
+from pyhudi.merge.pairs import as_mask
+from pyhudi.storage.open import open_spec
+from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.tasks.exchange import ExchangeWriter, Segment, open_exchange, read_segment
+from pyhudi.tasks.stage import ROW, StagedSplit
+from pyhudi.tasks.tagged_rows import BARRED, FILE, MOVED, POSITION, TAGS_SCHEMA
+
+DELETE = "#delete"
+ROUTED_FIELDS = (pa.field(POSITION, pa.int64()), pa.field(DELETE, pa.bool_()))
+"""Added to routed rows: row number of the stored version in the base file (-1: a new record), and whether the record
+leaves this file group."""
+CHUNK_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """Up to `rows` new records go into a bucket."""
+
+    bucket: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteTask:
+    """Sort one split by bucket.
+
+    `bucket_of_file`: the bucket that rewrites a tagged file. `quotas`: where new records of a partition path go, in
+    order; the last one takes whatever is left. None: new records are not written (a delete).
+    `writes_tagged`: whether rows that were found are written (False when they are duplicates to be dropped).
+    """
+
+    storage: StorageSpec
+    folder: str
+    split: StagedSplit
+    tags: tuple[Segment, ...]
+    bucket_of_file: Mapping[int, int]
+    quotas: Mapping[str, tuple[Quota, ...]] | None
+    writes_tagged: bool
+    delete_tagged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedSplit:
+    """Where the rows of each bucket lie in the routed file of one split."""
+
+    segments: tuple[tuple[int, Segment], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Routes:
+    """Parallel arrays, sorted by row: which row goes to which bucket, over which stored row, as what."""
+
+    row: npt.NDArray[np.int64]
+    bucket: npt.NDArray[np.int64]
+    position: npt.NDArray[np.int64]
+    delete: npt.NDArray[np.bool_]
+
+    def take(self, order: npt.NDArray[np.int64]) -> _Routes:
+        return _Routes(self.row[order], self.bucket[order], self.position[order], self.delete[order])
+
+
+def route_split(context: TaskContext, task: RouteTask) -> RoutedSplit:
+    """Write one split's rows grouped by bucket. Memory: `CHUNK_BYTES` of rows, and 25 bytes per row of the split."""
+    storage = open_spec(task.storage)
+    if task.split.rows == 0:
+        return RoutedSplit(())
+    routes = _routes_of(storage, task)
+    path = f"{task.folder}/routed-{context.write_token}.arrow"
+    batches: dict[int, list[int]] = defaultdict(list)
+    rows: dict[int, int] = defaultdict(int)
+    with open_exchange(storage, task.split.rows_path) as reader:
+        schema = pa.schema([*reader.schema, *ROUTED_FIELDS])
+        with ExchangeWriter(storage, path, schema) as writer:
+            for first, chunk in _chunks(reader):
+                begin, end = np.searchsorted(routes.row, [first, first + chunk.num_rows])
+                for bucket, batch in _by_bucket(chunk, routes.take(np.arange(begin, end)), first, schema):
+                    batches[bucket].append(writer.write(batch))
+                    rows[bucket] += batch.num_rows
+    return RoutedSplit(tuple((b, Segment(path, tuple(numbers), rows[b])) for b, numbers in sorted(batches.items())))
+
+
+def _routes_of(storage: Storage, task: RouteTask) -> _Routes:
+    tags = pa.Table.from_batches((b for segment in task.tags for b in read_segment(storage, segment)), TAGS_SCHEMA)
+    parts = [_tagged_routes(task, tags)] if task.writes_tagged else []
+    if task.quotas is not None:
+        # A record that leaves its partition is a new one where it goes.
+        known = np.unique(_numbers(tags.filter(pc.invert(tags.column(MOVED))).column(ROW)))
+        parts.extend(_new_routes(storage, task, known))
+    merged = _Routes(
+        row=np.concatenate([np.zeros(0, np.int64), *(part.row for part in parts)]),
+        bucket=np.concatenate([np.zeros(0, np.int64), *(part.bucket for part in parts)]),
+        position=np.concatenate([np.zeros(0, np.int64), *(part.position for part in parts)]),
+        delete=np.concatenate([np.zeros(0, np.bool_), *(part.delete for part in parts)]),
+    )
+    return merged.take(np.argsort(merged.row, kind="stable"))
+
+
+def _tagged_routes(task: RouteTask, tags: pa.Table) -> _Routes:
+    tags = tags.filter(pc.not_equal(tags.column(FILE), BARRED))
+    numbers = np.array(sorted(task.bucket_of_file), dtype=np.int64)
+    buckets = np.array([task.bucket_of_file[int(number)] for number in numbers], dtype=np.int64)
+    return _Routes(
+        row=_numbers(tags.column(ROW)),
+        bucket=buckets[np.searchsorted(numbers, _numbers(tags.column(FILE)))],
+        position=_numbers(tags.column(POSITION)),
+        delete=as_mask(tags.column(MOVED)) | task.delete_tagged,
+    )
+
+
+def _new_routes(storage: Storage, task: RouteTask, known: npt.NDArray[np.int64]) -> Iterator[_Routes]:
+    assert task.quotas is not None
+    with open_exchange(storage, task.split.keys_path) as reader:
+        for partition in task.split.partitions:
+            rows = _numbers(reader.get_batch(partition.batch).column(ROW))
+            new = np.sort(rows[~np.isin(rows, known)])
+            if len(new) == 0:
+                continue
+            quotas = task.quotas[partition.partition_path]
+            bounds = np.cumsum([quota.rows for quota in quotas])
+            index = np.minimum(np.searchsorted(bounds, np.arange(len(new)), side="right"), len(quotas) - 1)
+            buckets = np.array([quota.bucket for quota in quotas], dtype=np.int64)[index]
+            yield _Routes(new, buckets, np.full(len(new), -1, np.int64), np.zeros(len(new), np.bool_))
+
+
+def _chunks(reader: pa.ipc.RecordBatchFileReader) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows file in pieces of about `CHUNK_BYTES`, each with the number of its first row."""
+    first, pending, size = 0, [], 0
+    for number in range(reader.num_record_batches):
+        batch = reader.get_batch(number)
+        pending.append(batch)
+        size += batch.nbytes
+        if size >= CHUNK_BYTES or number == reader.num_record_batches - 1:
+            chunk = pa.concat_batches(pending)
+            yield first, chunk
+            first, pending, size = first + chunk.num_rows, [], 0
+
+
+def _by_bucket(
+    chunk: pa.RecordBatch, routes: _Routes, first: int, schema: pa.Schema
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    if len(routes.row) == 0:
+        return
+    routes = routes.take(np.argsort(routes.bucket, kind="stable"))
+    rows = chunk.take(pa.array(routes.row - first))
+    routed = pa.RecordBatch.from_arrays(
+        [*rows.columns, pa.array(routes.position), pa.array(routes.delete)], schema=schema
+    )
+    starts = np.flatnonzero(np.append(True, routes.bucket[1:] != routes.bucket[:-1]))
+    for start, end in zip(starts, [*starts[1:], len(routes.bucket)], strict=True):
+        yield int(routes.bucket[start]), routed.slice(start, end - start)
+
+
+def _numbers(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    return np.asarray(column).astype(np.int64, copy=False)

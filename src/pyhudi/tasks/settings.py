@@ -1,0 +1,87 @@
+"""What the tasks of a write, or of a table service, need to know of the table and of the options."""
+
+from __future__ import annotations
+
+from pyhudi.config.enums import LogBlockFormat
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.format.bloom import BloomKind
+from pyhudi.format.schema.avro_arrow import avro_with_meta_columns
+from pyhudi.format.schema.meta_columns import with_meta_columns
+from pyhudi.format.timeline.instant import format_instant_time, parse_instant_time
+from pyhudi.io.base_file import BaseFileSettings
+from pyhudi.io.key_footer import BloomSettings
+from pyhudi.io.log.records import SpillSettings, block_filter
+from pyhudi.io.slices.merged import MergeSettings
+from pyhudi.merge.rules import MergeRules
+from pyhudi.merge.table_rules import TableRules
+from pyhudi.table.instant_times import table_zone
+from pyhudi.table.schema import TableSchema
+from pyhudi.table.state import TableState
+from pyhudi.tasks.data_file import WriteTarget
+from pyhudi.tasks.log_writer import LogSettings
+from pyhudi.transaction.heartbeat import heartbeat_path
+from pyhudi.transaction.markers.announcing import TaskMarkers
+
+
+def write_target(
+    table: TableState,
+    config: WriteConfig,
+    instant_time: str,
+    schema: TableSchema,
+    rules: MergeRules,
+    markers: TaskMarkers,
+) -> WriteTarget:
+    """The target of an instant, with files as the options want them."""
+    files, bloom = config.files, config.bloom
+    filters = BloomSettings(
+        BloomKind(bloom.filter_type.value), bloom.num_entries, bloom.false_positive_rate, bloom.dynamic_max_entries
+    )
+    return WriteTarget(
+        storage=table.storage.spec,
+        instant_time=instant_time,
+        schema=schema.arrow,
+        rules=rules,
+        files=BaseFileSettings(
+            codec=files.codec.arrow_name,
+            max_file_size=files.max_file_size,
+            row_group_size=files.block_size,
+            page_size=files.page_size,
+            avro_schema=avro_with_meta_columns(schema.avro),
+            bloom=filters if bloom.enabled else None,
+        ),
+        markers=markers,
+        heartbeat=heartbeat_path(instant_time),
+        tombstones_since=_tombstones_since(table, config, instant_time),
+    )
+
+
+def _tombstones_since(table: TableState, config: WriteConfig, instant_time: str) -> str | None:
+    """The instant from which on a write remembers deletes; all of them where its own time is no calendar time."""
+    hours = config.input.tombstone_hours
+    if not hours:
+        return None
+    zone = table_zone(table.config)
+    now_ms = parse_instant_time(instant_time, zone)
+    return "" if now_ms is None else format_instant_time(max(0, now_ms - hours * 3_600_000), zone)
+
+
+def merge_settings(table: TableState, config: WriteConfig, schema: TableSchema, rules: TableRules) -> MergeSettings:
+    """How the table's slices are read, under this schema and as its timeline stands."""
+    return MergeSettings(
+        schema=with_meta_columns(schema.arrow),
+        rules=rules,
+        blocks=block_filter(table.timeline, table.timeline.completed_times),
+        spill=SpillSettings(config.memory.merge_max_bytes, config.memory.spill_folder),
+    )
+
+
+def log_settings(table: TableState, config: WriteConfig) -> LogSettings:
+    """How logs of the table are written."""
+    logs = config.logs
+    return LogSettings(
+        in_parquet=logs.block_format is not LogBlockFormat.AVRO,
+        wraps_arrays=table.version.has_array_wrappers,
+        wraps_dates=table.version.has_date_wrappers,
+        block_size=logs.max_block_size,
+        file_size=logs.max_file_size,
+    )

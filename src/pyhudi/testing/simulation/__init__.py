@@ -1,0 +1,1 @@
+"""The simulator: writers on a simulated store, in every order that a schedule can name."""

@@ -1,0 +1,375 @@
+"""Exploring a scenario: all schedules with few deviations, or random ones; and a short schedule for what goes wrong.
+
+Exhaustive exploration runs the schedule without deviations, then all with one, and so on. Each run replays a prefix and
+goes on by itself; a run that comes to a point where another was before, everything being the same, ends there.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from pyhudi.environment import SYSTEM
+from pyhudi.errors import HudiError
+from pyhudi.table.state import load_table
+from pyhudi.testing.simulation.history import History, Told
+from pyhudi.testing.simulation.invariants import (
+    Watcher,
+    check_at_rest,
+    check_attempts,
+    check_conflicts,
+    check_recovered,
+    facts_of,
+)
+from pyhudi.testing.simulation.scenarios import OUTLIVED, ROLES, SERVICES, Scenario, Stage, scenario_of, settle
+from pyhudi.testing.simulation.schedule import Schedule
+from pyhudi.testing.simulation.scheduler import (
+    AGES_MS,
+    GO_ON,
+    Actor,
+    Chooser,
+    Point,
+    Powers,
+    Run,
+    RunStoppedError,
+    Workers,
+    choices_at,
+)
+from pyhudi.testing.simulation.simulated import SimStorage, environment_of
+from pyhudi.testing.simulation.start_tables import Seat, observer, prepared
+from pyhudi.testing.simulation.world import World, stable_digest
+
+ALL_POWERS = Powers(crashes=True, torn=True, faults=True, pauses=True, sleeps=True, jumps=True, late=True)
+_workers = Workers()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How much is explored: deviations per schedule, schedules, seconds. What comes first ends it.
+
+    `powers`: what else than a change of actors a deviation may be, and `mishaps` how many of those there may be.
+    """
+
+    deviations: int = 2
+    mishaps: int = 1
+    schedules: int = 10_000
+    seconds: float = 60.0
+    powers: Powers = field(default_factory=Powers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One run: its schedule, what was wrong, if anything, and what happened, one line per step.
+
+    `is_cut`: it ended where another run had been before. `digest`: the same for the same run in any process.
+    """
+
+    schedule: Schedule
+    violation: str | None
+    trace: tuple[str, ...]
+    points: int
+    is_cut: bool = False
+
+    @property
+    def digest(self) -> str:
+        """A digest of all that happened."""
+        return stable_digest([*self.trace, self.violation or ""])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What an exploration found: schedules run, of them those that went to their end, points met, and a failure.
+
+    `is_complete`: whether there is no other schedule within the budget's deviations.
+    """
+
+    scenario: Scenario
+    schedules: int
+    ended: int
+    points: int
+    is_complete: bool
+    failure: Result | None = None
+
+
+def explore(scenario: Scenario, budget: Budget, *, seed: int | None = None) -> Outcome:
+    """Explore exhaustively, or with a seed at random, until something is wrong or the budget is used up.
+
+    A failure's schedule is shrunk. Cost: some milliseconds per schedule.
+    """
+    with _quiet():
+        outcome = _explore_all(scenario, budget) if seed is None else _explore_at_random(scenario, budget, seed)
+        if outcome.failure is None:
+            return outcome
+        return replace(outcome, failure=shrunk(outcome.failure, budget.powers))
+
+
+def replay(schedule: Schedule, powers: Powers = ALL_POWERS) -> Result:
+    """Run a schedule again. Choices that are not possible where they stand are left out."""
+    with _quiet():
+        return execute(scenario_of(schedule.scenario), _following(dict(schedule.choices)), powers)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings of writes that fail as they should, thousands of times."""
+    logger = logging.getLogger("pyhudi")
+    former = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(former)
+
+
+def _following(choices: Mapping[int, str]) -> Chooser:
+    def choose(run: Run, point: Point) -> str:
+        wanted = choices.get(point.number, GO_ON)
+        return wanted if wanted in choices_at(run, point) else GO_ON
+
+    return choose
+
+
+def shrunk(failure: Result, powers: Powers) -> Result:
+    """The same kind of failure with as few deviations as leaving some out can give."""
+    kind = (failure.violation or "")[:3]
+    best, size = failure, max(1, len(failure.schedule.choices) // 2)
+    while size:
+        for start in range(0, len(best.schedule.choices), size):
+            choices = best.schedule.choices
+            fewer = Schedule(best.schedule.scenario, choices[:start] + choices[start + size :])
+            tried = replay(fewer, powers)
+            if tried.violation is not None and tried.violation[:3] == kind:
+                best = tried
+                break
+        else:
+            size //= 2
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class _Prefix:
+    """Choices to begin a run with; `deviations` are those that cost something, `mishaps` those that are no switch."""
+
+    choices: tuple[tuple[int, str], ...] = ()
+    deviations: int = 0
+    mishaps: int = 0
+
+    def then(self, point: Point, choice: str) -> _Prefix:
+        """The prefix with one more choice."""
+        return _Prefix(
+            (*self.choices, (point.number, choice)),
+            self.deviations + (not point.is_free),
+            self.mishaps + (not choice.isdigit()),
+        )
+
+
+def _explore_all(scenario: Scenario, budget: Budget) -> Outcome:
+    visited: set[int] = set()
+    tally = _Tally(scenario, budget)
+    todo: list[deque[_Prefix]] = [deque() for _ in range(budget.deviations + 1)]
+    todo[0].append(_Prefix())
+    while (queue := next((one for one in todo if one), None)) is not None and not tally.is_over:
+        prefix = queue.popleft()
+        tally.run(_branching(prefix, budget, visited, todo))
+    return tally.outcome(is_complete=not any(todo))
+
+
+def _branching(prefix: _Prefix, budget: Budget, visited: set[int], todo: list[deque[_Prefix]]) -> Chooser:
+    """Follow a prefix, then go on without deviations and note at each new point what else could be done there."""
+    choices = dict(prefix.choices)
+    last = prefix.choices[-1][0] if prefix.choices else -1
+
+    def choose(run: Run, point: Point) -> str:
+        if point.number <= last:
+            return choices.get(point.number, GO_ON)
+        # Prefixes with fewer deviations are run first, so whoever was here had at least as many left.
+        state = hash((run.state(point.actor), point.is_free, prefix.mishaps))
+        if state in visited:
+            raise RunStoppedError
+        visited.add(state)
+        for choice in choices_at(run, point):
+            longer = prefix.then(point, choice)
+            if longer.deviations <= budget.deviations and longer.mishaps <= budget.mishaps:
+                todo[longer.deviations].append(longer)
+        return GO_ON
+
+    return choose
+
+
+def _explore_at_random(scenario: Scenario, budget: Budget, seed: int) -> Outcome:
+    tally = _Tally(scenario, budget)
+    while not tally.is_over:
+        # A text, because the hash of a tuple is another in each process.
+        source = random.Random(f"{seed} {scenario} {tally.schedules}")  # noqa: S311  # nothing is secret here
+        length = tally.points // tally.schedules if tally.schedules else 60
+        tally.run(_random(source, budget, source.randint(1, budget.deviations) / max(length, 1)))
+    return tally.outcome(is_complete=False)
+
+
+def _random(source: random.Random, budget: Budget, share: float) -> Chooser:
+    """Deviate at a share of the points, and at half of those where it costs nothing."""
+    mishaps = 0
+
+    def choose(run: Run, point: Point) -> str:
+        nonlocal mishaps
+        if source.random() >= (0.5 if point.is_free else share):
+            return GO_ON
+        options = choices_at(run, point)
+        switches = [choice for choice in options if choice.isdigit()]
+        others = [choice for choice in options if not choice.isdigit()] if mishaps < budget.mishaps else []
+        if others and (not switches or source.random() < 0.5):
+            mishaps += 1
+            return source.choice(others)
+        return source.choice(switches) if switches else GO_ON
+
+    return choose
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Runs of one scenario, counted. `checked`: ends that need no second look."""
+
+    scenario: Scenario
+    budget: Budget
+    schedules: int = 0
+    ended: int = 0
+    points: int = 0
+    failure: Result | None = None
+    checked: set[int] = field(default_factory=set)
+    _began: float = field(default_factory=SYSTEM.clock.monotonic)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether something was wrong, or the budget is used up."""
+        seconds = SYSTEM.clock.monotonic() - self._began
+        return self.failure is not None or self.schedules >= self.budget.schedules or seconds > self.budget.seconds
+
+    def run(self, chooser: Chooser) -> None:
+        """Run one schedule."""
+        result = execute(self.scenario, chooser, self.budget.powers, checked=self.checked)
+        self.schedules += 1
+        self.ended += not result.is_cut
+        self.points += result.points
+        if result.violation is not None:
+            self.failure = result
+
+    def outcome(self, *, is_complete: bool) -> Outcome:
+        """What was found."""
+        return Outcome(
+            scenario=self.scenario,
+            schedules=self.schedules,
+            ended=self.ended,
+            points=self.points,
+            is_complete=is_complete and self.failure is None,
+            failure=self.failure,
+        )
+
+
+def execute(scenario: Scenario, chooser: Chooser, powers: Powers, *, checked: set[int] | None = None) -> Result:
+    """Run one schedule, roll back what died in it, and check everything. `checked`: ends that need no second look."""
+    powers = scenario.possible(powers)
+    world = prepared(scenario.kind)
+    world.exclusive = scenario.exclusive
+    history = History(requests=scenario.kind.start)
+    run = Run(world, [], chooser, powers)
+    watcher = Watcher(run, load_table(observer(world)), ordered=scenario.is_ordered(powers))
+    for number, role in enumerate(scenario.roles):
+        _seat(run, scenario, history, watcher, number, role)
+    run.start(_workers)
+    schedule = Schedule(str(scenario), tuple(run.choices))
+    violation = run.violation or _wrong_end(scenario, run, history) or _neglected(run, watcher)
+    is_cut = run.is_stopped and violation is None
+    if violation is None and not is_cut:
+        end = hash((world.digest, tuple(told_key(one) for one in history.told)))
+        if checked is None or end not in checked:
+            violation = _check(scenario, run, history, _excused(scenario, run, watcher))
+            if checked is not None:
+                checked.add(end)
+    return Result(schedule=schedule, violation=violation, trace=tuple(run.trace), points=run.points, is_cut=is_cut)
+
+
+def _seat(run: Run, scenario: Scenario, history: History, watcher: Watcher, number: int, role: str) -> None:
+    name = f"{role}-{number}"
+    play = ROLES[role]
+    actor = Actor(number, name, lambda: play(Stage(run, actor, seat, history)))
+    storage = SimStorage(run, actor, watcher)
+    environment = environment_of(run, actor, scenario.lock.provider())
+    seat = Seat(name, scenario.kind, storage, environment, history.attempts)
+    run.actors.append(actor)
+
+
+def _wrong_end(scenario: Scenario, run: Run, history: History) -> str | None:
+    """K13: everybody ends, and is told something that may be told."""
+    if run.error is not None:
+        return f"K13: an actor ended by {run.error!r}"
+    allowed = scenario.allowed_errors(run.powers)
+    for one in history.told:
+        if one.error is not None and not isinstance(one.error, allowed):
+            return f"K13: {one.actor} was told {type(one.error).__name__}: {one.error}"
+    return None if {*SERVICES} & {*scenario.roles} else next(check_conflicts(history), None)
+
+
+def _neglected(run: Run, watcher: Watcher) -> str | None:
+    """K15: who puts a file for a write that has ended takes it away again, unless he dies or his store fails."""
+    if run.is_stopped or run.powers.faults:
+        return None
+    return next((f"K15: {path} was put when its write had ended, and stays" for path in watcher.neglected), None)
+
+
+def _excused(scenario: Scenario, run: Run, watcher: Watcher) -> frozenset[str]:
+    """See `check_recovered`. A plan may be run by others than who made it, and a task outlive its write."""
+    runs_plans = any(one.was_away and role == "compact" for one, role in zip(run.actors, scenario.roles, strict=False))
+    away = (
+        time
+        for time, number in watcher.owners.items()
+        if runs_plans or run.actors[number].was_away or scenario.roles[number] in OUTLIVED
+    )
+    late = [*run.world.landed, *(put.path for put in run.world.late)]
+    return frozenset([*away, *late, *(re.split(r"[._]", path.rpartition("/")[2])[0] for path in late)])
+
+
+def _check(scenario: Scenario, run: Run, history: History, excused: frozenset[str]) -> str | None:
+    """Look at the end of a run, then let a last actor finish what was left, and look again."""
+    world = run.world
+    while world.land_late_put() is not None:
+        pass
+    ordered = scenario.is_ordered(run.powers)
+    found = _problem(world, scenario, history, ordered=ordered, excused=None)
+    if found is not None:
+        return found
+    last = Run(world, [], lambda _run, _point: GO_ON)
+    world.now_ms, world.wall_ms = world.now_ms + 2 * AGES_MS, 0
+    actor = Actor(0, "last", lambda: settle(seat, history))
+    storage = SimStorage(last, actor, Watcher(last, load_table(observer(world))))
+    seat = Seat("last", scenario.kind, storage, environment_of(last, actor, scenario.lock.provider()))
+    last.actors.append(actor)
+    last.start(_workers)
+    run.trace.extend(last.trace)
+    if last.violation is not None or last.error is not None:
+        return last.violation or f"K13: the recovery ended by {last.error!r}"
+    return _problem(world, scenario, history, ordered=ordered, excused=excused)
+
+
+def _problem(
+    world: World, scenario: Scenario, history: History, *, ordered: bool, excused: frozenset[str] | None
+) -> str | None:
+    """`excused`: see `check_recovered`; None where nothing is recovered yet."""
+    try:
+        facts = facts_of(load_table(observer(world)), scenario.kind.read, history)
+        problems = [*check_attempts(facts, are_swept=excused is not None)] if history.attempts else []
+        problems += check_at_rest(facts, unique=scenario.unique, ordered=ordered)
+        problems += check_recovered(facts, excused=excused) if excused is not None else ()
+    except HudiError as error:
+        return f"K6: the table cannot be read: {type(error).__name__}: {error}"
+    return problems[0] if problems else None
+
+
+def told_key(one: Told) -> tuple[object, ...]:
+    """What an answer consists of, without when it was given, but for readers, whose moment counts."""
+    when = (one.began, one.ended) if one.rows is not None else ()
+    return (one.actor, one.verdict, type(one.error), one.instant, one.position, one.rows, one.seen, one.since, *when)

@@ -1,0 +1,84 @@
+"""Whole writes: requests of a simulation through `HudiTable`, Parquet, exchange files and all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi.api.hudi_table import HudiTable
+from pyhudi.engine.local import LocalEngine
+from pyhudi.engine.protocol import TaskContext
+from pyhudi.environment import SYSTEM, Environment
+from pyhudi.errors import InvalidRequestError
+from pyhudi.format.metadata.commit import WriteOperation
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.state import TableState, load_table
+from pyhudi.testing.simulation.key_value_writes import WRITER, Attempt, Request, TaskLostError
+from pyhudi.write.result import WriteResult
+
+SCHEMA = pa.schema([("key", pa.string()), ("part", pa.string()), ("value", pa.string()), ("ts", pa.int64())])
+"""The columns of simulated tables, those of thin writes too."""
+_OPTIONS = {"hoodie.datasource.write.commitmeta.key.prefix": WRITER[0]}
+_ENGINE = LocalEngine(parallelism=1)
+
+
+@dataclass(frozen=True)
+class _OutlivedEngine(LocalEngine):
+    """Leaves another attempt of each task that writes data files to other processes; see `Request`."""
+
+    parallelism: int = 1
+    attempts: list[Attempt] = field(default_factory=list)
+    is_abandoned: bool = False
+
+    def map(self, function: Any, tasks: Sequence[Any], *, size_bytes: int, description: str) -> list[Any]:
+        """See `Engine.map`."""
+        if tasks and hasattr(tasks[0], "target"):
+
+            def run(storage: Storage) -> None:
+                for number, task in enumerate(tasks):
+                    mine = replace(task, target=replace(task.target, storage=storage.spec))
+                    function(TaskContext(partition=number, stage=0, attempt=1), mine)
+
+            self.attempts.append(run)
+            if self.is_abandoned:
+                raise TaskLostError("the engine lost a task, as the request wants it")
+        return super().map(function, tasks, size_bytes=size_bytes, description=description)
+
+
+def write_whole(
+    storage: Storage,
+    environment: Environment,
+    options: Mapping[str, str],
+    request: Request,
+    attempts: list[Attempt],
+    *,
+    writer: str,
+) -> WriteResult:
+    """Run the request as its operation of `HudiTable`, which raises what it raises. `attempts`: see `write_thinly`."""
+    engine = _OutlivedEngine(attempts=attempts, is_abandoned=request.is_abandoned) if request.is_outlived else _ENGINE
+    table = HudiTable(load_table(storage), {**options, **_OPTIONS, WRITER: writer}, engine, environment)
+    rows = pa.Table.from_pylist(
+        [{"key": key, "part": key[0], "value": value or "", "ts": 1} for key, value in request.values.items()], SCHEMA
+    )
+    match request.operation:
+        case WriteOperation.UPSERT:
+            return table.upsert(rows)
+        case WriteOperation.INSERT:
+            return table.insert(rows)
+        case WriteOperation.DELETE:
+            return table.delete(rows)
+        case WriteOperation.DELETE_PARTITION:
+            return table.delete_partition(request.replaces)
+        case WriteOperation.INSERT_OVERWRITE:
+            return table.insert_overwrite(rows)
+        case _:
+            raise InvalidRequestError("simulated writers do not do this", operation=request.operation.value)
+
+
+def read_whole(table: TableState, as_of: str | None) -> list[tuple[str, str]]:
+    """All keys and values as `HudiTable.to_arrow` gives them; see `thin.read_rows`."""
+    rows = HudiTable(table, {}, _ENGINE, SYSTEM).to_arrow(["key", "value"], as_of=as_of)
+    return sorted(zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True))

@@ -1,0 +1,410 @@
+"""What must hold of a table whatever its writers did: the invariants K1 to K9 and K12 to K15 of reliability.md 5.1.
+
+`Watcher` checks each change as it is made. The functions look at a world in which nobody runs any more, and at what the
+actors were told; each yields a sentence for whatever is wrong, beginning with the number of the invariant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from pyhudi.errors import HistoryNotSettledError, HudiError, WriteConflictError
+from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
+from pyhudi.format.log.blocks import BlockType
+from pyhudi.format.metadata.commit import CommitMetadata, decode_commit_metadata
+from pyhudi.format.metadata.rollback import decode_rollback_plan
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, completed_action, parse_instant_file_name
+from pyhudi.io.log.scan import scan_blocks
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.file_system_view import list_data_files
+from pyhudi.table.outcome import Outcome, outcome_of
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import WRITE_ACTIONS, instant_path, load_commit_metadata, load_rollback_plan, position_of
+from pyhudi.testing.simulation.history import History, Told, Verdict
+from pyhudi.testing.simulation.key_value_writes import STRAY, WRITER
+from pyhudi.testing.simulation.scheduler import Actor, Run
+from pyhudi.testing.simulation.world import Stored
+from pyhudi.transaction.heartbeat import heartbeat_path
+from pyhudi.transaction.idempotence import BATCH_ID_METADATA
+
+TEMPORARY_FOLDERS = (".hoodie/.temp", ".hoodie/.heartbeat", ".hoodie/.aux")
+"""Where writers keep what nobody needs after them."""
+
+
+ReadRows = Callable[[TableState, "str | None"], list[tuple[str, str]]]
+
+
+@dataclass(slots=True)
+class Watcher:
+    """Looks at each change of the store as it is made, and ends the run at the first that must not be.
+
+    `ordered`: whether writes become visible in the order of their completion times. `owners`: who put the requested
+    instant of a time. `completed`: writes that are so now. `ended`: writes that were completed at any time, or
+    given up by their own writer. `listed`: data files by the completed write that needs them. `makers`: who put a data
+    file; `strays`: those put when their write's heartbeat was gone, for which whoever put them must look himself.
+    """
+
+    run: Run
+    table: TableState
+    ordered: bool = True
+    owners: dict[str, int] = field(default_factory=dict)
+    completed: dict[str, Instant] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
+    listed: dict[str, str] = field(default_factory=dict)
+    makers: dict[str, int] = field(default_factory=dict)
+    strays: set[str] = field(default_factory=set)
+
+    @property
+    def neglected(self) -> Collection[str]:
+        """Files put after their write had ended, and left there by somebody who has not died since."""
+        world = self.run.world
+        return sorted(
+            path for path in self.strays if path in world.objects and not self.run.actors[self.makers[path]].is_dead
+        )
+
+    def __call__(self, actor: Actor, operation: str, path: str, former: Stored | None) -> None:
+        """See `simulated.Watch`."""
+        is_removal = operation in ("delete", "delete_folder")
+        folder, _, name = path.rpartition("/")
+        if folder == self.table.version.timeline_folder:
+            instant = parse_instant_file_name(name, self.table.version)
+            if instant is not None:
+                found = self._removed(instant) if is_removal else self._put(actor, instant, path, former)
+                self._report(found)
+        elif not path.startswith(".hoodie") and parse_data_file(name) is not None:
+            self._report(self._removed_data(actor, path) if is_removal else self._put_data(actor, path, former))
+
+    def _report(self, found: str | None) -> None:
+        if found is not None:
+            self.run.fail(found)
+
+    def _put(self, actor: Actor, instant: Instant, path: str, former: Stored | None) -> str | None:
+        stored = self.run.world.objects[path]
+        if former is not None and self.run.world.exclusive:
+            return f"K5: {path} was replaced"
+        if instant.state is InstantState.REQUESTED:
+            self.owners[instant.requested_time] = actor.number
+            if instant.action is Action.ROLLBACK:
+                target = decode_rollback_plan(stored.data, path=path).instant_time
+                # Whoever gives up his own write lets everybody finish that.
+                self.ended |= {target} if self.owners.get(target) == actor.number else set()
+        if instant.state is not InstantState.COMPLETED or instant.action not in WRITE_ACTIONS:
+            return None
+        return self._completed(instant, decode_commit_metadata(stored.data, path=path))
+
+    def _completed(self, instant: Instant, metadata: CommitMetadata) -> str | None:
+        time = instant.requested_time
+        if time in self.completed:
+            # Whoever lost the lock in the midst of the put takes it away again; `check_endings` sees that it is gone.
+            return f"K7: {time} was completed twice" if self.ordered else None
+        if instant.completion_time is not None and instant.completion_time <= time:
+            return f"K8: {time} was completed at {instant.completion_time}"
+        later = [one for one in self.completed.values() if position_of(one) >= position_of(instant)]
+        self.completed[time] = instant
+        self.ended.add(time)
+        if later and self.ordered and instant.completion_time is not None:
+            return f"K8: {time} was completed at {instant.completion_time}, not after {position_of(later[0])}"
+        for stats in metadata.stats_by_partition.values():
+            for stat in stats:
+                self.listed[stat.path] = time
+                found = self.run.world.info(stat.path)
+                # Whoever lost the lock in the midst of the put takes it away again; `check_files` sees that it is gone.
+                if self.ordered and (found is None or found.size != stat.file_size_in_bytes):
+                    return f"K6: {time} was completed without its file {stat.path}"
+        return None
+
+    def _removed(self, instant: Instant) -> str | None:
+        if instant.state is not InstantState.COMPLETED or instant.action not in WRITE_ACTIONS:
+            return None
+        if self.completed.get(instant.requested_time) != instant:
+            return None
+        self.completed.pop(instant.requested_time)
+        self.listed = {path: time for path, time in self.listed.items() if time != instant.requested_time}
+        return None
+
+    def _put_data(self, actor: Actor, path: str, former: Stored | None) -> str | None:
+        if former is not None and self.run.world.exclusive:
+            return f"K5: {path} was replaced"
+        self.makers[path] = actor.number
+        name = parse_data_file(path.rpartition("/")[2])
+        if name is not None and _tells(self.table, name) and self.owners.get(name.instant_time) != actor.number:
+            self.strays |= {path} if heartbeat_path(name.instant_time) not in self.run.world.objects else set()
+        return None
+
+    def _removed_data(self, actor: Actor, path: str) -> str | None:
+        if path in self.listed:
+            return f"K6: {path} was deleted, which the completed write {self.listed[path]} needs"
+        name = parse_data_file(path.rpartition("/")[2])
+        owner = self.owners.get(name.instant_time) if name is not None else None
+        if self.makers.get(path) == actor.number:
+            return None
+        if name is None or owner is None or owner == actor.number or name.instant_time in self.ended:
+            return None
+        writer = self.run.actors[owner] if owner < len(self.run.actors) else None
+        if writer is not None and not (writer.is_dead or writer.is_done or writer.was_away):
+            return f"K9: {actor.name} deleted {path} of {writer.name}, who is alive"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A table at rest, with the metadata of its completed writes, and what everybody was told of it.
+
+    `read` gives the rows of a table, now or as of an instant time.
+    """
+
+    table: TableState
+    read: ReadRows
+    metadata: Mapping[str, CommitMetadata]
+    history: History
+
+    @property
+    def storage(self) -> Storage:
+        """The table's store."""
+        return self.table.storage
+
+    @property
+    def writes(self) -> list[Instant]:
+        """The completed writes in the order in which they became visible."""
+        return sorted(self.table.timeline.completed_writes, key=lambda one: (position_of(one), one.requested_time))
+
+    def writer(self, instant_time: str) -> str:
+        """The actor whose write it is; an empty text for a compaction."""
+        return self.metadata[instant_time].extra.get(WRITER, "")
+
+    def expected(self, instants: Iterable[str]) -> dict[str, str]:
+        """The rows that these writes make, one after the other."""
+        wanted = frozenset(instants)
+        rows: dict[str, str] = {}
+        for instant in self.writes:
+            request = self.history.requests.get(self.writer(instant.requested_time))
+            if instant.requested_time in wanted and request is not None:
+                rows = request.apply_to(rows)
+        return rows
+
+
+def facts_of(table: TableState, read: ReadRows, history: History) -> Facts:
+    """Cost: one read per completed write."""
+    metadata = {
+        str(instant.requested_time): load_commit_metadata(table.storage, instant, table.version)
+        for instant in table.timeline.completed_writes
+    }
+    return Facts(table, read, metadata, history)
+
+
+def check_at_rest(facts: Facts, *, unique: bool, ordered: bool) -> Iterator[str]:
+    """What must hold whenever nobody is in the middle of something, dead writers' leftovers or not.
+
+    `unique`: whether the writes promise unique keys. `ordered`: see `Watcher`.
+    """
+    yield from check_rows(facts, unique=unique)
+    yield from check_readers(facts)
+    yield from check_answers(facts)
+    yield from check_files(facts)
+    yield from check_endings(facts)
+    if ordered:
+        yield from check_order(facts)
+        yield from check_followers(facts)
+
+
+def check_rows(facts: Facts, *, unique: bool) -> Iterator[str]:
+    """K1, K4: what is visible, now and as of each write, is what the completed writes make of one another.
+
+    As of a write readers may be refused, while one is pending that began before it.
+    """
+    timeline = facts.table.timeline
+    first_pending = min((one.requested_time for one in timeline.pending_writes), default=None)
+    for as_of in [None, *(one.requested_time for one in timeline.completed_writes)]:
+        try:
+            rows = facts.read(facts.table, as_of)
+        except HistoryNotSettledError:
+            if as_of is None or first_pending is None or as_of < first_pending:
+                yield f"K1: as of {as_of or 'now'} the rows are refused, though no write is pending there"
+            continue
+        if unique and (twice := [a for (a, _), (b, _) in pairwise(rows) if a == b]):
+            yield f"K4: keys {twice} are in two file groups as of {as_of or 'now'}"
+        if unique:
+            wanted = facts.expected(t for t in timeline.completed_times if as_of is None or t <= as_of)
+            if dict(rows) != wanted:
+                yield f"K1: as of {as_of or 'now'} the rows are {rows}, and must be {sorted(wanted.items())}"
+
+
+def check_readers(facts: Facts) -> Iterator[str]:
+    """K2, K3: each reader saw the completed writes of one moment, all that were acknowledged before among them."""
+    for one in facts.history.told:
+        if one.rows is None:
+            continue
+        wanted = facts.expected(one.seen)
+        if one.seen <= facts.metadata.keys() and dict(one.rows) != wanted:
+            yield f"K2: {one.actor} saw {one.rows}, and the table was {sorted(wanted.items())}"
+        for before in facts.history.told:
+            is_earlier = before.verdict is Verdict.DONE and before.instant is not None and before.ended < one.began
+            if is_earlier and before.instant not in one.seen | facts.history.undone:
+                yield f"K3: {one.actor} began after {before.actor} was done, and did not see its write"
+
+
+def check_answers(facts: Facts) -> Iterator[str]:
+    """K3: what was acknowledged is there, what was refused is not, and what is unknown can be found out."""
+    committed = {facts.writer(time): time for time in facts.metadata}
+    for one in facts.history.told:
+        if one.rows is not None or one.actor not in facts.history.requests:
+            continue
+        match one.verdict:
+            case Verdict.DONE if one.instant not in facts.metadata and one.instant not in facts.history.undone:
+                yield f"K3: {one.actor} was told that {one.instant} is committed, and it is not"
+            case Verdict.DONE if one.actor not in committed and _is_own(facts, one):
+                yield f"K3: {one.actor} was told that {one.instant} is committed, and that is another one's write"
+            case Verdict.REFUSED if one.actor in committed:
+                yield f"K3: {one.actor} was told {type(one.error).__name__}, and {committed[one.actor]} is committed"
+            case Verdict.UNKNOWN if (instant := _instant_of(one.error)) is not None:
+                outcome = outcome_of(facts.table, instant)
+                if (outcome is Outcome.COMMITTED) is not (instant in facts.metadata):
+                    yield f"K3: {instant} is said to be {outcome.value}, which it is not"
+            case _:
+                pass
+
+
+def _is_own(facts: Facts, one: Told) -> bool:
+    """Whether the write that somebody was told of must be his own: not if it was taken back, or another's batch."""
+    return one.instant not in facts.history.undone and facts.history.requests[one.actor].batch is None
+
+
+def _instant_of(error: HudiError | None) -> str | None:
+    instant = None if error is None else error.context.get("instant")
+    return None if instant is None else str(instant)
+
+
+def check_conflicts(history: History) -> Iterator[str]:
+    """K13: nobody gives way to writers that touch other partitions. Where compactions are planned it does not hold."""
+    for one in history.told:
+        if not isinstance(one.error, WriteConflictError) or one.actor not in history.requests:
+            continue
+        mine = history.requests[one.actor]
+        rivals = [request for name, request in history.requests.items() if name != one.actor and "-" in name]
+        is_same_batch = mine.batch is not None and any(mine.batch == rival.batch for rival in rivals)
+        if not is_same_batch and not any(mine.partition_paths & rival.partition_paths for rival in rivals):
+            yield f"K13: {one.actor} had to give way, and nobody was in its way: {one.error}"
+
+
+def check_files(facts: Facts) -> Iterator[str]:
+    """K6: every file of a completed write is there, with the length that its metadata tell."""
+    for time, metadata in facts.metadata.items():
+        for stats in metadata.stats_by_partition.values():
+            for stat in stats:
+                info = facts.storage.info(stat.path)
+                if info is None or info.size != stat.file_size_in_bytes:
+                    yield f"K6: {stat.path} of {time} is {'missing' if info is None else 'of another length'}"
+
+
+def check_endings(facts: Facts) -> Iterator[str]:
+    """K7: no write is both completed and rolled back, or completed as two actions, and no batch was committed twice."""
+    batches = [one.extra[BATCH_ID_METADATA] for one in facts.metadata.values() if BATCH_ID_METADATA in one.extra]
+    for batch in {one for one in batches if batches.count(one) > 1}:
+        yield f"K7: the batch {batch} was committed twice"
+    times = [one.requested_time for one in facts.table.timeline.completed_writes]
+    completed = {(str(one.requested_time), one.action) for one in facts.table.timeline.completed_writes}
+    for time in {one for one in times if times.count(one) > 1}:
+        yield f"K7: {time} is completed twice"
+    for rollback in facts.table.timeline.instants:
+        if rollback.action is Action.ROLLBACK and rollback.state is InstantState.COMPLETED:
+            plan = load_rollback_plan(facts.storage, rollback, facts.table.version)
+            if (plan.instant_time, completed_action(Action(plan.action))) in completed:
+                yield f"K7: {plan.instant_time} is completed, and {rollback.requested_time} is a rollback of it"
+
+
+def check_order(facts: Facts) -> Iterator[str]:
+    """K8: completion times differ, so that a position in the history is one moment."""
+    positions = [position_of(one) for one in facts.writes]
+    for position in {one for one in positions if positions.count(one) > 1}:
+        yield f"K8: two writes were completed at {position}"
+
+
+def check_followers(facts: Facts) -> Iterator[str]:
+    """K12: whoever reads on from where he stopped is given each write once. Not in version 6, as in real Hudi."""
+    if not facts.table.version.has_completion_times:
+        return
+    for actor in {one.actor for one in facts.history.told if one.since is not None}:
+        reads = [one for one in facts.history.told if one.actor == actor and one.since is not None]
+        given = [time for one in reads for time in one.seen]
+        last = max(one.position for one in reads)
+        missed = {
+            one.requested_time
+            for one in facts.writes
+            if position_of(one) <= last and position_of(one) > (reads[0].since or "")
+        } - {*given}
+        if missed or len(given) != len({*given}):
+            yield f"K12: {actor} was given {sorted(given)}, and missed {sorted(missed)}"
+
+
+def _tells(table: TableState, name: BaseFileName | LogFileName) -> bool:
+    """Whether the name of a file tells which write made it: that of a log of version 6 does not."""
+    return isinstance(name, BaseFileName) or table.version.has_completion_times
+
+
+def check_attempts(facts: Facts, *, are_swept: bool) -> Iterator[str]:
+    """K15: of an attempt that its write did not wait for nobody ever sees a row, and later writes remove its files.
+
+    `are_swept`: whether all have ended, and one more write has looked at all partitions since. Files of attempts of
+    completed writes may stay, and logs of version 6, whose names do not tell whose they are.
+    """
+    seen = [(one.actor, row) for one in facts.history.told for row in one.rows or ()]
+    for who, (key, value) in (*seen, *(("the table", row) for row in facts.read(facts.table, None))):
+        if value == STRAY:
+            yield f"K15: {who} shows {key} as an attempt wrote it that its write did not wait for"
+    known = {instant.requested_time for instant in facts.table.timeline.instants}
+    for info in list_data_files(facts.storage) if are_swept else ():
+        name = parse_data_file(info.name)
+        if name is not None and _tells(facts.table, name) and name.instant_time not in known:
+            yield f"K15: {info.path} of a write that was rolled back is still there, though a write looked there since"
+
+
+def check_recovered(facts: Facts, *, excused: Collection[str]) -> Iterator[str]:
+    """K14: after a recovery nothing of a dead writer is left, but for what a planned compaction will replace.
+
+    `excused`: instant times of writers that others had to take for dead and that went on; paths of puts that landed
+    late. What comes after a rollback is never visible, and stays.
+    """
+    table, storage = facts.table, facts.storage
+    timeline = table.timeline
+    for instant in (*timeline.pending_writes, *timeline.pending_rollbacks):
+        if instant_path(instant, table.version) not in excused:
+            yield f"K14: {instant.action.value} {instant.requested_time} is still pending"
+    planned = {instant.requested_time for instant in timeline.pending_compactions}
+    for folder in TEMPORARY_FOLDERS:
+        for info in storage.list_recursive(folder):
+            if not {*planned, *excused} & {info.path, *info.path.split("/")}:
+                yield f"K14: {info.path} is left over"
+    for info in list_data_files(storage):
+        name = parse_data_file(info.name)
+        if name is None or (isinstance(name, LogFileName) and not table.version.has_completion_times):
+            continue
+        if name.instant_time in {*planned, *excused}:
+            continue
+        if not timeline.is_committed(name.instant_time):
+            yield f"K14: {info.path} belongs to no completed write"
+        elif info.path not in facts.metadata[name.instant_time].paths():
+            yield f"K14: {info.path} is of a lost attempt of a completed write"
+    if not table.version.has_completion_times:
+        yield from _check_blocks(table, excused)
+
+
+def _check_blocks(table: TableState, excused: Collection[str]) -> Iterator[str]:
+    """K14 in version 6: behind the blocks of a dead write stands a block that takes them back."""
+    slices: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
+    for info in list_data_files(table.storage):
+        name = parse_data_file(info.name)
+        if isinstance(name, LogFileName):
+            key = (info.path.rpartition("/")[0], name.file_id, name.instant_time)
+            slices.setdefault(key, []).append((name.version, info.path))
+    for logs in slices.values():
+        dead: set[str] = set()
+        for _, path in sorted(logs):
+            for block in scan_blocks(table.storage, path):
+                if block.kind is BlockType.COMMAND:
+                    dead.discard(block.target_instant_time or "")
+                elif block.kind is not BlockType.CORRUPT and not table.timeline.is_committed(block.instant_time):
+                    dead.add(block.instant_time)
+        for instant in dead - {*excused}:
+            yield f"K14: blocks of {instant} count again as soon as its instant time is archived"

@@ -1,0 +1,331 @@
+"""Writes without Parquet: the shipped transaction around files that hold a few keys and values as JSON.
+
+Everything that makes a write safe is the shipped code: the transaction and its undoing, the timeline, the view of file
+slices, names, markers, commit metadata, the conflict check. Only what a task writes into a data file is made up, which
+makes a write of one row ten times as fast. A key is a text whose first letter is its partition path.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyhudi.engine.local import LocalEngine
+from pyhudi.engine.protocol import TaskContext
+from pyhudi.errors import HudiError
+from pyhudi.format.file_names import BaseFileName, LogFileName, file_id
+from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block
+from pyhudi.format.markers import MarkerKind, marker_folder
+from pyhudi.format.metadata.commit import NO_PREVIOUS_COMMIT, CommitMetadata, WriteOperation, WriteStat
+from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
+from pyhudi.format.timeline.instant import Action
+from pyhudi.io.log.records import BlockFilter, block_filter
+from pyhudi.io.log.scan import open_log
+from pyhudi.io.slices.merged import slice_files
+from pyhudi.services.orphans import remove_orphans
+from pyhudi.storage.open import open_spec
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.file_slice import FileSlice
+from pyhudi.table.file_system_view import FileSystemView, load_view
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import Timeline, position_of
+from pyhudi.tasks.compact_slice import CompactTask
+from pyhudi.tasks.data_file import WriteTarget, check_write_is_running
+from pyhudi.tasks.log_writer import slice_to_append
+from pyhudi.transaction.idempotence import BATCH_ID_METADATA, find_batch
+from pyhudi.transaction.markers.announcing import DIRECT_MARKERS
+from pyhudi.transaction.transaction import mark_inflight
+from pyhudi.write.finish import committed, write_transaction
+from pyhudi.write.job import WriteJob
+from pyhudi.write.result import WriteResult, result_of
+
+_CONTEXT = TaskContext(partition=0, stage=0, attempt=0)
+
+Values = Mapping[str, str | None]
+"""Keys and their new values; None deletes the key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a write is asked to do. `replaces`: partitions that give way to the values (overwrite, delete_partition).
+
+    `batch`: the name of the batch that it writes, if it has one. `loses_attempt`: whether its tasks write base files
+    twice, as Spark's may do, and only the second attempt counts. `is_outlived`: other attempts of its tasks run in
+    other processes, as long as they like, see `Attempt`; `is_abandoned`: and all that count are lost.
+    """
+
+    operation: WriteOperation
+    values: Values = field(default_factory=dict)
+    replaces: tuple[str, ...] = ()
+    batch: str | None = None
+    loses_attempt: bool = False
+    is_outlived: bool = False
+    is_abandoned: bool = False
+
+    @property
+    def partition_paths(self) -> frozenset[str]:
+        """The partitions that the write touches."""
+        return frozenset({*(key[0] for key in self.values), *self.replaces})
+
+    def apply_to(self, rows: Mapping[str, str]) -> dict[str, str]:
+        """What the write makes of a table's rows: the oracle of all checks."""
+        kept = {key: value for key, value in rows.items() if key[0] not in self.replaces}
+        for key, value in self.values.items():
+            if value is not None:
+                kept[key] = value
+            else:
+                kept.pop(key, None)
+        return kept
+
+
+STRAY = "stray"
+"""The value that attempts of thin writes give to all keys: no reader may ever see it."""
+
+Attempt = Callable[[Storage], None]
+"""An attempt of a task that its write does not wait for, to be run with the store of another process."""
+
+
+class TaskLostError(HudiError):
+    """An engine lost the tasks of a write, as a simulation wants it."""
+
+
+def write_thinly(job: WriteJob, request: Request, attempts: list[Attempt]) -> WriteResult:
+    """Run the write, or raise with nothing of it visible: see `pyhudi.write.staged.write_staged`.
+
+    `attempts`: where a write that is outlived leaves what other processes shall run of it.
+    """
+    if request.batch is not None and (done := find_batch(job.table, request.batch)) is not None:
+        instant, metadata = done
+        return result_of(metadata, instant.requested_time, position_of(instant), 0.0)
+    is_replace = bool(request.replaces)
+    action = Action.REPLACE_COMMIT if is_replace else job.action
+    requested = encode_requested_replace_metadata(requested_replace(request.operation)) if is_replace else b""
+    with write_transaction(job, action, requested) as transaction:
+        storage, base = transaction.storage, transaction.base
+        view = load_view(storage, base.timeline, request.partition_paths)
+        remove_orphans(view)
+        slices = [one for path in sorted(request.partition_paths) for one in view.latest.get(path, ())]
+        found = {} if is_replace else {one: rows_of_slice(storage, base.timeline, one) for one in slices}
+        updates, inserts = _placed(request, found)
+        mark_inflight(transaction, _profile(request.operation, updates, inserts))
+        target = job.target(transaction.instant_time, DIRECT_MARKERS)
+        if request.is_outlived:
+            attempts.append(_attempt(job, target, view, updates, inserts))
+        if request.is_abandoned:
+            raise TaskLostError("the engine lost a task, as the request wants it")
+        if request.loses_attempt:
+            for one, values in updates.items():
+                _rewrite(storage, target, one, _merged(found[one], values), replace(_CONTEXT, attempt=1))
+        stats = [
+            _append(storage, target, view, one, values, _CONTEXT)
+            if job.is_merge_on_read
+            else _rewrite(storage, target, one, rows)
+            for one, values in updates.items()
+            for rows in [_merged(found[one], values)]
+        ]
+        stats += [
+            _write_base(storage, target, path, file_id(job.environment.ids.uuid(), 0), None, rows, inserts=len(rows))
+            for path, rows in inserts.items()
+        ]
+        replaced = {path: tuple(one.file_id for one in view.latest.get(path, ())) for path in request.replaces}
+        return committed(job, transaction, request.operation, stats, replaced if is_replace else None)
+
+
+def _attempt(
+    job: WriteJob,
+    target: WriteTarget,
+    view: FileSystemView,
+    updates: Mapping[FileSlice, Values],
+    inserts: Mapping[str, Values],
+) -> Attempt:
+    """Other attempts of all tasks of a write, one after the other."""
+    groups = {path: file_id(job.environment.ids.uuid(), 0) for path in inserts}
+    context = replace(_CONTEXT, attempt=1)
+
+    def run(storage: Storage) -> None:
+        for one, values in updates.items():
+            if job.is_merge_on_read:
+                _append(storage, target, view, one, dict.fromkeys(values, STRAY), context)
+            else:
+                _rewrite(storage, target, one, dict.fromkeys(values, STRAY), context)
+        for path, rows in inserts.items():
+            stray = dict.fromkeys(rows, STRAY)
+            _write_base(storage, target, path, groups[path], None, stray, inserts=len(rows), context=context)
+
+    return run
+
+
+def read_thinly(table: TableState, as_of: str | None) -> list[tuple[str, str]]:
+    """All keys and values that a table shows, now or as of an instant time, sorted; a key in two groups twice."""
+    storage, timeline = table.storage, table.timeline
+    view = load_view(storage, timeline)
+    latest = view.latest if as_of is None else view.latest_until(as_of)
+    seen = timeline if as_of is None else timeline.until(as_of)
+    return sorted(
+        row for slices in latest.values() for one in slices for row in rows_of_slice(storage, seen, one).items()
+    )
+
+
+def rows_of_slice(storage: Storage, timeline: Timeline, one: FileSlice) -> dict[str, str]:
+    """The rows of a base file with the changes of its logs."""
+    rows: dict[str, str] = {} if one.base is None else json.loads(storage.read(one.base.path))
+    files = slice_files(one.base, one.logs)
+    return _with_logs(storage, rows, files.logs, files.judged_by(block_filter(timeline, timeline.completed_times)))
+
+
+def _with_logs(storage: Storage, rows: dict[str, str], paths: Sequence[str], blocks: BlockFilter) -> dict[str, str]:
+    for path in paths:
+        with open_log(storage, path) as reader:
+            for block in reader.blocks():
+                if block.kind.has_rows and blocks.counts(block.instant_time, path):
+                    rows = _merged(rows, json.loads(reader.content(block).to_pybytes()))
+    return rows
+
+
+def _merged(rows: Mapping[str, str], values: Values) -> dict[str, str]:
+    merged = {**rows, **values}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def _placed(
+    request: Request, found: Mapping[FileSlice, Mapping[str, str]]
+) -> tuple[dict[FileSlice, dict[str, str | None]], dict[str, dict[str, str]]]:
+    """Changes by the slice that has the key, and new rows by partition path."""
+    updates: dict[FileSlice, dict[str, str | None]] = defaultdict(dict)
+    inserts: dict[str, dict[str, str]] = defaultdict(dict)
+    for key, value in request.values.items():
+        one = next((one for one, rows in found.items() if key in rows), None)
+        if one is not None:
+            updates[one][key] = value
+        elif value is not None:
+            inserts[key[0]][key] = value
+    return dict(updates), dict(inserts)
+
+
+def _profile(
+    operation: WriteOperation, updates: Mapping[FileSlice, Values], inserts: Mapping[str, Mapping[str, str]]
+) -> CommitMetadata:
+    stats: dict[str, list[WriteStat]] = defaultdict(list)
+    for one, values in updates.items():
+        stat = WriteStat(file_id=one.file_id, prev_commit=one.instant_time, num_update_writes=len(values))
+        stats[one.partition_path].append(stat)
+    for path, rows in inserts.items():
+        stats[path].append(WriteStat(file_id="", num_inserts=len(rows)))
+    return CommitMetadata(operation=operation, stats_by_partition={path: tuple(group) for path, group in stats.items()})
+
+
+def _rewrite(
+    storage: Storage, target: WriteTarget, one: FileSlice, rows: Mapping[str, str], context: TaskContext = _CONTEXT
+) -> WriteStat:
+    return _write_base(storage, target, one.partition_path, one.file_id, one, rows, inserts=0, context=context)
+
+
+def _write_base(
+    storage: Storage,
+    target: WriteTarget,
+    partition_path: str,
+    group: str,
+    former: FileSlice | None,
+    rows: Mapping[str, str],
+    *,
+    inserts: int,
+    context: TaskContext = _CONTEXT,
+) -> WriteStat:
+    name = BaseFileName(group, context.write_token, target.instant_time)
+    kind = MarkerKind.CREATE if former is None else MarkerKind.MERGE
+    body = json.dumps(rows).encode()
+    _put_file(storage, target, f"{partition_path}/{name}", kind, body)
+    return WriteStat(
+        file_id=group,
+        path=f"{partition_path}/{name}",
+        partition_path=partition_path,
+        prev_commit=NO_PREVIOUS_COMMIT if former is None else former.instant_time,
+        prev_base_file=str(former.base.name) if former is not None and former.base is not None else None,
+        num_writes=len(rows),
+        num_inserts=inserts,
+        num_update_writes=len(rows) - inserts,
+        total_write_bytes=len(body),
+        file_size_in_bytes=len(body),
+    )
+
+
+def _append(
+    storage: Storage,
+    target: WriteTarget,
+    view: FileSystemView,
+    one: FileSlice,
+    values: Values,
+    context: TaskContext,
+) -> WriteStat:
+    to = slice_to_append(view, one, target.instant_time)
+    name = LogFileName(to.file_id, to.name_time, to.first_version, to.write_token(context))
+    headers = {BlockHeader.INSTANT_TIME: target.instant_time, BlockHeader.SCHEMA: target.files.avro_schema}
+    body = b"".join(encode_block(BlockType.AVRO_DATA, headers, json.dumps(values).encode()))
+    _put_file(storage, target, f"{to.partition_path}/{name}", to.marker, body)
+    return WriteStat(
+        file_id=to.file_id,
+        path=f"{to.partition_path}/{name}",
+        partition_path=to.partition_path,
+        prev_commit=to.prev_commit,
+        num_writes=len(values),
+        num_update_writes=len(values),
+        total_write_bytes=len(body),
+        file_size_in_bytes=len(body),
+        log_version=to.first_version,
+        log_offset=0,
+        base_file=to.base_file,
+        log_files=(*to.known_logs, str(name)),
+    )
+
+
+def _put_file(storage: Storage, target: WriteTarget, path: str, kind: MarkerKind, body: bytes) -> None:
+    """A data file, announced by its marker; its task looks whether anybody waits for it still."""
+    storage.put(f"{marker_folder(target.instant_time)}/{path}.marker.{kind.value}", b"", durable=False)
+    with storage.open_output(path) as output:
+        output.write(body)
+    check_write_is_running(storage, target, path, is_of_slice=kind is MarkerKind.APPEND)
+
+
+@dataclass(frozen=True)
+class ThinEngine(LocalEngine):
+    """Runs the tasks of a compaction over files of thin writes."""
+
+    parallelism: int = 1
+
+    def map(self, function: Any, tasks: Sequence[Any], *, size_bytes: int, description: str) -> list[Any]:
+        """See `Engine.map`."""
+        del function, size_bytes, description
+        return [_compact(task) for task in tasks]
+
+
+def _compact(task: CompactTask) -> WriteStat:
+    storage, former = open_spec(task.target.storage), task.former
+    base: dict[str, str] = {} if task.files.base is None else json.loads(storage.read(task.files.base))
+    rows = _with_logs(storage, base, task.files.logs, task.files.judged_by(task.merging.blocks))
+    name = BaseFileName(task.file_id, replace(_CONTEXT, stage=task.run).write_token, task.target.instant_time)
+    body = json.dumps(rows).encode()
+    _put_file(storage, task.target, f"{task.partition_path}/{name}", MarkerKind.MERGE, body)
+    return WriteStat(
+        file_id=task.file_id,
+        path=f"{task.partition_path}/{name}",
+        partition_path=task.partition_path,
+        prev_commit=former.instant_time if former else NO_PREVIOUS_COMMIT,
+        prev_base_file=former.file_name if former else None,
+        num_writes=len(rows),
+        num_update_writes=len(rows),
+        total_write_bytes=len(body),
+        file_size_in_bytes=len(body),
+    )
+
+
+def with_writer(job: WriteJob, writer: str, batch: str | None) -> WriteJob:
+    """The job with its batch, and the writer's name in what it commits, so that checks know whose commit it is."""
+    named = {} if batch is None else {BATCH_ID_METADATA: batch}
+    return replace(job, extra_metadata={**job.extra_metadata, **named, WRITER: writer})
+
+
+WRITER = "_pyhudi_testing_writer"
+"""Where the extra metadata of a simulated commit name its actor."""

@@ -1,0 +1,384 @@
+"""What is explored: a kind of table, a lock, and actors that run the shipped operations at the same time.
+
+A scenario has a name that says all of it, `cow8/lease/update+drop`, so that a schedule can be run again by its text.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
+
+from pyhudi.environment import LockProvider
+from pyhudi.errors import (
+    CommitOutcomeUnknownError,
+    HudiError,
+    InvalidRequestError,
+    LockLostError,
+    LockNotAcquiredError,
+    NotFoundError,
+    StorageError,
+    WriteConflictError,
+)
+from pyhudi.format.metadata.commit import WriteOperation
+from pyhudi.services.compaction.execute import run_pending_compactions, schedule_compaction
+from pyhudi.services.rollback.rollback import roll_back, roll_back_failed_writes
+from pyhudi.table.state import load_table
+from pyhudi.table.timeline import position_of
+from pyhudi.testing.simulation.history import History, Told, Verdict
+from pyhudi.testing.simulation.key_value_writes import Request, TaskLostError
+from pyhudi.testing.simulation.scheduler import AGES_MS, Actor, Powers, Run
+from pyhudi.testing.simulation.simulated import NoLocks
+from pyhudi.testing.simulation.start_tables import KINDS, Kind, Seat, kind_of
+from pyhudi.transaction.locks.storage_based import StorageLocks
+from pyhudi.transaction.transaction import TransactionSettings
+from pyhudi.write.exchange_folder import exchange_folder
+
+POLLS = 2
+"""How often a reader looks at the table."""
+
+
+class Lock(str, enum.Enum):
+    """Who keeps the table lock; the value is its word in names of scenarios."""
+
+    PERFECT = "lock"
+    LEASE = "lease"
+    NONE = "nolock"
+
+    def provider(self) -> LockProvider | None:
+        """The provider; None for the simulation's own perfect one."""
+        match self:
+            case Lock.PERFECT:
+                return None
+            case Lock.LEASE:
+                return StorageLocks(validity_ms=1_000, renew_ms=250, audited=False)
+            case Lock.NONE:
+                return NoLocks()
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Some actors, by the names in `ROLES`, on a kind of table under a lock. `str` gives its name.
+
+    `exclusive`: whether the store refuses to create what is there; without it `/overwriting` is in the name.
+    """
+
+    kind: Kind
+    lock: Lock
+    roles: tuple[str, ...]
+    exclusive: bool = True
+
+    def __str__(self) -> str:
+        parts = [str(self.kind), self.lock.value, "+".join(self.roles)]
+        return "/".join(parts if self.exclusive else [*parts, "overwriting"])
+
+    @property
+    def unique(self) -> bool:
+        """Whether all of its writes promise unique keys."""
+        return "insert" not in self.roles
+
+    def possible(self, powers: Powers) -> Powers:
+        """What of it can happen here.
+
+        Where the lock ends with its process the store does not answer late either, and only local disk shows half a
+        file.
+        """
+        return replace(powers, late=False) if self.lock is Lock.PERFECT else replace(powers, torn=False)
+
+    def allowed_errors(self, powers: Powers) -> tuple[type[HudiError], ...]:
+        """What actors may be told where such things go wrong: nothing else, and never a bug of ours."""
+        allowed: tuple[type[HudiError], ...] = (WriteConflictError,)
+        if self.lock is Lock.NONE or powers != Powers():
+            allowed += (LockLostError, LockNotAcquiredError)
+        if powers.faults:
+            allowed += (StorageError, CommitOutcomeUnknownError)
+        if "attempt" in self.roles:
+            allowed += (LockLostError, TaskLostError)
+        if "attempt" in self.roles and self.kind.is_whole:
+            allowed += (NotFoundError,)  # of an attempt, when the rows are gone that its write had left to its tasks
+        if self.kind.is_whole and "drop" in self.roles:
+            allowed += (InvalidRequestError,)  # of a retry, when the partition is gone
+        return allowed
+
+    def is_ordered(self, powers: Powers) -> bool:
+        """Whether completion times are promised to tell the order in which writes became visible.
+
+        Without a lock they are not, nor where a writer may stand still in its last put while its lease ends.
+        """
+        may_lose = powers.pauses or powers.sleeps or powers.jumps or powers.faults
+        return self.lock is Lock.PERFECT or (self.lock is Lock.LEASE and not may_lose)
+
+
+def scenario_of(name: str) -> Scenario:
+    """The scenario with this name. Raises `InvalidRequestError` where there is none."""
+    parts = name.split("/")
+    if len(parts) not in (3, 4) or parts[3:] not in ([], ["overwriting"]):
+        raise InvalidRequestError("a scenario has a name like cow8/lease/update+drop", name=name)
+    roles = tuple(parts[2].split("+"))
+    if parts[1] not in {lock.value for lock in Lock} or not {*roles} <= ROLES.keys():
+        raise InvalidRequestError(
+            "there is no such lock, or no such role", name=name, locks=[one.value for one in Lock], roles=sorted(ROLES)
+        )
+    return Scenario(kind_of(parts[0]), Lock(parts[1]), roles, exclusive=len(parts) == 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a role plays on: the run, its actor and seat, and the history that it adds to."""
+
+    run: Run
+    actor: Actor
+    seat: Seat
+    history: History
+
+    def tell(self, told: Told) -> None:
+        """Add what a call told its caller; what it was told is a part of what the actor knows."""
+        self.history.told.append(told)
+
+
+Role = Callable[[Stage], None]
+
+
+def _write(request: Callable[[str], Request]) -> Role:
+    def play(stage: Stage) -> None:
+        seat, began = stage.seat, stage.run.steps
+        asked = stage.history.requests[seat.name] = request(seat.name)
+        try:
+            result = seat.write(asked)
+        except HudiError as error:
+            stage.tell(_failed(stage, began, error))
+        else:
+            stage.tell(
+                Told(
+                    actor=seat.name,
+                    verdict=Verdict.DONE,
+                    began=began,
+                    ended=stage.run.steps,
+                    instant=result.instant,
+                    position=result.completion_time,
+                )
+            )
+
+    return play
+
+
+def _failed(stage: Stage, began: int, error: HudiError) -> Told:
+    is_unknown = isinstance(error, CommitOutcomeUnknownError)
+    verdict = Verdict.UNKNOWN if is_unknown else Verdict.REFUSED
+    return Told(actor=stage.seat.name, verdict=verdict, began=began, ended=stage.run.steps, error=error)
+
+
+def _values(operation: WriteOperation, *keys: str, replaces: tuple[str, ...] = ()) -> Role:
+    """A write of some keys, with its actor's name as their value."""
+    return _write(
+        lambda name: Request(operation=operation, values=dict.fromkeys(keys, name), replaces=replaces),
+    )
+
+
+def _serve(stage: Stage, service: Callable[[Stage], object]) -> None:
+    """Run a service or a read; what a service is told is only of interest when it fails."""
+    began = stage.run.steps
+    try:
+        service(stage)
+    except HudiError as error:
+        stage.tell(_failed(stage, began, error))
+
+
+def _schedule(stage: Stage) -> None:
+    _serve(stage, lambda stage: schedule_compaction(stage.seat.service_call()))
+
+
+def _compact(stage: Stage) -> None:
+    def both(stage: Stage) -> None:
+        schedule_compaction(stage.seat.service_call())
+        run_pending_compactions(stage.seat.service_call())
+
+    _serve(stage, both)
+
+
+def _recover(stage: Stage) -> None:
+    _serve(stage, lambda stage: recover(stage.seat))
+
+
+def _recover_late(stage: Stage) -> None:
+    """Recover when everybody else has ended, and everything that they kept alive has expired."""
+    others = [one for one in stage.run.actors if one is not stage.actor]
+    stage.run.wait(
+        stage.actor,
+        until_ms=stage.run.world.now_ms + 100 * AGES_MS,
+        condition=lambda: all(one.is_done for one in others),
+    )
+    stage.run.pass_time(2 * AGES_MS)
+    _serve(stage, lambda stage: finish(stage.seat))
+
+
+def _run_attempts(stage: Stage) -> None:
+    """Run the attempts of tasks that their writes do not wait for, from the moment when there are any."""
+    others = [one for one in stage.run.actors if one is not stage.actor]
+    attempts = stage.history.attempts
+    stage.run.wait(
+        stage.actor,
+        until_ms=stage.run.world.now_ms + 100 * AGES_MS,
+        condition=lambda: bool(attempts) or all(one.is_done for one in others),
+    )
+    for attempt in attempts:
+        _serve(stage, lambda stage, run=attempt: run(stage.seat.storage))  # type: ignore[misc]
+
+
+def recover(seat: Seat) -> None:
+    """What every writer begins with: dead writers are rolled back, and what they left to their tasks is removed."""
+    settings = TransactionSettings()
+    table = load_table(seat.storage)
+    roll_back_failed_writes(table, settings.heartbeat, seat.environment, lock_wait_ms=settings.lock_wait_ms)
+    if seat.kind.is_whole:
+        with exchange_folder(seat.storage, settings.heartbeat, seat.environment):
+            pass
+
+
+def finish(seat: Seat) -> None:
+    """Recover, and run what compactions are planned."""
+    recover(seat)
+    if seat.kind.is_merge_on_read:
+        run_pending_compactions(seat.service_call())
+
+
+def settle(seat: Seat, history: History) -> None:
+    """Finish what others left; after attempts that outlived their writes one more write looks at all partitions."""
+    finish(seat)
+    if history.attempts:
+        history.requests[seat.name] = Request(
+            operation=WriteOperation.UPSERT, values={"a2": seat.name, "b1": seat.name}
+        )
+        seat.write(history.requests[seat.name])
+
+
+def _undo(stage: Stage) -> None:
+    """Take the newest completed write back; that it cannot be done, or not now, is an answer."""
+
+    def undo(stage: Stage) -> None:
+        table = load_table(stage.seat.storage)
+        newest = max(table.timeline.completed_writes, key=position_of)
+        stage.history.undone.add(newest.requested_time)
+        try:
+            roll_back(table, newest.requested_time, TransactionSettings(), stage.seat.environment)
+        except InvalidRequestError:
+            stage.history.undone.discard(newest.requested_time)
+
+    _serve(stage, undo)
+
+
+def _read(stage: Stage) -> None:
+    def look(stage: Stage) -> None:
+        began = stage.run.steps
+        table = load_table(stage.seat.storage)
+        rows = tuple(stage.seat.kind.read(table, None))
+        stage.tell(
+            Told(
+                actor=stage.seat.name,
+                verdict=Verdict.DONE,
+                began=began,
+                ended=stage.run.steps,
+                rows=rows,
+                seen=table.timeline.completed_times,
+            )
+        )
+
+    for _ in range(POLLS):
+        _serve(stage, look)
+
+
+def _follow(stage: Stage) -> None:
+    """Read what is new, again and again."""
+    position = ""
+
+    def look(stage: Stage) -> None:
+        nonlocal position
+        began = stage.run.steps
+        writes = load_table(stage.seat.storage).timeline.completed_writes
+        new = [one for one in writes if position_of(one) > position]
+        since, position = position, max([position, *(position_of(one) for one in new)])
+        stage.tell(
+            Told(
+                actor=stage.seat.name,
+                verdict=Verdict.DONE,
+                began=began,
+                ended=stage.run.steps,
+                position=position,
+                seen=frozenset(one.requested_time for one in new),
+                since=since,
+            )
+        )
+
+    for _ in range(POLLS + 1):
+        _serve(stage, look)
+
+
+def _partition(name: str) -> str:
+    """One of two partitions, by the number of an actor."""
+    return "ab"[int(name.rpartition("-")[2]) % 2]
+
+
+ROLES: dict[str, Role] = {
+    "update": _values(WriteOperation.UPSERT, "a1"),
+    "update-2": _values(WriteOperation.UPSERT, "a2"),
+    "update-b": _values(WriteOperation.UPSERT, "b1"),
+    "new": _values(WriteOperation.UPSERT, "a9"),
+    "both": _values(WriteOperation.UPSERT, "a1", "a9", "b1"),
+    "insert": _values(WriteOperation.INSERT, "a9"),
+    "delete": _write(lambda _: Request(operation=WriteOperation.DELETE, values={"a1": None})),
+    "overwrite": _values(WriteOperation.INSERT_OVERWRITE, "a1", replaces=("a",)),
+    "drop": _write(lambda _: Request(operation=WriteOperation.DELETE_PARTITION, replaces=("a",))),
+    "batch": _write(
+        lambda name: Request(operation=WriteOperation.UPSERT, values={f"{_partition(name)}1": name}, batch="b")
+    ),
+    "retried": _write(lambda name: Request(operation=WriteOperation.UPSERT, values={"a1": name}, loses_attempt=True)),
+    "outlived": _write(
+        lambda name: Request(operation=WriteOperation.UPSERT, values={"a1": name, "a9": name}, is_outlived=True)
+    ),
+    "abandoned": _write(
+        lambda name: Request(
+            operation=WriteOperation.UPSERT, values={"a1": name, "a9": name}, is_outlived=True, is_abandoned=True
+        )
+    ),
+    "attempt": _run_attempts,
+    "schedule": _schedule,
+    "compact": _compact,
+    "recover": _recover,
+    "late": _recover_late,
+    "undo": _undo,
+    "read": _read,
+    "follow": _follow,
+}
+"""What an actor can be. Writes put their actor's name as the value of a key: `a1` and `a2` are there, in one file
+group, and `b1` in another; `a9` is new.
+
+`batch`: all such actors write the same batch, to different partitions. `retried`: a task of it is run twice.
+`outlived`: another attempt of each of its tasks is left to an `attempt`, a process of its own; of `abandoned` no other
+attempt counts, so that it rolls itself back.
+"""
+
+WRITERS = ("update", "new", "both", "insert", "delete", "overwrite", "drop")
+OTHERS = ("update-2", "update-b", "recover", "late", "read", "follow")
+SERVICES = ("schedule", "compact")
+OUTLIVED = ("outlived", "abandoned")
+
+
+def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock.LEASE)) -> tuple[Scenario, ...]:
+    """Every pair of writers, each with everything else, and some triples, on every kind of table under these locks.
+
+    `whole`: through `HudiTable`, instead of thin writes.
+    """
+    found = []
+    for kind in (one for one in KINDS.values() if one.is_whole is whole):
+        others = (*OTHERS, *(SERVICES if kind.is_merge_on_read else ()))
+        pairs = [*combinations_with_replacement(WRITERS, 2), *((one, other) for one in WRITERS for other in others)]
+        pairs += [("batch", "batch"), ("retried", "recover"), *((one, "attempt") for one in OUTLIVED)]
+        triples = [("update", "update", "read"), ("update", "new", "follow"), ("both", "both", "recover")]
+        triples += [(one, "attempt", other) for one in OUTLIVED for other in ("read", "update", "late")]
+        if kind.is_merge_on_read:
+            pairs += [("compact", "compact"), ("compact", "late")]
+            triples += [("outlived", "attempt", "compact")]
+            triples += [("update", "compact", "read"), ("update", "schedule", "compact"), ("update", "undo", "compact")]
+        found += [Scenario(kind, lock, roles) for lock in locks for roles in (*pairs, *triples)]
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Which concurrent actions conflict, and the check before a commit."""

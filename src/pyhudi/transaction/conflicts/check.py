@@ -1,0 +1,220 @@
+"""Whether an action of ours may still be completed: the timeline as it is now, held against the table of conflicts.
+
+Everything here is asked under the table lock, of a timeline that was loaded under it.
+
+Source: `pyhudi.transaction.conflicts.table`; reliability.md 5.1; mission rows S5-34, S5-41.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from pyhudi.errors import LockLostError, WriteConflictError
+from pyhudi.format.metadata.commit import CommitMetadata
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.file_slice import FileGroupId
+from pyhudi.table.pending_clusterings import load_clustering_plans
+from pyhudi.table.timeline import Timeline, load_commit_metadata, load_compaction_plan, load_rollback_plan
+from pyhudi.transaction.conflicts.footprint import (
+    Footprint,
+    footprint_of,
+    footprint_of_clustering_plan,
+    footprint_of_compaction_plan,
+    schemas_clash,
+    shared_ground,
+)
+from pyhudi.transaction.conflicts.table import Met, Ours, conflict_grounds
+from pyhudi.transaction.idempotence import BATCH_ID_METADATA
+from pyhudi.transaction.intents import Intent
+
+_EXCLUSIVE = {
+    Action.RESTORE: Met.RESTORE,
+    Action.INDEXING: Met.INDEX_BUILD_PENDING,
+}
+
+
+def exclusive_instant(timeline: Timeline, ours: Ours) -> Instant | None:
+    """A pending action of real Hudi beside which ours must not run, if there is one."""
+    for instant in timeline.instants:
+        met = _EXCLUSIVE.get(instant.action)
+        if met is None or instant.state is InstantState.COMPLETED:
+            continue
+        if conflict_grounds(met, ours, timeline.version):
+            return instant
+    return None
+
+
+@contextmanager
+def naming(storage: Storage) -> Iterator[None]:
+    """Let conflicts that are raised in the block say which table they are about."""
+    try:
+        yield
+    except (WriteConflictError, LockLostError) as error:
+        error.context.setdefault("table", storage.uri)
+        raise
+
+
+def check_nothing_exclusive(timeline: Timeline, ours: Ours, *, base: Timeline | None = None) -> None:
+    """Raise `WriteConflictError` while a restore or an index build is pending, or where a restore came after `base`."""
+    found = exclusive_instant(timeline, ours)
+    if found is None and base is not None:
+        restored = {i.requested_time for i in base.instants if i.action is Action.RESTORE}
+        restores = (i for i in timeline.instants if i.action is Action.RESTORE and i.requested_time not in restored)
+        found = next(restores, None)
+    if found is not None:
+        raise WriteConflictError(
+            f"{'an index build' if found.action is Action.INDEXING else 'a restore'} of real Hudi has the table to "
+            "itself; nothing of this call is visible, run it again when that has ended (if its process is dead, real "
+            "Hudi has to finish it)",
+            winner=found.requested_time,
+            action=found.action.value,
+        )
+
+
+def check_still_ours(timeline: Timeline, base: Timeline, storage: Storage, own: InstantTime) -> None:
+    """Raise unless our instant is pending and alone at its time, and what it began from still stands.
+
+    Raises `LockLostError` when ours was rolled back, or is being rolled back, by somebody who took us for dead, and
+    `WriteConflictError` when a completed write that we began from was. Cost: one read per rollback since the base.
+    """
+    at_our_time = [instant for instant in timeline.instants if instant.requested_time == own]
+    is_pending = len(at_our_time) == 1 and at_our_time[0].state is not InstantState.COMPLETED
+    finished = {
+        i.requested_time
+        for i in base.instants
+        if i.action is Action.ROLLBACK and i.state is InstantState.COMPLETED
+    }  # fmt: skip
+    for rollback in timeline.instants:
+        if rollback.action is not Action.ROLLBACK or rollback.requested_time in finished:
+            continue
+        target = load_rollback_plan(storage, rollback, timeline.version).instant_time
+        # One that was interrupted has removed files already, though the instant may still be there.
+        is_pending = is_pending and target != own
+        if target in base.completed_times:
+            raise WriteConflictError(
+                "a completed write that this one began from was taken back; nothing of this write is visible, run it "
+                "again",
+                instant=own,
+                winner=rollback.requested_time,
+                rolled_back=target,
+            )
+    gone = base.completed_times - timeline.completed_times
+    if timeline.first_time is not None and any(instant_time > timeline.first_time for instant_time in gone):
+        # What is archived is older than all that is left.
+        raise WriteConflictError(
+            "a completed write that this one began from is not there any more; nothing of this write is visible, run "
+            "it again",
+            instant=own,
+            rolled_back=max(gone),
+        )
+    if not is_pending:
+        raise LockLostError(
+            "this action was taken over by another process, who took it for dead; nothing of it is visible, run it "
+            "again",
+            instant=own,
+        )
+
+
+def check_conflicts(
+    timeline: Timeline,
+    base: Timeline,
+    storage: Storage,
+    *,
+    own: InstantTime,
+    mine: Footprint,
+    base_schema: str | None,
+) -> None:
+    """Raise `WriteConflictError` when what completed, or was planned, since the base stands in our way.
+
+    Cost: one read per write that completed meanwhile, per compaction that was planned meanwhile, and per pending
+    clustering; in version 6 also per pending replace commit, which may be one.
+    """
+    # A compaction whose plan was there when the write began was respected by it.
+    known = base.completed_times | {instant.requested_time for instant in base.pending_compactions}
+    for instant in timeline.completed_writes:
+        if instant.requested_time in known:
+            continue
+        theirs = footprint_of(load_commit_metadata(storage, instant, timeline.version))
+        later = instant.requested_time > own
+        if schemas_clash(mine, theirs, base_schema, theirs_began_later=later):
+            raise schema_conflict(own, winner=instant.requested_time)
+        if shared := shared_ground(mine, theirs, timeline.version):
+            raise conflict("another writer changed the same file groups or partitions first", own, instant, shared)
+    for instant in timeline.pending_compactions:
+        if instant.requested_time in known:
+            continue
+        theirs = footprint_of_compaction_plan(load_compaction_plan(storage, instant, timeline.version))
+        if shared := shared_ground(mine, theirs, timeline.version):
+            raise conflict(
+                "a compaction was planned meanwhile for file groups that this write changed", own, instant, shared
+            )
+    check_clusterings(timeline, storage, own=own, mine=mine)
+
+
+def check_clusterings(timeline: Timeline, storage: Storage, *, own: InstantTime, mine: Footprint) -> None:
+    """Raise `WriteConflictError` when a pending clustering of real Hudi has a file group that we change as its input.
+
+    Its new groups would hold the rows as they were when it was planned, and hide ours. Cost: see `check_conflicts`.
+    """
+    for instant, groups in load_clustering_plans(storage, timeline, besides=own):
+        if shared := shared_ground(mine, footprint_of_clustering_plan(groups), timeline.version):
+            raise conflict(
+                "real Hudi is about to cluster file groups that this write changes; let it finish, or roll the "
+                "clustering back",
+                own,
+                instant,
+                shared,
+            )
+
+
+def check_intents(
+    timeline: Timeline, intents: Iterable[Intent], *, own: InstantTime, metadata: CommitMetadata, mine: Footprint
+) -> None:
+    """Raise `WriteConflictError` when another writer that stands where we stand is about to complete what we would.
+
+    Only where the table lock can be lost. As nobody knows which of the two will be completed first, the table of
+    conflicts is asked both ways. `intents` must have been loaded before `timeline` was.
+    """
+    pending: dict[str, Instant] = {instant.requested_time: instant for instant in timeline.pending_writes}
+    for intent in intents:
+        rival = pending.get(intent.instant_time)
+        if rival is None:
+            continue
+        theirs = footprint_of(intent.metadata, intent.unique_keys)
+        shared = shared_ground(mine, theirs, timeline.version) | shared_ground(theirs, mine, timeline.version)
+        batch = metadata.extra.get(BATCH_ID_METADATA)
+        is_same_batch = batch is not None and batch == intent.metadata.extra.get(BATCH_ID_METADATA)
+        if shared or is_same_batch or schemas_clash(mine, theirs, None, theirs_began_later=True):
+            raise conflict("another writer is committing a change of the same", own, rival, shared)
+
+
+def conflict(reason: str, own: str, winner: Instant, shared: Iterable[FileGroupId | str]) -> WriteConflictError:
+    """The error of a write that gives way: to whom, and over which file groups and partitions (ten of each)."""
+    items = sorted(shared, key=str)
+    return WriteConflictError(
+        f"{reason}; nothing of this write is visible, run it again",
+        instant=own,
+        winner=winner.requested_time,
+        action=winner.action.value,
+        file_groups=list(_first(f"{i.partition_path}/{i.file_id}" for i in items if isinstance(i, FileGroupId))),
+        partitions=list(_first(item for item in items if isinstance(item, str))),
+    )
+
+
+def schema_conflict(own: InstantTime, *, winner: InstantTime | None) -> WriteConflictError:
+    """The error of a write that gives way because of the table's columns; `winner` where it is known."""
+    return WriteConflictError(
+        "another writer's columns are not those of this write, as one of the two changed the table's schema; nothing "
+        "of this write is visible, run it again",
+        instant=own,
+        winner=winner,
+    )
+
+
+def _first(items: Iterable[str], count: int = 10) -> Iterator[str]:
+    for number, item in enumerate(items):
+        if number == count:
+            return
+        yield item

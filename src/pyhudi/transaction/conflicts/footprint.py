@@ -1,0 +1,172 @@
+"""What an action changes, and what two of them have in common. Pure.
+
+Which of it makes the second action give way is told by the table of conflicts (`pyhudi.transaction.conflicts.table`).
+
+Two writers that both find a key absent put it into different file groups, where no look at file groups can see them.
+So a write that promises unique keys also looks for new rows where it adds some: Mission rows S5-34, S5-39, S5-43.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyhudi.errors import HudiError
+from pyhudi.format.file_names import BaseFileName, parse_data_file
+from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation
+from pyhudi.format.metadata.compaction import CompactionPlan
+from pyhudi.format.schema.avro_arrow import avro_to_arrow
+from pyhudi.format.timeline.table_version import TableVersion
+from pyhudi.table.file_slice import FileGroupId
+from pyhudi.transaction.conflicts.table import Ground, Met, Ours, conflict_grounds
+
+
+class UniqueKeys(enum.Enum):
+    """Where a write promises that no key is twice because of it."""
+
+    NOWHERE = "it did not look for its keys"
+    IN_PARTITION = "it looked for them in the partitions they belong to"
+    IN_TABLE = "it looked for them in all partitions (global indexes)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footprint:
+    """What an action changes, or is going to: file groups and partitions, and the columns of the table.
+
+    `rewritten`: groups that it wrote to, of which those in `rebased` got a base file and the others logs. `replaced`:
+    groups that it took out. `inserted_partitions`: where it put new rows. `replaced_partitions`: whose rows gave way.
+    `schema`: the Avro text of the table's columns after it, None where it says nothing of them.
+    """
+
+    kind: Met
+    rewritten: frozenset[FileGroupId] = frozenset()
+    rebased: frozenset[FileGroupId] = frozenset()
+    replaced: frozenset[FileGroupId] = frozenset()
+    inserted_partitions: frozenset[str] = frozenset()
+    replaced_partitions: frozenset[str] = frozenset()
+    unique_keys: UniqueKeys = UniqueKeys.NOWHERE
+    schema: str | None = None
+
+    @property
+    def changed(self) -> frozenset[FileGroupId]:
+        """All file groups that are not afterwards what they were before."""
+        return self.rewritten | self.replaced
+
+    @property
+    def as_ours(self) -> Ours:
+        """What a write is called while it is the one that may have to give way."""
+        return Ours.OVERWRITE if self.kind is Met.OVERWRITE else Ours.WRITE
+
+
+def footprint_of(metadata: CommitMetadata, unique_keys: UniqueKeys = UniqueKeys.NOWHERE) -> Footprint:
+    """The footprint of a write or of a service that wrote files."""
+    rewritten: set[FileGroupId] = set()
+    rebased: set[FileGroupId] = set()
+    inserted: set[str] = set()
+    for partition_path, stats in metadata.stats_by_partition.items():
+        for stat in stats:
+            if stat.file_id:
+                rewritten.add(FileGroupId(partition_path, stat.file_id))
+                if isinstance(parse_data_file(stat.path.rpartition("/")[2]), BaseFileName):
+                    rebased.add(FileGroupId(partition_path, stat.file_id))
+            if stat.num_inserts:
+                inserted.add(partition_path)
+    replaced = metadata.replaced_file_ids or {}
+    return Footprint(
+        kind=_kind_of(metadata),
+        rewritten=frozenset(rewritten),
+        rebased=frozenset(rebased),
+        replaced=frozenset(FileGroupId(path, file_id) for path, ids in replaced.items() for file_id in ids),
+        inserted_partitions=frozenset(inserted),
+        replaced_partitions=frozenset(replaced),
+        unique_keys=unique_keys,
+        schema=metadata.schema,
+    )
+
+
+def footprint_of_compaction_plan(plan: CompactionPlan) -> Footprint:
+    """The footprint that a planned compaction, or log compaction, will have."""
+    kind = Met.LOG_COMPACTION_PLAN if plan.is_log_compaction else Met.COMPACTION_PLAN
+    groups = frozenset(FileGroupId(operation.partition_path, operation.file_id) for operation in plan.operations)
+    return Footprint(kind=kind, rewritten=groups)
+
+
+def footprint_of_clustering_plan(groups: Iterable[FileGroupId]) -> Footprint:
+    """The footprint that a planned clustering of these file groups will have."""
+    return Footprint(kind=Met.CLUSTERING_PLAN, replaced=frozenset(groups))
+
+
+def shared_ground(mine: Footprint, theirs: Footprint, version: TableVersion) -> frozenset[FileGroupId | str]:
+    """The file groups and partition paths over which a write gives way to another action; empty when it need not."""
+    grounds = conflict_grounds(theirs.kind, mine.as_ours, version)
+    return frozenset(item for ground in grounds if ground in _SHARED for item in _SHARED[ground](mine, theirs))
+
+
+def schemas_clash(mine: Footprint, theirs: Footprint, base_schema: str | None, *, theirs_began_later: bool) -> bool:
+    """Whether one of two writes changed the table's columns to something else than the other one's.
+
+    `base_schema`: the columns that mine began from. If only mine changes them, theirs is in the way when it began
+    later: the table's columns are those of the write with the largest instant time, so the change would not be seen.
+    """
+    if not theirs.schema or same_columns(theirs.schema, mine.schema):
+        return False
+    return theirs_began_later or not same_columns(theirs.schema, base_schema)
+
+
+def same_columns(one: str | None, other: str | None) -> bool:
+    """Whether two Avro texts spell the same columns. Writers differ in names of records, which are no columns."""
+    if one == other or one is None or other is None:
+        return one == other
+    try:
+        return bool(avro_to_arrow(one, source="a commit").equals(avro_to_arrow(other, source="a commit")))
+    except HudiError:
+        # What cannot be understood is not known to be the same.
+        return False
+
+
+def _kind_of(metadata: CommitMetadata) -> Met:
+    match metadata.operation:
+        case WriteOperation.LOG_COMPACT:
+            return Met.LOG_COMPACTION
+        case WriteOperation.CLUSTER:
+            return Met.CLUSTERING
+        case WriteOperation.ALTER_SCHEMA:
+            return Met.SCHEMA_CHANGE
+    if metadata.compacted or metadata.operation is WriteOperation.COMPACT:
+        return Met.COMPACTION
+    return Met.WRITE if metadata.replaced_file_ids is None else Met.OVERWRITE
+
+
+def _groups(mine: Footprint, theirs: Footprint) -> frozenset[FileGroupId]:
+    return mine.changed & theirs.changed
+
+
+def _base_files(mine: Footprint, theirs: Footprint) -> frozenset[FileGroupId]:
+    return mine.rebased & theirs.changed
+
+
+def _new_keys(mine: Footprint, theirs: Footprint) -> frozenset[str]:
+    match mine.unique_keys:
+        case UniqueKeys.NOWHERE:
+            return frozenset()
+        case UniqueKeys.IN_PARTITION:
+            return mine.inserted_partitions & theirs.inserted_partitions
+        case UniqueKeys.IN_TABLE:
+            return theirs.inserted_partitions if mine.inserted_partitions else frozenset()
+
+
+def _partitions(mine: Footprint, theirs: Footprint) -> frozenset[str]:
+    return (mine.replaced_partitions & (theirs.inserted_partitions | theirs.replaced_partitions)) | (
+        theirs.replaced_partitions & mine.inserted_partitions
+    )
+
+
+_SHARED: Final[Mapping[Ground, Callable[[Footprint, Footprint], Iterable[FileGroupId | str]]]] = {
+    Ground.GROUP: _groups,
+    Ground.BASE_FILE: _base_files,
+    Ground.NEW_KEYS: _new_keys,
+    Ground.PARTITION: _partitions,
+}
+"""The grounds that file groups and partitions make; the others are looked for by `check`."""

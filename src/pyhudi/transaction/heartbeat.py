@@ -1,0 +1,163 @@
+"""Heartbeats: evidence that the writer of a pending instant is alive.
+
+A writer keeps `.hoodie/.heartbeat/<instant>` fresh. Real Hudi looks at the file's modification time only; ours also
+says which process wrote it, so that a writer on the same machine knows at once that a killed one is dead instead of
+waiting until its heartbeat has expired.
+
+Source: `format/timeline.md` section 6.2; mission row S1-08.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import json
+import os
+import platform
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from pyhudi.environment import Environment, Timer
+from pyhudi.errors import NotFoundError, StorageError
+from pyhudi.storage.protocol import FileInfo, Storage
+
+HEARTBEAT_FOLDER = ".hoodie/.heartbeat"
+HEARTBEAT_BYTES_MAX = 4096
+"""What is read of a heartbeat; ours have 200 bytes, those of real Hudi none."""
+
+_GIVEN_UP = json.dumps({"given_up": True}).encode()
+
+
+class Liveness(enum.Enum):
+    """What is known about the writer of a pending instant."""
+
+    ALIVE = "its heartbeat is fresh"
+    DEAD = "its process has ended, its heartbeat has expired, or it gave up"
+    UNKNOWN = "it keeps no heartbeat: an older or a single-writer JVM Hudi"
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatSettings:
+    """How often a heartbeat is written, and how many may be missed before its writer counts as dead."""
+
+    interval_ms: int = 60_000
+    tolerable_misses: int = 2
+
+    @property
+    def expiry_ms(self) -> int:
+        """The age at which a heartbeat means nothing any more."""
+        return self.interval_ms * (self.tolerable_misses + 1)
+
+
+class Heartbeat:
+    """Keeps one heartbeat file fresh, by a timer of the environment, until it is stopped."""
+
+    def __init__(self, storage: Storage, path: str, settings: HeartbeatSettings, environment: Environment) -> None:
+        self._storage = storage
+        self._path = path
+        self._settings = settings
+        self._timers = environment.timers
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Write the first beat, before anything of the instant can be seen, and go on beating."""
+        self._beat()
+        interval = self._settings.interval_ms / 1000
+        self._timer = self._timers.every(interval, self._beat_again, name=f"heartbeat {self._path}")
+
+    def stop(self) -> None:
+        """Stop beating. The file stays: whoever finishes the instant removes it."""
+        if self._timer is not None:
+            self._timer.stop()
+
+    def stop_for_good(self) -> None:
+        """Stop beating, and say that the writer has given up: nobody need wait until the beat has expired."""
+        self.stop()
+        self._storage.put(self._path, _GIVEN_UP, durable=False)
+
+    def _beat_again(self) -> bool:
+        # A missed beat is what `tolerable_misses` is for; the commit itself re-reads its instant.
+        with suppress(StorageError):
+            self._beat()
+        return True
+
+    def _beat(self) -> None:
+        self._storage.put(self._path, _this_process(os.getpid()), durable=False)
+
+
+def heartbeat_path(instant_time: str) -> str:
+    """Where the heartbeat of an instant lies."""
+    return f"{HEARTBEAT_FOLDER}/{instant_time}"
+
+
+def liveness_of(storage: Storage, path: str, settings: HeartbeatSettings, environment: Environment) -> Liveness:
+    """Whether the writer that keeps a heartbeat file still works. Cost: two requests."""
+    info = storage.info(path)
+    return Liveness.UNKNOWN if info is None else liveness_at(storage, info, settings, environment.clock.now_ms())
+
+
+def liveness_at(storage: Storage, beat: FileInfo, settings: HeartbeatSettings, now_ms: int) -> Liveness:
+    """Whether a writer still works, by its last beat and a time in milliseconds since the epoch. Cost: one request."""
+    if now_ms - beat.modified_ms > settings.expiry_ms:
+        return Liveness.DEAD
+    try:
+        writer = json.loads(storage.read(beat.path, length=HEARTBEAT_BYTES_MAX) or b"null")
+    except (NotFoundError, ValueError, RecursionError):
+        return Liveness.ALIVE
+    is_over = isinstance(writer, dict) and (writer.get("given_up") is True or _has_ended(writer))
+    return Liveness.DEAD if is_over else Liveness.ALIVE
+
+
+# The process is told because a forked child must not take its parent's answer for its own.
+@functools.lru_cache(maxsize=1)
+def _this_process(pid: int) -> bytes:
+    """What a beat says, which stays the same for as long as the process lives."""
+    started = psutil.Process(pid).create_time()
+    identity = {"machine": _process_table(), "pid": pid, "started": started, "started_ticks": _start_ticks(pid)}
+    return json.dumps(identity).encode()
+
+
+def _has_ended(writer: dict[str, object]) -> bool:
+    pid, started = writer.get("pid"), writer.get("started")
+    if writer.get("machine") != _process_table() or not isinstance(pid, int) or not isinstance(started, float):
+        return False
+    try:
+        process = psutil.Process(pid)
+        ticks, now = writer.get("started_ticks"), _start_ticks(pid)
+        if ticks is not None and now is not None:
+            return ticks != now or process.status() == psutil.STATUS_ZOMBIE
+        return bool(abs(process.create_time() - started) > 1.0 or process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+    except (psutil.AccessDenied, ValueError):  # a number that no process can have says nothing
+        return False
+
+
+def _start_ticks(pid: int) -> int | None:
+    """When a process began, counted from the start of the machine; None where the system does not tell.
+
+    The time of day when it began would not do: it moves when the clock is set.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        return int(stat.rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _process_table() -> str:
+    """Names the table of processes in which a pid has its meaning: two containers on one machine have two."""
+    return _process_table_of(os.getpid())
+
+
+# It stays the same for as long as a process lives; its child may be in another one.
+@functools.lru_cache(maxsize=1)
+def _process_table_of(_pid: int) -> str:
+    boot, namespace = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
+    try:
+        return f"{boot.read_text().strip()}/{namespace.readlink()}"
+    except OSError:
+        return platform.node()

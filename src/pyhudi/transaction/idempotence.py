@@ -1,0 +1,58 @@
+"""Batches that are written once, however often they are sent: a commit remembers the name of the batch that it is of.
+
+Archived commits count, too: a source that sends a batch again after a long time must not write it twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from pyhudi.errors import WriteConflictError
+from pyhudi.format.metadata.commit import CommitMetadata
+from pyhudi.format.timeline.instant import Instant
+from pyhudi.table.history import archived_metadata, archived_values
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import load_commit_metadata
+
+BATCH_ID_METADATA: Final = "_pyhudi_batch_id"
+"""Where the extra metadata of a commit keep `hoodie.write.batch.id`."""
+
+
+def find_batch(
+    table: TableState, batch_id: str, *, known: Collection[str] = ()
+) -> tuple[Instant, CommitMetadata] | None:
+    """The newest completed write of the batch, if there is one.
+
+    `known`: instant times of writes that are not of it. Cost: one read per completed write that is not known; the
+    archived timeline, once per process, where no writes are known or all that are have been archived.
+    """
+    for instant in reversed(table.timeline.completed_writes):
+        if instant.requested_time in known:
+            continue
+        metadata = load_commit_metadata(table.storage, instant, table.version)
+        if metadata.extra.get(BATCH_ID_METADATA) == batch_id:
+            return instant, metadata
+    if known and not table.timeline.starts_after(max(known)):
+        return None
+    found = archived_values(table.storage, table.version, BATCH_ID_METADATA).get(batch_id)
+    if found is None or found in known:
+        return None
+    archived = archived_metadata(table.storage, table.version)
+    return next((pair for pair in archived if pair[0].requested_time == found), None)
+
+
+def check_batch_is_new(table: TableState, extra_metadata: Mapping[str, str], *, known: Collection[str]) -> None:
+    """Raise `WriteConflictError` when another writer has committed the batch that a write's metadata name, if any.
+
+    `known`: instant times of the writes that were looked at before.
+    """
+    batch_id = extra_metadata.get(BATCH_ID_METADATA)
+    if batch_id is None:
+        return
+    if (found := find_batch(table, batch_id, known=known)) is not None:
+        raise WriteConflictError(
+            "another writer committed the same batch meanwhile; nothing of this write is visible",
+            batch_id=batch_id,
+            winner=found[0].requested_time,
+        )

@@ -1,0 +1,408 @@
+"""The one way onto the timeline: begin, inflight, commit.
+
+`begin` and `commit` hold the table lock for their few requests; data is written between them without it. Everything
+before the last put of `commit` is invisible to readers, everything after it is tidying that the next writer can do.
+
+Source: `format/timeline.md` sections 1 and 8; mission rows S5-27 to S5-35 (flow F7); DESIGN D3, D10, D11.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+
+from pyhudi.environment import Environment
+from pyhudi.errors import (
+    AlreadyExistsError,
+    CommitOutcomeUnknownError,
+    HudiError,
+    LockLostError,
+    StorageError,
+    UnavailableError,
+)
+from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.markers import marker_folder
+from pyhudi.format.metadata.commit import CommitMetadata, encode_commit_metadata
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced, parse_instant_time
+from pyhudi.format.timeline.table_version import TableVersion
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.instant_times import completed_now, next_time, table_zone
+from pyhudi.table.metadata_table import drop_metadata_table
+from pyhudi.table.schema import SCHEMA_KEY, load_table_schema
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import Timeline, instant_path, load_rollback_plan, load_timeline, position_of
+from pyhudi.table.written_files import remember_written_files
+from pyhudi.transaction.conflicts.check import (
+    check_clusterings,
+    check_conflicts,
+    check_intents,
+    check_nothing_exclusive,
+    check_still_ours,
+    naming,
+)
+from pyhudi.transaction.conflicts.footprint import UniqueKeys, footprint_of
+from pyhudi.transaction.conflicts.table import Ours
+from pyhudi.transaction.heartbeat import Heartbeat, HeartbeatSettings, heartbeat_path
+from pyhudi.transaction.idempotence import check_batch_is_new
+from pyhudi.transaction.intents import Intent, announce, standing_intents, withdraw, withdraw_stale
+from pyhudi.transaction.locks.table_lock import HeldLock, table_lock
+from pyhudi.transaction.markers.reading import load_markers
+from pyhudi.transaction.plan_fencing import check_newest_run, forget_runs, is_newest_run
+
+_log = logging.getLogger("pyhudi")
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSettings:
+    """How long to wait for the table lock, in milliseconds, and how the heartbeat is kept.
+
+    `settling_ms`: in table version 6, the age at which a write may be completed; see `_let_earlier_writes_begin`.
+    """
+
+    lock_wait_ms: int = 60_000
+    heartbeat: HeartbeatSettings = field(default_factory=HeartbeatSettings)
+    settling_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A write under way. `base` is the table as it was when the write began; it reads from there."""
+
+    base: TableState
+    instant: Instant
+    settings: TransactionSettings
+    environment: Environment
+
+    @property
+    def instant_time(self) -> InstantTime:
+        """The requested time: what the write's files and rows carry."""
+        return self.instant.requested_time
+
+    @property
+    def storage(self) -> Storage:
+        """The table's store."""
+        return self.base.storage
+
+
+@contextmanager
+def begin(
+    table: TableState,
+    action: Action,
+    *,
+    requested: bytes,
+    settings: TransactionSettings,
+    environment: Environment,
+) -> Iterator[Transaction]:
+    """Take an instant time, announce the write, and keep its heartbeat while the block runs.
+
+    `requested` is the content of the requested instant (empty but for replace commits). Raises `WriteConflictError`
+    while real Hudi restores the table or builds an index of it, and `LockLostError` when another writer took the same
+    instant time, which only happens where a lock was lost. Cost: one listing, two puts, the lock; one more listing
+    under a lock that can be lost.
+    """
+    storage, version = table.storage, table.version
+    with table_lock(storage, environment, wait_ms=settings.lock_wait_ms) as lock, naming(storage):
+        table = table.reload()
+        ours = Ours.OVERWRITE if action is Action.REPLACE_COMMIT else Ours.WRITE
+        check_nothing_exclusive(table.timeline, ours)
+        instant = Instant(
+            requested_time=next_time(table.timeline, table.config, environment.clock),
+            action=action,
+            state=InstantState.REQUESTED,
+        )
+        heartbeat = Heartbeat(storage, heartbeat_path(instant.requested_time), settings.heartbeat, environment)
+        heartbeat.start()
+        try:
+            lock.check_held()
+            _put_requested(storage, instant, requested, version)
+            if lock.can_be_lost:
+                _check_alone(storage, instant, version)
+        except BaseException:
+            heartbeat.stop()
+            raise
+    try:
+        yield Transaction(table, instant, settings, environment)
+    finally:
+        heartbeat.stop()
+
+
+def _put_requested(storage: Storage, instant: Instant, requested: bytes, version: TableVersion) -> None:
+    try:
+        storage.put_if_absent(instant_path(instant, version), requested)
+    except AlreadyExistsError as error:
+        raise _time_is_taken(instant) from error
+
+
+def _check_alone(storage: Storage, instant: Instant, version: TableVersion) -> None:
+    """Give up an instant time that another action has, too: files of both would carry it, and go with one of them.
+
+    Instants of two actions have different names, so that exclusive creation does not keep them apart. Both writers look
+    after they have put theirs, so that at least one sees the other.
+    """
+    for other in load_timeline(storage, version).instants:
+        if other.requested_time == instant.requested_time and other.action is not instant.action:
+            storage.delete(instant_path(instant, version))
+            raise _time_is_taken(instant)
+
+
+def _time_is_taken(instant: Instant) -> LockLostError:
+    return LockLostError(
+        "another writer took the same instant time, so the table lock does not keep the two apart; nothing of this "
+        "write is visible, run it again, and make sure that all writers of the table use the same lock provider",
+        instant=instant.requested_time,
+    )
+
+
+def mark_inflight(transaction: Transaction, profile: CommitMetadata) -> None:
+    """Say what the write is about to change. Cost: one put, and the reads of `check_clusterings`.
+
+    Raises `WriteConflictError`, before any data is written, for file groups that real Hudi is about to cluster.
+    """
+    base, own = transaction.base, transaction.instant_time
+    with naming(base.storage):
+        check_clusterings(base.timeline, base.storage, own=own, mine=footprint_of(profile))
+    inflight = advanced(transaction.instant, InstantState.INFLIGHT)
+    body = encode_commit_metadata(profile, base.version)
+    transaction.storage.put_if_absent(instant_path(inflight, base.version), body)
+
+
+def commit(
+    transaction: Transaction, metadata: CommitMetadata, *, base_schema: str | None, unique_keys: UniqueKeys
+) -> InstantTime:
+    """Make the write visible, or raise with nothing visible. Returns its position for incremental reads.
+
+    `base_schema` is the Avro schema of the table that the write began from, `unique_keys` what the write promises.
+
+    Raises `WriteConflictError` when the table of conflicts says that it must give way (`conflicts/table.py`), or
+    a write of the same batch was completed (`idempotence.py`); `LockLostError` when this write was rolled back by
+    another writer who took it for dead, or its lock is gone; and `CommitOutcomeUnknownError` when the store does not
+    say whether the last put succeeded.
+
+    Cost: three listings, one put and the lock; one read for each write that was completed, and each plan that was made,
+    since this one began; under a lock that can be lost one more put, one delete and two listings.
+    """
+    storage, base, own = transaction.storage, transaction.base, transaction.instant_time
+    _delete_lost_attempts(storage, own, metadata)
+    mine = footprint_of(metadata, unique_keys)
+    _let_earlier_writes_begin(transaction)
+    with (
+        naming(storage),
+        table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
+        _announced(transaction, Intent(own, metadata, unique_keys), lock) as rivals,
+    ):
+        now = base.reload()
+        check_nothing_exclusive(now.timeline, mine.as_ours, base=base.timeline)
+        check_still_ours(now.timeline, base.timeline, storage, own)
+        check_batch_is_new(now, metadata.extra, known=base.timeline.completed_times)
+        check_conflicts(now.timeline, base.timeline, storage, own=own, mine=mine, base_schema=base_schema)
+        check_intents(now.timeline, rivals, own=own, metadata=metadata, mine=mine)
+        withdraw_stale(storage, rivals, {instant.requested_time for instant in now.timeline.pending_writes})
+        completed = _complete(transaction, now, metadata, lock)
+    _tidy_up_after_commit(transaction, metadata)
+    return position_of(completed)
+
+
+def _let_earlier_writes_begin(transaction: Transaction) -> None:
+    """Wait until a writer of real Hudi that took an earlier time than this write has looked at the timeline.
+
+    Where files are as new as the beginning of their write, one that begins earlier must not build on one that begins
+    later: what it writes would be hidden. Real Hudi 0.15 takes its time first, without the lock, then announces itself,
+    and then loads the timeline; a write that was completed in between would be what it builds on. One that is
+    completed afterwards is a conflict to it.
+    """
+    base, environment = transaction.base, transaction.environment
+    settling_ms = transaction.settings.settling_ms
+    if base.version.has_completion_times or settling_ms == 0:
+        return
+    taken_ms = parse_instant_time(transaction.instant_time, table_zone(base.config))
+    age_ms = 0 if taken_ms is None else max(0, environment.clock.now_ms() - taken_ms)
+    if age_ms < settling_ms:
+        environment.clock.sleep((settling_ms - age_ms) / 1000)
+
+
+def commit_compaction(transaction: Transaction, metadata: CommitMetadata, *, run: int) -> InstantTime:
+    """Make the base files of a compaction take the place of the slices that it was planned for.
+
+    `run`: the number of the run that made them (`transaction/plan_fencing.py`).
+
+    It gives way to no write: writes that overlap with it have to respect its plan, which came before it. The columns of
+    the table stay what they are now, whatever they were when it began.
+
+    Raises `LockLostError`, with nothing visible, when another process has finished the compaction, or began it anew
+    and removed files of this run; `WriteConflictError` when a write that it was planned over was taken back; and
+    `CommitOutcomeUnknownError` like `commit`. Cost: one listing per partition path beside what a commit costs.
+    """
+    storage, base, own = transaction.storage, transaction.base, transaction.instant_time
+    with (
+        naming(storage),
+        table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
+    ):
+        now = base.reload()
+        check_nothing_exclusive(now.timeline, Ours.COMPACTION, base=base.timeline)
+        check_still_ours(now.timeline, base.timeline, storage, own)
+        check_newest_run(storage, own, run)
+        if (schema := load_table_schema(now)) is not None:
+            metadata = replace(metadata, extra={**metadata.extra, SCHEMA_KEY: schema.avro})
+        completed = _complete(transaction, now, metadata, lock, run=run)
+    _tidy_up_after_commit(transaction, metadata, is_planned=True)
+    return position_of(completed)
+
+
+@contextmanager
+def _announced(transaction: Transaction, intent: Intent, lock: HeldLock) -> Iterator[tuple[Intent, ...]]:
+    """Let the intent stand while the block decides and puts; gives what others intend (`transaction/intents.py`).
+
+    It is withdrawn when the block fails, but for a put whose outcome is unknown: that may still take effect. When the
+    block succeeds, whoever tidies up after the commit does it.
+    """
+    if not lock.can_be_lost:
+        yield ()
+        return
+    storage, version = transaction.storage, transaction.base.version
+    announce(storage, intent, version)
+    try:
+        yield standing_intents(storage, besides=intent.instant_time)
+    except CommitOutcomeUnknownError:
+        raise
+    except BaseException:
+        # If this fails too, the rollback of the write will do it.
+        with suppress(StorageError):
+            withdraw(storage, intent.instant_time)
+        raise
+
+
+def _complete(
+    transaction: Transaction, now: TableState, metadata: CommitMetadata, lock: HeldLock, *, run: int | None = None
+) -> Instant:
+    """Put the completed instant: the moment at which everything becomes visible. Expects that nothing is in the way.
+
+    `run`: of a compaction, the number of its run.
+    """
+    storage, environment = transaction.storage, transaction.environment
+    drop_metadata_table(now)
+    timeline = now.timeline
+    if lock.can_be_lost:
+        timeline = load_timeline(storage, now.version)
+        check_still_ours(timeline, transaction.base.timeline, storage, transaction.instant_time)
+    (pending,) = (one for one in timeline.instants if one.requested_time == transaction.instant_time)
+    completed = completed_now(pending, timeline, now.config, environment.clock)
+    _put_completed(transaction, completed, encode_commit_metadata(metadata, now.version), lock)
+    if lock.can_be_lost:
+        _check_not_undone(transaction, completed, lock, run=run)
+    remember_written_files(storage, now.version, completed, metadata)
+    return completed
+
+
+def _check_not_undone(transaction: Transaction, completed: Instant, lock: HeldLock, *, run: int | None) -> None:
+    """Take the completed instant away again if our lock was gone before it was put, and somebody ended ours meanwhile.
+
+    Its files are being deleted, or are already: by a rollback, or by a newer run of our compaction. Whoever does that
+    puts the plan, or the number of the run, and looks for the completed instant then, and we put that and look for
+    those now, so that at least one sees the other. Cost: as a rule none.
+    """
+    with suppress(LockLostError, StorageError):
+        lock.check_held()
+        return
+    storage, version = transaction.storage, transaction.base.version
+    try:
+        timeline = load_timeline(storage, version)
+        is_ours = run is None or is_newest_run(storage, completed.requested_time, run)
+        if is_ours and not _is_rolled_back(storage, timeline, completed):
+            _warn_if_out_of_order(timeline, completed)
+            return
+        storage.delete(instant_path(completed, version))
+    except StorageError as error:
+        raise CommitOutcomeUnknownError(
+            "the commit was written, but perhaps after it had been rolled back; look at the table's history before "
+            "writing again",
+            instant=completed.requested_time,
+        ) from error
+    raise _taken_over(completed)
+
+
+def _taken_over(completed: Instant) -> LockLostError:
+    return LockLostError(
+        "this action was rolled back, or ended, by another process, who took it for dead; nothing of this run is "
+        "visible, run it again",
+        instant=completed.requested_time,
+    )
+
+
+def _is_rolled_back(storage: Storage, timeline: Timeline, instant: Instant) -> bool:
+    """Whether a rollback of an instant has begun or ended. Cost: a read per younger rollback."""
+    return any(
+        load_rollback_plan(storage, rollback, timeline.version).instant_time == instant.requested_time
+        for rollback in timeline.instants
+        if rollback.action is Action.ROLLBACK and rollback.requested_time > instant.requested_time
+    )
+
+
+def _warn_if_out_of_order(timeline: Timeline, completed: Instant) -> None:
+    later = [one.requested_time for one in timeline.completed_writes if position_of(one) >= position_of(completed)]
+    if timeline.version.has_completion_times and later != [completed.requested_time]:
+        _log.warning(
+            "the table lock was lost during the last put of commit %s, and commits %s were completed meanwhile: an "
+            "incremental reader who has seen them already does not get it; read it by its own time",
+            completed.requested_time,
+            later,
+        )
+
+
+def _tidy_up_after_commit(transaction: Transaction, metadata: CommitMetadata, *, is_planned: bool = False) -> None:
+    """Remove what nobody needs any more; the heartbeat last, for it is what makes others look for the rest.
+
+    Also files of tasks that ended while the write waited for the lock and committed: JVM Hudi would show them. Those
+    that were looked for before are looked for again: a task announces its file long before it puts it.
+    """
+    storage, own = transaction.storage, transaction.instant_time
+    try:
+        for path in sorted(load_markers(storage, own) - metadata.paths()):
+            # A log of version 6 bears the time of its slice, and a plan that was made since may name it.
+            name = parse_data_file(path.rpartition("/")[2])
+            if name is not None and name.instant_time == own:
+                storage.delete(path)
+        if is_planned:
+            forget_runs(storage, own)
+        tidy_up(storage, own)
+    except HudiError as error:
+        # The commit stands; raising would make the caller run it again.
+        _log.warning("markers and heartbeat of a commit stay for a later write to remove: %s", error)
+
+
+def tidy_up(storage: Storage, instant_time: str) -> None:
+    """Remove what a finished write leaves beside its data: markers, intent and heartbeat. Cost: three requests."""
+    storage.delete_folder(marker_folder(instant_time))
+    withdraw(storage, instant_time)
+    storage.delete(heartbeat_path(instant_time))
+
+
+def _put_completed(transaction: Transaction, completed: Instant, body: bytes, lock: HeldLock) -> None:
+    path = instant_path(completed, transaction.base.version)
+    lock.check_held()
+    try:
+        transaction.storage.put_if_absent(path, body)
+    except UnavailableError as error:
+        raise CommitOutcomeUnknownError(
+            "the store did not say whether the commit was written; look at the table's history before writing again",
+            path=path,
+            instant=completed.requested_time,
+        ) from error
+    except AlreadyExistsError as error:
+        raise _taken_over(completed) from error
+    except StorageError as error:
+        if transaction.storage.info(path) is None:
+            raise
+        raise CommitOutcomeUnknownError(
+            "the commit can be seen, but the store did not say that it will last; look at the table's history before "
+            "writing again",
+            path=path,
+            instant=completed.requested_time,
+        ) from error
+
+
+def _delete_lost_attempts(storage: Storage, instant_time: str, metadata: CommitMetadata) -> None:
+    """Remove files of task attempts whose result did not count: retried or speculative tasks of Spark."""
+    for data_path in sorted(load_markers(storage, instant_time) - metadata.paths()):
+        storage.delete(data_path)
