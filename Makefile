@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml
 setup: $(STAMP)  ## Make the virtual environment with everything that demo, test and check need
 
 demo: $(STAMP)  ## Run the main job on real data (NYC flights 2013): load, upsert, delete, pull changes, travel in time
-	$(PY) -m pyhudi.demo
+	$(PY) examples/flights.py
 
 test: $(STAMP)  ## Run the tests (no JVM Hudi needed)
 	$(PY) -m pytest tests --ignore=tests/interop -n 2 --dist loadgroup

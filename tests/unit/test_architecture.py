@@ -25,7 +25,7 @@ ROOMS = tuple(
     re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/design/architecture.md").read_text(encoding="utf-8"), re.MULTILINE)
 )
 """A room imports only from those before it, and from itself."""
-SPARK_ROOMS = {"spark", "demo"}
+SPARK_ROOMS = {"spark"}
 
 # The places where the world outside the Storage is touched, each with its reason.
 EFFECTS_ALLOWED = {
@@ -36,7 +36,6 @@ EFFECTS_ALLOWED = {
     "io/log/records.py": "log records that outgrow memory go to a temporary file of the task, not of the table",
     "io/spilled_rows.py": "rows that outgrow memory in a bulk insert are a temporary file of the task",
     "spark": "sessions, Java and worker processes are outside of any table",
-    "demo.py": "downloads, prints and measures",
     "testing/simulation/explore.py": "random exploration takes its choices from a seed",
 }
 EFFECT_MODULES = {"random", "secrets", "shutil", "tempfile", "time"}

