@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -166,6 +167,28 @@ def test_small_batches_are_joined_and_large_ones_are_passed_on() -> None:
 
     assert [batch.num_rows for batch in joined] == [20_000 + SPLIT_BATCH_ROWS, 10_000]
     assert joined[0].column(0).to_pylist() == [*range(10_000), *range(10_000), *range(SPLIT_BATCH_ROWS)]
+
+
+def test_joining_small_batches_takes_as_many_steps_for_each_of_them_however_many_wait() -> None:
+    """Spark hands over 65 batches to be joined: adding up all that wait at each of them took longer than the rest."""
+
+    def steps(count: int) -> int:
+        taken = 0
+
+        def step(*_: Any) -> None:
+            nonlocal taken
+            taken += 1
+
+        batches = [pa.record_batch({"id": [number]}) for number in range(count)]
+        sys.setprofile(step)
+        try:
+            joined = list(conformed(iter(batches), batches[0].schema))
+        finally:
+            sys.setprofile(None)
+        assert [batch.num_rows for batch in joined] == [count]
+        return taken
+
+    assert steps(400) < 3 * steps(200)
 
 
 @pytest.mark.parametrize("before", [None, "123"])

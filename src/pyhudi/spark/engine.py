@@ -249,12 +249,13 @@ def arrange(rows: DataFrame, distribution: Distribution, *, parallelism: int) ->
 def conformed(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The batches under `schema`, joined to larger ones: instants leave the session's time zone for UTC."""
     pending: list[pa.RecordBatch] = []
+    rows = size = 0
     for batch in batches:
         pending.append(_under(batch, schema))
-        rows = sum(part.num_rows for part in pending)
-        if rows >= SPLIT_BATCH_ROWS or sum(part.nbytes for part in pending) >= SPLIT_BATCH_BYTES:
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= SPLIT_BATCH_ROWS or size >= SPLIT_BATCH_BYTES:
             yield from in_pieces(_joined(pending))
-            pending = []
+            pending, rows, size = [], 0, 0
     if pending:
         yield from in_pieces(_joined(pending))
 
