@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.read.comparison_cases import CASES, NOON, REFUSED, ROWS
+from tests.support.comparison_cases import CASES, NOON, REFUSED, ROWS
 
 import pyhudi
 from pyhudi.errors import ConfigError

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from tests.support.audit import audit
+from tests.support.crashes import check_nothing_left_over
 from tests.support.programs import told_by
 from tests.support.spark import trip_options
-from tests.unit.faults.harness import check_nothing_left_over
 
 from pyhudi.errors import UnsupportedFeatureError, WriteConflictError
 from pyhudi.format.markers import Marker

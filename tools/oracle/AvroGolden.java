@@ -1,9 +1,9 @@
 /*
- * Makes tests/unit/format_schema/golden_avro.json: the Avro schemas that Hudi makes of Spark schemas.
+ * Makes tests/unit/format/schema/golden_avro.json: the Avro schemas that Hudi makes of Spark schemas.
  *
  *     java -cp <hudi-spark3.5-bundle_2.12-1.2.0.jar and the jars of pyspark 3.5> tools/oracle/AvroGolden.java
  *
- * tests/unit/format_schema/test_schema.py holds the same columns as Arrow schemas, by the names of the cases.
+ * tests/unit/format/schema/test_avro_arrow.py holds the same columns as Arrow schemas, by the names of the cases.
  */
 
 import java.util.ArrayList;

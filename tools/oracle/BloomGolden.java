@@ -1,9 +1,9 @@
 /*
- * Makes tests/unit/format_bloom/golden.json: filter texts by Hudi's own classes for small key sets.
+ * Makes tests/unit/format/golden_bloom.json: filter texts by Hudi's own classes for small key sets.
  *
- *     java -cp hudi-spark3.5-bundle_2.12-1.2.0.jar tools/oracle/BloomGolden.java > tests/unit/format_bloom/golden.json
+ *     java -cp hudi-spark3.5-bundle_2.12-1.2.0.jar tools/oracle/BloomGolden.java > tests/unit/format/golden_bloom.json
  *
- * The keys are a function of (alphabet, first, count) that tests/unit/format_bloom/test_bloom.py repeats:
+ * The keys are a function of (alphabet, first, count) that tests/unit/format/test_bloom.py repeats:
  * key i has 1 + (7 * i) % 40 characters, and character j of it is alphabet[(i * 31 + j * 17 + i * j) % size],
  * followed by the decimal number i so that keys differ.
  */

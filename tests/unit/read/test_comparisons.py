@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.comparison_cases import CASES, REFUSED, ROWS
 from tests.support.tables import MOR, new_table, open_table
-from tests.unit.read.comparison_cases import CASES, REFUSED, ROWS
 
 from pyhudi.errors import ConfigError
 from pyhudi.storage.memory import MemoryStorage

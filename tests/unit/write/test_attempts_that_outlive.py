@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.support import crashes as harness
 from tests.support.tables import contents, new_table, open_table, rows
-from tests.unit.faults import harness
 
 from pyhudi.engine.local import LocalEngine, as_table
 from pyhudi.engine.protocol import TaskContext

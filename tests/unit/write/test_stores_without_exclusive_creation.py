@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from obstore.store import MemoryStore
 from tests.support.tables import StepClock, contents, environment, new_table, open_table, rows
-from tests.unit.write.test_lost_locks import TakenLocks
+from tests.unit.transaction.test_lost_locks import TakenLocks
 
 import pyhudi
 from pyhudi.environment import Environment

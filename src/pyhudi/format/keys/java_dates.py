@@ -11,7 +11,7 @@ A pattern is a run of letters per field, and literals: any other character, or t
 Columns of times are long and their days few, so both directions work on whole columns: formatting cuts a
 column down to the distinct times that its pattern can tell apart, parsing is one regular expression and
 arithmetic on its groups. Names of regional zones (`z` for America/New_York) are neither written nor read.
-Checked against the Joda formatter that Hudi 1.2.0 uses, see `tests/unit/format_keys`.
+Checked against the Joda formatter that Hudi 1.2.0 uses, see `tests/unit/format/keys`.
 """
 
 from __future__ import annotations

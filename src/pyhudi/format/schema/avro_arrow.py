@@ -2,7 +2,7 @@
 
 Hudi keeps a table's schema as Avro JSON in commits (`extraMetadata.schema`), in Parquet footers and in log
 blocks. What is written here is character for character what Hudi 1.2.0 makes of the same Spark schema
-(format: dossier timeline.md, 4.6 and 4.7; proof: tests/unit/format_schema/golden_avro.json).
+(format: dossier timeline.md, 4.6 and 4.7; proof: tests/unit/format/schema/golden_avro.json).
 
 Arrow has more types than Avro, and Spark fewer than both. `normalise` maps any rows' schema to the
 *canonical* types, those that Spark's DataFrames come down to:

@@ -1,0 +1,184 @@
+"""Runs of plans that die, stand still, or are taken over: what each of them may touch, and what is left of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.support.audit import audit
+from tests.support.tables import MOR, StepClock, contents, environment, open_table, rows
+from tests.unit.services.compaction.test_compaction import (
+    AFTER,
+    AnotherRun,
+    crash,
+    let_the_runner_die,
+    once_at,
+    opened,
+    plan_with_a_dead_run,
+    prepared,
+)
+from tests.unit.services.rollback import test_rollback_on_request as on_request
+from tests.unit.services.rollback.test_rollback import end_the_process_of
+
+from pyhudi.errors import LockLostError
+from pyhudi.storage.protocol import FileInfo, FolderListing, Storage
+from pyhudi.table.state import load_table
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash
+from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER
+from pyhudi.transaction.plan_fencing import begin_run, is_newest_run
+
+
+def test_recovery_of_a_dead_write_leaves_what_tells_that_the_runner_of_a_plan_is_dead() -> None:
+    storage = prepared()
+    planned = plan_with_a_dead_run(storage)
+    with suppress(SimulatedCrash):
+        opened(FaultStorage(storage, before=once_at("put_if_absent", ".deltacommit.inflight", crash))).upsert(
+            rows((1, "oslo", 7, "c"))
+        )
+    (dead,) = load_table(storage).timeline.pending_writes
+    end_the_process_of(storage, dead.requested_time)
+
+    (done,) = opened(storage).roll_back_failed_writes()
+
+    assert done.instant_time == dead.requested_time
+    assert [info.name for info in storage.list_recursive(HEARTBEAT_FOLDER)] == [planned]
+    assert opened(storage).compact(planned).num_rows == 1
+    assert contents(storage) == AFTER
+
+
+def test_a_runner_that_was_taken_for_dead_does_not_give_up_for_the_one_who_took_over() -> None:
+    storage = prepared()
+    planned = opened(storage).schedule_compaction()
+
+    def take_over() -> None:
+        """The other one is still at it when ours goes on."""
+        let_the_runner_die(storage, planned)
+        other = FaultStorage(storage, before=once_at("put_if_absent", ".commit", crash))
+        with pytest.raises(SimulatedCrash):
+            replace(opened(other), engine=AnotherRun()).compact(planned)
+
+    ours = FaultStorage(storage, before=once_at("open_output", "city=rome", take_over))
+    with pytest.raises(LockLostError):
+        opened(ours).compact(planned)
+
+    assert opened(storage).compact(planned).num_rows == 0, "the other one is alive"
+    assert [info.name for info in storage.list_recursive(".hoodie/.aux/.runs")] == [planned]
+
+
+def test_a_runner_that_stands_still_while_it_looks_for_files_of_dead_runs_takes_none_of_a_newer_one() -> None:
+    storage = prepared()
+    planned = plan_with_a_dead_run(storage)
+
+    class Slow(FaultStorage):
+        taken_over = False
+
+        def list_folder(self, path: str) -> FolderListing:
+            if path == "city=rome" and not self.taken_over:
+                self.taken_over = True
+                let_the_runner_die(storage, planned)
+                other = FaultStorage(storage, before=once_at("put_if_absent", ".commit", crash))
+                with pytest.raises(SimulatedCrash):
+                    replace(opened(other), engine=AnotherRun()).compact(planned)
+                made.extend(info.path for info in storage.list_recursive("") if _is_made(info.path))
+            return super().list_folder(path)
+
+    def _is_made(path: str) -> bool:
+        return path.startswith("city=") and path.endswith(".parquet") and planned in path
+
+    made: list[str] = []
+    with pytest.raises(LockLostError):
+        opened(Slow(storage)).compact(planned)
+
+    assert len(made) == 2
+    assert [info.path for info in storage.list_recursive("") if _is_made(info.path)] == made
+    assert contents(storage) == AFTER
+
+
+def runs(storage: Storage) -> list[str]:
+    return [info.path for info in storage.list_recursive(".hoodie/.aux/.runs")]
+
+
+def test_a_plan_that_is_taken_back_leaves_nothing_of_its_dead_run() -> None:
+    storage = prepared()
+    planned = plan_with_a_dead_run(storage)
+
+    opened(storage).rollback(planned)
+
+    assert runs(storage) == []
+
+
+def test_what_a_compaction_that_died_behind_its_commit_leaves_goes_with_the_next_recovery() -> None:
+    for effect in range(1, 5):
+        storage = prepared()
+        planned = opened(storage).schedule_compaction()
+        assert planned is not None
+        store = FaultStorage(storage, before=_at_effect_behind_the_commit(effect))
+        with suppress(SimulatedCrash):
+            opened(store).compact(planned)
+        if storage.list_recursive(HEARTBEAT_FOLDER):
+            let_the_runner_die(storage, planned)
+
+        opened(storage).roll_back_failed_writes()
+
+        assert runs(storage) == []
+        audit(storage)
+
+
+def _at_effect_behind_the_commit(number: int) -> Callable[[str, str], None]:
+    effects: list[str] = []
+
+    def hook(operation: str, path: str) -> None:
+        if effects or (operation == "put_if_absent" and path.endswith(".commit")):
+            effects.append(operation)
+        if len(effects) == number + 1:
+            raise SimulatedCrash
+
+    return hook
+
+
+def test_a_run_whose_first_beat_is_as_old_as_its_mark_was_ours_and_is_over() -> None:
+    """Object stores tell whole seconds, so that the two are of one moment as a rule."""
+    storage = prepared()
+    planned = plan_with_a_dead_run(storage)
+
+    class OfOneSecond(FaultStorage):
+        def info(self, path: str) -> FileInfo | None:
+            found = super().info(path)
+            return None if found is None else replace(found, modified_ms=1_790_000_000_000)
+
+    env = environment(StepClock(1_790_000_001_000))
+    assert open_table(OfOneSecond(storage), env=env, **MOR).compact(planned).num_rows == 1
+
+
+def test_the_number_of_a_run_is_not_the_beginning_of_another_one() -> None:
+    storage = prepared()
+    begin_run(storage, "20260101000000000", 123)
+
+    assert is_newest_run(storage, "20260101000000000", 123)
+    assert not is_newest_run(storage, "20260101000000000", 12)
+    assert not is_newest_run(storage, "20260101000000000", 1234)
+
+
+@on_request.every_merge_on_read
+def test_a_planned_log_compaction_goes_with_what_its_dead_run_appended(kind: Any) -> None:
+    """In version 6 its blocks are in logs of others' names."""
+    storage = on_request.prepared(kind)
+
+    def dies(operation: str, path: str) -> None:
+        if operation == "put_if_absent" and path.endswith(".deltacommit"):
+            raise SimulatedCrash
+
+    with pytest.raises(SimulatedCrash):
+        on_request.opened(FaultStorage(storage, before=dies)).compact_logs(
+            **{"hoodie.log.compaction.blocks.threshold": "1"}
+        )
+    (plan,) = load_table(storage).timeline.pending_compactions
+
+    done = on_request.opened(storage, later=True).rollback(plan.requested_time)
+
+    assert (done.files_deleted, done.slices_undone) == ((0, 1) if kind.version == 6 else (1, 0))
+    assert contents(storage) == on_request.SECOND
+    on_request.check_nothing_left_over(storage)

@@ -1,0 +1,473 @@
+"""What a user may take back and what not, what it leaves, and what is said of it afterwards."""
+
+from __future__ import annotations
+
+import tarfile
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.support.crashes import (
+    COW,
+    MOR,
+    Action,
+    Kind,
+    check_nothing_left_over,
+    crash_images,
+    empty_table,
+    opened,
+    rows,
+)
+from tests.support.tables import Row, contents
+
+import pyhudi
+from pyhudi.errors import CorruptDataError, InvalidRequestError, LockLostError
+from pyhudi.format.avro.container import encode_container
+from pyhudi.format.file_names import BaseFileName, parse_data_file
+from pyhudi.format.metadata.avro_schemas import REQUESTED_REPLACE_METADATA
+from pyhudi.format.metadata.rollback import RollbackPlan, encode_rollback_plan
+from pyhudi.format.timeline import instant as timeline_format
+from pyhudi.format.timeline.instant import Instant, InstantState, InstantTime
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.state import load_table
+from pyhudi.table.timeline import instant_path
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash
+
+FIRST: set[Row] = {(1, "oslo", 1, "a"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")}
+SECOND = FIRST - {(1, "oslo", 1, "a")} | {(1, "oslo", 2, "b"), (7, "bern", 2, "b")}
+GOLDEN = Path(__file__).parents[3] / "golden"
+V6, V8, V9 = MOR
+every_kind = pytest.mark.parametrize("kind", [*COW, *MOR], ids=str)
+every_merge_on_read = pytest.mark.parametrize("kind", MOR, ids=str)
+
+
+def prepared(kind: Kind) -> MemoryStorage:
+    """Two writes; the second updates, and adds a partition."""
+    storage = empty_table(kind)
+    opened(storage).insert(rows(*FIRST))
+    opened(storage).upsert(rows((1, "oslo", 2, "b"), (7, "bern", 2, "b")))
+    assert contents(storage) == SECOND
+    return storage
+
+
+def writes_of(storage: Storage) -> list[InstantTime]:
+    return [instant.requested_time for instant in load_table(storage).timeline.completed_writes]
+
+
+def refuse(storage: Storage, instant: str, reason: str) -> None:
+    """The rollback is refused for this reason, and nothing is changed."""
+    before = {info.path: storage.read(info.path) for info in storage.list_recursive("")}
+    with pytest.raises(InvalidRequestError, match=reason):
+        opened(storage, later=True).rollback(instant)
+    assert {info.path: storage.read(info.path) for info in storage.list_recursive("")} == before
+
+
+@every_kind
+def test_the_newest_write_is_taken_back_and_then_the_one_before(kind: Kind) -> None:
+    storage = prepared(kind)
+    first, second = writes_of(storage)
+
+    done = opened(storage).rollback(second)
+
+    assert done.instant_time == second
+    assert contents(storage) == FIRST
+    table = opened(storage)
+    assert table.outcome_of(second) == "rolled back"
+    assert table.outcome_of(first) == "committed"
+    check_nothing_left_over(storage)
+
+    table.rollback(first)
+    assert contents(storage) == set()
+    table.upsert(rows((5, "rome", 1, "x")))
+    assert contents(storage) == {(5, "rome", 1, "x")}
+    check_nothing_left_over(storage)
+
+
+OTHERS: dict[str, Action] = {
+    "delete": lambda t: t.delete(pa.table({"id": [1, 7], "city": ["oslo", "bern"]})),
+    "insert_overwrite": lambda t: t.insert_overwrite(rows((8, "oslo", 9, "z"))),
+    "insert_overwrite_table": lambda t: t.insert_overwrite_table(rows((8, "oslo", 9, "z"))),
+    "delete_partition": lambda t: t.delete_partition("city=oslo"),
+    "bulk_insert": lambda t: t.bulk_insert(rows((8, "oslo", 9, "z"))),
+}
+
+
+@pytest.mark.parametrize("kind", [COW[2], V6, V9], ids=str)
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_operation_can_be_taken_back(name: str, kind: Kind) -> None:
+    storage = prepared(kind)
+    OTHERS[name](opened(storage))
+    assert contents(storage) != SECOND
+
+    opened(storage).rollback(writes_of(storage)[-1])
+
+    assert contents(storage) == SECOND
+    check_nothing_left_over(storage)
+
+
+@pytest.mark.parametrize("kind", [COW[0], COW[2], V6, V9], ids=str)
+def test_a_rollback_of_a_completed_write_killed_anywhere_is_never_seen_in_part_and_gets_finished(kind: Kind) -> None:
+    second = writes_of(prepared(kind))[-1]
+    storage = prepared(kind)
+    second = writes_of(storage)[-1]
+    for where, image in crash_images(storage, lambda t: t.rollback(second)):
+        found = contents(image)
+        assert found in (SECOND, FIRST), where
+        begun = bool(load_table(image).timeline.pending_rollbacks) or found == FIRST
+        assert opened(image).outcome_of(second) == ("committed" if found == SECOND else "rolled back"), where
+
+        opened(image, later=True).upsert(rows((50, "wien", 9, "z")))
+
+        assert contents(image) == (FIRST if begun else SECOND) | {(50, "wien", 9, "z")}, where
+        check_nothing_left_over(image)
+
+
+def test_a_write_with_a_later_one_is_refused() -> None:
+    storage = prepared(V9)
+    refuse(storage, writes_of(storage)[0], "later write is completed")
+
+
+def test_what_completed_last_is_the_newest_whenever_it_was_requested() -> None:
+    storage = prepared(V9)
+    first, second = writes_of(storage)
+    table = load_table(storage)
+    (instant,) = [one for one in table.timeline.completed_writes if one.requested_time == first]
+    later = replace(instant, completion_time=InstantTime("29990101000000000"))
+    storage.put(instant_path(later, table.version), storage.read(instant_path(instant, table.version)))
+    storage.delete(instant_path(instant, table.version))
+
+    refuse(storage, second, "later write is completed")
+
+
+@pytest.mark.parametrize("instant", ["20240101000000000", "", "nonsense"])
+def test_an_instant_that_is_not_there_is_refused(instant: str) -> None:
+    refuse(prepared(V9), instant, "no write and no plan")
+
+
+def test_a_write_that_is_rolled_back_already_is_refused() -> None:
+    storage = prepared(V9)
+    second = writes_of(storage)[-1]
+    opened(storage).rollback(second)
+    refuse(storage, second, "no write and no plan")
+
+
+def put_instant(storage: Storage, action: timeline_format.Action, state: InstantState, time: str | None = None) -> None:
+    table = load_table(storage)
+    completed = state is InstantState.COMPLETED and table.version.has_completion_times
+    instant = Instant(
+        InstantTime(time or "29990101000000000"), action, state, InstantTime("29990101000000001") if completed else None
+    )
+    storage.put(instant_path(instant, table.version), b"")
+
+
+@pytest.mark.parametrize("kind", [V6, V9], ids=str)
+@pytest.mark.parametrize("state", [InstantState.INFLIGHT, InstantState.COMPLETED])
+def test_a_write_that_a_savepoint_keeps_is_refused(kind: Kind, state: InstantState) -> None:
+    storage = prepared(kind)
+    put_instant(storage, timeline_format.Action.SAVEPOINT, state, writes_of(storage)[-1])
+    refuse(storage, writes_of(storage)[-1], "savepoint")
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        timeline_format.Action.DELTA_COMMIT,
+        timeline_format.Action.COMPACTION,
+        timeline_format.Action.CLEAN,
+        timeline_format.Action.CLUSTERING,
+    ],
+)
+def test_a_write_before_something_that_is_pending_is_refused(action: timeline_format.Action) -> None:
+    storage = prepared(V9)
+    put_instant(storage, action, InstantState.REQUESTED)
+    refuse(storage, writes_of(storage)[-1], "pending")
+
+
+@pytest.mark.parametrize("kind", [COW[0], COW[2]], ids=str)
+def test_a_write_whose_former_files_were_cleaned_up_is_refused(kind: Kind) -> None:
+    storage = prepared(kind)
+    first = writes_of(storage)[0]
+    (former,) = [
+        info.path
+        for info in storage.list_folder("city=oslo").files
+        if isinstance(name := parse_data_file(info.name), BaseFileName) and name.instant_time == first
+    ]
+    storage.delete(former)
+    refuse(storage, writes_of(storage)[-1], "cleaned up")
+
+
+@pytest.mark.parametrize("kind", [COW[2], V6, V9], ids=str)
+def test_a_replacement_whose_former_groups_were_cleaned_up_is_refused(kind: Kind) -> None:
+    storage = prepared(kind)
+    former = [info.path for info in storage.list_folder("city=oslo").files]
+    opened(storage).insert_overwrite(rows((8, "oslo", 9, "z")))
+    for path in former:
+        storage.delete(path)
+    refuse(storage, writes_of(storage)[-1], "cleaned up")
+
+
+def test_the_last_write_that_is_not_archived_is_refused() -> None:
+    storage = prepared(V9)
+    opened(storage).rollback(writes_of(storage)[-1])
+    storage.put(".hoodie/timeline/history/_version_", b"1")
+    refuse(storage, writes_of(storage)[-1], "archived")
+
+
+def dying_upsert(storage: Storage) -> InstantTime:
+    def dies(operation: str, path: str) -> None:
+        if operation == "put_if_absent" and path.endswith("commit"):
+            raise SimulatedCrash
+
+    with suppress(SimulatedCrash):
+        opened(FaultStorage(storage, before=dies)).upsert(rows((2, "oslo", 3, "c"), (9, "rome", 3, "c")))
+    (instant,) = load_table(storage).timeline.pending_writes
+    return instant.requested_time
+
+
+@every_kind
+def test_a_pending_write_is_taken_back_though_others_are_newer(kind: Kind) -> None:
+    storage = prepared(kind)
+    dead = dying_upsert(storage)
+    opened(storage).upsert(rows((3, "rome", 4, "d")), **{"hoodie.clean.failed.writes.policy": "NEVER"})
+    assert opened(storage).outcome_of(dead) == "pending"
+
+    opened(storage).rollback(dead)
+
+    assert opened(storage).outcome_of(dead) == "rolled back"
+    assert contents(storage) == SECOND - {(3, "rome", 1, "a")} | {(3, "rome", 4, "d")}
+    assert not load_table(storage).timeline.pending_writes
+
+
+def test_a_write_that_is_taken_back_while_it_runs_fails_and_leaves_nothing() -> None:
+    storage = prepared(V6)
+
+    def take_back(operation: str, path: str) -> None:
+        pending = load_table(storage).timeline.pending_writes
+        if operation == "close_output" and path.startswith("city=") and pending:
+            opened(storage).rollback(pending[0].requested_time)
+
+    with pytest.raises(LockLostError):
+        opened(FaultStorage(storage, before=take_back)).upsert(rows((2, "oslo", 3, "c"), (9, "rome", 3, "c")))
+
+    assert contents(storage) == SECOND
+    check_nothing_left_over(storage)
+
+
+# -- compactions ------------------------------------------------------------------------------------------------------
+
+
+def planned_and_run_half(kind: Kind) -> tuple[MemoryStorage, str]:
+    """A planned compaction that died with its base files written."""
+    storage = prepared(kind)
+    instant = opened(storage).schedule_compaction()
+    assert instant is not None
+
+    def dies(operation: str, path: str) -> None:
+        if operation == "put_if_absent" and path.endswith(".commit"):
+            raise SimulatedCrash
+
+    with suppress(SimulatedCrash):
+        opened(FaultStorage(storage, before=dies)).compact(instant)
+    assert [info for info in storage.list_folder("city=oslo").files if instant in info.name]
+    return storage, instant
+
+
+@every_merge_on_read
+def test_a_planned_compaction_goes_with_its_base_files(kind: Kind) -> None:
+    storage, instant = planned_and_run_half(kind)
+
+    done = opened(storage, later=True).rollback(instant)
+
+    assert done.files_deleted == 1
+    table = opened(storage)
+    assert not table.state.timeline.pending_compactions
+    assert table.outcome_of(instant) == "rolled back"
+    assert contents(storage) == SECOND
+    check_nothing_left_over(storage)
+    table.upsert(rows((1, "oslo", 5, "e")))
+    table.compact()
+    assert contents(storage) == SECOND - {(1, "oslo", 2, "b")} | {(1, "oslo", 5, "e")}
+
+
+@every_merge_on_read
+def test_taking_a_planned_compaction_back_killed_anywhere_can_be_repeated(kind: Kind) -> None:
+    storage, instant = planned_and_run_half(kind)
+    for where, image in crash_images(storage, lambda t: opened(t.state.storage, later=True).rollback(instant)):
+        assert contents(image) == SECOND, where
+        again = opened(image, later=True)
+        again.roll_back_failed_writes()
+        if load_table(image).timeline.pending_compactions:
+            assert again.outcome_of(instant) == "pending", where
+            again.rollback(instant)
+        assert again.outcome_of(instant) == "rolled back", where
+        assert contents(image) == SECOND, where
+        check_nothing_left_over(image)
+
+
+@every_merge_on_read
+def test_a_completed_compaction_is_taken_back_with_its_plan(kind: Kind) -> None:
+    storage = prepared(kind)
+    opened(storage).compact()
+    compaction = writes_of(storage)[-1]
+
+    opened(storage).rollback(compaction)
+
+    table = opened(storage)
+    assert not table.state.timeline.pending_compactions
+    assert contents(storage) == SECOND
+    check_nothing_left_over(storage)
+    table.compact()
+    assert contents(storage) == SECOND
+
+
+@every_merge_on_read
+def test_a_compaction_whose_logs_were_cleaned_up_is_refused(kind: Kind) -> None:
+    storage = prepared(kind)
+    (log,) = [info.path for info in storage.list_folder("city=oslo").files if ".log." in info.path]
+    opened(storage).compact()
+    storage.delete(log)
+    refuse(storage, writes_of(storage)[-1], "cleaned up")
+
+
+def test_a_write_whose_log_is_compacted_is_refused() -> None:
+    storage = prepared(V9)
+    second = writes_of(storage)[-1]
+    opened(storage).compact()
+    refuse(storage, second, "later write is completed")
+
+
+@pytest.mark.parametrize("kind", [V8, V9], ids=str)
+def test_a_plan_with_writes_since_is_taken_back_where_logs_do_not_carry_its_name(kind: Kind) -> None:
+    storage, instant = planned_and_run_half(kind)
+    opened(storage, later=True).upsert(rows((1, "oslo", 5, "e")))
+
+    opened(storage, later=True).rollback(instant)
+
+    assert contents(storage) == SECOND - {(1, "oslo", 2, "b")} | {(1, "oslo", 5, "e")}
+    check_nothing_left_over(storage)
+
+
+def test_a_plan_with_writes_since_is_refused_in_version_6() -> None:
+    storage, instant = planned_and_run_half(V6)
+    opened(storage, later=True).upsert(rows((1, "oslo", 5, "e")))
+    refuse(storage, instant, "appended to the file slices")
+    opened(storage, later=True).compact(instant)
+    refuse(storage, instant, "later write is completed|appended to the file slices")
+
+
+def test_a_plan_is_refused_in_version_6_while_a_write_is_pending() -> None:
+    storage, instant = planned_and_run_half(V6)
+    put_instant(storage, timeline_format.Action.DELTA_COMMIT, InstantState.REQUESTED)
+    refuse(storage, instant, "pending may append")
+
+
+def test_a_plan_that_is_being_run_is_refused() -> None:
+    storage = prepared(V9)
+    instant = opened(storage).schedule_compaction()
+    assert instant is not None
+    refused = []
+
+    def take_back(operation: str, path: str) -> None:
+        if operation == "close_output" and path.startswith("city="):
+            with pytest.raises(InvalidRequestError, match="running this plan"):
+                opened(storage).rollback(instant)
+            refused.append(path)
+
+    opened(FaultStorage(storage, before=take_back)).compact(instant)
+
+    assert refused
+    assert contents(storage) == SECOND
+
+
+@every_merge_on_read
+def test_a_rollback_of_a_compaction_run_by_real_hudi_is_finished_and_leaves_the_plan(kind: Kind) -> None:
+    storage, instant = planned_and_run_half(kind)
+    table = load_table(storage)
+    pending = Instant(InstantTime("20991231000000000"), timeline_format.Action.ROLLBACK, InstantState.REQUESTED)
+    plan = RollbackPlan(instant_time=instant, action="compaction")
+    storage.put(instant_path(pending, table.version), encode_rollback_plan(plan))
+
+    opened(storage, later=True).roll_back_failed_writes()
+
+    timeline = load_table(storage).timeline
+    assert [(one.requested_time, one.state) for one in timeline.pending_compactions] == [
+        (instant, InstantState.REQUESTED)
+    ]
+    assert opened(storage).outcome_of(instant) == "pending"
+    opened(storage, later=True).compact()
+    assert contents(storage) == SECOND
+    assert opened(storage).outcome_of(instant) == "committed"
+
+
+@pytest.mark.parametrize("kind", [COW[0], V6], ids=str)
+def test_a_clustering_of_version_6_is_no_dead_write(kind: Kind) -> None:
+    storage = prepared(kind)
+    table = load_table(storage)
+    plan = {"operationType": "CLUSTER", "clusteringPlan": {"inputGroups": []}, "extraMetadata": {}, "version": 1}
+    for time, body in (
+        ("20991231000000000", encode_container(REQUESTED_REPLACE_METADATA, plan)),
+        ("20991231000000001", b""),
+    ):
+        replace_commit = Instant(InstantTime(time), timeline_format.Action.REPLACE_COMMIT, InstantState.REQUESTED)
+        storage.put(instant_path(replace_commit, table.version), body)
+
+    (done,) = opened(storage).roll_back_failed_writes(eager=True)
+
+    assert done.instant_time == "20991231000000001"
+    assert [one.requested_time for one in load_table(storage).timeline.pending_writes] == ["20991231000000000"]
+
+
+# -- outcomes ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_outcome_that_nobody_knows_is_unknown() -> None:
+    table = opened(prepared(V9))
+    assert table.outcome_of("20240101000000000") == "unknown"
+    assert table.outcome_of("29990101000000000") == "unknown"
+
+
+def test_a_rollback_that_has_begun_is_the_end_of_a_write() -> None:
+    storage = prepared(V9)
+    dead = dying_upsert(storage)
+    for where, image in crash_images(storage, lambda t: t.rollback(dead)):
+        begun = load_table(image).timeline.pending_rollbacks or not load_table(image).timeline.pending_writes
+        assert opened(image).outcome_of(dead) == ("rolled back" if begun else "pending"), where
+
+
+@pytest.mark.parametrize(("version", "archived"), [(6, "20261121135503885"), (8, None), (9, "20261121140829312")])
+def test_an_archived_write_is_still_known(version: int, archived: str | None, tmp_path: Path) -> None:
+    with tarfile.open(GOLDEN / f"v{version}-archived.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    table = pyhudi.HudiTable.for_path(str(tmp_path / "table"))
+    if archived is None:
+        history = tmp_path / "table" / ".hoodie" / "timeline" / "history"
+        archived = min(path.name.partition("_")[0] for path in history.glob("*_0.parquet"))
+    assert all(archived != one.requested_time for one in table.state.timeline.instants)
+
+    assert table.outcome_of(archived) == "committed"
+    assert table.outcome_of(str(int(archived) + 1)) == "unknown"
+
+
+def test_a_damaged_archive_is_an_error_and_not_an_answer(tmp_path: Path) -> None:
+    with tarfile.open(GOLDEN / "v6-archived.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    file = tmp_path / "table" / ".hoodie" / "archived" / ".commits_.archive.1_1-0-1"
+    (file.parent / f".{file.name}.crc").unlink()
+    data = file.read_bytes()
+    for damaged in (data[:-1], data[:200] + b"\x00" * 50 + data[250:], b"#HUDI#", data + b"x"):
+        file.write_bytes(damaged)
+        with pytest.raises(CorruptDataError):
+            pyhudi.HudiTable.for_path(str(tmp_path / "table")).outcome_of("20240101000000000")
+
+
+@every_merge_on_read
+def test_a_plan_whose_run_real_hudi_takes_back_is_pending(kind: Kind) -> None:
+    storage, instant = planned_and_run_half(kind)
+    pending = Instant(InstantTime("20991231000000000"), timeline_format.Action.ROLLBACK, InstantState.REQUESTED)
+    plan = RollbackPlan(instant_time=instant, action="compaction")
+    storage.put(instant_path(pending, load_table(storage).version), encode_rollback_plan(plan))
+
+    assert opened(storage).outcome_of(instant) == "pending"

@@ -1,0 +1,127 @@
+"""The part of the exploration that runs with the tests; `make sim` does the rest. And that it can find something."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+import pytest
+from tests.support.broken import DEFECTS, without_conflict_check
+
+from pyhudi.testing.simulation.campaign import AT_RANDOM, CRASHES, FAULTS, PAUSES, Report, Task, run_campaign, tasks
+from pyhudi.testing.simulation.explore import ALL_POWERS, Budget, Result, explore, replay
+from pyhudi.testing.simulation.scenarios import Scenario, matrix, scenario_of
+from pyhudi.testing.simulation.scheduler import Powers
+
+Recorder = Callable[[str, object], None]
+CORE = ("update+update", "new+new", "both+drop", "update+overwrite", "update+recover", "new+follow", "update+read")
+OF_LOGS = ("update+compact", "update+schedule", "compact+compact", "update+update+read")
+CORE_SCENARIOS = [
+    scenario_of(f"{kind}/{lock}/{roles}")
+    for kind in ("cow6", "cow8", "mor6", "mor8")
+    for lock in ("lock", "lease")
+    for roles in (*CORE, *(OF_LOGS if kind.startswith("mor") else ()))
+]
+WHOLE = [
+    scenario_of(f"whole-{kind}/lock/{roles}") for kind in ("cow8", "mor6") for roles in ("both+update", "new+drop")
+]
+OUTLIVED = [
+    scenario_of(f"{kind}/{lock}/{roles}")
+    for kind, lock in (("cow6", "lease"), ("cow8", "lock"), ("mor6", "lock"), ("mor8", "lease"))
+    for roles in ("outlived+attempt+read", "abandoned+attempt+update", "abandoned+attempt+late")
+]
+WHOLE_OUTLIVED = [
+    scenario_of(f"whole-{kind}/lock/{roles}")
+    for kind in ("cow8", "mor6", "mor8")
+    for roles in ("outlived+attempt+read", "abandoned+attempt+update")
+]
+
+
+def checked(scenario: Scenario, budget: Budget, seed: int | None = None) -> int:
+    """The number of schedules, none of which violated anything."""
+    outcome = explore(scenario, budget, seed=seed)
+    failure = outcome.failure
+    assert failure is None, f"{failure.violation}\nreplay: '{failure.schedule}'\n" + "\n".join(failure.trace)
+    return outcome.schedules
+
+
+@pytest.mark.parametrize("scenario", CORE_SCENARIOS, ids=str)
+def test_in_every_order_with_one_deviation_all_invariants_hold(scenario: Scenario, record_property: Recorder) -> None:
+    record_property("schedules", checked(scenario, Budget(deviations=1, schedules=150)))
+
+
+@pytest.mark.parametrize("mishaps", [CRASHES, FAULTS, PAUSES], ids=["crash", "fault", "pause"])
+@pytest.mark.parametrize("scenario", CORE_SCENARIOS[::3], ids=str)
+def test_with_one_mishap_all_invariants_hold(scenario: Scenario, mishaps: Powers, record_property: Recorder) -> None:
+    record_property("schedules", checked(scenario, Budget(deviations=1, schedules=90, powers=mishaps)))
+
+
+@pytest.mark.parametrize("scenario", matrix()[::9], ids=str)
+def test_at_random_with_everything_that_can_go_wrong_all_invariants_hold(
+    scenario: Scenario, record_property: Recorder
+) -> None:
+    record_property("schedules", checked(scenario, replace(AT_RANDOM, schedules=12), seed=3))
+
+
+@pytest.mark.parametrize("powers", [Powers(), CRASHES, PAUSES, FAULTS], ids=["order", "crash", "pause", "fault"])
+@pytest.mark.parametrize("scenario", OUTLIVED, ids=str)
+def test_a_task_that_outlives_its_write_is_never_seen_and_leaves_nothing(
+    scenario: Scenario, powers: Powers, record_property: Recorder
+) -> None:
+    record_property("schedules", checked(scenario, Budget(deviations=2, schedules=100, powers=powers)))
+
+
+@pytest.mark.parametrize("scenario", WHOLE_OUTLIVED, ids=str)
+def test_a_task_that_outlives_its_whole_write_is_never_seen_and_leaves_nothing(
+    scenario: Scenario, record_property: Recorder
+) -> None:
+    record_property("schedules", checked(scenario, replace(AT_RANDOM, deviations=3, schedules=12), seed=1))
+
+
+@pytest.mark.parametrize("scenario", WHOLE, ids=str)
+def test_whole_writes_at_random_keep_all_invariants(scenario: Scenario, record_property: Recorder) -> None:
+    record_property("schedules", checked(scenario, replace(AT_RANDOM, schedules=8), seed=1))
+
+
+@pytest.mark.parametrize(
+    ("defect", "scenario", "budget", "invariant"), DEFECTS, ids=[f"{one[0].__name__}-{one[1]}" for one in DEFECTS]
+)
+def test_a_defect_of_the_protocol_is_found(
+    defect: Callable[[], AbstractContextManager[None]], scenario: str, budget: Budget, invariant: str
+) -> None:
+    with defect():
+        failure = explore(scenario_of(scenario), budget).failure
+        assert failure is not None
+        assert failure.violation is not None
+        assert failure.violation.startswith(invariant)
+        again = replay(failure.schedule, ALL_POWERS)
+    assert again.violation == failure.violation
+    assert replay(failure.schedule, ALL_POWERS).violation is None  # the schedule is none of a correct protocol's
+
+
+def test_a_campaign_counts_what_it_did_and_ends_in_time() -> None:
+    report = run_campaign(seconds=3.0, seed=1, processes=1, wanted="cow8/lock/update+update")
+    assert report.failures == []
+    assert report.schedules.total() > 0
+    assert "order, 1 deviation" in str(report)
+
+
+def test_a_campaign_without_scenarios_ends() -> None:
+    assert list(tasks(1, wanted="no such scenario")) == []
+
+
+def test_a_campaign_goes_on_at_random_with_another_seed_each_round() -> None:
+    random = (task for task in tasks(7, wanted="cow8/lock/update+update+read") if task.seed is not None)
+    assert [task.seed for task in itertools.islice(random, 4)] == [7, 7, 8, 8]
+
+
+def test_a_report_of_a_failure_says_how_to_run_it_again() -> None:
+    scenario = scenario_of("cow8/lock/update+update")
+    report = Report()
+    with without_conflict_check():
+        outcome = explore(scenario, Budget(deviations=1))
+    report.add(Task("order", scenario, Budget(), None), outcome)
+    assert isinstance(outcome.failure, Result)
+    assert f"replay: '{outcome.failure.schedule}'" in str(report)

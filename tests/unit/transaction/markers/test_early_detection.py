@@ -1,0 +1,312 @@
+"""Early conflict detection: the second writer on a file group gives up before it writes anything (S3-26, S3-28)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.support.crashes import COW, MOR, Kind, check_nothing_left_over, copied, empty_table, opened, rows
+from tests.support.tables import aged, contents
+
+from pyhudi.errors import ConfigError, CorruptDataError, UnsupportedFeatureError, WriteConflictError
+from pyhudi.format.file_names import parse_data_file
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.state import load_table
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
+
+DIRECT = {"hoodie.write.markers.type": "DIRECT"}
+SERVED = {"hoodie.write.markers.type": "TIMELINE_SERVER_BASED"}
+EARLY = {"hoodie.write.concurrency.early.conflict.detection.enable": "true"}
+CHECKS_COMMITS = {"hoodie.write.concurrency.early.conflict.check.commit.conflict": "true"}
+MARKERS = [DIRECT, SERVED]
+NAMES = ["direct", "served"]
+OSLO, ROME = (1, "oslo", 1, "a"), (3, "rome", 1, "a")
+
+
+def prepared(kind: Kind) -> MemoryStorage:
+    """Two partitions with a file group each; merge-on-read tables have a log in one of them."""
+    storage = empty_table(kind)
+    opened(storage).insert(rows(OSLO, (2, "oslo", 1, "a"), ROME))
+    if kind.is_merge_on_read:
+        opened(storage).upsert(rows((2, "oslo", 2, "b")))
+    return storage
+
+
+def is_data(path: str) -> bool:
+    return parse_data_file(path.rpartition("/")[2]) is not None and not path.startswith(".hoodie")
+
+
+def once(wanted: Callable[[str, str], bool], then: Callable[[], None]) -> Callable[[str, str], None]:
+    """A hook that acts at the first operation that is wanted."""
+    pending = [then]
+
+    def hook(operation: str, path: str) -> None:
+        if pending and wanted(operation, path):
+            pending.pop()()
+
+    return hook
+
+
+def while_writing(storage: Storage, options: dict[str, str], then: Callable[[], None]) -> None:
+    """Upsert row 1 in oslo; something else happens when its file group is announced and its data file is not begun."""
+    slow = FaultStorage(
+        storage, before=once(lambda operation, path: operation == "open_output" and is_data(path), then)
+    )
+    opened(slow).upsert(rows((1, "oslo", 5, "first")), **options)
+
+
+def data_files_begun(storage: FaultStorage) -> list[str]:
+    return [effect.path for effect in storage.effects if effect.name == "open_output" and is_data(effect.path)]
+
+
+@pytest.mark.parametrize("kind", [COW[0], COW[2], MOR[0], MOR[2]], ids=str)
+@pytest.mark.parametrize(
+    ("theirs", "ours"), list(itertools.product(MARKERS, MARKERS)), ids=lambda o: NAMES[MARKERS.index(o)]
+)
+def test_second_writer_on_a_file_group_gives_up_before_its_data_file(
+    kind: Kind, theirs: dict[str, str], ours: dict[str, str]
+) -> None:
+    storage = prepared(kind)
+    mine = FaultStorage(storage)
+    conflicts: list[WriteConflictError] = []
+
+    def second() -> None:
+        with pytest.raises(WriteConflictError) as conflict:
+            opened(mine).upsert(rows((2, "oslo", 6, "second")), **ours, **EARLY)
+        conflicts.append(conflict.value)
+
+    while_writing(storage, theirs, second)
+
+    (conflict,) = conflicts
+    assert "is writing" in conflict.message
+    assert conflict.context["table"] == mine.uri
+    assert conflict.context["winner"] == load_table(storage).timeline.completed_writes[-1].requested_time
+    assert conflict.context["file_groups"][0].startswith("city=oslo/")
+    assert data_files_begun(mine) == []
+    assert (1, "oslo", 5, "first") in contents(storage)
+    assert not any("second" in row for row in contents(storage))
+    check_nothing_left_over(storage)
+
+
+@pytest.mark.parametrize("kind", [COW[2], MOR[2]], ids=str)
+@pytest.mark.parametrize("markers", MARKERS, ids=NAMES)
+def test_writers_of_different_file_groups_do_not_disturb_each_other(kind: Kind, markers: dict[str, str]) -> None:
+    storage = prepared(kind)
+
+    while_writing(storage, markers, lambda: opened(storage).upsert(rows((3, "rome", 6, "x")), **markers, **EARLY))
+
+    assert {(1, "oslo", 5, "first"), (3, "rome", 6, "x")} <= contents(storage)
+
+
+@pytest.mark.parametrize("markers", MARKERS, ids=NAMES)
+def test_without_detection_the_conflict_is_found_at_the_commit(markers: dict[str, str]) -> None:
+    storage = prepared(COW[2])
+    mine = FaultStorage(storage)
+
+    with pytest.raises(WriteConflictError, match="changed the same file groups"):
+        while_writing(storage, markers, lambda: opened(mine).upsert(rows((2, "oslo", 6, "second")), **markers))
+
+    assert len(data_files_begun(mine)) == 1
+    assert (2, "oslo", 6, "second") in contents(storage)
+
+
+@pytest.mark.parametrize("markers", MARKERS, ids=NAMES)
+def test_new_file_groups_are_announced_without_a_look(markers: dict[str, str]) -> None:
+    storage = prepared(COW[2])
+    mine = FaultStorage(storage)
+    while_writing(storage, markers, lambda: opened(mine).bulk_insert(rows((9, "oslo", 6, "x")), **markers, **EARLY))
+
+    assert ".hoodie/.temp" not in [operation.path for operation in mine.operations if operation.name == "list_folder"]
+    assert (9, "oslo", 6, "x") in contents(storage)
+
+
+def left_by_a_dead_writer(storage: Storage) -> None:
+    """A write that stopped behind its marker; its heartbeat is fresh, and of this very process."""
+    crash = at_effect(1, SimulatedCrash(), only=lambda operation, path: operation == "open_output" and is_data(path))
+    with pytest.raises(SimulatedCrash):
+        opened(FaultStorage(storage, before=crash)).upsert(rows((1, "oslo", 5, "dead")))
+
+
+def test_writer_whose_heartbeat_has_expired_is_no_conflict() -> None:
+    storage = prepared(COW[2])
+    left_by_a_dead_writer(storage)
+    with pytest.raises(WriteConflictError):
+        opened(storage).upsert(rows((2, "oslo", 6, "x")), **EARLY)
+
+    # The store's clock goes by the newest heartbeat: that of the next writer is written so much later.
+    (beat,) = storage.list_recursive(".hoodie/.heartbeat")
+    aged(storage, beat.path, by_ms=10_000_000)
+    opened(storage).upsert(rows((2, "oslo", 6, "x")), **EARLY, **{"hoodie.clean.failed.writes.policy": "LAZY"})
+
+    assert (2, "oslo", 6, "x") in contents(storage)
+
+
+def test_writer_without_a_heartbeat_is_no_conflict() -> None:
+    storage = prepared(COW[2])
+    left_by_a_dead_writer(storage)
+    storage.delete_folder(".hoodie/.heartbeat")
+
+    opened(storage).upsert(rows((2, "oslo", 6, "x")), **EARLY)
+
+    assert (2, "oslo", 6, "x") in contents(storage)
+
+
+def test_markers_that_a_completed_write_left_are_no_conflict() -> None:
+    storage = prepared(COW[2])
+    kept: list[tuple[str, bytes]] = []
+
+    def keep(operation: str, path: str) -> None:
+        if operation == "delete_folder" and path.startswith(".hoodie/.temp/"):
+            kept.extend((info.path, storage.read(info.path)) for info in storage.list_recursive(path))
+        if operation == "delete" and path.startswith(".hoodie/.heartbeat/"):
+            kept.append((path, storage.read(path)))
+
+    opened(FaultStorage(storage, before=keep)).upsert(rows((1, "oslo", 5, "done")))
+    for path, data in kept:
+        storage.put(path, data)
+
+    opened(storage).upsert(rows((2, "oslo", 6, "x")), **EARLY, **CHECKS_COMMITS)
+
+    assert len(kept) == 2
+    assert (2, "oslo", 6, "x") in contents(storage)
+
+
+def test_damaged_markers_of_another_writer_leave_the_decision_to_the_commit() -> None:
+    storage = prepared(COW[2])
+
+    def second() -> None:
+        (path,) = [info.path for info in storage.list_recursive(".hoodie/.temp") if info.name == "MARKERS0"]
+        storage.put(path, b"\xff\n")
+        opened(storage).upsert(rows((2, "oslo", 6, "x")), **EARLY)
+
+    with pytest.raises(CorruptDataError, match="not text"):
+        while_writing(storage, SERVED, second)
+
+    assert (2, "oslo", 6, "x") in contents(storage)
+
+
+@pytest.mark.parametrize("markers", MARKERS, ids=NAMES)
+@pytest.mark.parametrize(("more", "begun"), [({}, 1), (CHECKS_COMMITS, 0)], ids=["not asked", "asked"])
+def test_write_that_was_completed_meanwhile_is_found_early_if_asked_for(
+    markers: dict[str, str], more: dict[str, str], begun: int
+) -> None:
+    storage = prepared(COW[2])
+    first = once(
+        lambda _, path: path.endswith(".inflight"),
+        lambda: opened(storage).upsert(rows((1, "oslo", 5, "first")), **markers),
+    )
+    mine = FaultStorage(storage, before=first)
+
+    with pytest.raises(WriteConflictError, match="changed the same file groups"):
+        opened(mine).upsert(rows((2, "oslo", 6, "second")), **markers, **EARLY, **more)
+
+    assert len(data_files_begun(mine)) == begun
+    assert (1, "oslo", 5, "first") in contents(storage)
+    check_nothing_left_over(storage)
+
+
+@pytest.mark.parametrize("markers", MARKERS, ids=NAMES)
+def test_write_that_gave_up_is_run_again_like_after_any_conflict(markers: dict[str, str]) -> None:
+    storage = prepared(COW[2])
+    left_by_a_dead_writer(storage)
+    (pending,) = load_table(storage).timeline.pending_writes
+
+    events: list[str] = []
+
+    def go_between_attempts(operation: str, path: str) -> None:
+        """The other writer is taken back when the second attempt stages its rows."""
+        if operation == "put_if_absent" and path.endswith(".rollback"):
+            events.append("gave up")
+        if operation == "open_output" and "/.exchange/" in path and events == ["gave up"]:
+            events.append("goes on")
+            opened(storage).rollback(pending.requested_time)
+
+    mine = FaultStorage(storage, before=go_between_attempts)
+    retry = {"hoodie.write.num.retries.on.conflict.failures": "1"}
+
+    opened(mine).upsert(rows((2, "oslo", 6, "x")), **markers, **EARLY, **retry)
+
+    assert (2, "oslo", 6, "x") in contents(storage)
+    assert events == ["gave up", "goes on"]
+    assert len(data_files_begun(mine)) == 1
+    check_nothing_left_over(storage, [".hoodie/.temp", ".hoodie/.heartbeat"])
+
+
+def look_costs(storage: MemoryStorage, **options: str) -> list[str]:
+    """The reading operations on metadata between inflight and the first data file, of an upsert with a look."""
+    mine = FaultStorage(copied(storage))
+    try:
+        opened(mine).upsert(rows((3, "rome", 6, "x")), **EARLY, **options)
+    finally:
+        names = [(operation.name, operation.path) for operation in mine.operations]
+        inflight = next(n for n, (_, path) in enumerate(names) if path.endswith(".inflight"))
+        first = next(n for n, (name, path) in enumerate(names) if name == "open_output" and is_data(path))
+    looks = (".hoodie/.temp", ".hoodie/timeline", ".hoodie/.heartbeat")
+    return [
+        f"{name} {path}"
+        for name, path in names[inflight:first]
+        if name in {"list_folder", "list_names", "read", "info", "list_recursive"} and path.startswith(looks)
+    ]
+
+
+def test_look_at_nobody_costs_one_listing() -> None:
+    assert look_costs(prepared(COW[2]), **DIRECT) == ["list_folder .hoodie/.temp"]
+
+
+def test_look_at_another_writer_costs_three_listings_and_three_requests_per_writer() -> None:
+    storage = prepared(COW[2])
+    left_by_a_dead_writer(storage)
+    (pending,) = load_table(storage).timeline.pending_writes
+    time = pending.requested_time
+
+    assert look_costs(storage, **DIRECT) == [
+        "list_folder .hoodie/.temp",
+        "list_names .hoodie/timeline",
+        "list_folder .hoodie/.heartbeat",
+        f"read .hoodie/.heartbeat/{time}",
+        f"list_folder .hoodie/.temp/{time}",
+        f"list_folder .hoodie/.temp/{time}/city=rome",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"hoodie.write.markers.type": "MEMORY"}, ConfigError),
+        ({**SERVED, "...strategy": "SimpleDirectMarkerBasedDetectionStrategy"}, ConfigError),
+        ({**DIRECT, "...strategy": "AsyncTimelineServerBasedDetectionStrategy"}, ConfigError),
+        ({**DIRECT, "...strategy": "SimpleTransactionDirectMarkerBasedDetectionStrategy"}, UnsupportedFeatureError),
+        ({**DIRECT, "...strategy": "com.example.OfMyOwn"}, ConfigError),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], expected: type[Exception]) -> None:
+    storage = prepared(COW[2])
+
+    with pytest.raises(expected):
+        opened(storage).upsert(rows(OSLO), **full_names(options))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {**DIRECT, "...strategy": "org.apache.hudi.table.marker.SimpleDirectMarkerBasedDetectionStrategy"},
+        {
+            **SERVED,
+            "...strategy": "org.apache.hudi.timeline.service.handlers.marker.AsyncTimelineServerBasedDetectionStrategy",
+        },
+    ],
+)
+def test_strategies_of_the_jvm_are_known_by_their_class_names(options: dict[str, str]) -> None:
+    storage = prepared(COW[2])
+
+    opened(storage).upsert(rows((1, "oslo", 6, "x")), **full_names(options), **EARLY)
+
+    assert (1, "oslo", 6, "x") in contents(storage)
+
+
+def full_names(options: dict[str, str]) -> dict[str, str]:
+    strategy = "hoodie.write.concurrency.early.conflict.detection.strategy"
+    return {key.replace("...strategy", strategy): value for key, value in options.items()}
