@@ -21,6 +21,7 @@ from pyhudi.config.unsupported_keys import unsupported_area
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCE = ROOT / "src" / "pyhudi"
+UNIT_TESTS = ROOT / "tests" / "unit"
 ROOMS = tuple(
     re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/design/architecture.md").read_text(encoding="utf-8"), re.MULTILINE)
 )
@@ -217,6 +218,11 @@ def test_no_function_is_too_long_to_read():
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     }
     assert {name: lines for name, lines in lengths.items() if lines > LINES_PER_FUNCTION} == {}
+
+
+def test_the_unit_tests_mirror_the_rooms():
+    folders = {path.parent.relative_to(UNIT_TESTS) for path in UNIT_TESTS.rglob("test_*.py")}
+    assert {folder.as_posix() for folder in folders if not (SOURCE / folder).is_dir()} == set()
 
 
 def test_no_class_hides_in_an_init():
