@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
+EXTRAS := spark,connect,java,zookeeper,dynamodb
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test sim fuzz chaos check fmt interop interop-all interop-quick bench bench-writers docs clean
@@ -12,8 +13,8 @@ help:  ## List the targets
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --upgrade pip
-	$(PY) -m pip install --quiet -e '.[dev]'
+	$(PY) -m pip install --quiet --upgrade 'pip>=25.1'
+	$(PY) -m pip install --quiet --group dev -e '.[$(EXTRAS)]'
 	@touch $@
 
 setup: $(STAMP)  ## Make the virtual environment with everything that demo, test and check need
@@ -22,7 +23,8 @@ demo: $(STAMP)  ## Run the main job on real data (NYC flights 2013): load, upser
 	$(PY) examples/flights.py
 
 test: $(STAMP)  ## Run the tests (no JVM Hudi needed)
-	$(PY) -m pytest tests --ignore=tests/interop -n 2 --dist loadgroup
+	@$(PY) tools/minio.py || echo "the tests on S3 will be skipped"
+	$(PY) -m pytest tests --ignore=tests/interop -n 2 --dist loadgroup --durations=15
 
 check: $(STAMP)  ## Lint, types, architecture, generated option reference
 	$(VENV)/bin/ruff format --check .

@@ -67,7 +67,7 @@ def summarise(measured: Mapping[str, Measurements], *, scale_factor: float, roun
     return {
         "scale_factor": scale_factor,
         "rounds": rounds,
-        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": {
             "processor": _processor(),
             "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),

@@ -18,7 +18,7 @@ from typing import Any
 from pyhudi.testing.isolation import Ending
 
 
-class Work(str, enum.Enum):
+class Work(enum.StrEnum):
     """What a call does."""
 
     APPEND = "append"

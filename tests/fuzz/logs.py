@@ -27,7 +27,6 @@ from pyhudi.errors import SchemaMismatchError
 from pyhudi.format.avro.records import decode_avro_records, encode_avro_records
 from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block, parse_block, rollback_block
 from pyhudi.format.log.delete_blocks import decode_delete_block, encode_delete_block
-from pyhudi.format.log.record_positions import decode_positions, encode_positions
 from pyhudi.io.log.records import BlockFilter, SpillSettings, read_log_versions
 from pyhudi.io.log.scan import open_log
 from pyhudi.merge.rules import MergeRules
@@ -253,30 +252,6 @@ def _check_deletes(data: bytes) -> None:
         require(_same(one, other) or pa.types.is_integer(one.type), "other ordering values after encoding and decoding")
 
 
-def _position_seeds() -> tuple[bytes, ...]:
-    import numpy as np
-
-    sets = ([], [0], [1, 5, 2**33], list(range(1000)), list(range(0, 200_000, 7)), [2**62, 2**62 + 1])
-    return tuple(encode_positions(np.array(found, dtype=np.int64)).encode() for found in sets)
-
-
-def _damaged_positions(rng: Random, data: bytes, other: bytes) -> bytes:
-    """Damage behind the Base64, and rarely to it."""
-    import base64
-
-    if rng.random() < 0.2:
-        return mutations.text(rng, data, other)
-    return base64.b64encode(mutations.binary(rng, base64.b64decode(data), base64.b64decode(other)))
-
-
-def _check_positions(data: bytes) -> None:
-    positions = decode_positions(text_of(data), path=PATH, offset=3)
-    require(len(positions) == 0 or int(positions[0]) >= 0, "a negative position")
-    require(bool((positions[1:] > positions[:-1]).all()), "positions that do not ascend")
-    again = decode_positions(encode_positions(positions), path=PATH, offset=3)
-    require(bool((again == positions).all()), "other positions after encoding and decoding")
-
-
 TARGETS = (
     Target(name="log-frames", seeds=_frames, mutate=mutations.binary, check=_check_frames),
     Target(
@@ -311,5 +286,4 @@ TARGETS = (
         check=_check_deletes,
         share=0.7,
     ),
-    Target(name="record-positions", seeds=_position_seeds, mutate=_damaged_positions, check=_check_positions),
 )

@@ -6,7 +6,7 @@ import json
 import math
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timezone
+from datetime import UTC
 from typing import Any
 
 from tests.fuzz import golden, mutations
@@ -72,9 +72,9 @@ def _check_instant_name(data: bytes) -> None:
 
 def _check_instant_time(data: bytes) -> None:
     text = text_of(data)
-    moment = parse_instant_time(text, timezone.utc)
+    moment = parse_instant_time(text, UTC)
     if moment is not None and len(text) == 17:
-        require(format_instant_time(moment, timezone.utc) == text, "the moment has another instant time")
+        require(format_instant_time(moment, UTC) == text, "the moment has another instant time")
     asked = instant_time_from_user(text)
     require(asked.isdigit() and asked.isascii(), "an instant time from a user is not made of digits")
     require(next_instant_time(asked) > asked, "the next instant time is not later")

@@ -17,7 +17,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyroaring import BitMap64
 from tests.security.bombs import (
     avro_file,
     deflated_zeros,
@@ -40,7 +39,6 @@ from pyhudi.format.hfile import reader as hfile
 from pyhudi.format.hfile.codecs import HFileCodec, decompress
 from pyhudi.format.hfile.writer import write_hfile
 from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block
-from pyhudi.format.log.record_positions import decode_positions
 from pyhudi.format.metadata.commit import decode_commit_metadata
 from pyhudi.format.schema.avro_arrow import SCHEMA_DEPTH_MAX, avro_to_arrow
 from pyhudi.format.timeline import lsm_history
@@ -70,13 +68,6 @@ def fixed_block(size: int) -> Callable[[], object]:
     schema = json.dumps(record_of(["null", {"type": "fixed", "name": "f", "size": size}]))
     content = struct.pack(">iI", 3, 3) + (struct.pack(">I", 1) + b"\0") * 3
     return lambda: decode_avro_records(content, schema, path=PATH, offset=0)
-
-
-def positions(count: int) -> str:
-    bitmap = BitMap64()
-    bitmap.add_range(0, count)
-    bitmap.run_optimize()
-    return base64.b64encode(bitmap.serialize()).decode()
 
 
 def nested_json(depth: int) -> bytes:
@@ -110,8 +101,6 @@ BOMBS: dict[str, Callable[[], object]] = {
     "table schema nested deep": lambda: avro_to_arrow('{"type":"array","items":' * 5000, source=PATH),
     "table schema of 2**60 parts": lambda: avro_to_arrow(json.dumps(doubling(60)), source=PATH),
     "fixed of 1 GiB that is null": fixed_block(1 << 30),
-    "positions by the billion": lambda: decode_positions(positions(1 << 33), path=PATH, offset=0),
-    "positions just too many": lambda: decode_positions(positions((1 << 24) + 1), path=PATH, offset=0),
     "bloom filter that promises bits": lambda: parse_bloom_filter(
         base64.b64encode(struct.pack(">iibi", -1, 10, 1, (1 << 31) - 1)).decode(), BloomKind.SIMPLE
     ),
@@ -345,7 +334,6 @@ def test_heartbeat_that_is_no_heartbeat_counts_as_one_of_real_hudi(
 
 
 def test_honest_files_are_far_below_the_limits() -> None:
-    assert len(decode_positions(positions(1 << 22), path=PATH, offset=0)) == 1 << 22
     assert fixed_block(1024)().num_rows == 3  # type: ignore[attr-defined]
     deep = '"int"'
     for _ in range(SCHEMA_DEPTH_MAX - 4):

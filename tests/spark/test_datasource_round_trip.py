@@ -105,7 +105,7 @@ def test_columns_of_all_types_come_back_as_they_went(spark: Any, tmp_path: Path)
     assert read.dtypes == frame.dtypes
     assert read.collect() == frame.collect()
     [row] = pyhudi.HudiTable.for_path(str(tmp_path)).to_arrow(["at", "fare"]).to_pylist()
-    assert row["at"] == dt.datetime(2024, 7, 1, 16, 0, 0, 123456, tzinfo=dt.timezone.utc)
+    assert row["at"] == dt.datetime(2024, 7, 1, 16, 0, 0, 123456, tzinfo=dt.UTC)
     assert row["fare"] == Decimal("12.34")
 
 

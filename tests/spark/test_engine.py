@@ -147,7 +147,7 @@ def test_batches_have_the_schema_with_instants_in_utc(engine: SparkEngine, spark
     [[(schema, [row])]] = engine.map_splits(rows, seen, distribution=AS_IS, description="look")
 
     assert schema == engine.schema_of(rows)
-    noon_in_new_york = dt.datetime(2024, 7, 1, 16, tzinfo=dt.timezone.utc)
+    noon_in_new_york = dt.datetime(2024, 7, 1, 16, tzinfo=dt.UTC)
     assert row["at"] == noon_in_new_york
     assert row["all"] == [noon_in_new_york]
     assert row["by_name"] == [("a", {"at": noon_in_new_york})]

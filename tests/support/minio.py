@@ -57,7 +57,10 @@ class Minio:
 @pytest.fixture(scope="session")
 def minio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Minio]:
     """One server for the whole run; skips, with the reason, where there is none and none can be built."""
-    binary = _server()
+    try:
+        binary = server_program()
+    except RuntimeError as error:
+        pytest.skip(f"no S3 server to test against: {error}")
     folder = tmp_path_factory.mktemp("minio")
     # A folder that exists in the server's root before it starts is a bucket.
     (folder / "data" / BUCKET).mkdir(parents=True)
@@ -100,20 +103,15 @@ def running(binary: Path, folder: Path) -> Iterator[Minio]:
 
 
 def server_program() -> Path:
-    """The executable, built if there is none yet; `RuntimeError` or `CalledProcessError` where that cannot be."""
-    tool = _minio_tool()
-    found: Path | None = tool.find()
-    if found is not None:
-        return found
-    built: Path = tool.build()
-    return built
+    """The executable, built if there is none yet, by one process for all; `RuntimeError` where that cannot be."""
+    program: Path = _minio_tool().server()
+    return program
 
 
-def _server() -> Path:
-    try:
-        return server_program()
-    except (RuntimeError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"no S3 server to test against: {error}")
+def needs_server(item: pytest.Item) -> bool:
+    """Whether a test will ask for the `minio` fixture, by its name or as the store `s3`."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    return "minio" in getattr(item, "fixturenames", ()) or parameters.get("storage") == "s3"
 
 
 def _minio_tool() -> ModuleType:

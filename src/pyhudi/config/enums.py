@@ -228,7 +228,7 @@ class QueryType(enum.Enum):
     INCREMENTAL = "incremental"
 
 
-class TimelineTimezone(str, enum.Enum):
+class TimelineTimezone(enum.StrEnum):
     """The zone that the table's instant times are written in: this machine's own, or UTC."""
 
     LOCAL = "LOCAL"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timezone, tzinfo
+from datetime import UTC, tzinfo
 
 from pyhudi.config.table_config import TableConfig
 from pyhudi.environment import Clock
@@ -29,7 +29,7 @@ def next_time(timeline: Timeline, config: TableConfig, clock: Clock) -> InstantT
 
 def table_zone(config: TableConfig) -> tzinfo | None:
     """The zone in which the table's instant times are written: UTC, or None for this machine's own."""
-    return timezone.utc if config.timeline_timezone == "UTC" else None
+    return UTC if config.timeline_timezone == "UTC" else None
 
 
 def completed_now(instant: Instant, timeline: Timeline, config: TableConfig, clock: Clock) -> Instant:

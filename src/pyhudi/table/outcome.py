@@ -19,7 +19,7 @@ from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS, instant_path, load_rollback_plan
 
 
-class Outcome(str, enum.Enum):
+class Outcome(enum.StrEnum):
     """What became of an instant; the value is the word for it."""
 
     COMMITTED = "committed"

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final, TypeAlias
@@ -161,7 +161,7 @@ def resolve_zone(name: str) -> tzinfo:
         ConfigError: there is no such zone (Java would silently take UTC).
     """
     if name in {"UTC", "GMT", "Z"}:
-        return timezone.utc
+        return UTC
     found = _FIXED_ZONE.fullmatch(name)
     if found is not None:
         offset = timedelta(hours=int(found[2]), minutes=int(found[3] or 0))
@@ -211,7 +211,7 @@ def parse_times(texts: pa.StringArray, patterns: Sequence[DatePattern], zone: tz
     """
     found = _nothing_parsed(len(texts))
     for pattern in patterns:
-        parsed = _parse(texts, pattern, zone or timezone.utc)
+        parsed = _parse(texts, pattern, zone or UTC)
         is_new = parsed.is_valid & ~found.is_valid
         found = ParsedTimes(
             np.where(is_new, parsed.utc, found.utc),
@@ -264,7 +264,7 @@ def _offsets(times: Millis, zone: tzinfo, *, is_local: bool) -> Millis:
 def _offset_at(time_ms: int, zone: tzinfo, *, is_local: bool) -> int:
     clamped = min(max(time_ms, _FIRST_MS), _LAST_MS)
     moment = _EPOCH + timedelta(milliseconds=clamped)
-    moment = moment.replace(tzinfo=zone) if is_local else moment.replace(tzinfo=timezone.utc).astimezone(zone)
+    moment = moment.replace(tzinfo=zone) if is_local else moment.replace(tzinfo=UTC).astimezone(zone)
     return int((moment.utcoffset() or timedelta()) / timedelta(milliseconds=1))
 
 

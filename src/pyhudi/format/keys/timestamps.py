@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timezone, tzinfo
+from datetime import UTC, tzinfo
 from typing import Final, TypeVar
 
 import numpy as np
@@ -159,7 +159,7 @@ def timestamp_texts(column: pa.Array, name: str, options: TimestampKeyOptions) -
     Cost: hashing the column; text is read and made for distinct times only.
     """
     input_zone = resolve_zone(options.input_zone) if options.input_zone is not None else None
-    output_zone: tzinfo = input_zone or timezone.utc
+    output_zone: tzinfo = input_zone or UTC
     if options.output_zone is not None:
         output_zone = resolve_zone(options.output_zone)
     pattern = compile_pattern(options.output_format)

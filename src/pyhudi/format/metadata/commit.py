@@ -58,7 +58,7 @@ _JSON_STAT_FIELDS: Final = (
 _JSON_LOG_STAT_FIELDS: Final = ("logVersion", "logOffset", "baseFile", "logFiles")
 
 
-class WriteOperation(str, enum.Enum):
+class WriteOperation(enum.StrEnum):
     """What a write was asked to do; the value is its word in metadata."""
 
     INSERT = "INSERT"

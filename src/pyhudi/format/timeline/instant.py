@@ -16,7 +16,7 @@ import enum
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache, lru_cache
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -29,7 +29,7 @@ InstantTime = NewType("InstantTime", str)
 """A requested or completion time, as the digits that stand in file names."""
 
 
-class Action(str, enum.Enum):
+class Action(enum.StrEnum):
     """What an instant does; the value is its word in file names and metadata."""
 
     COMMIT = "commit"
@@ -79,7 +79,7 @@ _USER_DATE_TIME: Final = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[ T]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{3}))?"
 )
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _SECOND_DIGITS: Final = 14
 _MILLISECOND_DIGITS: Final = 17
@@ -217,7 +217,7 @@ def parse_instant_time(instant_time: str, zone: tzinfo | None) -> int | None:
     if moment is None:
         return None
     try:
-        return (moment.replace(tzinfo=zone).astimezone(timezone.utc) - _EPOCH) // _MILLISECOND
+        return (moment.replace(tzinfo=zone).astimezone(UTC) - _EPOCH) // _MILLISECOND
     except (OverflowError, OSError, ValueError):
         # The first and last days of the calendar have no UTC time in every zone.
         return None

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from pyhudi.config.enums import FailedWritesPolicy, TableType
 from pyhudi.config.write_config import WriteConfig
@@ -134,7 +134,7 @@ def planned_compaction(call: ServiceCall) -> PlannedCompaction:
         base_file_bytes_max=call.config.files.max_file_size,
     )
     zone = table_zone(table.config)
-    today = datetime.fromtimestamp(call.environment.clock.now_ms() / 1000, timezone.utc).astimezone(zone).date()
+    today = datetime.fromtimestamp(call.environment.clock.now_ms() / 1000, UTC).astimezone(zone).date()
     slices = [one for group in view.latest.values() for one in group]
     return plan_compaction(slices, _held_groups(table, view), settings, today=today)
 

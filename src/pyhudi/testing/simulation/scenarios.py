@@ -39,7 +39,7 @@ POLLS = 2
 """How often a reader looks at the table."""
 
 
-class Lock(str, enum.Enum):
+class Lock(enum.StrEnum):
     """Who keeps the table lock; the value is its word in names of scenarios."""
 
     PERFECT = "lock"

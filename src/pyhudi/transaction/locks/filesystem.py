@@ -19,7 +19,7 @@ import os
 import platform
 import threading
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pyhudi.environment import Environment, Timer, Timers
@@ -171,7 +171,7 @@ class HeldFile:
 
 def _record(environment: Environment) -> bytes:
     """Who holds the lock, in the words of the JVM's own record, and unlike any other record."""
-    taken = datetime.fromtimestamp(environment.clock.now_ms() / 1000, timezone.utc)
+    taken = datetime.fromtimestamp(environment.clock.now_ms() / 1000, UTC)
     holder = f"pyhudi {environment.ids.uuid()} on {platform.node()}, process {os.getpid()}"
     record = {
         "lockCreateTime": taken.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3],

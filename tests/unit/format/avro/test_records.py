@@ -77,7 +77,7 @@ TYPES: Mapping[str, tuple[Any, st.SearchStrategy[Any]]] = {
     "time_millis": (logical("int", "time-millis"), st.integers(0, 86_399_999)),
     "time_micros": (logical("long", "time-micros"), st.times()),
     "timestamp_millis": (logical("long", "timestamp-millis"), st.integers(-(2**45), 2**45)),
-    "timestamp_micros": (logical("long", "timestamp-micros"), st.datetimes(timezones=st.just(dt.timezone.utc))),
+    "timestamp_micros": (logical("long", "timestamp-micros"), st.datetimes(timezones=st.just(dt.UTC))),
     "local_millis": (logical("long", "local-timestamp-millis"), st.integers(-(2**45), 2**45)),
     "local_micros": (logical("long", "local-timestamp-micros"), st.datetimes()),
     "uuid": (logical("string", "uuid"), st.uuids().map(str)),
@@ -183,7 +183,7 @@ def test_values_of_each_type_become_the_bytes_and_rows_that_other_libraries_make
     check()
 
 
-UTC_NOON = dt.datetime(2024, 2, 29, 12, tzinfo=dt.timezone.utc)
+UTC_NOON = dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC)
 SAMPLES: Mapping[str, tuple[Any, Any]] = {
     "boolean": (True, False),
     "int": (-(2**31), 300),
@@ -198,7 +198,7 @@ SAMPLES: Mapping[str, tuple[Any, Any]] = {
     "decimal_fixed_20": (Decimal(-7), Decimal(999_999_999)),
     "decimal_bytes": (decimal_of(-(10**37), 3), decimal_of(128, 3)),
     "date": (dt.date(1815, 12, 10), dt.date(2024, 2, 29)),
-    "timestamp_micros": (UTC_NOON, dt.datetime(1, 1, 1, tzinfo=dt.timezone.utc)),
+    "timestamp_micros": (UTC_NOON, dt.datetime(1, 1, 1, tzinfo=dt.UTC)),
     "uuid_fixed": (bytes(16), bytes(range(16))),
     "enum": ("RED", "BLUE"),
     "record": ({"x": 1, "label": None}, {"x": -1, "label": "a"}),

@@ -41,7 +41,7 @@ USER_SCHEMA = json.dumps(
     }
 )
 TRAILER = 4096
-EPOCH_OF_GOLDEN = dt.datetime.fromtimestamp(1_700_000_000, dt.timezone.utc)
+EPOCH_OF_GOLDEN = dt.datetime.fromtimestamp(1_700_000_000, dt.UTC)
 
 
 def golden(name: str) -> bytes:

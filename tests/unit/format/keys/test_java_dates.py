@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -115,13 +115,13 @@ def test_texts_parse_as_in_joda(pattern: str, text: str, expected: str | None) -
     parsed = parse_times(pa.array([text]), [compile_pattern(pattern)], resolve_zone("UTC"))
     assert parsed.is_valid.tolist() == [expected is not None]
     if expected is not None:
-        assert format_times(parsed.utc, compile_pattern(ISO), timezone.utc).to_pylist() == [f"{expected}+0000"]
+        assert format_times(parsed.utc, compile_pattern(ISO), UTC).to_pylist() == [f"{expected}+0000"]
 
 
 def test_text_without_offset_is_in_the_given_zone_and_the_first_of_two_times() -> None:
     texts = pa.array(["2023-02-03 00", "2023-07-03 00", "2023-11-05 01"])
     parsed = parse_times(texts, [compile_pattern("yyyy-MM-dd HH")], resolve_zone("America/New_York"))
-    shown = format_times(parsed.utc, compile_pattern("MM-dd HH"), timezone.utc)
+    shown = format_times(parsed.utc, compile_pattern("MM-dd HH"), UTC)
     assert shown.to_pylist() == ["02-03 05", "07-03 04", "11-05 05"]
 
 
@@ -129,14 +129,14 @@ def test_several_patterns_each_text_takes_the_first_that_fits() -> None:
     patterns = [compile_pattern(text) for text in ("yyyy-MM-dd", "yyyy/MM/dd", "yyyy-MM-dd HH")]
     parsed = parse_times(pa.array(["2023/01/05", None, "2023-01-05 07", "x", "2023-01-06"]), patterns, None)
     assert parsed.is_valid.tolist() == [True, False, True, False, True]
-    shown = format_times(parsed.utc[parsed.is_valid], compile_pattern("dd HH"), timezone.utc)
+    shown = format_times(parsed.utc[parsed.is_valid], compile_pattern("dd HH"), UTC)
     assert shown.to_pylist() == ["05 00", "05 07", "06 00"]
 
 
 def test_text_that_fits_two_patterns_takes_the_first() -> None:
     patterns = [compile_pattern("dd/MM/yyyy"), compile_pattern("MM/dd/yyyy")]
     parsed = parse_times(pa.array(["03/04/2023", "03/14/2023"]), patterns, None)
-    shown = format_times(parsed.utc, compile_pattern("yyyy-MM-dd"), timezone.utc)
+    shown = format_times(parsed.utc, compile_pattern("yyyy-MM-dd"), UTC)
     assert shown.to_pylist() == ["2023-04-03", "2023-03-14"]
 
 

@@ -48,7 +48,7 @@ def encode(keys: Sequence[str], *ordering: pa.Array, partition: str = "p=0") -> 
 
 
 def moments(*seconds: int) -> pa.Array:
-    day = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
+    day = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
     return pa.array([day + datetime.timedelta(seconds=each, microseconds=5) for each in seconds], UTC_MICROS)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from datetime import timedelta, timezone
+from datetime import UTC, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -32,7 +32,6 @@ from pyhudi.format.timeline.table_version import V6, V8, V9, TableVersion, table
 
 T1 = InstantTime("20240102030405678")
 T2 = InstantTime("20240102030406000")
-UTC = timezone.utc
 
 every_version = pytest.mark.parametrize("version", [V6, V8, V9], ids=lambda version: f"v{version.number}")
 

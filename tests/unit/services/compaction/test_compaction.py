@@ -565,7 +565,7 @@ def plan_by_hand(storage: Storage) -> str:
 def _day(ms: int) -> Any:
     import datetime
 
-    return datetime.datetime.fromtimestamp(ms / 1000, datetime.timezone.utc).date()
+    return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC).date()
 
 
 def test_in_version_6_a_plan_waits_for_running_writes() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timezone
+from datetime import UTC
 
 import pytest
 from hypothesis import given, settings
@@ -31,9 +31,9 @@ def facts_at(
     names: list[str], now: str, *, compactions: tuple[str, ...] = (), version: TableVersion = V9
 ) -> TriggerFacts:
     timeline: Timeline = timeline_of(version, names)
-    now_ms = parse_instant_time(now, timezone.utc)
+    now_ms = parse_instant_time(now, UTC)
     assert now_ms is not None
-    return trigger_facts(timeline, max(compactions, default=None), now_ms=now_ms, zone=timezone.utc)
+    return trigger_facts(timeline, max(compactions, default=None), now_ms=now_ms, zone=UTC)
 
 
 def delta(begin: str, end: str) -> str:
