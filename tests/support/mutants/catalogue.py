@@ -14,6 +14,8 @@ from pyhudi.services.rollback import execute as rollback_run
 from pyhudi.services.rollback import rollback
 from pyhudi.table import file_system_view, instant_times
 from pyhudi.table.committed_files import CommittedFiles
+from pyhudi.table.file_system_view import FileSystemView
+from pyhudi.table.timeline import Timeline
 from pyhudi.testing.simulation import key_value_writes as thin
 from pyhudi.testing.simulation import scenarios
 from pyhudi.testing.simulation import start_tables as kinds
@@ -44,43 +46,45 @@ def mutant(name: str, why: str, *patches: Patch, at: str, within: Budget = ORDER
 
 def _footprints(replacement: object) -> tuple[Patch, ...]:
     """What a write knows of itself, and of others."""
-    return (transaction, "footprint_of", replacement), (conflict_check, "footprint_of", replacement)
+    return tuple((module, module.footprint_of, replacement) for module in (transaction, conflict_check))
 
+
+NO_CONFLICT_CHECK = mutant(
+    "no look at conflicts",
+    "two writers that read one version must not both put the next one",
+    (transaction, transaction.check_conflicts, nothing),
+    at="cow8/lock/update+update",
+    breaks="K1",
+)
 
 CONFLICTS = (
-    mutant(
-        "no look at conflicts",
-        "two writers that read one version must not both put the next one",
-        (transaction, "check_conflicts", nothing),
-        at="cow8/lock/update+update",
-        breaks="K1",
-    ),
+    NO_CONFLICT_CHECK,
     mutant(
         "no look at conflicts in logs of version 6",
         "a log may change rows that another write moved",
-        (transaction, "check_conflicts", nothing),
+        (transaction, transaction.check_conflicts, nothing),
         at="mor6/lock/update+delete",
         breaks="K1",
     ),
     mutant(
         "conflicts are looked for before the lock is taken",
         "another one commits between the look and the put",
-        (transaction, "check_conflicts", nothing),
-        (finish, "commit", defects.commit_that_checks_before_it_has_the_lock),
+        (transaction, transaction.check_conflicts, nothing),
+        (finish, finish.commit, defects.commit_that_checks_before_it_has_the_lock),
         at="cow8/lock/update+update",
         breaks="K1",
     ),
     mutant(
         "conflicts are looked for on the timeline of the beginning",
         "what was completed meanwhile is what matters",
-        (transaction, "check_conflicts", defects.check_of_the_beginning),
+        (transaction, transaction.check_conflicts, defects.check_of_the_beginning),
         at="cow8/lock/update+update",
         breaks="K1",
     ),
     mutant(
         "writes that were pending at the beginning count as known",
         "they were completed later, and nobody has read them",
-        (transaction, "check_conflicts", defects.check_that_takes_pending_writes_for_known),
+        (transaction, transaction.check_conflicts, defects.check_that_takes_pending_writes_for_known),
         at="cow8/lock/update+update-2",
         within=TWICE,
         breaks="K1",
@@ -88,7 +92,7 @@ CONFLICTS = (
     mutant(
         "only writes that began later are looked at",
         "who began first may end last",
-        (transaction, "check_conflicts", defects.check_that_looks_at_younger_writes_only),
+        (transaction, transaction.check_conflicts, defects.check_that_looks_at_younger_writes_only),
         at="cow8/lock/update+update-2",
         within=TWICE,
         breaks="K1",
@@ -131,7 +135,7 @@ CONFLICTS = (
     mutant(
         "the batch is not looked for at the commit",
         "another process may have written it meanwhile",
-        (transaction, "check_batch_is_new", nothing),
+        (transaction, transaction.check_batch_is_new, nothing),
         at="cow8/lock/batch+batch",
         breaks="K7",
     ),
@@ -141,28 +145,28 @@ TIMES = (
     mutant(
         "instant times are those of the clock",
         "two clocks, or one that stands still, give one time twice",
-        (transaction, "next_time", defects.time_of_the_clock),
+        (transaction, transaction.next_time, defects.time_of_the_clock),
         at="cow8/lock/update+update-b",
         breaks="K13 K5 K8",
     ),
     mutant(
         "completion times are those of the clock",
         "who became visible later must have a later time",
-        (instant_times, "next_time", defects.time_of_the_clock),
+        (instant_times, instant_times.next_time, defects.time_of_the_clock),
         at="cow8/lock/update+update-b",
         breaks="K8",
     ),
     mutant(
         "completion times follow the beginning",
         "who began first may become visible last",
-        (transaction, "completed_now", defects.completed_right_after_its_beginning),
+        (transaction, transaction.completed_now, defects.completed_right_after_its_beginning),
         at="cow8/lock/update+update-b",
         breaks="K8",
     ),
     mutant(
         "a requested instant replaces another one",
         "two writers would share one instant time, and its files",
-        (SimStorage, "put_if_absent", defects.put_over(defects.InstantState.REQUESTED)),
+        (SimStorage, SimStorage.put_if_absent, defects.put_over(defects.InstantState.REQUESTED)),
         at="cow8/lease/update+update-b",
         within=SET_BACK,
         breaks="K5 K7",
@@ -170,7 +174,7 @@ TIMES = (
     mutant(
         "a completed instant replaces another one",
         "what was visible would change",
-        (SimStorage, "put_if_absent", defects.put_over(defects.InstantState.COMPLETED)),
+        (SimStorage, SimStorage.put_if_absent, defects.put_over(defects.InstantState.COMPLETED)),
         at="mor6/lease/compact+compact",
         within=PAUSE,
         breaks="K5",
@@ -178,7 +182,7 @@ TIMES = (
     mutant(
         "nobody looks for another action at his instant time",
         "names of two actions differ, so that exclusive creation does not help",
-        (transaction, "_check_alone", nothing),
+        (transaction, transaction._check_alone, nothing),
         at="cow8/lease/update-b+overwrite",
         within=SET_BACK,
         breaks="K1 K5 K6 K7 K8 K9 K13 K14",
@@ -189,14 +193,14 @@ LOCKS = (
     mutant(
         "commits without the lock",
         "two checks at one moment both find nothing",
-        (transaction, "table_lock", no_lock),
+        (transaction, transaction.table_lock, no_lock),
         at="cow8/lock/update+update",
         breaks="K1 K13",
     ),
     mutant(
         "recovery without the lock",
         "two would roll back one writer at one moment",
-        (rollback, "table_lock", no_lock),
+        (rollback, rollback.table_lock, no_lock),
         at="cow8/lock/update+recover+recover",
         within=replace(TWICE, powers=PAUSES),
         breaks="K5 K6 K13 K14",
@@ -204,14 +208,14 @@ LOCKS = (
     mutant(
         "plans without the lock",
         "a write may be completed between the look and the plan",
-        (compaction, "table_lock", no_lock),
+        (compaction, compaction.table_lock, no_lock),
         at="mor8/lock/update+schedule",
         breaks="K1 K6 K13",
     ),
     mutant(
         "nobody looks whether the lock is still held",
         "a lease ends while its process stands still",
-        (HeldLock, "check_held", nothing),
+        (HeldLock, HeldLock.check_held, nothing),
         at="mor8/lease/update+schedule",
         within=PAUSE,
         breaks="K1",
@@ -219,14 +223,14 @@ LOCKS = (
     mutant(
         "a lease is taken that is not over",
         "its holder is at work",
-        (LockRecord, "is_free", always(True)),
+        (LockRecord, LockRecord.is_free, always(True)),
         at="cow8/lease/update-b+both",
         breaks="K1 K8 K13",
     ),
     mutant(
         "a lease is taken without comparing",
         "of two that find it free both would have it",
-        (SimStorage, "put_if_match", defects.put_whatever_is_there),
+        (SimStorage, SimStorage.put_if_match, defects.put_whatever_is_there),
         at="cow8/lease/update+update-b",
         within=TWICE,
         breaks="K8 K13",
@@ -237,7 +241,7 @@ INTENTS = (
     mutant(
         "intents are not published",
         "the lease may end between the check and the put",
-        (transaction, "announce", nothing),
+        (transaction, transaction.announce, nothing),
         at="cow8/lease/update+update-2",
         within=LEASE_ENDS,
         breaks="K1",
@@ -245,7 +249,7 @@ INTENTS = (
     mutant(
         "intents are withdrawn before the put",
         "the lease may end in the put",
-        (transaction, "_put_completed", defects.put_completed_without_intent),
+        (transaction, transaction._put_completed, defects.put_completed_without_intent),
         at="cow8/lease/update+update-2",
         within=LEASE_ENDS,
         breaks="K1",
@@ -253,7 +257,7 @@ INTENTS = (
     mutant(
         "intents are not looked at",
         "who took the lease over must see who had it",
-        (transaction, "check_intents", nothing),
+        (transaction, transaction.check_intents, nothing),
         at="cow8/lease/update+update-2",
         within=LEASE_ENDS,
         breaks="K1",
@@ -261,7 +265,7 @@ INTENTS = (
     mutant(
         "intents are read after the timeline",
         "one may be completed and withdrawn in between",
-        (transaction, "standing_intents", defects.ReadLate),
+        (transaction, transaction.standing_intents, defects.ReadLate),
         at="cow8/lease/update+update-2",
         within=LEASE_ENDS,
         breaks="K1",
@@ -269,7 +273,7 @@ INTENTS = (
     mutant(
         "plans are made beside intents",
         "a commit in its last put is older than the plan, and not in it",
-        (compaction, "standing_intents", always(())),
+        (compaction, compaction.standing_intents, always(())),
         at="mor8/lease/update+schedule",
         within=PAUSE,
         breaks="K1",
@@ -280,7 +284,7 @@ LAST_PUT = (
     mutant(
         "nobody looks whether his instant is still pending",
         "it may have been rolled back",
-        (transaction, "check_still_ours", nothing),
+        (transaction, transaction.check_still_ours, nothing),
         at="cow8/lock/update+recover",
         within=PAUSE,
         breaks="K6 K7 K13",
@@ -288,7 +292,7 @@ LAST_PUT = (
     mutant(
         "nobody looks back after the last put",
         "a rollback may have come before it",
-        (transaction, "_check_not_undone", nothing),
+        (transaction, transaction._check_not_undone, nothing),
         at="cow8/lease/update+recover",
         within=PAUSE,
         breaks="K1 K3 K6 K7",
@@ -296,7 +300,7 @@ LAST_PUT = (
     mutant(
         "a commit tidies up before its last put",
         "without a heartbeat nobody knows that its writer is dead",
-        (transaction, "_put_completed", defects.put_completed_after_tidying_up),
+        (transaction, transaction._put_completed, defects.put_completed_after_tidying_up),
         at="cow8/lock/update+recover",
         within=CRASH,
         breaks="K14",
@@ -304,7 +308,7 @@ LAST_PUT = (
     mutant(
         "an unknown outcome is called a failure",
         "the commit may stand",
-        (transaction, "_put_completed", defects.put_completed_that_is_sure_it_failed),
+        (transaction, transaction._put_completed, defects.put_completed_that_is_sure_it_failed),
         at="cow8/lock/update+read",
         within=FAULT,
         breaks="K3",
@@ -312,7 +316,7 @@ LAST_PUT = (
     mutant(
         "an unknown outcome is called a success",
         "the put may not have reached the store",
-        (transaction, "_put_completed", defects.put_completed_that_is_sure_it_succeeded),
+        (transaction, transaction._put_completed, defects.put_completed_that_is_sure_it_succeeded),
         at="cow8/lock/update+read",
         within=FAULT,
         breaks="K3",
@@ -320,7 +324,7 @@ LAST_PUT = (
     mutant(
         "a put of unknown outcome is made again with another time",
         "the first one may have succeeded",
-        (transaction, "_put_completed", defects.put_completed_twice),
+        (transaction, transaction._put_completed, defects.put_completed_twice),
         at="cow8/lock/update+read",
         within=FAULT,
         breaks="K7",
@@ -328,14 +332,14 @@ LAST_PUT = (
     mutant(
         "files of lost attempts stay",
         "nobody knows later that they do not count",
-        (transaction, "load_markers", always(frozenset())),
+        (transaction, transaction.load_markers, always(frozenset())),
         at="cow8/lock/retried+read",
         breaks="K14",
     ),
     mutant(
         "files of all attempts go",
         "one of them is the commit's",
-        (transaction, "_delete_lost_attempts", defects.delete_every_attempt),
+        (transaction, transaction._delete_lost_attempts, defects.delete_every_attempt),
         at="cow8/lock/retried+read",
         breaks="K6",
     ),
@@ -345,7 +349,7 @@ HEARTBEATS = (
     mutant(
         "no heartbeat",
         "a dead writer looks like one who never kept any",
-        (heartbeat.Heartbeat, "start", nothing),
+        (heartbeat.Heartbeat, heartbeat.Heartbeat.start, nothing),
         at="cow8/lock/update+recover",
         within=CRASH,
         breaks="K14",
@@ -353,7 +357,7 @@ HEARTBEATS = (
     mutant(
         "the first beat comes later",
         "the writer may die before it",
-        (heartbeat.Heartbeat, "start", defects.start_without_a_first_beat),
+        (heartbeat.Heartbeat, heartbeat.Heartbeat.start, defects.start_without_a_first_beat),
         at="cow8/lock/update+recover",
         within=CRASH,
         breaks="K14",
@@ -361,7 +365,7 @@ HEARTBEATS = (
     mutant(
         "a heartbeat that stops beating",
         "a long write would count as dead",
-        (heartbeat.Heartbeat, "_beat_again", defects.beat_again_in_vain),
+        (heartbeat.Heartbeat, heartbeat.Heartbeat._beat_again, defects.beat_again_in_vain),
         at="cow8/lock/update+update",
         within=replace(TWICE, powers=CLOCKS),
         breaks="K9 K13",
@@ -369,7 +373,7 @@ HEARTBEATS = (
     mutant(
         "a heartbeat is removed when it stops",
         "what a failed write leaves could never be told from a living one's",
-        (heartbeat.Heartbeat, "stop", defects.stop_and_be_forgotten),
+        (heartbeat.Heartbeat, heartbeat.Heartbeat.stop, defects.stop_and_be_forgotten),
         at="cow8/lock/update+update",
         within=FAULT,
         breaks="K14",
@@ -377,14 +381,14 @@ HEARTBEATS = (
     mutant(
         "every other writer counts as dead",
         "a fresh heartbeat says that he is not",
-        (rollback, "liveness_at", always(Liveness.DEAD)),
+        (rollback, rollback.liveness_at, always(Liveness.DEAD)),
         at="cow8/lock/update+recover",
         breaks="K9 K13",
     ),
     mutant(
         "no other writer counts as dead",
         "what he left would stay",
-        (rollback, "liveness_at", always(Liveness.ALIVE)),
+        (rollback, rollback.liveness_at, always(Liveness.ALIVE)),
         at="cow8/lock/update+recover",
         within=CRASH,
         breaks="K14",
@@ -392,7 +396,7 @@ HEARTBEATS = (
     mutant(
         "a compaction is run beside a living run",
         "it would remove the other one's files",
-        (compaction, "is_running", always(False)),
+        (compaction, compaction.is_running, always(False)),
         at="mor8/lock/compact+compact",
         breaks="K6 K9 K13",
     ),
@@ -402,8 +406,8 @@ ROLLBACKS = (
     mutant(
         "recovery does not look again under the lock",
         "who seemed dead may have committed",
-        (kinds, "roll_back_failed_writes", defects.recover_without_looking_again),
-        (scenarios, "roll_back_failed_writes", defects.recover_without_looking_again),
+        (kinds, kinds.roll_back_failed_writes, defects.recover_without_looking_again),
+        (scenarios, scenarios.roll_back_failed_writes, defects.recover_without_looking_again),
         at="cow8/lock/update+recover",
         within=PAUSE,
         breaks="K3 K6 K7 K9",
@@ -411,7 +415,7 @@ ROLLBACKS = (
     mutant(
         "a rollback misses a file",
         "nobody will look for it again",
-        (rollback, "find_leftovers", defects.leftovers_without_the_first_file),
+        (rollback, rollback.find_leftovers, defects.leftovers_without_the_first_file),
         at="cow8/lock/update+recover",
         within=CRASH,
         breaks="K14",
@@ -419,7 +423,7 @@ ROLLBACKS = (
     mutant(
         "a rollback takes files of all that are pending",
         "the others may be alive",
-        (rollback, "find_leftovers", defects.leftovers_of_all_pending_writes),
+        (rollback, rollback.find_leftovers, defects.leftovers_of_all_pending_writes),
         at="cow8/lock/update+update-b+recover",
         within=replace(TWICE, powers=PAUSES),
         breaks="K6 K9",
@@ -427,7 +431,7 @@ ROLLBACKS = (
     mutant(
         "a rollback deletes before its plan is there",
         "who dies in it leaves a completed write without files",
-        (rollback, "find_leftovers", defects.leftovers_deleted_before_the_plan),
+        (rollback, rollback.find_leftovers, defects.leftovers_deleted_before_the_plan),
         at="cow8/lock/update+undo",
         within=CRASH,
         breaks="K6",
@@ -435,7 +439,7 @@ ROLLBACKS = (
     mutant(
         "a rollback removes the instant before its plan is there",
         "who dies in it leaves files of which nothing is known",
-        (rollback, "find_leftovers", defects.leftovers_after_the_instant),
+        (rollback, rollback.find_leftovers, defects.leftovers_after_the_instant),
         at="cow8/lock/update+late",
         within=TWO_CRASHES,
         breaks="K14",
@@ -443,7 +447,7 @@ ROLLBACKS = (
     mutant(
         "a rollback ends without deleting",
         "the files stay for ever",
-        (rollback, "run_rollback", defects.run_that_leaves_the_files),
+        (rollback, rollback.run_rollback, defects.run_that_leaves_the_files),
         at="cow8/lock/update+recover",
         within=CRASH,
         breaks="K14",
@@ -451,7 +455,7 @@ ROLLBACKS = (
     mutant(
         "a rollback leaves the pending instant",
         "it would be rolled back again and again",
-        (rollback_run, "_delete", defects.delete_pending_last),
+        (rollback_run, rollback_run._delete, defects.delete_pending_last),
         at="cow8/lock/update+recover",
         within=CRASH,
         breaks="K14",
@@ -459,7 +463,7 @@ ROLLBACKS = (
     mutant(
         "a rollback of version 6 forgets the command block",
         "the blocks would count as soon as the instant is archived",
-        (rollback_run, "take_blocks_back", nothing),
+        (rollback_run, rollback_run.take_blocks_back, nothing),
         at="mor6/lock/update+recover",
         within=CRASH,
         breaks="K14",
@@ -467,7 +471,7 @@ ROLLBACKS = (
     mutant(
         "half of a rollback stays half",
         "who recovers may die, too",
-        (rollback, "_resume_all", always([])),
+        (rollback, rollback._resume_all, always([])),
         at="cow8/lock/update+late",
         within=TWO_CRASHES,
         breaks="K14",
@@ -475,8 +479,8 @@ ROLLBACKS = (
     mutant(
         "a rollback leaves the markers",
         "the next look at them would take them for somebody's",
-        (rollback, "tidy_up", defects.tidy_up_but_for_markers),
-        (rollback_run, "tidy_up", defects.tidy_up_but_for_markers),
+        (rollback, rollback.tidy_up, defects.tidy_up_but_for_markers),
+        (rollback_run, rollback_run.tidy_up, defects.tidy_up_but_for_markers),
         at="cow8/lock/update+recover",
         within=CRASH,
         breaks="K14",
@@ -484,8 +488,8 @@ ROLLBACKS = (
     mutant(
         "a rollback leaves the heartbeat",
         "every later write would look at it",
-        (rollback, "tidy_up", defects.tidy_up_but_for_the_heartbeat),
-        (rollback_run, "tidy_up", defects.tidy_up_but_for_the_heartbeat),
+        (rollback, rollback.tidy_up, defects.tidy_up_but_for_the_heartbeat),
+        (rollback_run, rollback_run.tidy_up, defects.tidy_up_but_for_the_heartbeat),
         at="cow8/lock/update+recover",
         within=CRASH,
         breaks="K14",
@@ -493,7 +497,7 @@ ROLLBACKS = (
     mutant(
         "a rollback does not look whether its write was completed meanwhile",
         "its writer may stand in the last put",
-        (rollback, "_was_completed", always(False)),
+        (rollback, rollback._was_completed, always(False)),
         at="cow8/lease/update+recover",
         within=replace(TWICE, powers=PAUSES),
         breaks="K3 K6 K7",
@@ -501,7 +505,7 @@ ROLLBACKS = (
     mutant(
         "a completed write is taken back from under later ones",
         "they were made from its rows",
-        (rollback, "check_rollback", nothing),
+        (rollback, rollback.check_rollback, nothing),
         at="cow8/lock/update+undo",
         breaks="K1 K6 K13",
     ),
@@ -511,15 +515,15 @@ ATTEMPTS = (
     mutant(
         "a task does not look for its write after its put",
         "nobody looks for its file when the write has ended",
-        (thin, "check_write_is_running", nothing),
+        (thin, thin.check_write_is_running, nothing),
         at="cow8/lock/outlived+attempt",
         breaks="K15",
     ),
     mutant(
         "a task looks for its write before its put",
         "the write may end in between",
-        (thin, "check_write_is_running", nothing),
-        (thin, "_put_file", defects.put_file_after_the_look),
+        (thin, thin.check_write_is_running, nothing),
+        (thin, thin._put_file, defects.put_file_after_the_look),
         at="cow8/lock/outlived+attempt",
         within=TWICE,
         breaks="K15",
@@ -527,7 +531,7 @@ ATTEMPTS = (
     mutant(
         "a task removes its log of version 6",
         "a plan may name it by now",
-        (thin, "check_write_is_running", defects.check_that_removes_logs_of_slices),
+        (thin, thin.check_write_is_running, defects.check_that_removes_logs_of_slices),
         at="mor6/lock/update+schedule",
         within=PAUSE,
         breaks="K13",
@@ -535,35 +539,35 @@ ATTEMPTS = (
     mutant(
         "nobody removes files of writes that were rolled back",
         "a task may put one between its rollback's look and the end of its heartbeat",
-        (thin, "remove_orphans", nothing),
+        (thin, thin.remove_orphans, nothing),
         at="cow8/lock/abandoned+attempt+update",
         breaks="K15",
     ),
     mutant(
         "a sweep takes files of pending writes",
         "their writers are alive",
-        (thin, "remove_orphans", defects.sweep_of_pending_writes_too),
+        (thin, thin.remove_orphans, defects.sweep_of_pending_writes_too),
         at="cow8/lock/outlived+attempt+update",
         breaks="K6 K9",
     ),
     mutant(
         "a sweep goes by the timeline of its beginning",
         "what it lists may be of writes that began since",
-        (thin, "remove_orphans", defects.sweep_by_the_timeline_of_the_beginning),
+        (thin, thin.remove_orphans, defects.sweep_by_the_timeline_of_the_beginning),
         at="cow8/lock/update+update",
         breaks="K6 K9",
     ),
     mutant(
         "files of completed writes count by the time in their names",
         "attempts that nobody waited for have the same",
-        (CommittedFiles, "names", always(True)),
+        (CommittedFiles, CommittedFiles.names, always(True)),
         at="cow8/lock/outlived+attempt+read",
         breaks="K1 K2 K4 K13 K15",
     ),
     mutant(
         "logs of version 6 count by the time in their blocks",
         "attempts that nobody waited for have the same",
-        (SliceFiles, "judged_by", lambda _self, blocks: blocks),
+        (SliceFiles, SliceFiles.judged_by, lambda _self, blocks: blocks),
         at="mor6/lock/outlived+attempt+read",
         breaks="K1 K2 K4 K15",
     ),
@@ -573,29 +577,29 @@ READERS = (
     mutant(
         "a reader lists files before it loads the timeline",
         "a write that is completed in between would be half there, or taken for damaged",
-        (scenarios, "load_table", defects.load_after_listing),
-        (thin, "load_view", defects.view_of_what_was_listed_before),
+        (scenarios, scenarios.load_table, defects.load_after_listing),
+        (thin, thin.load_view, defects.view_of_what_was_listed_before),
         at="cow8/lock/update+read",
         breaks="K2 K3 K13",
     ),
     mutant(
         "a reader takes files of pending writes",
         "they may never be completed",
-        (file_system_view, "_counts", always(True)),
+        (file_system_view, file_system_view._counts, always(True)),
         at="cow8/lock/update+read",
         breaks="K2",
     ),
     mutant(
         "a reader takes blocks of pending writes",
         "they may never be completed",
-        (thin, "block_filter", always(BlockFilter())),
+        (thin, thin.block_filter, always(BlockFilter())),
         at="mor6/lock/update+read",
         breaks="K1 K2",
     ),
     mutant(
         "a reader sees replaced file groups",
         "the partition has given way",
-        (file_system_view, "committed_files", defects.committed_files_that_replace_nothing),
+        (file_system_view, file_system_view.committed_files, defects.committed_files_that_replace_nothing),
         at="cow8/lock/update+drop",
         breaks="K1",
     ),
@@ -605,8 +609,8 @@ COMPACTION = (
     mutant(
         "a compaction does not look whether it was taken over",
         "its files may be gone",
-        (transaction, "check_newest_run", nothing),
-        (transaction, "is_newest_run", always(True)),
+        (transaction, transaction.check_newest_run, nothing),
+        (transaction, transaction.is_newest_run, always(True)),
         at="mor8/lease/compact+compact",
         within=PAUSE,
         breaks="K5 K6 K7 K13",
@@ -614,7 +618,7 @@ COMPACTION = (
     mutant(
         "a compaction forgets what a dead run left",
         "its files would stay beside those of this run",
-        (compaction, "_remove_former_run", defects.removes_only_the_markers),
+        (compaction, compaction._remove_former_run, defects.removes_only_the_markers),
         at="mor8/lock/compact+late",
         within=CRASH,
         breaks="K1 K14",
@@ -622,22 +626,30 @@ COMPACTION = (
     mutant(
         "appends of version 6 go to the slice that is being compacted",
         "the compaction does not read them, and readers not after it",
-        (file_system_view.FileSystemView, "slice_time_for_appends", defects.appends_to_the_newest_base_file),
+        (
+            FileSystemView,
+            FileSystemView.slice_time_for_appends,
+            defects.appends_to_the_newest_base_file,
+        ),
         at="mor6/lock/schedule+update+compact",
         breaks="K1",
     ),
     mutant(
         "logs belong to the slice of their beginning",
         "a plan that was made since does not name them",
-        (file_system_view.Timeline, "completion_times", property(defects.logs_by_their_beginning)),
+        (
+            Timeline,
+            Timeline.completion_times,
+            property(defects.logs_by_their_beginning),
+        ),
         at="mor8/lock/update+schedule",
         breaks="K1",
     ),
     mutant(
         "a plan of version 6 is made beside a running write, which does not look at plans",
         "its log would get the name of a slice that is closed",
-        (compaction, "is_clustering_plan", always(True)),
-        (conflict_check, "footprint_of_compaction_plan", defects.footprint_of_nothing),
+        (compaction, compaction.is_clustering_plan, always(True)),
+        (conflict_check, conflict_check.footprint_of_compaction_plan, defects.footprint_of_nothing),
         at="mor6/lock/update+schedule",
         breaks="K1",
     ),

@@ -13,8 +13,22 @@ from pyhudi.testing.simulation.explore import Budget
 from pyhudi.testing.simulation.start_tables import kind_of, prepared
 from pyhudi.transaction.locks.table_lock import HeldLock
 
-Patch = tuple[object, str, object]
-"""A module or a class, the name of a function in it, and what takes its place."""
+Patch = tuple[object, Any, object]
+"""A module or a class, a function of it (itself, not its name), and what takes its place where that one uses it."""
+
+
+def name_in(owner: object, function: Any) -> str:
+    """The name by which a module or a class has this function."""
+    return next(name for name, value in vars(owner).items() if value is function)
+
+
+@contextmanager
+def patched(*patches: Patch) -> Iterator[None]:
+    """The shipped code with other functions in these places."""
+    with ExitStack() as stack:
+        for owner, function, replacement in patches:
+            stack.enter_context(patch.object(owner, name_in(owner, function), replacement))
+        yield
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +46,11 @@ class Mutant:
     budget: Budget
     breaks: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        for owner, function, replacement in self.patches:
+            if function is replacement or all(value is not function for value in vars(owner).values()):
+                raise ValueError(f"{self.name}: {function} is not in {owner}, or stays as it is")
+
     def __str__(self) -> str:
         return self.name.replace(" ", "-")
 
@@ -39,9 +58,7 @@ class Mutant:
     def put_in(self) -> Iterator[None]:
         """The shipped code with the defect. The table of the family is made before, by the code as it is."""
         prepared(kind_of(self.family.partition("/")[0]))
-        with ExitStack() as stack:
-            for target, name, replacement in self.patches:
-                stack.enter_context(patch.object(target, name, replacement))
+        with patched(*self.patches):
             yield
 
 

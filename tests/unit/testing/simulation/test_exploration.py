@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import pytest
-from tests.support.broken import DEFECTS, without_conflict_check
+from tests.support.mutants.catalogue import NO_CONFLICT_CHECK
 
 from pyhudi.testing.simulation.campaign import AT_RANDOM, CRASHES, FAULTS, PAUSES, Report, Task, run_campaign, tasks
-from pyhudi.testing.simulation.explore import ALL_POWERS, Budget, Result, explore, replay
+from pyhudi.testing.simulation.explore import Budget, Result, explore
 from pyhudi.testing.simulation.scenarios import Scenario, matrix, scenario_of
 from pyhudi.testing.simulation.scheduler import Powers
 
@@ -85,22 +84,6 @@ def test_whole_writes_at_random_keep_all_invariants(scenario: Scenario, record_p
     record_property("schedules", checked(scenario, replace(AT_RANDOM, schedules=8), seed=1))
 
 
-@pytest.mark.parametrize(
-    ("defect", "scenario", "budget", "invariant"), DEFECTS, ids=[f"{one[0].__name__}-{one[1]}" for one in DEFECTS]
-)
-def test_a_defect_of_the_protocol_is_found(
-    defect: Callable[[], AbstractContextManager[None]], scenario: str, budget: Budget, invariant: str
-) -> None:
-    with defect():
-        failure = explore(scenario_of(scenario), budget).failure
-        assert failure is not None
-        assert failure.violation is not None
-        assert failure.violation.startswith(invariant)
-        again = replay(failure.schedule, ALL_POWERS)
-    assert again.violation == failure.violation
-    assert replay(failure.schedule, ALL_POWERS).violation is None  # the schedule is none of a correct protocol's
-
-
 def test_a_campaign_counts_what_it_did_and_ends_in_time() -> None:
     report = run_campaign(seconds=3.0, seed=1, processes=1, wanted="cow8/lock/update+update")
     assert report.failures == []
@@ -120,7 +103,7 @@ def test_a_campaign_goes_on_at_random_with_another_seed_each_round() -> None:
 def test_a_report_of_a_failure_says_how_to_run_it_again() -> None:
     scenario = scenario_of("cow8/lock/update+update")
     report = Report()
-    with without_conflict_check():
+    with NO_CONFLICT_CHECK.put_in():
         outcome = explore(scenario, Budget(deviations=1))
     report.add(Task("order", scenario, Budget(), None), outcome)
     assert isinstance(outcome.failure, Result)

@@ -19,6 +19,7 @@ def test_a_protocol_with_a_broken_rule_is_found_out(mutant: Mutant) -> None:
         assert failure is not None, f"{mutant.name} survived {outcome.schedules} schedules: {mutant.why}"
         assert failure.violation is not None
         assert failure.violation.partition(":")[0] in mutant.breaks, failure.violation
+        assert replay(failure.schedule, mutant.budget.powers).violation == failure.violation
     assert replay(failure.schedule, mutant.budget.powers).violation is None
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.broken import without_conflict_check
+from tests.support.mutants.catalogue import NO_CONFLICT_CHECK
 
 from pyhudi.errors import InvalidRequestError
 from pyhudi.testing.__main__ import main
@@ -110,7 +110,7 @@ def test_a_choice_that_is_not_possible_is_left_out() -> None:
 
 
 def test_a_failure_is_shrunk_to_the_deviations_that_it_takes() -> None:
-    with without_conflict_check():
+    with NO_CONFLICT_CHECK.put_in():
         long = replay(parse_schedule("cow8/lock/update+update : 10=1 21=j 25=j 31=j 36=b"))
         assert len(long.schedule.choices) == 5
         assert long.violation is not None
@@ -127,6 +127,6 @@ def test_the_command_shows_a_schedule_and_says_what_was_wrong(
     assert main() == 0
     assert "the actor dies before the call" in capsys.readouterr().out
     monkeypatch.setattr(sys, "argv", ["pyhudi.testing", "--replay", "cow8/lock/update+update : 10=1"])
-    with without_conflict_check():
+    with NO_CONFLICT_CHECK.put_in():
         assert main() == 1
     assert "K1: as of now" in capsys.readouterr().out

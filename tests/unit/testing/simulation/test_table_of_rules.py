@@ -7,15 +7,14 @@ there (then they are those of a clock that stands still). There is no salt in na
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from tests.support.mutants import defects
-from tests.support.mutants.tools import nothing
+from tests.support.mutants.tools import Patch, nothing, patched
 
 from pyhudi.errors import HudiError
 from pyhudi.table import instant_times
@@ -49,18 +48,20 @@ class Rules:
     @contextmanager
     def followed(self) -> Iterator[None]:
         prepared(kind_of("cow8"))
-        with ExitStack() as stack:
-            # Only what becomes of the rows is asked: any typed error will do, and completion times may be equal.
-            stack.enter_context(patch.object(Scenario, "allowed_errors", lambda *_: (HudiError,)))
-            stack.enter_context(patch.object(Scenario, "is_ordered", lambda *_: False))
-            if not self.rising_times:
-                stack.enter_context(patch.object(transaction, "next_time", standing_clock(1)))
-                stack.enter_context(patch.object(instant_times, "next_time", standing_clock(2)))
-            if not self.conflicts:
-                stack.enter_context(patch.object(transaction, "check_conflicts", nothing))
-            if not self.new_keys:
-                for module in (transaction, conflict_check):
-                    stack.enter_context(patch.object(module, "footprint_of", defects.footprint_without_promise))
+        # Only what becomes of the rows is asked: any typed error will do, and completion times may be equal.
+        patches: list[Patch] = [
+            (Scenario, Scenario.allowed_errors, lambda *_: (HudiError,)),
+            (Scenario, Scenario.is_ordered, lambda *_: False),
+        ]
+        if not self.rising_times:
+            patches.append((transaction, transaction.next_time, standing_clock(1)))
+            patches.append((instant_times, instant_times.next_time, standing_clock(2)))
+        if not self.conflicts:
+            patches.append((transaction, transaction.check_conflicts, nothing))
+        if not self.new_keys:
+            modules = (transaction, conflict_check)
+            patches += [(module, module.footprint_of, defects.footprint_without_promise) for module in modules]
+        with patched(*patches):
             yield
 
 
@@ -105,8 +106,6 @@ def test_the_shipped_protocol_needs_the_rules_that_the_model_needs(rules: Rules)
 @pytest.mark.parametrize(("intents", "invariant"), [(True, None), (False, "K1")], ids=["intents", "no intents"])
 def test_under_a_lease_that_ends_the_protocol_needs_intents(intents: bool, invariant: str | None) -> None:
     prepared(kind_of("cow8"))
-    with ExitStack() as stack:
-        if not intents:
-            stack.enter_context(patch.object(transaction, "announce", nothing))
+    with nullcontext() if intents else patched((transaction, transaction.announce, nothing)):
         failure = explore(scenario_of("cow8/lease/update+update-2"), LEASES).failure
     assert (None if failure is None else (failure.violation or "").partition(":")[0]) == invariant
