@@ -20,7 +20,7 @@ from tests.fuzz.hostile_avro import any_record, datum
 from tests.fuzz.target import PATH, Target, joined, require, split, text_of
 
 from pyhudi.errors import RecordKeyError
-from pyhudi.format.bloom import BloomFilterBuilder, BloomKind, parse_bloom_filter
+from pyhudi.format.bloom import BloomFilterBuilder, BloomFilterType, parse_bloom_filter
 from pyhudi.format.hfile.codecs import HFileCodec
 from pyhudi.format.hfile.layout import (
     BLOCK_HEADER,
@@ -234,7 +234,7 @@ def _check_hfile_records(data: bytes) -> None:
 # ----- Parquet and bloom filters --------------------------------------------------------------------------------------
 
 
-def _bloom(kind: BloomKind, keys: pa.Array) -> str:
+def _bloom(kind: BloomFilterType, keys: pa.Array) -> str:
     builder = BloomFilterBuilder(kind, num_entries=4, fpp=0.01, max_entries=8)
     builder.add(keys)
     return builder.to_text()
@@ -256,7 +256,7 @@ def _footer_of(*, bloom: bytes, kind: bytes = b"SIMPLE", low: bytes = b"a", high
 
 def _damaged_footer(rng: Random, _: bytes, __: bytes) -> bytes:
     """A sound Parquet file whose footer says something wrong about its keys."""
-    kind = rng.choice(tuple(BloomKind))
+    kind = rng.choice(tuple(BloomFilterType))
     values = _footer_of(bloom=_bloom(kind, _KEYS).encode(), kind=kind.value.encode())
     name = rng.choice(tuple(values))
     values[name] = (
@@ -275,7 +275,7 @@ def _base_files() -> tuple[bytes, ...]:
         {"a": [[1, 2], None], "b": [{"x": "y"}, {"x": None}], "c": pa.array([b"1", None]), "d": [1.5, None]}
     )
     return (
-        _base_file(_footer_of(bloom=_bloom(BloomKind.SIMPLE, _KEYS).encode())),
+        _base_file(_footer_of(bloom=_bloom(BloomFilterType.SIMPLE, _KEYS).encode())),
         _base_file({}, nested),
         *(_trimmed(data) for data in real[:6]),
     )
@@ -298,7 +298,7 @@ def _check_footer(data: bytes) -> None:
     require(footer.rows >= 0, "a negative number of rows")
     count = candidates_in(_KEYS, PATH, footer.values, prune_by_ranges=True)
     require(0 <= count <= len(_KEYS), "more candidates than keys")
-    settings = BloomSettings(kind=BloomKind.SIMPLE, num_entries=4, fpp=0.01, max_entries=8)
+    settings = BloomSettings(kind=BloomFilterType.SIMPLE, num_entries=4, fpp=0.01, max_entries=8)
     resumed = KeyFooter.of_former_version(settings, footer.values, PATH)
     if resumed is not None:
         resumed.add(pa.array(["new"]), expected=1)
@@ -318,7 +318,7 @@ def _blooms() -> tuple[bytes, ...]:
     many = pa.array([f"key-{number}" for number in range(30)])
     return tuple(
         joined(kind.value.encode(), _bloom(kind, keys).encode())
-        for kind in BloomKind
+        for kind in BloomFilterType
         for keys in (_KEYS, many, many[:5])
     )
 
@@ -335,7 +335,7 @@ def _damaged_bloom(rng: Random, data: bytes, other: bytes) -> bytes:
 
 def _check_bloom(data: bytes) -> None:
     code, text = (text_of(part) for part in split(data, 2))
-    kind = BloomKind.from_footer(code, path=PATH)
+    kind = BloomFilterType.from_footer(code, path=PATH)
     found = parse_bloom_filter(text, kind, path=PATH)
     try:
         found.might_contain(_KEYS)

@@ -34,7 +34,7 @@ from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
 from pyhudi.format import markers
 from pyhudi.format.avro.container import SCHEMA_BYTES_MAX, decode_container
 from pyhudi.format.avro.records import decode_avro_records
-from pyhudi.format.bloom import BloomKind, parse_bloom_filter
+from pyhudi.format.bloom import BloomFilterType, parse_bloom_filter
 from pyhudi.format.hfile import reader as hfile
 from pyhudi.format.hfile.codecs import HFileCodec, decompress
 from pyhudi.format.hfile.writer import write_hfile
@@ -102,13 +102,13 @@ BOMBS: dict[str, Callable[[], object]] = {
     "table schema of 2**60 parts": lambda: avro_to_arrow(json.dumps(doubling(60)), source=PATH),
     "fixed of 1 GiB that is null": fixed_block(1 << 30),
     "bloom filter that promises bits": lambda: parse_bloom_filter(
-        base64.b64encode(struct.pack(">iibi", -1, 10, 1, (1 << 31) - 1)).decode(), BloomKind.SIMPLE
+        base64.b64encode(struct.pack(">iibi", -1, 10, 1, (1 << 31) - 1)).decode(), BloomFilterType.SIMPLE
     ),
     "bloom filter that promises rows": lambda: parse_bloom_filter(
         base64.b64encode(
             struct.pack(">iibi", -1, 10, 1, 8) + struct.pack(">iii", 1, 0, (1 << 31) - 1) + bytes(8)
         ).decode(),
-        BloomKind.DYNAMIC,
+        BloomFilterType.DYNAMIC_V0,
     ),
     "HFile block, gzip of 10 GB": lambda: _hfile_payload(gzipped_zeros(10 << 30)),
     "archived timeline that is headers": lambda: list(

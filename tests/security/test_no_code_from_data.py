@@ -16,9 +16,9 @@ from tests.support.tables import MOR, new_table, open_table, rows
 
 from pyhudi.config.enums import MergeMode
 from pyhudi.config.jvm_names import MERGE_STRATEGY_IDS
+from pyhudi.config.options_merging import MERGER_KEY
 from pyhudi.errors import HudiError
 from pyhudi.format.properties import format_properties, parse_properties
-from pyhudi.merge.mergers import MERGER_NAME_PROPERTY
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import PROPERTIES_PATH
@@ -202,7 +202,7 @@ def test_class_that_a_table_names_is_never_loaded(key: str, trap: Path, sound: d
     custom = {
         "hoodie.record.merge.mode": "CUSTOM",
         "hoodie.record.merge.strategy.id": MERGE_STRATEGY_IDS[MergeMode.CUSTOM],
-        MERGER_NAME_PROPERTY: "pyhudi_trap:Merger",
+        MERGER_KEY: "pyhudi_trap:Merger",
     }
     for use in uses(poisoned(sound, **{**custom, key: "pyhudi_trap:Merger"})):
         with suppress(HudiError):

@@ -20,13 +20,7 @@ from pyhudi.errors import CorruptDataError, HudiError, InvalidRequestError, Unsa
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.keys.partition_paths import checked_segments
 from pyhudi.format.markers import parse_marker_path, parse_markers_file
-from pyhudi.format.metadata.commit import (
-    CommitMetadata,
-    WriteOperation,
-    WriteStat,
-    decode_commit_metadata,
-    encode_commit_metadata,
-)
+from pyhudi.format.metadata.commit import CommitMetadata, WriteStat, decode_commit_metadata, encode_commit_metadata
 from pyhudi.format.metadata.compaction import (
     CompactionOperation,
     CompactionPlan,
@@ -34,6 +28,7 @@ from pyhudi.format.metadata.compaction import (
     encode_compaction_plan,
 )
 from pyhudi.format.metadata.rollback import RollbackPlan, RollbackRequest, decode_rollback_plan, encode_rollback_plan
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.safe_paths import check_data_path, check_file_name, is_metadata_folder
 from pyhudi.format.timeline.lsm_history import parse_manifest
 from pyhudi.format.timeline.table_version import V6, V9

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PythonException
 
-from pyhudi.engine.protocol import Arrangement, Distribution, TaskContext
+from pyhudi.config.enums import Arrangement
+from pyhudi.engine.protocol import Distribution, TaskContext
 from pyhudi.errors import RecordKeyError, SchemaMismatchError, WorkerEnvironmentError
 from pyhudi.spark.engine import (
     ARROW_BATCHES,

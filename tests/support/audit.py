@@ -15,14 +15,15 @@ from pyhudi.format.bloom import (
     BLOOM_FILTER_KIND_KEY,
     MAX_RECORD_KEY_KEY,
     MIN_RECORD_KEY_KEY,
-    BloomKind,
+    BloomFilterType,
     parse_bloom_filter,
 )
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.log.blocks import BlockType, LogBlock
 from pyhudi.format.log.delete_blocks import decode_delete_block
-from pyhudi.format.metadata.commit import WriteOperation, WriteStat
+from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.io.log.scan import LogReader, open_log
 from pyhudi.storage.protocol import Storage
@@ -188,7 +189,7 @@ def _check_footer(storage: Storage, path: str, keys: list[str]) -> None:
     if keys and BLOOM_FILTER_KEY in values:
         assert values[MIN_RECORD_KEY_KEY] <= min(keys)
         assert values[MAX_RECORD_KEY_KEY] >= max(keys)
-        kind = BloomKind.from_footer(values.get(BLOOM_FILTER_KIND_KEY), path=path)
+        kind = BloomFilterType.from_footer(values.get(BLOOM_FILTER_KIND_KEY), path=path)
         assert parse_bloom_filter(values[BLOOM_FILTER_KEY], kind, path=path).might_contain(pa.array(keys)).all()
 
 

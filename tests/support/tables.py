@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 import pyhudi
+from pyhudi.config.enums import Arrangement
 from pyhudi.config.table_config import TableConfig
 from pyhudi.engine.local import LocalEngine, as_table
-from pyhudi.engine.protocol import Arrangement, Distribution, TaskContext
+from pyhudi.engine.protocol import Distribution, TaskContext
 from pyhudi.environment import Environment
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.timeline.table_version import table_version

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyhudi.config.enums import QueryType, WriteOperation
+from pyhudi.config.enums import QueryType
 from pyhudi.config.location import table_path
 from pyhudi.config.option import text_of
 from pyhudi.config.options_write import DEFAULT_METADATA_PREFIX, METADATA_PREFIX
@@ -25,6 +25,7 @@ from pyhudi.environment import SYSTEM, Environment
 from pyhudi.errors import ConfigError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
 from pyhudi.format.keys.generator import key_generator_from_table
 from pyhudi.format.metadata.commit import CommitMetadata
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.merge.rules import Merger

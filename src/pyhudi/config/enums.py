@@ -3,18 +3,7 @@
 from __future__ import annotations
 
 import enum
-
-
-class WriteOperation(enum.Enum):
-    """What a write does with its rows."""
-
-    UPSERT = "upsert"
-    INSERT = "insert"
-    BULK_INSERT = "bulk_insert"
-    DELETE = "delete"
-    DELETE_PARTITION = "delete_partition"
-    INSERT_OVERWRITE = "insert_overwrite"
-    INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
+from typing import Final
 
 
 class TableType(enum.Enum):
@@ -22,49 +11,6 @@ class TableType(enum.Enum):
 
     COPY_ON_WRITE = "COPY_ON_WRITE"
     MERGE_ON_READ = "MERGE_ON_READ"
-
-
-class KeyGeneratorType(enum.Enum):
-    """How record keys and partition paths come from a row's columns."""
-
-    SIMPLE = "SIMPLE"
-    COMPLEX = "COMPLEX"
-    NON_PARTITION = "NON_PARTITION"
-    TIMESTAMP = "TIMESTAMP"
-    CUSTOM = "CUSTOM"
-    GLOBAL_DELETE = "GLOBAL_DELETE"
-    USER_PROVIDED = "USER_PROVIDED"
-    """A class of the user's own, or one that this release does not know."""
-
-
-class PartitionKind(enum.Enum):
-    """How one partition field of a CUSTOM key generator becomes a part of the path."""
-
-    SIMPLE = "SIMPLE"
-    TIMESTAMP = "TIMESTAMP"
-
-
-class TimestampKeyType(enum.Enum):
-    """What the partition column of a TIMESTAMP key generator holds."""
-
-    UNIX_TIMESTAMP = "UNIX_TIMESTAMP"
-    DATE_STRING = "DATE_STRING"
-    MIXED = "MIXED"
-    EPOCHMILLISECONDS = "EPOCHMILLISECONDS"
-    EPOCHMICROSECONDS = "EPOCHMICROSECONDS"
-    SCALAR = "SCALAR"
-
-
-class TimeUnit(enum.Enum):
-    """The unit of a SCALAR timestamp column."""
-
-    DAYS = "DAYS"
-    HOURS = "HOURS"
-    MINUTES = "MINUTES"
-    SECONDS = "SECONDS"
-    MILLISECONDS = "MILLISECONDS"
-    MICROSECONDS = "MICROSECONDS"
-    NANOSECONDS = "NANOSECONDS"
 
 
 class MergeMode(enum.Enum):
@@ -76,13 +22,13 @@ class MergeMode(enum.Enum):
 
 
 class PartialUpdateMode(enum.Enum):
-    """Which columns of the winning version leave the older value as it is."""
+    """Which columns of the winning version keep the older value (`hoodie.table.partial.update.mode`)."""
 
     NONE = "NONE"
     IGNORE_DEFAULTS = "IGNORE_DEFAULTS"
-    """Those with the default of the schema, which is null nearly always."""
+    """Columns that have their default in the table's schema, which is null unless the schema names another."""
     FILL_UNAVAILABLE = "FILL_UNAVAILABLE"
-    """Those with a marker that says that the source did not send the value."""
+    """Columns that hold the table's marker (text or bytes) for values that the source could not send."""
 
 
 class IndexType(enum.Enum):
@@ -104,21 +50,20 @@ class IndexType(enum.Enum):
         return self in {IndexType.BLOOM, IndexType.GLOBAL_BLOOM}
 
 
-class BloomFilterType(enum.Enum):
-    """Whether a filter has a fixed size, or grows in rows up to a maximum."""
-
-    SIMPLE = "SIMPLE"
-    DYNAMIC_V0 = "DYNAMIC_V0"
-
-
-class BulkInsertSortMode(enum.Enum):
-    """How bulk_insert arranges rows over files."""
+class Arrangement(enum.Enum):
+    """How rows are distributed over the files of a bulk insert, or over the tasks of any other write."""
 
     NONE = "NONE"
     GLOBAL_SORT = "GLOBAL_SORT"
     PARTITION_SORT = "PARTITION_SORT"
     PARTITION_PATH_REPARTITION = "PARTITION_PATH_REPARTITION"
     PARTITION_PATH_REPARTITION_AND_SORT = "PARTITION_PATH_REPARTITION_AND_SORT"
+    BY_KEY = "BY_KEY"
+    """All rows of one record key in one task. Not a value of `hoodie.bulkinsert.sort.mode`."""
+
+
+BULK_INSERT_SORT_MODES: Final = tuple(mode for mode in Arrangement if mode is not Arrangement.BY_KEY)
+"""The arrangements that a user can ask for."""
 
 
 class ParquetCodec(enum.Enum):
@@ -204,13 +149,6 @@ class FailedWritesPolicy(enum.Enum):
     NEVER = "NEVER"
 
 
-class MarkerKeeping(enum.Enum):
-    """How a write keeps the markers of its files: in a file each, or in few files by a service."""
-
-    DIRECT = "DIRECT"
-    TIMELINE_SERVER_BASED = "TIMELINE_SERVER_BASED"
-
-
 class EarlyDetectionStrategy(enum.Enum):
     """Who looks for other writers' markers. The values are the JVM's class names, unqualified."""
 
@@ -228,7 +166,7 @@ class QueryType(enum.Enum):
     INCREMENTAL = "incremental"
 
 
-class TimelineTimezone(enum.StrEnum):
+class TimelineTimezone(enum.Enum):
     """The zone that the table's instant times are written in: this machine's own, or UTC."""
 
     LOCAL = "LOCAL"

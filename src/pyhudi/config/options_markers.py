@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyhudi.config.enums import EarlyDetectionStrategy, MarkerKeeping
+from pyhudi.config.enums import EarlyDetectionStrategy
 from pyhudi.config.option import Parser, option
 from pyhudi.config.parsers import boolean, one_of
 from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.format.markers import MarkersType
 
 _WITH_LOCKS = "SimpleTransactionDirectMarkerBasedDetectionStrategy"
 _STRATEGIES = {strategy.value: strategy for strategy in EarlyDetectionStrategy}
@@ -34,10 +35,10 @@ EARLY_STRATEGY = Parser(_read_strategy, f"one of {', '.join(_STRATEGIES)}, with 
 class MarkerOptions:
     """How a write announces its files, and whether it looks for other writers' announcements first."""
 
-    keeping: MarkerKeeping = option(
+    keeping: MarkersType = option(
         "hoodie.write.markers.type",
-        parse=one_of(MarkerKeeping),
-        default=MarkerKeeping.DIRECT,
+        parse=one_of(MarkersType),
+        default=MarkersType.DIRECT,
         doc="DIRECT: each task puts an empty file per data file. TIMELINE_SERVER_BASED, the JVM's default: a service in"
         " the driver keeps the markers of all tasks in a few files, which takes fewer requests of an object store where"
         " a write makes thousands of files; not through Spark Connect.",
@@ -67,8 +68,8 @@ class MarkerOptions:
 def marker_problems(options: MarkerOptions) -> list[str]:
     """What of these options does not go together, in words; empty where all does."""
     strategy_of = {
-        MarkerKeeping.DIRECT: EarlyDetectionStrategy.BY_TASKS,
-        MarkerKeeping.TIMELINE_SERVER_BASED: EarlyDetectionStrategy.BY_SERVICE,
+        MarkersType.DIRECT: EarlyDetectionStrategy.BY_TASKS,
+        MarkersType.TIMELINE_SERVER_BASED: EarlyDetectionStrategy.BY_SERVICE,
     }
     named = options.early_strategy
     if named is None or named is strategy_of[options.keeping]:

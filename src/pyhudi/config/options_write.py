@@ -6,40 +6,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyhudi.config.enums import (
-    BloomFilterType,
-    BulkInsertSortMode,
+    BULK_INSERT_SORT_MODES,
+    Arrangement,
     ConcurrencyMode,
     DuplicatePolicy,
     FailedWritesPolicy,
     IndexType,
-    KeyGeneratorType,
     MergeMode,
     OverwriteMode,
     ParquetCodec,
     TableType,
     TimelineTimezone,
-    TimestampKeyType,
-    TimeUnit,
-    WriteOperation,
 )
-from pyhudi.config.jvm_names import (
-    BASE_FILE_FORMAT,
-    KEY_GENERATOR_CLASS,
-    MERGE_STRATEGY,
-    TABLE_VERSION,
-)
+from pyhudi.config.jvm_names import BASE_FILE_FORMAT, KEY_GENERATOR_CLASS, MERGE_STRATEGY, TABLE_VERSION
 from pyhudi.config.option import option
-from pyhudi.config.parsers import (
-    any_text,
-    boolean,
-    column_names,
-    fraction,
-    integer,
-    one_of,
-    partition_paths,
-    text,
-)
+from pyhudi.config.parsers import any_text, boolean, column_names, fraction, integer, one_of, partition_paths, text
 from pyhudi.config.payloads import PAYLOAD
+from pyhudi.format.bloom import BloomFilterType
+from pyhudi.format.keys.generator_types import KeyGeneratorType
+from pyhudi.format.keys.timestamps import TimestampKind, TimeUnit
+from pyhudi.format.metadata.write_operation import USER_OPERATIONS, WriteOperation
 
 METADATA_PREFIX, DEFAULT_METADATA_PREFIX = "hoodie.datasource.write.commitmeta.key.prefix", "_"
 """The option that says how names begin which are no options, but go into the commit's metadata."""
@@ -237,10 +223,10 @@ class TableOptions:
 class KeyOptions:
     """Details of key generators. A TIMESTAMP table keeps them, a CUSTOM one needs them at every write."""
 
-    timestamp_type: TimestampKeyType | None = option(
+    timestamp_type: TimestampKind | None = option(
         "hoodie.keygen.timebased.timestamp.type",
         aliases=("hoodie.deltastreamer.keygen.timebased.timestamp.type",),
-        parse=one_of(TimestampKeyType),
+        parse=one_of(TimestampKind),
         default=None,
         doc="What the partition column of a TIMESTAMP key generator holds.",
     )
@@ -519,10 +505,10 @@ class FileOptions:
         default=1.0,
         doc="A commit counts for the estimate if it wrote more than this times the small file limit.",
     )
-    sort_mode: BulkInsertSortMode = option(
+    sort_mode: Arrangement = option(
         "hoodie.bulkinsert.sort.mode",
-        parse=one_of(BulkInsertSortMode),
-        default=BulkInsertSortMode.NONE,
+        parse=one_of(BULK_INSERT_SORT_MODES),
+        default=Arrangement.NONE,
         doc="How bulk_insert arranges rows over files.",
     )
 
@@ -581,7 +567,7 @@ class RequestOptions:
 
     operation: WriteOperation = option(
         "hoodie.datasource.write.operation",
-        parse=one_of(WriteOperation),
+        parse=one_of(USER_OPERATIONS),
         default=WriteOperation.UPSERT,
         doc="upsert updates and inserts by key; insert and bulk_insert add rows without looking for their "
         "keys; delete removes keys; the others replace whole partitions or the table.",

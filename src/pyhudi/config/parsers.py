@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from pyhudi.config.option import Parser
@@ -102,8 +102,9 @@ def regular_expression() -> Parser[str]:
     return Parser(read, "a regular expression")
 
 
-def one_of(choices: type[E], *, refused: Mapping[str, str] | None = None) -> Parser[E]:
+def one_of(choices: Iterable[E], *, refused: Mapping[str, str] | None = None) -> Parser[E]:
     """A member of an enumeration, by its value in any case; `refused` maps values of the JVM to reasons."""
+    choices = tuple(choices)
     by_text = {str(member.value).upper(): member for member in choices}
 
     def read(value: str) -> E:

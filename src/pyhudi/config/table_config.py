@@ -10,25 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyhudi.config.enums import (
-    KeyGeneratorType,
-    MergeMode,
-    PartialUpdateMode,
-    PartitionKind,
-    TableType,
-    TimelineTimezone,
-)
-from pyhudi.config.jvm_names import (
-    KEY_GENERATOR_CLASS_NAMES,
-    TABLE_VERSIONS,
-    key_generator_of_class,
-    key_generator_of_type,
-)
-from pyhudi.config.merge_properties import (
-    new_merge_properties,
-    read_merging,
-    stored_ordering_fields,
-)
+from pyhudi.config.enums import MergeMode, PartialUpdateMode, TableType, TimelineTimezone
+from pyhudi.config.jvm_names import TABLE_VERSIONS
+from pyhudi.config.merge_properties import new_merge_properties, read_merging, stored_ordering_fields
 from pyhudi.config.option import options_of, text_of
 from pyhudi.config.options_merging import BUILT_IN_MERGERS, MERGERS_KEY
 from pyhudi.config.options_write import KeyOptions
@@ -36,6 +20,13 @@ from pyhudi.config.payloads import rule_of_payload
 from pyhudi.config.property_reader import Properties
 from pyhudi.config.write_config import WriteConfig, split_partition_field
 from pyhudi.errors import ConfigError, CorruptDataError, UnsupportedFeatureError
+from pyhudi.format.keys.generator_types import (
+    KEY_GENERATOR_CLASSES,
+    KeyGeneratorType,
+    PartitionFieldKind,
+    infer_key_generator,
+    key_generator_type,
+)
 
 TIMELINE_LAYOUT_OF_VERSION: Mapping[int, int] = {6: 1, 8: 2, 9: 2}
 _EXTRACTOR_PACKAGE = "org.apache.hudi.hive."
@@ -65,7 +56,7 @@ class TableConfig:
     table_type: TableType
     record_key_fields: tuple[str, ...]
     partition_fields: tuple[str, ...] | None
-    partition_kinds: tuple[PartitionKind, ...]
+    partition_kinds: tuple[PartitionFieldKind, ...]
     ordering_fields: tuple[str, ...]
     key_generator_type: KeyGeneratorType
     payload_class: str | None
@@ -98,11 +89,6 @@ class TableConfig:
         return _read(Properties(values, path))
 
     @property
-    def has_generated_keys(self) -> bool:
-        """Whether record keys are made up by the writer, so that no row can be updated."""
-        return not self.record_key_fields
-
-    @property
     def is_partitioned(self) -> bool:
         """Whether data files lie in partition folders."""
         return bool(self.partition_fields)
@@ -112,15 +98,6 @@ class TableConfig:
         """Whether no property says how versions merge, and no reader has to know: each write's options say it."""
         is_silent = self.payload_class is None and not self.values.get("hoodie.record.merge.mode")
         return is_silent and self.version == 6 and self.table_type is TableType.COPY_ON_WRITE
-
-
-def infer_key_generator(record_keys: int, partition_fields: tuple[str, ...]) -> KeyGeneratorType:
-    """The key generator that the JVM takes when none is named. `record_keys` counts the key fields."""
-    if not partition_fields:
-        return KeyGeneratorType.NON_PARTITION
-    if ":" in partition_fields[0]:
-        return KeyGeneratorType.CUSTOM
-    return KeyGeneratorType.SIMPLE if len(partition_fields) == 1 and record_keys <= 1 else KeyGeneratorType.COMPLEX
 
 
 def _read(properties: Properties) -> TableConfig:
@@ -139,7 +116,7 @@ def _read(properties: Properties) -> TableConfig:
         partition_fields=partition_fields,
         partition_kinds=partition_kinds,
         ordering_fields=merging.ordering_fields,
-        key_generator_type=_read_key_generator(properties, len(record_key_fields)),
+        key_generator_type=_read_key_generator(properties, record_key_fields),
         payload_class=merging.payload_class,
         merge_mode=merging.mode,
         partial_update_mode=merging.partial_update_mode,
@@ -193,7 +170,7 @@ def _read_version(properties: Properties) -> int:
 
 def _read_partition_fields(
     properties: Properties,
-) -> tuple[tuple[str, ...] | None, tuple[PartitionKind, ...]]:
+) -> tuple[tuple[str, ...] | None, tuple[PartitionFieldKind, ...]]:
     if "hoodie.table.partition.fields" not in properties.values:
         # Hudi's SQL leaves it out for a table without partitions, and names the key generator.
         return () if _named_key_generator(properties) is KeyGeneratorType.NON_PARTITION else None, ()
@@ -202,7 +179,7 @@ def _read_partition_fields(
     if not declared or not all(kind for _, _, kind in declared):
         return names, ()
     try:
-        return names, tuple(PartitionKind(kind.upper()) for _, _, kind in declared)
+        return names, tuple(PartitionFieldKind(kind.upper()) for _, _, kind in declared)
     except ValueError as error:
         raise CorruptDataError(
             f"hoodie.table.partition.fields cannot be {properties.values['hoodie.table.partition.fields']!r}",
@@ -210,18 +187,15 @@ def _read_partition_fields(
         ) from error
 
 
-def _read_key_generator(properties: Properties, record_keys: int) -> KeyGeneratorType:
+def _read_key_generator(properties: Properties, record_key_fields: tuple[str, ...]) -> KeyGeneratorType:
     named = _named_key_generator(properties)
-    return named or infer_key_generator(record_keys, properties.names("hoodie.table.partition.fields"))
+    return named or infer_key_generator(record_key_fields, properties.names("hoodie.table.partition.fields"))
 
 
 def _named_key_generator(properties: Properties) -> KeyGeneratorType | None:
     """The key generator that the table names, if it names one."""
-    if named := properties.text("hoodie.table.keygenerator.type"):
-        return key_generator_of_type(named)
-    if named := properties.text("hoodie.table.keygenerator.class"):
-        return key_generator_of_class(named)
-    return None
+    named = properties.text("hoodie.table.keygenerator.type", "hoodie.table.keygenerator.class")
+    return key_generator_type(named) if named else None
 
 
 def new_table_properties(
@@ -274,7 +248,7 @@ def new_table_properties(
 
 def _key_generator(config: WriteConfig) -> KeyGeneratorType:
     table, fields = config.table, config.table.partition_fields or ()
-    kind = config.key_generator_type or infer_key_generator(len(table.record_key_fields or ()), fields)
+    kind = config.key_generator_type or infer_key_generator(table.record_key_fields or (), fields)
     if kind is not KeyGeneratorType.NON_PARTITION and not fields:
         raise ConfigError(
             f"a {kind.value} key generator needs hoodie.datasource.write.partitionpath.field; without "
@@ -305,7 +279,7 @@ def _version_properties(version: int, key_generator: KeyGeneratorType) -> dict[s
     if version == 6:
         return {
             "hoodie.archivelog.folder": "archived",
-            "hoodie.table.keygenerator.class": KEY_GENERATOR_CLASS_NAMES[key_generator],
+            "hoodie.table.keygenerator.class": KEY_GENERATOR_CLASSES[key_generator],
         }
     properties = {
         "hoodie.table.initial.version": str(version),

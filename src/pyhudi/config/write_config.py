@@ -7,16 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyhudi.config.enums import (
-    CompactionStrategy,
-    DuplicatePolicy,
-    IndexType,
-    KeyGeneratorType,
-    MergeMode,
-    OverwriteMode,
-    PartitionKind,
-    WriteOperation,
-)
+from pyhudi.config.enums import CompactionStrategy, DuplicatePolicy, IndexType, MergeMode, OverwriteMode
 from pyhudi.config.jvm_names import NEWEST_TABLE_VERSION
 from pyhudi.config.option import OptionWarning, read_group, text_of
 from pyhudi.config.options_locks import LockOptions, lock_problems
@@ -37,6 +28,8 @@ from pyhudi.config.payloads import PAYLOAD_RULES, rule_of_payload
 from pyhudi.config.refused_keys import Side
 from pyhudi.config.registry import given_options
 from pyhudi.errors import ConfigError
+from pyhudi.format.keys.generator_types import KeyGeneratorType, PartitionFieldKind
+from pyhudi.format.metadata.write_operation import WriteOperation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,13 +176,13 @@ class WriteConfig:
         return self.index.index_type is IndexType.GLOBAL_SIMPLE and self.index.simple_moves_partition
 
 
-def split_partition_field(declared: str) -> tuple[str, PartitionKind | None]:
+def split_partition_field(declared: str) -> tuple[str, PartitionFieldKind | None]:
     """The column and kind of `column:KIND`; the kind is None where none is given."""
     name, colon, kind = declared.partition(":")
     if not colon:
         return name, None
     try:
-        return name, PartitionKind(kind.upper())
+        return name, PartitionFieldKind(kind.upper())
     except ValueError as error:
         raise ConfigError(
             f"the partition field {declared!r} has an unknown kind: it must be SIMPLE or TIMESTAMP",

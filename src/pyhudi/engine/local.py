@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.config.enums import Arrangement
 from pyhudi.config.option import OptionWarning
-from pyhudi.engine.protocol import Arrangement, Distribution, TaskContext
+from pyhudi.engine.protocol import Distribution, TaskContext
 from pyhudi.format.pieces import in_pieces
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.evolution import align

@@ -6,12 +6,13 @@ speculation), so its files carry the attempt in their name and only the returned
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
+
+from pyhudi.config.enums import Arrangement
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -40,20 +41,6 @@ class CallbackHosts:
 
     host: str
     bind_to: str
-
-
-class Arrangement(enum.Enum):
-    """How rows are distributed over splits before a function sees them.
-
-    The first five are Hudi's bulk-insert sort modes; `BY_KEY` puts all rows of one record key into one split.
-    """
-
-    NONE = "NONE"
-    GLOBAL_SORT = "GLOBAL_SORT"
-    PARTITION_SORT = "PARTITION_SORT"
-    PARTITION_PATH_REPARTITION = "PARTITION_PATH_REPARTITION"
-    PARTITION_PATH_REPARTITION_AND_SORT = "PARTITION_PATH_REPARTITION_AND_SORT"
-    BY_KEY = "BY_KEY"
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,14 +55,14 @@ _Flags = npt.NDArray[np.bool_]
 _Indices = npt.NDArray[np.intp]
 
 
-class BloomKind(enum.Enum):
-    """A filter's type; the value is its code in the footer."""
+class BloomFilterType(enum.Enum):
+    """Whether a filter has a fixed size, or grows by rows up to a maximum. The value is its code in footers."""
 
     SIMPLE = "SIMPLE"
-    DYNAMIC = "DYNAMIC_V0"
+    DYNAMIC_V0 = "DYNAMIC_V0"
 
     @classmethod
-    def from_footer(cls, code: str | None, *, path: str | None = None) -> BloomKind:
+    def from_footer(cls, code: str | None, *, path: str | None = None) -> BloomFilterType:
         """The kind that a footer names; a footer without `BLOOM_FILTER_KIND_KEY` (None) means SIMPLE.
 
         Raises:
@@ -110,7 +110,7 @@ class BloomFilter:
     state of a DYNAMIC filter, 0 in a SIMPLE one.
     """
 
-    kind: BloomKind
+    kind: BloomFilterType
     bits: int
     hashes: int
     rows: tuple[_Bytes, ...]
@@ -159,7 +159,7 @@ class BloomFilterBuilder:
     2.6 MB per row at the defaults.
     """
 
-    def __init__(self, kind: BloomKind, num_entries: int, fpp: float, max_entries: int) -> None:
+    def __init__(self, kind: BloomFilterType, num_entries: int, fpp: float, max_entries: int) -> None:
         """An empty filter.
 
         Args:
@@ -176,7 +176,7 @@ class BloomFilterBuilder:
         self._shape = _Shape.for_load(num_entries, fpp)
         self._row_capacity = num_entries
         self._max_entries = max_entries
-        rows_max = max(1, -(-max_entries // num_entries)) if kind is BloomKind.DYNAMIC else 1
+        rows_max = max(1, -(-max_entries // num_entries)) if kind is BloomFilterType.DYNAMIC_V0 else 1
         if self._shape.bits * rows_max > FILTER_BITS_MAX:
             raise ConfigError(
                 f"the Bloom filter would take more than {FILTER_BITS_MAX // 8} bytes; lower"
@@ -190,7 +190,9 @@ class BloomFilterBuilder:
         self._last_row_keys = 0
 
     @classmethod
-    def resume(cls, text: str, kind: BloomKind, *, max_entries: int, path: str | None = None) -> BloomFilterBuilder:
+    def resume(
+        cls, text: str, kind: BloomFilterType, *, max_entries: int, path: str | None = None
+    ) -> BloomFilterBuilder:
         """A builder that goes on where the filter `text` of file `path` ends.
 
         Adding the rest of the keys then gives the bytes that adding all of them to one builder gives: a base
@@ -217,7 +219,7 @@ class BloomFilterBuilder:
         Raises:
             RecordKeyError: a key is null or empty; the filter must not be used any more.
         """
-        if self._kind is BloomKind.SIMPLE:
+        if self._kind is BloomFilterType.SIMPLE:
             self._set(self._rows[0], keys)
             return
         start = 0
@@ -240,7 +242,7 @@ class BloomFilterBuilder:
         """The filter as it stands under `BLOOM_FILTER_KEY`."""
         header = self._shape.to_bytes()
         vectors = [np.packbits(row, bitorder="little").tobytes() for row in self._rows]
-        if self._kind is BloomKind.SIMPLE:
+        if self._kind is BloomFilterType.SIMPLE:
             return base64.b64encode(header + vectors[0]).decode("ascii")
         growth = _GROWTH.pack(self._row_capacity, self._last_row_keys, len(self._rows))
         body = b"".join(header + vector for vector in vectors)
@@ -270,12 +272,12 @@ def false_positive_rate(num_entries: int, fpp: float, keys: int) -> float:
     return float((1.0 - math.exp(-shape.hashes * keys / shape.bits)) ** shape.hashes)
 
 
-def parse_bloom_filter(text: str, kind: BloomKind, *, path: str | None = None) -> BloomFilter:
+def parse_bloom_filter(text: str, kind: BloomFilterType, *, path: str | None = None) -> BloomFilter:
     """The filter that a footer's text holds.
 
     Args:
         text: The value under `BLOOM_FILTER_KEY`.
-        kind: What `BLOOM_FILTER_KIND_KEY` says (`BloomKind.from_footer`).
+        kind: What `BLOOM_FILTER_KIND_KEY` says (`BloomFilterType.from_footer`).
         path: The base file, for errors.
 
     Raises:
@@ -289,7 +291,7 @@ def parse_bloom_filter(text: str, kind: BloomKind, *, path: str | None = None) -
     except ValueError as cause:
         raise CorruptDataError("the Bloom filter is not base64 text", path=path) from cause
     shape = _parse_header(data, 0, path)
-    if kind is BloomKind.SIMPLE:
+    if kind is BloomFilterType.SIMPLE:
         row = _parse_vector(data, _HEADER.size, shape, path)
         _check_end(data, _HEADER.size + shape.vector_bytes, path)
         return BloomFilter(kind=kind, bits=shape.bits, hashes=shape.hashes, rows=(row,))

@@ -22,7 +22,7 @@ from pyhudi.format.bloom import (
     BLOOM_FILTER_KIND_KEY,
     MAX_RECORD_KEY_KEY,
     MIN_RECORD_KEY_KEY,
-    BloomKind,
+    BloomFilterType,
     orders_like_bytes,
     parse_bloom_filter,
 )
@@ -89,7 +89,7 @@ def candidates_in(ordered_keys: pa.Array, path: str, footer: dict[str, str], pru
     text = footer.get(BLOOM_FILTER_KEY)
     if text is None or len(keys) == 0:
         return len(keys)
-    kind = BloomKind.from_footer(footer.get(BLOOM_FILTER_KIND_KEY), path=path)
+    kind = BloomFilterType.from_footer(footer.get(BLOOM_FILTER_KIND_KEY), path=path)
     return int(np.count_nonzero(parse_bloom_filter(text, kind, path=path).might_contain(keys)))
 
 

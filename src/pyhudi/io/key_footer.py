@@ -16,7 +16,7 @@ from pyhudi.format.bloom import (
     MAX_RECORD_KEY_KEY,
     MIN_RECORD_KEY_KEY,
     BloomFilterBuilder,
-    BloomKind,
+    BloomFilterType,
     min_max_keys,
     widest_range,
 )
@@ -26,7 +26,7 @@ from pyhudi.format.bloom import (
 class BloomSettings:
     """Parameters of the bloom filter in a new base file (`hoodie.index.bloom.*`)."""
 
-    kind: BloomKind
+    kind: BloomFilterType
     num_entries: int
     fpp: float
     max_entries: int
@@ -51,7 +51,7 @@ class KeyFooter:
         None where the former file says nothing of its keys, or has another kind of filter.
         """
         text, low, high = (footer.get(key) for key in (BLOOM_FILTER_KEY, MIN_RECORD_KEY_KEY, MAX_RECORD_KEY_KEY))
-        kind = BloomKind.from_footer(footer.get(BLOOM_FILTER_KIND_KEY), path=path)
+        kind = BloomFilterType.from_footer(footer.get(BLOOM_FILTER_KIND_KEY), path=path)
         if text is None or low is None or high is None or kind is not settings.kind:
             return None
         resumed = cls(settings)
@@ -77,7 +77,7 @@ class KeyFooter:
         if self._bloom is None:
             asked = self._settings
             entries = asked.num_entries
-            if asked.kind is BloomKind.DYNAMIC:
+            if asked.kind is BloomFilterType.DYNAMIC_V0:
                 entries = max(entries, min(expected, asked.max_entries))
             self._bloom = BloomFilterBuilder(asked.kind, entries, asked.fpp, asked.max_entries)
         return self._bloom

@@ -16,13 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.config.options_merging import MERGER_KEY, MERGER_OPTIONS_KEY
 from pyhudi.errors import ConfigError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
 from pyhudi.merge.pairs import Column, Mask, as_mask, choose, incoming_wins
 from pyhudi.merge.rules import Merger
 
-MERGER_NAME_PROPERTY: Final = "hoodie.record.merge.property.pyhudi.merger"
-MERGER_OPTIONS_PROPERTY: Final = "hoodie.record.merge.property.pyhudi.merger.options"
-"""Table properties: which rule a table with merge mode CUSTOM has, and the text of a built-in one."""
 COUNT_COLUMN: Final = "hoodie_record_count"
 
 
@@ -205,9 +203,9 @@ _BUILT_IN: Final[Mapping[str, type[RecordCount] | type[Stitching]]] = {
 
 def merger_to_properties(merger: Merger) -> dict[str, str]:
     """The table properties that name a merger."""
-    named = {MERGER_NAME_PROPERTY: merger.name}
+    named = {MERGER_KEY: merger.name}
     if isinstance(merger, (RecordCount, Stitching)):
-        named[MERGER_OPTIONS_PROPERTY] = merger.text
+        named[MERGER_OPTIONS_KEY] = merger.text
     elif merger.name in _BUILT_IN:
         raise ConfigError("this name is that of a merger that comes with pyhudi; use another", merger=merger.name)
     return named
@@ -220,7 +218,7 @@ def merger_from_properties(properties: Mapping[str, str], given: Sequence[Merger
         UnsupportedFeatureError: the table names none, or one that is not at hand.
         ConfigError: the table's text of a built-in one is wrong, or contradicts one of the same name that was given.
     """
-    name = properties.get(MERGER_NAME_PROPERTY)
+    name = properties.get(MERGER_KEY)
     if name is None:
         raise UnsupportedFeatureError(
             "the table merges by a class of the JVM's that pyhudi does not have; it names no merger of pyhudi's",
@@ -229,7 +227,7 @@ def merger_from_properties(properties: Mapping[str, str], given: Sequence[Merger
         )
     same_name = [merger for merger in given if merger.name == name]
     if name in _BUILT_IN:
-        built_in = _BUILT_IN[name].parse(properties.get(MERGER_OPTIONS_PROPERTY, ""))
+        built_in = _BUILT_IN[name].parse(properties.get(MERGER_OPTIONS_KEY, ""))
         if any(merger != built_in for merger in same_name):
             raise ConfigError("the table has this merger with other options", merger=name, table=built_in.text)
         return built_in

@@ -5,13 +5,13 @@ Source: `format/logs-and-indexes.md` 1.5, 1.7; mission rows S3-21, S3-29 to S3-3
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from pyhudi.config.enums import PartialUpdateMode
 from pyhudi.errors import InvalidRequestError, SchemaMismatchError
 from pyhudi.format.schema.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
 
@@ -19,16 +19,6 @@ OPERATION: Final = "_hoodie_operation"
 """What a change did (`I`, `-U`, `U`, `D`): a meta column that only some tables have."""
 OF_THE_WRITE: Final = frozenset({*META_COLUMNS, OPERATION})
 """Columns that say which write a row is from. Partial updates do not mix them: they are the topmost version's."""
-
-
-class PartialUpdates(enum.Enum):
-    """Which values of an upper version leave those below it in place (`hoodie.table.partial.update.mode`)."""
-
-    NONE = "NONE"
-    IGNORE_DEFAULTS = "IGNORE_DEFAULTS"
-    """A value equal to its column's default in the table's schema, which is null unless it names another."""
-    FILL_UNAVAILABLE = "FILL_UNAVAILABLE"
-    """A text, or bytes, equal to the table's marker of values that the source could not send."""
 
 
 class Merger(Protocol):
@@ -84,16 +74,16 @@ class MergeRules:
 
     ordering_fields: tuple[str, ...] = ()
     null_is_zero: bool = False
-    partial_updates: PartialUpdates = PartialUpdates.NONE
+    partial_updates: PartialUpdateMode = PartialUpdateMode.NONE
     unavailable_value: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     delete_marker: tuple[str, str] | None = None
     merger: Merger | None = None
 
     def __post_init__(self) -> None:
-        if self.partial_updates is PartialUpdates.FILL_UNAVAILABLE and self.unavailable_value is None:
+        if self.partial_updates is PartialUpdateMode.FILL_UNAVAILABLE and self.unavailable_value is None:
             raise InvalidRequestError("FILL_UNAVAILABLE needs the marker of unavailable values")
-        if self.merger is not None and self.partial_updates is not PartialUpdates.NONE:
+        if self.merger is not None and self.partial_updates is not PartialUpdateMode.NONE:
             raise InvalidRequestError(
                 "a custom merger decides every column by itself; it goes without partial updates",
                 merger=self.merger.name,
@@ -102,7 +92,7 @@ class MergeRules:
     @property
     def selects(self) -> bool:
         """Whether every merged record is one of its versions as it stands (but for rows that say some columns only)."""
-        return self.partial_updates is PartialUpdates.NONE and self.merger is None
+        return self.partial_updates is PartialUpdateMode.NONE and self.merger is None
 
 
 def default_values(avro_schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,22 +9,16 @@ import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from pyhudi.config.enums import MergeMode, TableType
+from pyhudi.config.enums import MergeMode, PartialUpdateMode, TableType
 from pyhudi.config.jvm_names import PAYLOAD_STRATEGY_ID
 from pyhudi.config.merge_properties import strategy_id
-from pyhudi.config.options_merging import (
-    BUILT_IN_MERGERS,
-    MERGER_KEY,
-    MERGER_OPTIONS_KEY,
-    MERGERS_KEY,
-    MergingOptions,
-)
+from pyhudi.config.options_merging import BUILT_IN_MERGERS, MERGER_KEY, MERGER_OPTIONS_KEY, MERGERS_KEY, MergingOptions
 from pyhudi.config.property_reader import Properties
 from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.merge.log_folds import LogFold
 from pyhudi.merge.mergers import RecordCount, merger_from_properties
-from pyhudi.merge.rules import Merger, MergeRules, PartialUpdates
+from pyhudi.merge.rules import Merger, MergeRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +45,7 @@ def table_rules_of(config: TableConfig, mergers: Sequence[Merger] = ()) -> Table
     rules = MergeRules(
         ordering_fields=config.ordering_fields if by_event_time else (),
         null_is_zero=config.version > 6,
-        partial_updates=PartialUpdates[config.partial_update_mode.name],
+        partial_updates=config.partial_update_mode,
         unavailable_value=config.unavailable_value,
         delete_marker=config.delete_marker,
         merger=_merger_of(config, mergers) if config.merge_mode is MergeMode.CUSTOM else None,
@@ -93,7 +87,7 @@ def _rules_of_version_6(config: TableConfig, rules: MergeRules) -> TableRules:
     in_logs = replace(rules, ordering_fields=config.ordering_fields)
     fills_late = _fills_late(rules)
     if not fills_late:
-        in_logs = replace(in_logs, partial_updates=PartialUpdates.NONE)
+        in_logs = replace(in_logs, partial_updates=PartialUpdateMode.NONE)
     fold = LogFold(
         deletes_compare=False,
         rows_follow_deletes=True,
@@ -119,7 +113,7 @@ def _rules_of_payload(config: TableConfig, rules: MergeRules) -> TableRules:
 
 def _fills_late(rules: MergeRules) -> bool:
     """Whether the payload class is the one (PartialUpdate) with which late rows fill what those before them lack."""
-    return bool(rules.ordering_fields) and rules.partial_updates is PartialUpdates.IGNORE_DEFAULTS
+    return bool(rules.ordering_fields) and rules.partial_updates is PartialUpdateMode.IGNORE_DEFAULTS
 
 
 def _merger_of(config: TableConfig, mergers: Sequence[Merger]) -> Merger:

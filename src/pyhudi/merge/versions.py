@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.config.enums import PartialUpdateMode
 from pyhudi.errors import InternalError, SchemaMismatchError, UnsupportedFeatureError
 from pyhudi.format.pieces import one_batch
 from pyhudi.format.schema.evolution import align
@@ -41,7 +42,7 @@ from pyhudi.merge.pairs import (
     record_numbers,
     stacked,
 )
-from pyhudi.merge.rules import OF_THE_WRITE, MergeRules, PartialUpdates, merge_by
+from pyhudi.merge.rules import OF_THE_WRITE, MergeRules, merge_by
 
 DELETED: Final = "#deleted"
 """Control column, bool: the version deletes its record. Absent or null: it does not."""
@@ -434,14 +435,14 @@ def _has_value(rules: MergeRules, name: str, column: Column) -> Mask | None:
     if name in OF_THE_WRITE or name in rules.ordering_fields or name in CONTROL_COLUMNS:
         return None
     match rules.partial_updates:
-        case PartialUpdates.IGNORE_DEFAULTS:
+        case PartialUpdateMode.IGNORE_DEFAULTS:
             if name in rules.defaults:
                 return _differs(column, rules.defaults[name])
             return as_mask(column.is_valid()) if column.null_count else None
-        case PartialUpdates.FILL_UNAVAILABLE:
+        case PartialUpdateMode.FILL_UNAVAILABLE:
             assert rules.unavailable_value is not None
             return _differs(column, rules.unavailable_value) if _is_text(column.type) else None
-        case PartialUpdates.NONE:
+        case PartialUpdateMode.NONE:
             return None
 
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable
 
 import pyarrow as pa
 
-from pyhudi.config.enums import KeyGeneratorType, PartitionKind
 from pyhudi.config.table_config import TableConfig
+from pyhudi.format.keys.generator_types import KeyGeneratorType, PartitionFieldKind
 from pyhudi.format.keys.partition_paths import partition_values
 from pyhudi.format.keys.timestamps import TIMEBASED_PREFIX, TimestampKind
 
@@ -22,7 +22,7 @@ def plain_fields(config: TableConfig, fields: tuple[str, ...]) -> tuple[str, ...
     """The partition columns whose own text is in the path. Nobody knows for a CUSTOM table that does not say."""
     if config.key_generator_type is KeyGeneratorType.CUSTOM:
         kinds = zip(fields, config.partition_kinds, strict=False)
-        return tuple(name for name, kind in kinds if kind is PartitionKind.SIMPLE)
+        return tuple(name for name, kind in kinds if kind is PartitionFieldKind.SIMPLE)
     return () if config.key_generator_type is KeyGeneratorType.TIMESTAMP else fields
 
 

@@ -21,8 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.column import Column
 
+from pyhudi.config.enums import Arrangement
 from pyhudi.engine.local import LocalEngine
-from pyhudi.engine.protocol import Arrangement, CallbackHosts, Distribution, TaskContext
+from pyhudi.engine.protocol import CallbackHosts, Distribution, TaskContext
 from pyhudi.errors import HudiError, InternalError, UnsupportedFeatureError, WorkerEnvironmentError
 from pyhudi.format.pieces import in_pieces
 from pyhudi.spark.settings import is_connect, runs_here, setting, temporarily

@@ -15,14 +15,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from pyhudi.config.enums import KeyGeneratorType, MergeMode, TableType
-from pyhudi.config.jvm_names import KEY_GENERATOR_CLASS_NAMES
+from pyhudi.config.enums import MergeMode, TableType
+from pyhudi.config.jvm_names import KEY_GENERATORS_OF_WRITES
 from pyhudi.config.known_properties import is_known_property
 from pyhudi.config.merge_properties import strategy_id, unknown_merge_properties
 from pyhudi.config.payloads import COMMIT_TIME_PAYLOAD, rule_of_payload
 from pyhudi.config.property_reader import Properties
 from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
 from pyhudi.format.safe_paths import METADATA_FOLDER
 from pyhudi.storage.protocol import Storage
@@ -193,7 +194,7 @@ def _meta_fields_mode(config: TableConfig) -> str | None:
 
 
 def _key_generator(config: TableConfig) -> str | None:
-    if config.key_generator_type in KEY_GENERATOR_CLASS_NAMES:
+    if config.key_generator_type in KEY_GENERATORS_OF_WRITES:
         return None
     by_type = config.values.get("hoodie.table.keygenerator.type", config.key_generator_type.value)
     return f"the key generator {config.values.get('hoodie.table.keygenerator.class', by_type)}"

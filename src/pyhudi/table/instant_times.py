@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, tzinfo
 
+from pyhudi.config.enums import TimelineTimezone
 from pyhudi.config.table_config import TableConfig
 from pyhudi.environment import Clock
 from pyhudi.format.timeline.instant import (
@@ -29,7 +30,7 @@ def next_time(timeline: Timeline, config: TableConfig, clock: Clock) -> InstantT
 
 def table_zone(config: TableConfig) -> tzinfo | None:
     """The zone in which the table's instant times are written: UTC, or None for this machine's own."""
-    return UTC if config.timeline_timezone == "UTC" else None
+    return UTC if config.timeline_timezone is TimelineTimezone.UTC else None
 
 
 def completed_now(instant: Instant, timeline: Timeline, config: TableConfig, clock: Clock) -> Instant:

@@ -10,7 +10,6 @@ from pyhudi.format.schema.avro_arrow import arrow_to_avro, avro_to_arrow
 from pyhudi.format.schema.meta_columns import without_meta_columns
 from pyhudi.table.state import TableState
 
-SCHEMA_KEY = "schema"
 CREATE_SCHEMA_KEY = "hoodie.table.create.schema"
 
 

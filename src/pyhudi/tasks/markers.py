@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from pyhudi.config.enums import MarkerKeeping
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
+from pyhudi.format.markers import MarkersType
 from pyhudi.transaction.markers.announcing import TaskMarkers, register
 from pyhudi.transaction.markers.early_conflicts import EarlyDetection
 from pyhudi.transaction.markers.remote import serving
@@ -30,7 +30,7 @@ def task_markers(
         StorageError: the service cannot listen.
     """
     detection = _detection(transaction, config) if may_conflict and config.markers.detects_early else None
-    if config.markers.keeping is MarkerKeeping.DIRECT:
+    if config.markers.keeping is MarkersType.DIRECT:
         yield TaskMarkers(detection=detection)
         return
     hosts = engine.callback_hosts

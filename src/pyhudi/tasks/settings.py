@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pyhudi.config.enums import LogBlockFormat
 from pyhudi.config.write_config import WriteConfig
-from pyhudi.format.bloom import BloomKind
 from pyhudi.format.schema.avro_arrow import avro_with_meta_columns
 from pyhudi.format.schema.meta_columns import with_meta_columns
 from pyhudi.format.timeline.instant import format_instant_time, parse_instant_time
@@ -33,9 +32,7 @@ def write_target(
 ) -> WriteTarget:
     """The target of an instant, with files as the options want them."""
     files, bloom = config.files, config.bloom
-    filters = BloomSettings(
-        BloomKind(bloom.filter_type.value), bloom.num_entries, bloom.false_positive_rate, bloom.dynamic_max_entries
-    )
+    filters = BloomSettings(bloom.filter_type, bloom.num_entries, bloom.false_positive_rate, bloom.dynamic_max_entries)
     return WriteTarget(
         storage=table.storage.spec,
         instant_time=instant_time,

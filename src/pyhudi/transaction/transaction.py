@@ -24,13 +24,13 @@ from pyhudi.errors import (
 )
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.markers import marker_folder
-from pyhudi.format.metadata.commit import CommitMetadata, encode_commit_metadata
+from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, encode_commit_metadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced, parse_instant_time
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.instant_times import completed_now, next_time, table_zone
 from pyhudi.table.metadata_table import drop_metadata_table
-from pyhudi.table.schema import SCHEMA_KEY, load_table_schema
+from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, instant_path, load_rollback_plan, load_timeline, position_of
 from pyhudi.table.written_files import remember_written_files

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from pyhudi.engine.protocol import Arrangement, Distribution
-from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation
+from pyhudi.engine.protocol import Distribution
+from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
 from pyhudi.table.file_system_view import load_view
 from pyhudi.tasks.bulk_insert import SplitTask, write_split
@@ -56,7 +57,7 @@ def bulk_insert(job: WriteJob, rows: Any, *, overwrite: bool = False) -> WriteRe
 
 def _distribution(job: WriteJob) -> Distribution:
     return Distribution(
-        Arrangement[job.config.files.sort_mode.name],
+        job.config.files.sort_mode,
         partition_columns=tuple(field.name for field in job.keys.partition_fields),
         key_columns=job.keys.record_key_fields,
         splits=job.config.splits,

@@ -6,8 +6,9 @@ import fnmatch
 from collections.abc import Iterable, Sequence
 
 from pyhudi.errors import InvalidRequestError
-from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation
+from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.state import TableState

@@ -14,11 +14,12 @@ from pyhudi.config.enums import DuplicatePolicy
 from pyhudi.config.option import OptionWarning
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import CommitOutcomeUnknownError, HudiError
-from pyhudi.format.bloom import BloomKind, false_positive_rate
-from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation, WriteStat
+from pyhudi.format.bloom import BloomFilterType, false_positive_rate
+from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, WriteStat
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
 from pyhudi.services.rollback.rollback import roll_back_own_write
-from pyhudi.table.schema import SCHEMA_KEY, load_table_schema
+from pyhudi.table.schema import load_table_schema
 from pyhudi.transaction.conflicts.check import schema_conflict
 from pyhudi.transaction.conflicts.footprint import UniqueKeys, same_columns
 from pyhudi.transaction.idempotence import check_batch_is_new
@@ -88,7 +89,7 @@ def _warn_of_full_filters(config: WriteConfig, stats: Sequence[WriteStat]) -> No
     bloom = config.bloom
     if not (config.index.index_type.uses_bloom_filters and bloom.enabled):
         return
-    is_dynamic = bloom.filter_type.value == BloomKind.DYNAMIC.value
+    is_dynamic = bloom.filter_type is BloomFilterType.DYNAMIC_V0
     entries = max(bloom.num_entries, bloom.dynamic_max_entries) if is_dynamic else bloom.num_entries
     keys = max((stat.num_writes for stat in stats if stat.log_version is None), default=0)
     if keys <= entries:

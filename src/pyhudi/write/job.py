@@ -8,19 +8,16 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from pyhudi.config.enums import MergeMode, PartialUpdateMode, TableType, WriteOperation
+from pyhudi.config.enums import MergeMode, PartialUpdateMode, TableType
 from pyhudi.config.options_locks import LockKind
 from pyhudi.config.table_config import TableConfig, as_merged_by, check_against_table
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import Environment
 from pyhudi.errors import ConfigError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
-from pyhudi.format.keys.generator import (
-    KeyGenerator,
-    KeyGeneratorKind,
-    key_generator_from_table,
-    sniff_single_field_prefix,
-)
+from pyhudi.format.keys.generator import KeyGenerator, key_generator_from_table, sniff_single_field_prefix
+from pyhudi.format.keys.generator_types import KeyGeneratorType
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.evolution import write_schema
 from pyhudi.format.timeline.instant import Action
@@ -243,7 +240,7 @@ def _key_generator(table: TableState, options: Mapping[str, str]) -> KeyGenerato
     such tables only.
     """
     keys = key_generator_from_table(table.config.values, table.config.version, options)
-    if keys.kind is not KeyGeneratorKind.COMPLEX or len(keys.record_key_fields) != 1:
+    if keys.kind is not KeyGeneratorType.COMPLEX or len(keys.record_key_fields) != 1:
         return keys
     for sample in stored_key(table, load_view(table.storage, table.timeline).latest).to_pylist():
         return replace(keys, single_field_prefix=sniff_single_field_prefix(sample, keys.record_key_fields[0]))

@@ -40,7 +40,7 @@ def result_of(
     return WriteResult(
         instant=instant,
         completion_time=completion_time,
-        operation=metadata.operation.value.lower(),
+        operation=metadata.operation.value,
         inserted=sum(stat.num_inserts or 0 for stat in stats),
         updated=sum(stat.num_update_writes or 0 for stat in stats),
         deleted=sum(stat.num_deletes or 0 for stat in stats),

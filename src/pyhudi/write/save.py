@@ -14,10 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyhudi.config.enums import FailedWritesPolicy, WriteOperation
+from pyhudi.config.enums import Arrangement, FailedWritesPolicy
 from pyhudi.config.table_config import check_against_table, new_table_properties
 from pyhudi.config.write_config import WriteConfig
-from pyhudi.engine.protocol import Arrangement, Distribution, Engine
+from pyhudi.engine.protocol import Distribution, Engine
 from pyhudi.environment import SYSTEM, Environment
 from pyhudi.errors import (
     ConfigError,
@@ -28,8 +28,8 @@ from pyhudi.errors import (
     WriteConflictError,
 )
 from pyhudi.format.keys.generator import key_generator_from_table
-from pyhudi.format.metadata import commit as wire
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE, decode_partition_metadata
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.properties import table_checksum
 from pyhudi.format.safe_paths import METADATA_FOLDER
 from pyhudi.format.schema.avro_arrow import normalise
@@ -351,7 +351,7 @@ def _run(job: WriteJob, rows: Any, *, overwrite: bool) -> WriteResult:
     if overwrite and config.operation in _OVERWRITING:
         kind = replace(
             staged_write_of(config),
-            operation=wire.WriteOperation.INSERT_OVERWRITE_TABLE,
+            operation=WriteOperation.INSERT_OVERWRITE_TABLE,
             looks_up=False,
             packs=False,
             replaces=True,

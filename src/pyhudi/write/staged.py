@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyhudi.config.enums import DuplicatePolicy, WriteOperation
+from pyhudi.config.enums import Arrangement, DuplicatePolicy
 from pyhudi.config.option import OptionWarning
 from pyhudi.config.write_config import WriteConfig
-from pyhudi.engine.protocol import Arrangement, Distribution
+from pyhudi.engine.protocol import Distribution
 from pyhudi.errors import InvalidRequestError, WriteConflictError
 from pyhudi.format.file_names import file_id
-from pyhudi.format.metadata import commit as wire
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
 from pyhudi.index.lookup import Lookup, Tagged, look_up
 from pyhudi.index.tombstones import bar_late_rows
@@ -62,7 +62,7 @@ class StagedWrite:
     key was found makes the write fail.
     """
 
-    operation: wire.WriteOperation
+    operation: WriteOperation
     combine: bool
     looks_up: bool
     writes_new: bool = True
@@ -76,8 +76,8 @@ class StagedWrite:
 
 def staged_write_of(config: WriteConfig) -> StagedWrite:
     """The flow that the options ask for."""
-    operation = wire.WriteOperation[config.operation.name]
-    match config.operation:
+    operation = config.operation
+    match operation:
         case WriteOperation.UPSERT:
             return StagedWrite(operation, combine=config.combines_input, looks_up=True)
         case WriteOperation.DELETE:

@@ -15,7 +15,8 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from pyhudi.errors import UnsupportedFeatureError
-from pyhudi.format.keys.generator import KeyGenerator, PartitionFieldKind
+from pyhudi.format.keys.generator import KeyGenerator
+from pyhudi.format.keys.generator_types import PartitionFieldKind
 from pyhudi.format.keys.partition_paths import partition_values
 from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.index.stored_keys import check_stored_keys

@@ -14,7 +14,8 @@ import pytest
 from tests.support.tables import loaded
 
 from pyhudi.config.enums import MergeMode, PartialUpdateMode, TableType
-from pyhudi.config.merge_properties import MERGER_KEY, MERGER_OPTIONS_KEY, MERGERS_KEY, PAYLOAD_OF_MERGERS
+from pyhudi.config.merge_properties import MERGERS_KEY, PAYLOAD_OF_MERGERS
+from pyhudi.config.options_merging import MERGER_KEY, MERGER_OPTIONS_KEY
 from pyhudi.config.payloads import PAYLOAD_RULES, rule_of_payload
 from pyhudi.config.table_config import TableConfig, check_against_table, new_table_properties
 from pyhudi.config.write_config import WriteConfig

@@ -6,10 +6,11 @@ import pickle
 
 import pytest
 
-from pyhudi.config.enums import KeyGeneratorType, MergeMode, PartitionKind, TableType
+from pyhudi.config.enums import MergeMode, TableType, TimelineTimezone
 from pyhudi.config.table_config import TableConfig, check_against_table, new_table_properties
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError, CorruptDataError, UnsupportedFeatureError
+from pyhudi.format.keys.generator_types import KeyGeneratorType, PartitionFieldKind
 
 PATH = "file:/t/.hoodie/hoodie.properties"
 MODEL = "org.apache.hudi.common.model."
@@ -135,7 +136,7 @@ def test_new_table_is_read_back_as_what_was_asked_for(version):
     assert (config.ordering_fields, config.key_generator_type) == (("ts",), KeyGeneratorType.SIMPLE)
     expected = MergeMode.COMMIT_TIME_ORDERING if version == 6 else MergeMode.EVENT_TIME_ORDERING
     assert config.merge_mode is expected
-    assert config.timeline_timezone == "LOCAL"
+    assert config.timeline_timezone is TimelineTimezone.LOCAL
     assert config.history_path == ("archived" if version == 6 else "history")
 
 
@@ -155,7 +156,7 @@ def test_new_table_without_partitions_has_the_empty_property():
 def test_new_table_without_record_key_has_generated_keys():
     options = {"hoodie.datasource.write.recordkey.field": None}
     assert "hoodie.table.recordkey.fields" not in new_properties(9, **options)
-    assert table(9, **options).has_generated_keys
+    assert table(9, **options).record_key_fields == ()
 
 
 @pytest.mark.parametrize(
@@ -181,7 +182,7 @@ def test_kinds_of_partition_fields_are_stored_from_version_8():
     assert new_properties(6, **options)["hoodie.table.partition.fields"] == "p,t"
     stored = table(8, **options)
     assert stored.partition_fields == ("p", "t")
-    assert stored.partition_kinds == (PartitionKind.SIMPLE, PartitionKind.TIMESTAMP)
+    assert stored.partition_kinds == (PartitionFieldKind.SIMPLE, PartitionFieldKind.TIMESTAMP)
 
 
 def test_timestamp_options_are_stored_for_timestamp_and_not_for_custom():

@@ -7,23 +7,23 @@ import pickle
 import pytest
 
 from pyhudi.config.enums import (
-    BloomFilterType,
-    BulkInsertSortMode,
+    Arrangement,
     CompactionStrategy,
     CompactionTrigger,
     DuplicatePolicy,
     FailedWritesPolicy,
     IndexType,
-    KeyGeneratorType,
     MergeMode,
     ParquetCodec,
     TableType,
-    WriteOperation,
 )
 from pyhudi.config.option import OptionWarning
 from pyhudi.config.registry import OPTIONS
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.format.bloom import BloomFilterType
+from pyhudi.format.keys.generator_types import KeyGeneratorType
+from pyhudi.format.metadata.write_operation import WriteOperation
 
 
 def test_no_options_give_the_defaults_of_the_registry():
@@ -40,7 +40,7 @@ def test_defaults_are_those_of_hudi_but_for_the_codec():
     assert (default.files.block_size, default.files.page_size) == (125_829_120, 1_048_576)
     assert default.files.codec is ParquetCodec.ZSTD
     assert (default.files.record_size_estimate, default.files.record_size_threshold) == (1024, 1.0)
-    assert default.files.sort_mode is BulkInsertSortMode.NONE
+    assert default.files.sort_mode is Arrangement.NONE
     assert (default.input.combine_before_insert, default.input.combine_before_upsert) == (False, True)
     assert default.input.commit_metadata_prefix == "_"
     assert default.concurrency.lock_wait_ms == 60_000

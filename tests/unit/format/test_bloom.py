@@ -15,12 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import ConfigError, CorruptDataError, RecordKeyError, UnsupportedFeatureError
-from pyhudi.format.bloom import (
-    BloomFilterBuilder,
-    BloomKind,
-    min_max_keys,
-    parse_bloom_filter,
-)
+from pyhudi.format.bloom import BloomFilterBuilder, BloomFilterType, min_max_keys, parse_bloom_filter
 
 GOLDEN: list[dict[str, Any]] = json.loads(Path(__file__).with_name("golden_bloom.json").read_text("utf-8"))
 PATH = "p=1/f1_0-1-0_1.parquet"
@@ -36,7 +31,7 @@ def golden_keys(case: dict[str, Any]) -> list[str]:
 
 
 def builder_of(case: dict[str, Any]) -> BloomFilterBuilder:
-    return BloomFilterBuilder(BloomKind(case["kind"]), case["num_entries"], case["fpp"], case["max_entries"])
+    return BloomFilterBuilder(BloomFilterType(case["kind"]), case["num_entries"], case["fpp"], case["max_entries"])
 
 
 def golden(name: str) -> dict[str, Any]:
@@ -76,7 +71,7 @@ def test_keys_added_one_by_one_give_the_bytes_of_hudi(case: dict[str, Any]) -> N
 
 @every_golden
 def test_filter_resumed_at_any_key_gives_the_bytes_of_hudi(case: dict[str, Any]) -> None:
-    keys, kind = pa.array(golden_keys(case), pa.string()), BloomKind(case["kind"])
+    keys, kind = pa.array(golden_keys(case), pa.string()), BloomFilterType(case["kind"])
     for cut in sorted({0, 1, 20, 40, 41, 60, 80, 81, 90, len(keys)}):
         builder = builder_of(case)
         builder.add(keys.slice(0, cut))
@@ -87,7 +82,7 @@ def test_filter_resumed_at_any_key_gives_the_bytes_of_hudi(case: dict[str, Any])
 
 @every_golden
 def test_filter_of_hudi_contains_every_key_that_was_added(case: dict[str, Any]) -> None:
-    found = parse_bloom_filter(case["text"], BloomKind(case["kind"])).might_contain(
+    found = parse_bloom_filter(case["text"], BloomFilterType(case["kind"])).might_contain(
         pa.array(golden_keys(case), pa.string())
     )
     assert found.dtype == np.bool_
@@ -97,16 +92,16 @@ def test_filter_of_hudi_contains_every_key_that_was_added(case: dict[str, Any]) 
 @pytest.mark.parametrize("name", ["simple_ascii", "dynamic_one_row"])
 def test_keys_that_were_not_added_are_mostly_absent(name: str) -> None:
     case = golden(name)
-    stored = parse_bloom_filter(case["text"], BloomKind(case["kind"]))
+    stored = parse_bloom_filter(case["text"], BloomFilterType(case["kind"]))
     strangers = pa.array([f"stranger-{i * i}" for i in range(20_000)])
     assert stored.might_contain(strangers).mean() < 5 * case["fpp"]
 
 
 def test_few_keys_among_strangers_are_found_in_the_order_of_the_keys() -> None:
     present = [f"{'x' * (i % 23)}{i}" for i in range(4_000)]
-    builder = BloomFilterBuilder(BloomKind.DYNAMIC, 3_000, 1e-9, 6_000)
+    builder = BloomFilterBuilder(BloomFilterType.DYNAMIC_V0, 3_000, 1e-9, 6_000)
     builder.add(pa.array(present))
-    stored = parse_bloom_filter(builder.to_text(), BloomKind.DYNAMIC)
+    stored = parse_bloom_filter(builder.to_text(), BloomFilterType.DYNAMIC_V0)
     # Mostly strangers of many lengths, so that the lookup drops them midway and goes on with the rest.
     mixed = [part for i, key in enumerate(present) for part in (f"no{key}", key, *(f"no{i}-{j}" for j in range(8)))]
     expected = [not key.startswith("no") for key in mixed]
@@ -114,14 +109,14 @@ def test_few_keys_among_strangers_are_found_in_the_order_of_the_keys() -> None:
 
 
 def test_lookup_of_no_keys_is_empty() -> None:
-    stored = parse_bloom_filter(golden("simple_ascii")["text"], BloomKind.SIMPLE)
+    stored = parse_bloom_filter(golden("simple_ascii")["text"], BloomFilterType.SIMPLE)
     assert stored.might_contain(pa.array([], pa.string())).tolist() == []
     assert stored.might_contain(pa.chunked_array([], pa.string())).tolist() == []
 
 
 def test_defaults_of_hudi_give_its_sizes() -> None:
-    text = BloomFilterBuilder(BloomKind.DYNAMIC, 60_000, 1e-9, 100_000).to_text()
-    stored = parse_bloom_filter(text, BloomKind.DYNAMIC)
+    text = BloomFilterBuilder(BloomFilterType.DYNAMIC_V0, 60_000, 1e-9, 100_000).to_text()
+    stored = parse_bloom_filter(text, BloomFilterType.DYNAMIC_V0)
     assert (stored.bits, stored.hashes, len(text)) == (2_587_966, 30, 431_380)
 
 
@@ -131,14 +126,14 @@ record_keys = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_siz
 @settings(max_examples=40, deadline=None)
 @given(
     keys=record_keys,
-    kind=st.sampled_from(BloomKind),
+    kind=st.sampled_from(BloomFilterType),
     entries=st.integers(1, 30),
     fpp=st.sampled_from([0.5, 0.01, 1e-9]),
     maximum=st.integers(0, 80),
     cut=st.integers(0, 60),
 )
 def test_any_keys_are_found_and_resuming_changes_nothing(
-    keys: list[str], kind: BloomKind, entries: int, fpp: float, maximum: int, cut: int
+    keys: list[str], kind: BloomFilterType, entries: int, fpp: float, maximum: int, cut: int
 ) -> None:
     array = pa.array(keys, pa.string())
     whole = BloomFilterBuilder(kind, entries, fpp, maximum)
@@ -156,18 +151,18 @@ def test_any_keys_are_found_and_resuming_changes_nothing(
 @pytest.mark.parametrize("bad", [None, ""], ids=["null", "empty"])
 def test_key_without_a_value_is_refused(bad: str | None) -> None:
     keys = pa.array(["a", bad, "b"])
-    builder = BloomFilterBuilder(BloomKind.SIMPLE, 10, 0.01, 0)
+    builder = BloomFilterBuilder(BloomFilterType.SIMPLE, 10, 0.01, 0)
     what = "null" if bad is None else "empty"
     with pytest.raises(RecordKeyError, match=what):
         builder.add(keys)
     with pytest.raises(RecordKeyError, match=what):
-        parse_bloom_filter(golden("simple_ascii")["text"], BloomKind.SIMPLE).might_contain(keys)
+        parse_bloom_filter(golden("simple_ascii")["text"], BloomFilterType.SIMPLE).might_contain(keys)
 
 
 def test_null_outside_the_slice_is_ignored() -> None:
-    builder = BloomFilterBuilder(BloomKind.SIMPLE, 10, 0.01, 0)
+    builder = BloomFilterBuilder(BloomFilterType.SIMPLE, 10, 0.01, 0)
     builder.add(pa.array([None, "a"]).slice(1))
-    reference = BloomFilterBuilder(BloomKind.SIMPLE, 10, 0.01, 0)
+    reference = BloomFilterBuilder(BloomFilterType.SIMPLE, 10, 0.01, 0)
     reference.add(pa.array(["a"]))
     assert builder.to_text() == reference.to_text()
 
@@ -185,7 +180,7 @@ def test_null_outside_the_slice_is_ignored() -> None:
 )
 def test_filter_of_impossible_size_is_refused(entries: int, fpp: float, maximum: int) -> None:
     with pytest.raises(ConfigError):
-        BloomFilterBuilder(BloomKind.DYNAMIC, entries, fpp, maximum)
+        BloomFilterBuilder(BloomFilterType.DYNAMIC_V0, entries, fpp, maximum)
 
 
 def simple(bits: int = 80, *, version: int = -1, hashes: int = 7, hash_type: int = 1, size: int = 10) -> bytes:
@@ -200,61 +195,61 @@ def dynamic(*, capacity: int = 8, used: int = 3, rows: int = 1, row: bytes | Non
 @pytest.mark.parametrize(
     ("data", "kind"),
     [
-        pytest.param(b"", BloomKind.SIMPLE, id="empty"),
-        pytest.param(simple()[:12], BloomKind.SIMPLE, id="half_a_header"),
-        pytest.param(simple(size=9), BloomKind.SIMPLE, id="vector_cut_off"),
-        pytest.param(simple(size=11), BloomKind.SIMPLE, id="bytes_after_the_vector"),
-        pytest.param(simple(version=1), BloomKind.SIMPLE, id="other_version"),
-        pytest.param(simple(hashes=0), BloomKind.SIMPLE, id="no_hashes"),
-        pytest.param(simple(hashes=1 << 30), BloomKind.SIMPLE, id="endless_hashing"),
-        pytest.param(simple(hash_type=7), BloomKind.SIMPLE, id="other_hash"),
-        pytest.param(simple(bits=-80), BloomKind.SIMPLE, id="negative_bits"),
-        pytest.param(simple(bits=(1 << 31) - 1), BloomKind.SIMPLE, id="huge_vector_announced"),
-        pytest.param(simple(), BloomKind.DYNAMIC, id="simple_read_as_dynamic"),
-        pytest.param(dynamic(), BloomKind.SIMPLE, id="dynamic_read_as_simple"),
-        pytest.param(dynamic(capacity=0), BloomKind.DYNAMIC, id="no_capacity"),
-        pytest.param(dynamic(used=-1), BloomKind.DYNAMIC, id="negative_count"),
-        pytest.param(dynamic(used=(1 << 31) - 1), BloomKind.DYNAMIC, id="count_that_cannot_grow"),
-        pytest.param(dynamic(rows=0), BloomKind.DYNAMIC, id="no_rows"),
-        pytest.param(dynamic(rows=(1 << 31) - 1), BloomKind.DYNAMIC, id="more_rows_than_bytes"),
-        pytest.param(dynamic(row=simple(bits=79)), BloomKind.DYNAMIC, id="row_of_other_shape"),
-        pytest.param(dynamic() + b"\0", BloomKind.DYNAMIC, id="bytes_after_the_last_row"),
+        pytest.param(b"", BloomFilterType.SIMPLE, id="empty"),
+        pytest.param(simple()[:12], BloomFilterType.SIMPLE, id="half_a_header"),
+        pytest.param(simple(size=9), BloomFilterType.SIMPLE, id="vector_cut_off"),
+        pytest.param(simple(size=11), BloomFilterType.SIMPLE, id="bytes_after_the_vector"),
+        pytest.param(simple(version=1), BloomFilterType.SIMPLE, id="other_version"),
+        pytest.param(simple(hashes=0), BloomFilterType.SIMPLE, id="no_hashes"),
+        pytest.param(simple(hashes=1 << 30), BloomFilterType.SIMPLE, id="endless_hashing"),
+        pytest.param(simple(hash_type=7), BloomFilterType.SIMPLE, id="other_hash"),
+        pytest.param(simple(bits=-80), BloomFilterType.SIMPLE, id="negative_bits"),
+        pytest.param(simple(bits=(1 << 31) - 1), BloomFilterType.SIMPLE, id="huge_vector_announced"),
+        pytest.param(simple(), BloomFilterType.DYNAMIC_V0, id="simple_read_as_dynamic"),
+        pytest.param(dynamic(), BloomFilterType.SIMPLE, id="dynamic_read_as_simple"),
+        pytest.param(dynamic(capacity=0), BloomFilterType.DYNAMIC_V0, id="no_capacity"),
+        pytest.param(dynamic(used=-1), BloomFilterType.DYNAMIC_V0, id="negative_count"),
+        pytest.param(dynamic(used=(1 << 31) - 1), BloomFilterType.DYNAMIC_V0, id="count_that_cannot_grow"),
+        pytest.param(dynamic(rows=0), BloomFilterType.DYNAMIC_V0, id="no_rows"),
+        pytest.param(dynamic(rows=(1 << 31) - 1), BloomFilterType.DYNAMIC_V0, id="more_rows_than_bytes"),
+        pytest.param(dynamic(row=simple(bits=79)), BloomFilterType.DYNAMIC_V0, id="row_of_other_shape"),
+        pytest.param(dynamic() + b"\0", BloomFilterType.DYNAMIC_V0, id="bytes_after_the_last_row"),
     ],
 )
-def test_damaged_filter_is_refused_with_its_path(data: bytes, kind: BloomKind) -> None:
+def test_damaged_filter_is_refused_with_its_path(data: bytes, kind: BloomFilterType) -> None:
     with pytest.raises(CorruptDataError) as error:
         parse_bloom_filter(base64.b64encode(data).decode(), kind, path=PATH)
     assert error.value.context["path"] == PATH
 
 
 def test_well_formed_filters_of_the_damage_tests_parse() -> None:
-    assert parse_bloom_filter(base64.b64encode(simple()).decode(), BloomKind.SIMPLE).bits == 80
-    assert parse_bloom_filter(base64.b64encode(dynamic()).decode(), BloomKind.DYNAMIC).row_capacity == 8
+    assert parse_bloom_filter(base64.b64encode(simple()).decode(), BloomFilterType.SIMPLE).bits == 80
+    assert parse_bloom_filter(base64.b64encode(dynamic()).decode(), BloomFilterType.DYNAMIC_V0).row_capacity == 8
 
 
 @pytest.mark.parametrize("text", ["/////w=", "not base64!", "\u00e9\u00e9\u00e9\u00e9", "////\n/w=="])
 def test_text_that_is_not_base64_is_refused(text: str) -> None:
     with pytest.raises(CorruptDataError):
-        parse_bloom_filter(text, BloomKind.SIMPLE, path=PATH)
+        parse_bloom_filter(text, BloomFilterType.SIMPLE, path=PATH)
 
 
 def test_filter_hashed_with_jenkins_is_refused_by_name() -> None:
     text = base64.b64encode(simple(hash_type=0)).decode()
     with pytest.raises(UnsupportedFeatureError, match="Jenkins"):
-        parse_bloom_filter(text, BloomKind.SIMPLE, path=PATH)
+        parse_bloom_filter(text, BloomFilterType.SIMPLE, path=PATH)
 
 
 @pytest.mark.parametrize(
     ("code", "kind"),
-    [(None, BloomKind.SIMPLE), ("SIMPLE", BloomKind.SIMPLE), ("DYNAMIC_V0", BloomKind.DYNAMIC)],
+    [(None, BloomFilterType.SIMPLE), ("SIMPLE", BloomFilterType.SIMPLE), ("DYNAMIC_V0", BloomFilterType.DYNAMIC_V0)],
 )
-def test_footer_code_names_the_kind(code: str | None, kind: BloomKind) -> None:
-    assert BloomKind.from_footer(code) is kind
+def test_footer_code_names_the_kind(code: str | None, kind: BloomFilterType) -> None:
+    assert BloomFilterType.from_footer(code) is kind
 
 
 def test_unknown_footer_code_is_refused() -> None:
     with pytest.raises(UnsupportedFeatureError):
-        BloomKind.from_footer("DYNAMIC_V9", path=PATH)
+        BloomFilterType.from_footer("DYNAMIC_V9", path=PATH)
 
 
 def test_key_range_is_in_the_order_of_java_strings() -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.support.tables import SCHEMA, new_table, open_table
 
 from pyhudi.config.option import OptionWarning
-from pyhudi.format.bloom import BLOOM_FILTER_KEY, BloomFilter, BloomKind, parse_bloom_filter
+from pyhudi.format.bloom import BLOOM_FILTER_KEY, BloomFilter, BloomFilterType, parse_bloom_filter
 from pyhudi.storage.memory import MemoryStorage
 
 EXPECTED, ASKED = 500, 0.01
@@ -27,7 +27,7 @@ def numbered(count: int, first: int = 0) -> pa.Table:
 def filter_of(storage: MemoryStorage) -> BloomFilter:
     (path,) = open_table(storage).files().column("path").to_pylist()
     footer = pq.ParquetFile(io.BytesIO(storage.read(path))).metadata.metadata
-    return parse_bloom_filter(footer[BLOOM_FILTER_KEY.encode()].decode(), BloomKind.DYNAMIC)
+    return parse_bloom_filter(footer[BLOOM_FILTER_KEY.encode()].decode(), BloomFilterType.DYNAMIC_V0)
 
 
 def rate(found: BloomFilter) -> float:

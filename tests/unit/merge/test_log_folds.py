@@ -12,15 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pyhudi.config.enums import PartialUpdateMode
 from pyhudi.errors import SchemaMismatchError
 from pyhudi.merge.log_folds import LogFold, fold_versions
-from pyhudi.merge.rules import MergeRules, PartialUpdates
+from pyhudi.merge.rules import MergeRules
 from pyhudi.merge.versions import BY_COMMIT_TIME, COLUMNS, DELETED, merge_versions
 
 KEY = "_hoodie_record_key"
 COMMIT = "_hoodie_commit_time"
 WHOLE = MergeRules(ordering_fields=("ts",))
-PARTIAL = replace(WHOLE, partial_updates=PartialUpdates.IGNORE_DEFAULTS)
+PARTIAL = replace(WHOLE, partial_updates=PartialUpdateMode.IGNORE_DEFAULTS)
 FOLDS = [
     pytest.param(LogFold(deletes_compare=False), WHOLE, id="1.0.2"),
     pytest.param(
@@ -224,7 +225,7 @@ def test_missing_ordering_value_counts_as_the_rules_say():
 
 
 def test_several_ordering_fields_compare_from_left_to_right():
-    rules = MergeRules(ordering_fields=("ts", "text"), partial_updates=PartialUpdates.IGNORE_DEFAULTS)
+    rules = MergeRules(ordering_fields=("ts", "text"), partial_updates=PartialUpdateMode.IGNORE_DEFAULTS)
     history = [row(1, "b", "c1"), row(2, "a", "c2"), row(1, "c", "c3"), row(2, "b", "c4"), row(2, "a", "c5")]
     assert merged(LogFold(), rules, history)[0].commit == "c4"
 

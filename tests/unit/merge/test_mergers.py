@@ -13,15 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pyhudi.config.options_merging import MERGER_KEY, MERGER_OPTIONS_KEY
 from pyhudi.errors import ConfigError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
-from pyhudi.merge.mergers import (
-    MERGER_NAME_PROPERTY,
-    MERGER_OPTIONS_PROPERTY,
-    RecordCount,
-    Stitching,
-    merger_from_properties,
-    merger_to_properties,
-)
+from pyhudi.merge.mergers import RecordCount, Stitching, merger_from_properties, merger_to_properties
 from pyhudi.merge.rules import Merger, MergeRules
 from pyhudi.merge.versions import DELETED, FRESH, merge_pairs, merge_versions
 
@@ -277,18 +271,18 @@ def test_built_in_merger_is_found_by_its_properties(merger: RecordCount | Stitch
 
 
 def test_record_count_without_options_has_its_defaults():
-    assert merger_from_properties({MERGER_NAME_PROPERTY: "record_count"}, []) == RecordCount()
+    assert merger_from_properties({MERGER_KEY: "record_count"}, []) == RecordCount()
 
 
 def test_given_merger_is_found_by_its_name():
     mine = Mine()
-    assert merger_to_properties(mine) == {MERGER_NAME_PROPERTY: "mine"}
+    assert merger_to_properties(mine) == {MERGER_KEY: "mine"}
     assert merger_from_properties(merger_to_properties(mine), [F8, mine]) is mine
 
 
 def test_merger_that_is_not_at_hand_is_refused_with_the_way_to_give_it():
     with pytest.raises(UnsupportedFeatureError, match=r"merger=….*implementation\.classes.*merger='mine'"):
-        merger_from_properties({MERGER_NAME_PROPERTY: "mine"}, [F8])
+        merger_from_properties({MERGER_KEY: "mine"}, [F8])
 
 
 def test_payload_class_of_the_jvm_is_refused_by_name():
@@ -297,7 +291,7 @@ def test_payload_class_of_the_jvm_is_refused_by_name():
 
 
 def test_built_in_merger_with_other_options_than_the_tables_is_refused():
-    properties = {MERGER_NAME_PROPERTY: "stitching", MERGER_OPTIONS_PROPERTY: "t:a"}
+    properties = {MERGER_KEY: "stitching", MERGER_OPTIONS_KEY: "t:a"}
     with pytest.raises(ConfigError, match="t:a"):
         merger_from_properties(properties, [F8])
 

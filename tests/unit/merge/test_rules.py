@@ -5,8 +5,9 @@ import pickle
 import pyarrow as pa
 import pytest
 
+from pyhudi.config.enums import PartialUpdateMode
 from pyhudi.errors import HudiError, InvalidRequestError, SchemaMismatchError
-from pyhudi.merge.rules import MergeRules, PartialUpdates, default_values, merge_by
+from pyhudi.merge.rules import MergeRules, default_values, merge_by
 
 SCHEMA = pa.schema([pa.field("key", pa.string(), nullable=False), pa.field("n", pa.int64())])
 OLDER = pa.table({"key": ["a", "b"], "n": [1, 2]}, schema=SCHEMA)
@@ -57,7 +58,7 @@ def test_merger_that_returns_something_else_is_refused_by_name(answer: object, e
     [
         (MergeRules(), True),
         (MergeRules(ordering_fields=("ts",), delete_marker=("op", "D")), True),
-        (MergeRules(partial_updates=PartialUpdates.IGNORE_DEFAULTS), False),
+        (MergeRules(partial_updates=PartialUpdateMode.IGNORE_DEFAULTS), False),
         (MergeRules(merger=Returning(None)), False),
     ],
 )
@@ -67,13 +68,13 @@ def test_rules_select_unless_they_make_new_rows(rules: MergeRules, selects: bool
 
 def test_rules_that_contradict_themselves_are_refused():
     with pytest.raises(InvalidRequestError, match="marker"):
-        MergeRules(partial_updates=PartialUpdates.FILL_UNAVAILABLE)
+        MergeRules(partial_updates=PartialUpdateMode.FILL_UNAVAILABLE)
     with pytest.raises(InvalidRequestError, match="mine"):
-        MergeRules(partial_updates=PartialUpdates.IGNORE_DEFAULTS, merger=Returning(None))
+        MergeRules(partial_updates=PartialUpdateMode.IGNORE_DEFAULTS, merger=Returning(None))
 
 
 def test_rules_are_hashable_and_survive_pickling():
-    rules = MergeRules(ordering_fields=("ts",), defaults={"n": 0}, partial_updates=PartialUpdates.IGNORE_DEFAULTS)
+    rules = MergeRules(ordering_fields=("ts",), defaults={"n": 0}, partial_updates=PartialUpdateMode.IGNORE_DEFAULTS)
     assert pickle.loads(pickle.dumps(rules)) == rules
     assert hash(rules) == hash(pickle.loads(pickle.dumps(rules)))
 

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pyhudi.config.enums import PartialUpdateMode
 from pyhudi.errors import InternalError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
-from pyhudi.merge.rules import MergeRules, PartialUpdates
+from pyhudi.merge.rules import MergeRules
 from pyhudi.merge.versions import (
     BY_COMMIT_TIME,
     COLUMNS,
@@ -46,12 +47,12 @@ SCHEMA = pa.schema(
 )
 COMMIT_TIME = MergeRules()
 EVENT_TIME = MergeRules(ordering_fields=("ts",))
-IGNORE = PartialUpdates.IGNORE_DEFAULTS
-FILL = PartialUpdates.FILL_UNAVAILABLE
+IGNORE = PartialUpdateMode.IGNORE_DEFAULTS
+FILL = PartialUpdateMode.FILL_UNAVAILABLE
 FOLDS = [
     MergeRules(ordering_fields=fields, partial_updates=mode, unavailable_value=MARKER)
     for fields in ((), ("ts",))
-    for mode in PartialUpdates
+    for mode in PartialUpdateMode
 ]
 BY_WRITE = [rules for rules in FOLDS if not rules.ordering_fields]
 

@@ -12,8 +12,9 @@ import pytest
 
 from pyhudi.errors import CorruptDataError
 from pyhudi.format.file_names import parse_data_file
-from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation, WriteStat, encode_commit_metadata
+from pyhudi.format.metadata.commit import CommitMetadata, WriteStat, encode_commit_metadata
 from pyhudi.format.metadata.compaction import CompactionOperation, CompactionPlan, encode_compaction_plan
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.timeline.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage

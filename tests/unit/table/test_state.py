@@ -11,8 +11,9 @@ from tests.support.archives import completed_in_version_6
 from tests.support.tables import StepClock, contents, environment, new_table, open_table, rows
 
 from pyhudi.errors import CorruptDataError, LockLostError, LockNotAcquiredError, TableExistsError, UnavailableError
-from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation, WriteStat, encode_commit_metadata
+from pyhudi.format.metadata.commit import CommitMetadata, WriteStat, encode_commit_metadata
 from pyhudi.format.metadata.rollback import RollbackPlan, encode_rollback_plan
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.timeline.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage

@@ -10,7 +10,8 @@ import pytest
 from tests.support.tables import MOR, StepClock, environment, log_files, new_table, open_table
 
 from pyhudi.errors import WriteConflictError
-from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation, WriteStat, encode_commit_metadata
+from pyhudi.format.metadata.commit import CommitMetadata, WriteStat, encode_commit_metadata
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, instant_file_name, instants_of
 from pyhudi.format.timeline.table_version import V6, V9, TableVersion
 from pyhudi.storage.memory import MemoryStorage

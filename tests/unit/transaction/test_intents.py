@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation
+from pyhudi.format.metadata.commit import CommitMetadata
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.testing.faults import FaultStorage

@@ -20,7 +20,8 @@ from pyhudi.errors import (
     UnavailableError,
     WriteConflictError,
 )
-from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation
+from pyhudi.format.metadata.commit import CommitMetadata
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
 from pyhudi.format.timeline.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage

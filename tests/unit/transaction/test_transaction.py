@@ -6,7 +6,8 @@ import pytest
 from tests.support.tables import environment, new_table, open_table, rows
 
 from pyhudi.errors import AlreadyExistsError, HudiError, InternalError, LockLostError, WriteConflictError
-from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation
+from pyhudi.format.metadata.commit import CommitMetadata
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.state import load_table

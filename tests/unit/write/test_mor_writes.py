@@ -32,7 +32,7 @@ from tests.support.tables import (
 import pyhudi
 from pyhudi.environment import Environment
 from pyhudi.errors import InvalidRequestError, WriteConflictError
-from pyhudi.format.metadata.commit import WriteOperation
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.state import load_table

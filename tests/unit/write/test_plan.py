@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.format.file_names import BaseFileName
-from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation, WriteStat
+from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.table.file_slice import BaseFile, FileSlice
 from pyhudi.write.plan import Profile, Sizing, plan_buckets, record_size_estimate
 

@@ -16,7 +16,6 @@ Source: `format/timeline.md` section 5, traps 16 to 18; details checked against 
 from __future__ import annotations
 
 import difflib
-import enum
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import ConfigError, RecordKeyError, UnsupportedFeatureError
+from pyhudi.format.keys.generator_types import (
+    KeyGeneratorType,
+    PartitionFieldKind,
+    infer_key_generator,
+    key_generator_type,
+)
 from pyhudi.format.keys.partition_paths import checked_segments
 from pyhudi.format.keys.timestamps import (
     TIMEBASED_PREFIX,
@@ -57,61 +62,6 @@ _SLASH_DATES: Final = "hoodie.datasource.write.slash.separated.date.partitioning
 _BARE_COMPLEX_KEYS: Final = "hoodie.write.complex.keygen.new.encoding"
 
 
-class KeyGeneratorKind(enum.Enum):
-    """The built-in generators, by the name that `hoodie.table.keygenerator.type` has for them."""
-
-    SIMPLE = "SIMPLE"
-    COMPLEX = "COMPLEX"
-    NON_PARTITION = "NON_PARTITION"
-    TIMESTAMP = "TIMESTAMP"
-    CUSTOM = "CUSTOM"
-    GLOBAL_DELETE = "GLOBAL_DELETE"
-
-    @property
-    def java_class(self) -> str:
-        """The class that `hoodie.table.keygenerator.class` names."""
-        return f"org.apache.hudi.keygen.{_CLASS_NAMES[self]}"
-
-    @property
-    def is_partitioned(self) -> bool:
-        """Whether rows of such a table may have a partition path."""
-        return self not in {KeyGeneratorKind.NON_PARTITION, KeyGeneratorKind.GLOBAL_DELETE}
-
-
-_CLASS_NAMES: Final = {
-    KeyGeneratorKind.SIMPLE: "SimpleKeyGenerator",
-    KeyGeneratorKind.COMPLEX: "ComplexKeyGenerator",
-    KeyGeneratorKind.NON_PARTITION: "NonpartitionedKeyGenerator",
-    KeyGeneratorKind.TIMESTAMP: "TimestampBasedKeyGenerator",
-    KeyGeneratorKind.CUSTOM: "CustomKeyGenerator",
-    KeyGeneratorKind.GLOBAL_DELETE: "GlobalDeleteKeyGenerator",
-}
-_KINDS_BY_CLASS: Final = (
-    {kind.java_class: kind for kind in KeyGeneratorKind}
-    # The same generators for Avro records.
-    | {kind.java_class.replace("KeyGen", "AvroKeyGen"): kind for kind in KeyGeneratorKind}
-    | {"org.apache.hudi.keygen.GlobalAvroDeleteKeyGenerator": KeyGeneratorKind.GLOBAL_DELETE}
-)
-_WRAPPER_TYPES: Final = frozenset({"AUTO_RECORD", "SPARK_SQL", "SPARK_SQL_UUID", "SPARK_SQL_MERGE_INTO"})
-_WRAPPER_CLASSES: Final = frozenset(
-    {
-        "org.apache.hudi.keygen.AutoRecordGenWrapperKeyGenerator",
-        "org.apache.hudi.keygen.AutoRecordGenWrapperAvroKeyGenerator",
-        "org.apache.spark.sql.hudi.command.SqlKeyGenerator",
-        "org.apache.spark.sql.hudi.command.UuidKeyGenerator",
-        "org.apache.spark.sql.hudi.command.MergeIntoKeyGenerator",
-    }
-)
-"""Generators around another one, which the fields tell."""
-
-
-class PartitionFieldKind(enum.Enum):
-    """How a partition field's value becomes text."""
-
-    SIMPLE = "SIMPLE"
-    TIMESTAMP = "TIMESTAMP"
-
-
 @dataclass(frozen=True, slots=True)
 class PartitionField:
     """A column of the partition path; `name` may be a path into structs (`a.b`)."""
@@ -131,7 +81,7 @@ class KeyGenerator:
         ConfigError: the parts contradict each other.
     """
 
-    kind: KeyGeneratorKind
+    kind: KeyGeneratorType
     record_key_fields: tuple[str, ...]
     partition_fields: tuple[PartitionField, ...] = ()
     hive_style: bool = False
@@ -141,7 +91,7 @@ class KeyGenerator:
     slash_dates: bool = False
 
     def __post_init__(self) -> None:
-        if self.kind in {KeyGeneratorKind.SIMPLE, KeyGeneratorKind.TIMESTAMP}:
+        if self.kind in {KeyGeneratorType.SIMPLE, KeyGeneratorType.TIMESTAMP}:
             _require_at_most_one(self.kind, "record key fields", self.record_key_fields)
             _require_at_most_one(self.kind, "partition fields", self.partition_field_names)
         if self.partition_fields and not self.kind.is_partitioned:
@@ -150,7 +100,7 @@ class KeyGenerator:
                 fields=self.partition_field_names,
             )
         kinds = {field.kind for field in self.partition_fields}
-        if self.kind is not KeyGeneratorKind.CUSTOM and not kinds <= {_field_kind(self.kind)}:
+        if self.kind is not KeyGeneratorType.CUSTOM and not kinds <= {_field_kind(self.kind)}:
             raise ConfigError(f"Of the key generator {self.kind.value}, all partition fields have one kind.")
         if PartitionFieldKind.TIMESTAMP in kinds and self.timestamp is None:
             raise ConfigError(
@@ -172,7 +122,7 @@ class KeyGenerator:
     @property
     def is_composite(self) -> bool:
         """Whether a record key carries the names of its fields."""
-        is_prefixed = self.kind is KeyGeneratorKind.COMPLEX and self.single_field_prefix
+        is_prefixed = self.kind is KeyGeneratorType.COMPLEX and self.single_field_prefix
         return len(self.record_key_fields) > 1 or is_prefixed
 
     def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
@@ -242,36 +192,6 @@ class KeyGenerator:
         return pa.DictionaryArray.from_arrays(distinct.indices, value_text(distinct.dictionary))
 
 
-def infer_kind(record_key_fields: Sequence[str], partition_fields: Sequence[str]) -> KeyGeneratorKind:
-    """The generator that Hudi takes where none is named (`KeyGenUtils.inferKeyGeneratorType`).
-
-    Partition fields may carry a kind (`ts:TIMESTAMP`), which makes it CUSTOM. Without partition fields it is
-    NON_PARTITION for any number of key fields.
-    """
-    if not partition_fields:
-        return KeyGeneratorKind.NON_PARTITION
-    if ":" in partition_fields[0]:
-        return KeyGeneratorKind.CUSTOM
-    is_simple = len(partition_fields) == 1 and len(record_key_fields) <= 1
-    return KeyGeneratorKind.SIMPLE if is_simple else KeyGeneratorKind.COMPLEX
-
-
-def key_generator_kind(name: str) -> KeyGeneratorKind | None:
-    """The kind behind a type name (`SIMPLE`, `SIMPLE_AVRO`) or a class name; None for one that wraps another.
-
-    Raises:
-        UnsupportedFeatureError: a generator of the user's, or that of the metadata table.
-    """
-    type_name = name.upper().removesuffix("_AVRO")
-    if name in _WRAPPER_CLASSES or type_name in _WRAPPER_TYPES:
-        return None
-    if name in _KINDS_BY_CLASS:
-        return _KINDS_BY_CLASS[name]
-    if type_name in KeyGeneratorKind.__members__:
-        return KeyGeneratorKind[type_name]
-    raise UnsupportedFeatureError("Only Hudi's own key generators can be used.", key_generator=name)
-
-
 def key_generator_from_table(
     properties: Mapping[str, str], version_number: int, options: Mapping[str, str]
 ) -> KeyGenerator:
@@ -290,8 +210,8 @@ def key_generator_from_table(
     """
     key_fields = _names(properties.get(_TABLE_KEY_FIELDS))
     partition_texts = _names(properties.get(_TABLE_PARTITION_FIELDS))
-    kind = _named_kind(properties, options) or infer_kind(key_fields, partition_texts)
-    if kind is KeyGeneratorKind.CUSTOM:
+    kind = _named_kind(properties, options) or infer_key_generator(key_fields, partition_texts)
+    if kind is KeyGeneratorType.CUSTOM:
         partition_texts = _with_kinds(partition_texts, _names(options.get(_WRITE_PARTITION_FIELDS)))
     if not kind.is_partitioned:
         partition_texts = ()
@@ -392,7 +312,7 @@ def _composite_part(text: pa.StringArray) -> pa.StringArray:
     return pc.fill_null(pc.if_else(is_empty, _EMPTY_PART, text), _NULL_PART)
 
 
-def _require_at_most_one(kind: KeyGeneratorKind, what: str, names: tuple[str, ...]) -> None:
+def _require_at_most_one(kind: KeyGeneratorType, what: str, names: tuple[str, ...]) -> None:
     if len(names) > 1:
         raise ConfigError(
             f"The key generator {kind.value} takes one of the {what}, not {len(names)}; use COMPLEX.",
@@ -418,18 +338,21 @@ def _joined(paths: pa.DictionaryArray, level: pa.DictionaryArray) -> pa.Dictiona
     return _unified(pairs.indices, texts.to_pylist())
 
 
-def _named_kind(properties: Mapping[str, str], options: Mapping[str, str]) -> KeyGeneratorKind | None:
-    """The kind that the table names, or else the write. USER_PROVIDED says that the class matters."""
+def _named_kind(properties: Mapping[str, str], options: Mapping[str, str]) -> KeyGeneratorType | None:
+    """The kind that the table names, or else the write; None where neither does."""
     for source, type_key, class_key in (
         (properties, _TABLE_TYPE, _TABLE_CLASS),
         (options, _WRITE_TYPE, _WRITE_CLASS),
     ):
-        type_name, class_name = source.get(type_key), source.get(class_key)
-        if type_name == "USER_PROVIDED":
-            type_name = class_name or type_name
-        name = type_name or class_name
+        name = source.get(type_key) or source.get(class_key)
         if name:
-            return key_generator_kind(name)
+            kind = key_generator_type(name)
+            if kind is KeyGeneratorType.USER_PROVIDED:
+                raise UnsupportedFeatureError(
+                    "only the built-in key generators of JVM Hudi are supported",
+                    key_generator=source.get(class_key) or name,
+                )
+            return kind
     return None
 
 
@@ -459,9 +382,9 @@ def _with_kinds(stored: tuple[str, ...], written: tuple[str, ...]) -> tuple[str,
     )
 
 
-def _field_kind(kind: KeyGeneratorKind) -> PartitionFieldKind:
+def _field_kind(kind: KeyGeneratorType) -> PartitionFieldKind:
     """The kind of partition fields that say nothing themselves."""
-    return PartitionFieldKind.TIMESTAMP if kind is KeyGeneratorKind.TIMESTAMP else PartitionFieldKind.SIMPLE
+    return PartitionFieldKind.TIMESTAMP if kind is KeyGeneratorType.TIMESTAMP else PartitionFieldKind.SIMPLE
 
 
 def _partition_field(text: str, default: PartitionFieldKind) -> PartitionField:

@@ -39,11 +39,11 @@ class TimestampKind(enum.Enum):
     """What the column of a TIMESTAMP field holds: numbers since the epoch, or text."""
 
     UNIX_TIMESTAMP = "UNIX_TIMESTAMP"
+    DATE_STRING = "DATE_STRING"
+    MIXED = "MIXED"
     EPOCHMILLISECONDS = "EPOCHMILLISECONDS"
     EPOCHMICROSECONDS = "EPOCHMICROSECONDS"
     SCALAR = "SCALAR"
-    DATE_STRING = "DATE_STRING"
-    MIXED = "MIXED"
 
     @property
     def is_text(self) -> bool:
@@ -52,15 +52,27 @@ class TimestampKind(enum.Enum):
 
 
 class TimeUnit(enum.Enum):
-    """The unit of a SCALAR, by its name in Java; the value is (multiplier, divisor) to milliseconds."""
+    """The unit of a SCALAR, by its name in Java."""
 
-    NANOSECONDS = (1, 1_000_000)
-    MICROSECONDS = (1, 1_000)
-    MILLISECONDS = (1, 1)
-    SECONDS = (1_000, 1)
-    MINUTES = (60_000, 1)
-    HOURS = (3_600_000, 1)
-    DAYS = (86_400_000, 1)
+    DAYS = "DAYS"
+    HOURS = "HOURS"
+    MINUTES = "MINUTES"
+    SECONDS = "SECONDS"
+    MILLISECONDS = "MILLISECONDS"
+    MICROSECONDS = "MICROSECONDS"
+    NANOSECONDS = "NANOSECONDS"
+
+
+_TO_MILLIS: Final = {
+    TimeUnit.DAYS: (86_400_000, 1),
+    TimeUnit.HOURS: (3_600_000, 1),
+    TimeUnit.MINUTES: (60_000, 1),
+    TimeUnit.SECONDS: (1_000, 1),
+    TimeUnit.MILLISECONDS: (1, 1),
+    TimeUnit.MICROSECONDS: (1, 1_000),
+    TimeUnit.NANOSECONDS: (1, 1_000_000),
+}
+"""Multiplier and divisor that turn a number of the unit into milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +258,7 @@ def _epoch_millis(column: pa.Array, name: str, unit: TimeUnit) -> Millis:
             column=name,
         )
     numbers: Millis = pc.fill_null(column.cast(pa.int64(), safe=False), 1).to_numpy(zero_copy_only=False)
-    multiplier, divisor = unit.value
+    multiplier, divisor = _TO_MILLIS[unit]
     limit = np.iinfo(np.int64).max // multiplier
     scaled = np.clip(numbers, -limit, limit) * multiplier
     towards_zero = np.where(scaled < 0, -(-scaled // divisor), scaled // divisor)

@@ -8,7 +8,6 @@ Source: `format/timeline.md` 1.3, 1.4; mission rows S1-12 to S1-15, S5-32.
 
 from __future__ import annotations
 
-import enum
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from pyhudi.errors import CorruptDataError
 from pyhudi.format.avro.container import MAGIC, AvroRecord, decode_container, encode_container
 from pyhudi.format.metadata.avro_schemas import COMMIT_METADATA, REPLACE_COMMIT_METADATA
 from pyhudi.format.metadata.record_fields import RecordFields
+from pyhudi.format.metadata.write_operation import WriteOperation, operation_of_word
 from pyhudi.format.safe_paths import check_data_path, check_file_name
 from pyhudi.format.timeline.table_version import MetadataEncoding, TableVersion
 
@@ -56,34 +56,6 @@ _JSON_STAT_FIELDS: Final = (
     "runtimeStats",
 )
 _JSON_LOG_STAT_FIELDS: Final = ("logVersion", "logOffset", "baseFile", "logFiles")
-
-
-class WriteOperation(enum.StrEnum):
-    """What a write was asked to do; the value is its word in metadata."""
-
-    INSERT = "INSERT"
-    INSERT_PREPPED = "INSERT_PREPPED"
-    UPSERT = "UPSERT"
-    UPSERT_PREPPED = "UPSERT_PREPPED"
-    BULK_INSERT = "BULK_INSERT"
-    BULK_INSERT_PREPPED = "BULK_INSERT_PREPPED"
-    DELETE = "DELETE"
-    DELETE_PREPPED = "DELETE_PREPPED"
-    DELETE_PARTITION = "DELETE_PARTITION"
-    INSERT_OVERWRITE = "INSERT_OVERWRITE"
-    INSERT_OVERWRITE_TABLE = "INSERT_OVERWRITE_TABLE"
-    COMPACT = "COMPACT"
-    LOG_COMPACT = "LOG_COMPACT"
-    CLUSTER = "CLUSTER"
-    ALTER_SCHEMA = "ALTER_SCHEMA"
-    BOOTSTRAP = "BOOTSTRAP"
-    BUCKET_RESCALE = "BUCKET_RESCALE"
-    INDEX = "INDEX"
-    UNKNOWN = "UNKNOWN"
-    """Not told, or a word of a newer writer."""
-
-
-_OPERATIONS: Final = {operation.value: operation for operation in WriteOperation}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +206,7 @@ def commit_metadata_of(record: AvroRecord, path: str) -> CommitMetadata:
     if replaced is None and record.name == "HoodieReplaceCommitMetadata":
         replaced = {}
     word = fields.text("operationType")
-    operation = _OPERATIONS.get(word or WriteOperation.UNKNOWN.value)
+    operation = operation_of_word(word)
     fields.number("version")  # of the record; no writer of commit metadata sets it
     return CommitMetadata(
         operation=operation or WriteOperation.UNKNOWN,
@@ -326,7 +298,7 @@ def _avro_values(metadata: CommitMetadata) -> dict[str, Any]:
         "compacted": metadata.compacted,
         "extraMetadata": dict(metadata.extra),
         "version": None,
-        "operationType": metadata.operation.value,
+        "operationType": metadata.operation.name,
     }
 
 
@@ -338,7 +310,7 @@ def _json_values(metadata: CommitMetadata) -> dict[str, Any]:
         },
         "compacted": metadata.compacted,
         "extraMetadata": dict(metadata.extra),
-        "operationType": metadata.operation.value,
+        "operationType": metadata.operation.name,
     }
     if metadata.replaced_file_ids is not None:
         values["partitionToReplaceFileIds"] = dict(metadata.replaced_file_ids)

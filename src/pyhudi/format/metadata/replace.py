@@ -12,8 +12,8 @@ from typing import Any, Final
 from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
 from pyhudi.format.avro.container import decode_container, encode_container
 from pyhudi.format.metadata.avro_schemas import REQUESTED_REPLACE_METADATA
-from pyhudi.format.metadata.commit import WriteOperation
 from pyhudi.format.metadata.record_fields import RecordFields
+from pyhudi.format.metadata.write_operation import WriteOperation, operation_of_word
 from pyhudi.format.safe_paths import check_data_path, check_file_name
 
 _RECORD: Final = "HoodieRequestedReplaceMetadata"
@@ -50,7 +50,7 @@ def encode_requested_replace_metadata(metadata: RequestedReplaceMetadata) -> byt
     if metadata.clustered is not None:
         raise UnsupportedFeatureError("clustering plans cannot be written")
     values = {
-        "operationType": None if metadata.operation is None else metadata.operation.value,
+        "operationType": None if metadata.operation is None else metadata.operation.name,
         "clusteringPlan": None,
         "extraMetadata": None if metadata.extra is None else dict(metadata.extra),
         "version": metadata.version,
@@ -70,10 +70,7 @@ def decode_requested_replace_metadata(data: bytes, *, path: str) -> RequestedRep
         raise CorruptDataError("the file holds another record than a request", path=path, record=record.name)
     fields = RecordFields(record.values, path=path, name=_RECORD)
     word, plan = fields.text("operationType"), fields.record("clusteringPlan")
-    try:
-        operation = None if word is None else WriteOperation(word)
-    except ValueError:
-        operation = WriteOperation.UNKNOWN
+    operation = None if word is None else operation_of_word(word) or WriteOperation.UNKNOWN
     return RequestedReplaceMetadata(
         operation=operation,
         extra=fields.text_map("extraMetadata"),

@@ -21,17 +21,12 @@ from pyhudi.config.enums import FailedWritesPolicy, TableType
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import Environment
-from pyhudi.errors import (
-    AlreadyExistsError,
-    CorruptDataError,
-    InvalidRequestError,
-    LockLostError,
-    SchemaMismatchError,
-)
+from pyhudi.errors import AlreadyExistsError, CorruptDataError, InvalidRequestError, LockLostError, SchemaMismatchError
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.markers import marker_folder
-from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation, WriteStat
+from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, WriteStat
 from pyhudi.format.metadata.compaction import CompactionOperation, CompactionPlan, encode_compaction_plan
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced
 from pyhudi.io.slices.merged import MergeSettings, slice_files
 from pyhudi.merge.rules import Merger
@@ -46,7 +41,7 @@ from pyhudi.table.file_slice import BaseFile, FileGroupId, LogFile
 from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.instant_times import next_time, table_zone
 from pyhudi.table.pending_clusterings import clustered_groups, is_clustering_plan
-from pyhudi.table.schema import SCHEMA_KEY, TableSchema, load_table_schema
+from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_commit_metadata, load_compaction_plan
 from pyhudi.tasks.compact_logs import CompactLogsTask, LookIntoLogsTask, compact_logs, have_partial_rows

@@ -13,7 +13,7 @@ from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.environment import SYSTEM, Environment
 from pyhudi.errors import InvalidRequestError
-from pyhudi.format.metadata.commit import WriteOperation
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import TableState, load_table
 from pyhudi.testing.simulation.key_value_writes import WRITER, Attempt, Request, TaskLostError

@@ -19,8 +19,9 @@ from pyhudi.errors import HudiError
 from pyhudi.format.file_names import BaseFileName, LogFileName, file_id
 from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block
 from pyhudi.format.markers import MarkerKind, marker_folder
-from pyhudi.format.metadata.commit import NO_PREVIOUS_COMMIT, CommitMetadata, WriteOperation, WriteStat
+from pyhudi.format.metadata.commit import NO_PREVIOUS_COMMIT, CommitMetadata, WriteStat
 from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
 from pyhudi.io.log.records import BlockFilter, block_filter
 from pyhudi.io.log.scan import open_log

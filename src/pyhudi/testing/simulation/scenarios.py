@@ -21,7 +21,7 @@ from pyhudi.errors import (
     StorageError,
     WriteConflictError,
 )
-from pyhudi.format.metadata.commit import WriteOperation
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.services.compaction.execute import run_pending_compactions, schedule_compaction
 from pyhudi.services.rollback.rollback import roll_back, roll_back_failed_writes
 from pyhudi.table.state import load_table

@@ -10,7 +10,7 @@ from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.local import LocalEngine
 from pyhudi.environment import Environment
 from pyhudi.errors import InvalidRequestError
-from pyhudi.format.metadata.commit import WriteOperation
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import arrow_to_avro
 from pyhudi.services.compaction.execute import ServiceCall
 from pyhudi.services.rollback.rollback import roll_back_failed_writes

@@ -15,8 +15,9 @@ from typing import Final
 
 from pyhudi.errors import HudiError
 from pyhudi.format.file_names import BaseFileName, parse_data_file
-from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation
+from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.metadata.compaction import CompactionPlan
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import avro_to_arrow
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.table.file_slice import FileGroupId

@@ -11,34 +11,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyhudi.errors import (
-    ConfigError,
-    InvalidRequestError,
-    RecordKeyError,
-    UnsafePathError,
-    UnsupportedFeatureError,
-)
+from pyhudi.errors import ConfigError, InvalidRequestError, RecordKeyError, UnsafePathError, UnsupportedFeatureError
 from pyhudi.format.keys.generator import (
     KeyGenerator,
-    KeyGeneratorKind,
     PartitionField,
-    PartitionFieldKind,
     auto_record_keys,
-    infer_kind,
     key_generator_from_table,
-    key_generator_kind,
     partition_field_names,
     sniff_single_field_prefix,
+)
+from pyhudi.format.keys.generator_types import (
+    KEY_GENERATOR_CLASSES,
+    KeyGeneratorType,
+    PartitionFieldKind,
+    infer_key_generator,
+    key_generator_type,
 )
 from pyhudi.format.keys.timestamps import TimestampKeyOptions, TimestampKind, TimeUnit, timestamp_key_options
 
 CLASSES = {
-    KeyGeneratorKind.SIMPLE: "org.apache.hudi.keygen.SimpleKeyGenerator",
-    KeyGeneratorKind.COMPLEX: "org.apache.hudi.keygen.ComplexKeyGenerator",
-    KeyGeneratorKind.NON_PARTITION: "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
-    KeyGeneratorKind.TIMESTAMP: "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
-    KeyGeneratorKind.CUSTOM: "org.apache.hudi.keygen.CustomKeyGenerator",
-    KeyGeneratorKind.GLOBAL_DELETE: "org.apache.hudi.keygen.GlobalDeleteKeyGenerator",
+    KeyGeneratorType.SIMPLE: "org.apache.hudi.keygen.SimpleKeyGenerator",
+    KeyGeneratorType.COMPLEX: "org.apache.hudi.keygen.ComplexKeyGenerator",
+    KeyGeneratorType.NON_PARTITION: "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+    KeyGeneratorType.TIMESTAMP: "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
+    KeyGeneratorType.CUSTOM: "org.apache.hudi.keygen.CustomKeyGenerator",
+    KeyGeneratorType.GLOBAL_DELETE: "org.apache.hudi.keygen.GlobalDeleteKeyGenerator",
 }
 EPOCH = "hoodie.keygen.timebased."
 
@@ -48,19 +45,19 @@ def rows(**columns: list[object] | pa.Array) -> pa.RecordBatch:
 
 
 def keyed_by(*fields: str) -> KeyGenerator:
-    return KeyGenerator(kind=KeyGeneratorKind.NON_PARTITION, record_key_fields=fields)
+    return KeyGenerator(kind=KeyGeneratorType.NON_PARTITION, record_key_fields=fields)
 
 
 def partitioned_by(*names: str, **settings: bool) -> KeyGenerator:
     fields = tuple(PartitionField(name) for name in names)
-    kind = KeyGeneratorKind.SIMPLE if len(names) == 1 else KeyGeneratorKind.COMPLEX
+    kind = KeyGeneratorType.SIMPLE if len(names) == 1 else KeyGeneratorType.COMPLEX
     return KeyGenerator(kind=kind, record_key_fields=("id",), partition_fields=fields, **settings)
 
 
 def by_time(options: TimestampKeyOptions, **settings: bool) -> KeyGenerator:
     field = PartitionField("t", PartitionFieldKind.TIMESTAMP)
     return KeyGenerator(
-        kind=KeyGeneratorKind.TIMESTAMP,
+        kind=KeyGeneratorType.TIMESTAMP,
         record_key_fields=("id",),
         partition_fields=(field,),
         timestamp=options,
@@ -87,7 +84,7 @@ def test_several_fields_join_with_names_in_the_configured_order_without_escaping
 
 @pytest.mark.parametrize(("has_prefix", "key"), [(True, "id:k1"), (False, "k1")])
 def test_complex_with_one_field_carries_its_name_only_with_the_prefix(has_prefix: bool, key: str) -> None:
-    generator = KeyGenerator(kind=KeyGeneratorKind.COMPLEX, record_key_fields=("id",), single_field_prefix=has_prefix)
+    generator = KeyGenerator(kind=KeyGeneratorType.COMPLEX, record_key_fields=("id",), single_field_prefix=has_prefix)
     assert generator.record_keys(rows(id=["k1"])).to_pylist() == [key]
 
 
@@ -308,7 +305,7 @@ def test_column_of_the_other_type_is_refused(is_text: bool, values: list[object]
 
 def test_custom_generator_mixes_fields() -> None:
     generator = KeyGenerator(
-        kind=KeyGeneratorKind.CUSTOM,
+        kind=KeyGeneratorType.CUSTOM,
         record_key_fields=("id",),
         partition_fields=(PartitionField("p"), PartitionField("t", PartitionFieldKind.TIMESTAMP)),
         hive_style=True,
@@ -323,48 +320,57 @@ def test_custom_generator_mixes_fields() -> None:
 # kinds and table properties
 
 
-@pytest.mark.parametrize("kind", KeyGeneratorKind, ids=lambda kind: kind.name)
-def test_type_names_and_classes_lead_to_the_kind(kind: KeyGeneratorKind) -> None:
-    assert kind.java_class == CLASSES[kind]
-    for name in (kind.value, f"{kind.value}_AVRO", kind.java_class):
-        assert key_generator_kind(name) is kind
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.name)
+def test_type_names_and_classes_lead_to_the_kind(kind: KeyGeneratorType) -> None:
+    class_name = KEY_GENERATOR_CLASSES[kind]
+    assert class_name == CLASSES[kind]
+    for name in (kind.value, f"{kind.value}_AVRO", class_name, class_name.rpartition(".")[2]):
+        assert key_generator_type(name) is kind
 
 
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("org.apache.hudi.keygen.TimestampBasedAvroKeyGenerator", KeyGeneratorKind.TIMESTAMP),
-        ("org.apache.hudi.keygen.NonpartitionedAvroKeyGenerator", KeyGeneratorKind.NON_PARTITION),
-        ("org.apache.hudi.keygen.GlobalAvroDeleteKeyGenerator", KeyGeneratorKind.GLOBAL_DELETE),
-        ("org.apache.spark.sql.hudi.command.SqlKeyGenerator", None),
-        ("AUTO_RECORD_AVRO", None),
+        ("org.apache.hudi.keygen.TimestampBasedAvroKeyGenerator", KeyGeneratorType.TIMESTAMP),
+        ("org.apache.hudi.keygen.NonpartitionedAvroKeyGenerator", KeyGeneratorType.NON_PARTITION),
+        ("org.apache.hudi.keygen.GlobalAvroDeleteKeyGenerator", KeyGeneratorType.GLOBAL_DELETE),
     ],
 )
-def test_twins_and_wrappers_are_known(name: str, kind: KeyGeneratorKind | None) -> None:
-    assert key_generator_kind(name) is kind
+def test_classes_for_avro_records_lead_to_the_kind(name: str, kind: KeyGeneratorType) -> None:
+    assert key_generator_type(name) is kind
 
 
-@pytest.mark.parametrize("name", ["com.example.MyKeys", "USER_PROVIDED", "HOODIE_TABLE_METADATA"])
-def test_generator_of_the_user_is_refused_by_name(name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "com.example.MyKeys",
+        "USER_PROVIDED",
+        "HOODIE_TABLE_METADATA",
+        "org.apache.spark.sql.hudi.command.SqlKeyGenerator",
+        "AUTO_RECORD_AVRO",
+    ],
+)
+def test_any_other_generator_of_a_table_is_refused_by_name(name: str) -> None:
+    assert key_generator_type(name) is KeyGeneratorType.USER_PROVIDED
     with pytest.raises(UnsupportedFeatureError) as caught:
-        key_generator_kind(name)
+        key_generator_from_table(table(recordkey__fields="id", keygenerator__type=name), 9, {})
     assert caught.value.context["key_generator"] == name
 
 
 @pytest.mark.parametrize(
     ("keys", "partitions", "kind"),
     [
-        (["a"], [], KeyGeneratorKind.NON_PARTITION),
-        (["a", "b"], [], KeyGeneratorKind.NON_PARTITION),
-        ([], ["p"], KeyGeneratorKind.SIMPLE),
-        (["a"], ["p"], KeyGeneratorKind.SIMPLE),
-        (["a"], ["p", "q"], KeyGeneratorKind.COMPLEX),
-        (["a", "b"], ["p"], KeyGeneratorKind.COMPLEX),
-        (["a"], ["p:SIMPLE", "q:TIMESTAMP"], KeyGeneratorKind.CUSTOM),
+        (["a"], [], KeyGeneratorType.NON_PARTITION),
+        (["a", "b"], [], KeyGeneratorType.NON_PARTITION),
+        ([], ["p"], KeyGeneratorType.SIMPLE),
+        (["a"], ["p"], KeyGeneratorType.SIMPLE),
+        (["a"], ["p", "q"], KeyGeneratorType.COMPLEX),
+        (["a", "b"], ["p"], KeyGeneratorType.COMPLEX),
+        (["a"], ["p:SIMPLE", "q:TIMESTAMP"], KeyGeneratorType.CUSTOM),
     ],
 )
-def test_kind_is_inferred_from_the_fields(keys: list[str], partitions: list[str], kind: KeyGeneratorKind) -> None:
-    assert infer_kind(keys, partitions) is kind
+def test_kind_is_inferred_from_the_fields(keys: list[str], partitions: list[str], kind: KeyGeneratorType) -> None:
+    assert infer_key_generator(keys, partitions) is kind
 
 
 def table(**settings: str) -> dict[str, str]:
@@ -395,14 +401,14 @@ def test_stored_key_tells_which_encoding_a_table_has() -> None:
 
 def test_version_six_table_is_read_from_its_class_and_flags() -> None:
     properties = table(
-        recordkey__fields="id, b", partition__fields="p", keygenerator__class=CLASSES[KeyGeneratorKind.COMPLEX]
+        recordkey__fields="id, b", partition__fields="p", keygenerator__class=CLASSES[KeyGeneratorType.COMPLEX]
     ) | {
         "hoodie.datasource.write.hive_style_partitioning": "true",
         "hoodie.datasource.write.partitionpath.urlencode": "TRUE",
         "hoodie.datasource.write.slash.separated.date.partitioning": "true",
     }
     assert key_generator_from_table(properties, 6, {}) == KeyGenerator(
-        kind=KeyGeneratorKind.COMPLEX,
+        kind=KeyGeneratorType.COMPLEX,
         record_key_fields=("id", "b"),
         partition_fields=(PartitionField("p"),),
         hive_style=True,
@@ -413,7 +419,7 @@ def test_version_six_table_is_read_from_its_class_and_flags() -> None:
 
 def test_keyless_table_without_partitions_is_inferred() -> None:
     generator = key_generator_from_table(table(partition__fields=""), 9, {})
-    assert (generator.kind, generator.has_auto_keys) == (KeyGeneratorKind.NON_PARTITION, True)
+    assert (generator.kind, generator.has_auto_keys) == (KeyGeneratorType.NON_PARTITION, True)
 
 
 def test_timestamp_table_keeps_its_options() -> None:

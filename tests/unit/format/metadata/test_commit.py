@@ -20,11 +20,11 @@ from pyhudi.format.metadata.avro_schemas import COMMIT_METADATA, ROLLBACK_PLAN
 from pyhudi.format.metadata.commit import (
     CommitMetadata,
     RuntimeStats,
-    WriteOperation,
     WriteStat,
     decode_commit_metadata,
     encode_commit_metadata,
 )
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.table_version import V6, V8, V9, TableVersion
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "metadata"

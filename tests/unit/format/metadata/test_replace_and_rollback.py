@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from pyhudi.errors import CorruptDataError, UnsafePathError, UnsupportedFeatureError
 from pyhudi.format.avro.container import decode_container, encode_container
 from pyhudi.format.metadata.avro_schemas import REQUESTED_REPLACE_METADATA, ROLLBACK_METADATA, ROLLBACK_PLAN
-from pyhudi.format.metadata.commit import WriteOperation
 from pyhudi.format.metadata.replace import (
     RequestedReplaceMetadata,
     decode_requested_replace_metadata,
@@ -32,6 +31,7 @@ from pyhudi.format.metadata.rollback import (
     encode_rollback_metadata,
     encode_rollback_plan,
 )
+from pyhudi.format.metadata.write_operation import WriteOperation
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "metadata"
 PATH = "t/.hoodie/timeline/1.rollback"

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pyhudi.errors import CommitOutcomeUnknownError, WriteConflictError
-from pyhudi.format.metadata.commit import WriteOperation
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.table.state import load_table
 from pyhudi.testing.simulation.history import History, Told, Verdict
 from pyhudi.testing.simulation.invariants import (

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation, WriteStat
+from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.compaction import LOG_COMPACTOR, CompactionOperation, CompactionPlan
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import arrow_to_avro
 from pyhudi.format.timeline.table_version import table_version
 from pyhudi.table.file_slice import FileGroupId

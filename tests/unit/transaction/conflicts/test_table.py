@@ -21,9 +21,10 @@ import pyhudi
 from pyhudi.errors import LockLostError, TransactionError, WriteConflictError
 from pyhudi.format.avro.container import encode_container
 from pyhudi.format.metadata.avro_schemas import REQUESTED_REPLACE_METADATA
-from pyhudi.format.metadata.commit import CommitMetadata, WriteOperation, WriteStat, encode_commit_metadata
+from pyhudi.format.metadata.commit import CommitMetadata, WriteStat, encode_commit_metadata
 from pyhudi.format.metadata.compaction import LOG_COMPACTOR, CompactionOperation, CompactionPlan, encode_compaction_plan
 from pyhudi.format.metadata.rollback import RollbackPlan, encode_rollback_plan
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import arrow_to_avro
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.storage.memory import MemoryStorage
