@@ -32,6 +32,7 @@ from pyhudi.format.markers import (
 from pyhudi.format.metadata.partition import decode_partition_metadata, encode_partition_metadata
 from pyhudi.format.properties import check_table_properties, format_properties, parse_properties
 from pyhudi.format.schema.avro_arrow import arrow_to_avro, avro_to_arrow, avro_with_meta_columns, normalise
+from pyhudi.format.timeline.table_version import NEWEST
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.paths import check_relative
 from pyhudi.transaction.heartbeat import HeartbeatSettings, _process_table, liveness_of
@@ -66,7 +67,7 @@ def _check_table_properties(data: bytes) -> None:
     name = f"{values.get('hoodie.database.name', '')}.{values['hoodie.table.name']}"
     require(stored is None or stored.strip() == str(zlib.crc32(name.encode())), "a name that its checksum denies")
     config = TableConfig.from_properties(values, path=PATH)
-    require(config.name == values["hoodie.table.name"] and config.version in (6, 8, 9), "another table")
+    require(config.name == values["hoodie.table.name"] and config.version.number in (6, 8, 9), "another table")
 
 
 def _check_key_generator(data: bytes) -> None:
@@ -76,7 +77,7 @@ def _check_key_generator(data: bytes) -> None:
     except CorruptDataError:
         return
     partition_field_names(values)
-    key_generator_from_table(values, 9, {})
+    key_generator_from_table(values, NEWEST, {})
 
 
 def _check_partition_metadata(data: bytes) -> None:

@@ -19,7 +19,6 @@ from pyhudi.engine.local import LocalEngine, as_table
 from pyhudi.engine.protocol import Distribution, TaskContext
 from pyhudi.environment import Environment
 from pyhudi.format.metadata.commit import WriteStat
-from pyhudi.format.timeline.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import TableState, load_table
@@ -118,7 +117,7 @@ def rows(*values: Row) -> pa.Table:
 
 def loaded(config: TableConfig, *names: str) -> TableState:
     """An empty table of these properties, with files of these names on its timeline."""
-    return TableState(MemoryStorage(), config, timeline_of(table_version(config.version), names))
+    return TableState(MemoryStorage(), config, timeline_of(config.version, names))
 
 
 def new_table(

@@ -271,6 +271,26 @@ def test_every_honoured_option_is_read_somewhere():
     assert dead == []
 
 
+def _compares_table_versions(node: ast.Compare) -> bool:
+    """Whether something called version is compared with the number of a table version, or two such numbers."""
+    sides = [node.left, *node.comparators]
+    names = [ast.unparse(side) for side in sides]
+    numbers = {part.value for side in sides for part in ast.walk(side) if isinstance(part, ast.Constant)}
+    is_version = any(re.search(r"version(?:\.number|_number)?$", name) for name in names)
+    return is_version and (bool(numbers & {6, 8, 9}) or any(name.endswith("version.number") for name in names))
+
+
+def test_table_versions_are_compared_only_where_they_are_described():
+    wrong = [
+        f"{name_of(path)}:{node.lineno} {ast.unparse(node)}"
+        for path in modules()
+        if name_of(path) != "format/timeline/table_version.py" and room_of(path) != "testing"
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Compare) and _compares_table_versions(node)
+    ]
+    assert wrong == []
+
+
 @functools.cache
 def texts_of_the_repository() -> tuple[tuple[str, str], ...]:
     """Name and text of every file that is, or could be, committed."""

@@ -137,7 +137,7 @@ class HudiTable:
         config = WriteConfig.from_options({**{k: v for k, v in described.items() if v is not None}, **options})
         properties = table_properties(config, merger)
         canonical = normalise(schema)
-        keys = key_generator_from_table(properties, table_version, options)
+        keys = key_generator_from_table(properties, config.new_table_version, options)
         check_columns(canonical, keys, config.table.ordering_fields or ())
         check_merger(merger or merger_of_new_table(config.merging), canonical)
         table_schema = TableSchema.from_arrow(canonical, table_name=properties["hoodie.table.name"])
@@ -180,7 +180,7 @@ class HudiTable:
             "name": config.name,
             "uri": self.state.storage.uri,
             "type": config.table_type.value,
-            "version": config.version,
+            "version": config.version.number,
             "record_key_fields": config.record_key_fields,
             "partition_fields": config.partition_fields,
             "ordering_fields": config.ordering_fields,

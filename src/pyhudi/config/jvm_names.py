@@ -12,9 +12,7 @@ from pyhudi.config.enums import MergeMode
 from pyhudi.config.option import Parser
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.keys.generator_types import KEY_GENERATOR_CLASSES, KeyGeneratorType, key_generator_type
-
-TABLE_VERSIONS = (6, 8, 9)
-NEWEST_TABLE_VERSION = 9
+from pyhudi.format.timeline.table_version import TABLE_VERSIONS, TableVersion
 
 KEY_GENERATORS_OF_WRITES = tuple(kind for kind in KEY_GENERATOR_CLASSES if kind is not KeyGeneratorType.GLOBAL_DELETE)
 """The key generators of the tables that pyhudi writes. A GLOBAL_DELETE generator can only delete."""
@@ -47,9 +45,9 @@ def _read_merge_strategy(strategy_id: str) -> MergeMode:
     return mode
 
 
-def _read_table_version(text: str) -> int:
-    version = int(text)
-    if version not in TABLE_VERSIONS:
+def _read_table_version(text: str) -> TableVersion:
+    version = TABLE_VERSIONS.get(int(text))
+    if version is None:
         raise ValueError(text)
     return version
 

@@ -23,6 +23,7 @@ from pyhudi.config.payloads import (
 from pyhudi.config.property_reader import Properties
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError, CorruptDataError
+from pyhudi.format.timeline.table_version import MergeRuleSource, TableVersion
 
 PAYLOAD_OF_MERGERS = "pyhudi.merger"
 """The payload class of tables with a merger of pyhudi, below version 9: no class, so that the JVM refuses to merge.
@@ -67,7 +68,7 @@ def strategy_id(properties: Properties) -> str | None:
     return properties.text("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
 
 
-def read_merging(properties: Properties, version: int) -> Merging:
+def read_merging(properties: Properties, version: TableVersion) -> Merging:
     """How the table with these properties merges.
 
     What the properties say outright holds; where they are silent, what the payload class stands for. Debezium's
@@ -104,7 +105,9 @@ def unknown_merge_properties(values: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(known))
 
 
-def _read_mode(properties: Properties, version: int, rule: PayloadRule | None, *, has_ordering: bool) -> MergeMode:
+def _read_mode(
+    properties: Properties, version: TableVersion, rule: PayloadRule | None, *, has_ordering: bool
+) -> MergeMode:
     """The table's own mode, or what its version takes when it names none.
 
     Version 6 goes by the payload class, whose default overwrites with the latest commit; the strategy id that
@@ -113,18 +116,26 @@ def _read_mode(properties: Properties, version: int, rule: PayloadRule | None, *
     class says what it is.
     """
     strategy = strategy_id(properties)
+    only_payload_class = version.merge_rule is MergeRuleSource.PAYLOAD_CLASS
     if properties.text("hoodie.record.merge.mode"):
         mode = properties.parsed("hoodie.record.merge.mode", MergeMode.CUSTOM, lambda text: MergeMode(text.upper()))
-    elif strategy and version > 6:
+    elif strategy and not only_payload_class:
         mode = merge_mode_of_strategy(strategy)
     elif rule:
         mode = rule.merge_mode
     else:
-        mode = MergeMode.EVENT_TIME_ORDERING if has_ordering and version > 6 else MergeMode.COMMIT_TIME_ORDERING
-    by_payload = version == 6 or strategy in {None, PAYLOAD_STRATEGY_ID}
+        mode = _default_mode(version, has_ordering=has_ordering)
+    by_payload = only_payload_class or strategy in {None, PAYLOAD_STRATEGY_ID}
     if mode is MergeMode.CUSTOM and by_payload and rule and not properties.text(MERGER_KEY):
         return rule.merge_mode
     return mode
+
+
+def _default_mode(version: TableVersion, *, has_ordering: bool) -> MergeMode:
+    """The mode of a table that names none; where only a payload class tells, that of the default class."""
+    if has_ordering and version.merge_rule is not MergeRuleSource.PAYLOAD_CLASS:
+        return MergeMode.EVENT_TIME_ORDERING
+    return MergeMode.COMMIT_TIME_ORDERING
 
 
 def _read_delete_marker(properties: Properties) -> tuple[str, str] | None:
@@ -145,13 +156,10 @@ def new_merge_properties(config: WriteConfig, merger: Mapping[str, str] | None =
     """
     table, version = config.table, config.new_table_version
     ordering = table.ordering_fields or ()
-    if len(ordering) > 1 and version < 9:
+    if len(ordering) > 1 and not version.has_several_ordering_fields:
         raise ConfigError(f"a table of version {version} takes one ordering field", ordering_fields=ordering)
     rule = rule_of_payload(table.payload) if table.payload else None
-    # Version 6 merges by its payload class, whose default overwrites with the latest commit.
-    by_default = MergeMode.EVENT_TIME_ORDERING if ordering and version > 6 else MergeMode.COMMIT_TIME_ORDERING
-    if merger is not None:
-        by_default = MergeMode.CUSTOM
+    by_default = _default_mode(version, has_ordering=bool(ordering)) if merger is None else MergeMode.CUSTOM
     mode = config.merge_mode or by_default
     if merger is not None and mode is not MergeMode.CUSTOM:
         raise ConfigError(
@@ -162,22 +170,21 @@ def new_merge_properties(config: WriteConfig, merger: Mapping[str, str] | None =
     if mode is MergeMode.EVENT_TIME_ORDERING and not (ordering or forced):
         raise ConfigError("EVENT_TIME_ORDERING needs hoodie.table.ordering.fields")
     own = _merger_properties(config, merger) if mode is MergeMode.CUSTOM else {}
-    stored = (forced or ordering) if version == 9 else ordering
+    by_mode = version.merge_rule is MergeRuleSource.MODE
+    stored = (forced or ordering) if by_mode else ordering
     properties = dict(own)
     if stored:
-        properties["hoodie.table.ordering.fields" if version == 9 else "hoodie.table.precombine.field"] = ",".join(
-            stored
-        )
-    if version == 9:
-        return properties | _properties_of_version_9(config, mode, rule)
+        properties[version.ordering_property] = ",".join(stored)
+    if by_mode:
+        return properties | _properties_of_mode(config, mode, rule)
     if config.delete_marker is not None:
         raise ConfigError(
             f"a table of version {version} keeps no delete marker: use version 9, or a payload class that has one"
         )
     default = EVENT_TIME_PAYLOAD if mode is MergeMode.EVENT_TIME_ORDERING else COMMIT_TIME_PAYLOAD
     payload = PAYLOAD_OF_MERGERS if own else table.payload or default
-    if version == 8:
-        return properties | _properties_of_version_8(payload, mode)
+    if version.merge_rule is MergeRuleSource.MODE_OR_PAYLOAD_CLASS:
+        return properties | _properties_of_mode_or_class(payload, mode)
     return properties | {
         "hoodie.compaction.payload.class": payload,
         # The JVM writes this id into every table of version 6, whatever its payload.
@@ -185,7 +192,7 @@ def new_merge_properties(config: WriteConfig, merger: Mapping[str, str] | None =
     }
 
 
-def _properties_of_version_9(config: WriteConfig, mode: MergeMode, rule: PayloadRule | None) -> dict[str, str]:
+def _properties_of_mode(config: WriteConfig, mode: MergeMode, rule: PayloadRule | None) -> dict[str, str]:
     properties = {"hoodie.record.merge.mode": mode.value}
     if mode is MergeMode.CUSTOM:
         properties["hoodie.record.merge.strategy.id"] = MERGE_STRATEGY_IDS[mode]
@@ -201,7 +208,7 @@ def _properties_of_version_9(config: WriteConfig, mode: MergeMode, rule: Payload
     return properties
 
 
-def _properties_of_version_8(payload: str, mode: MergeMode) -> dict[str, str]:
+def _properties_of_mode_or_class(payload: str, mode: MergeMode) -> dict[str, str]:
     """Version 8 knows a mode for two payload classes; of any other Java class it says that the class merges."""
     if payload not in {COMMIT_TIME_PAYLOAD, EVENT_TIME_PAYLOAD, PAYLOAD_OF_MERGERS}:
         mode, strategy = MergeMode.CUSTOM, PAYLOAD_STRATEGY_ID

@@ -26,6 +26,7 @@ from pyhudi.format.bloom import BloomFilterType
 from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.format.keys.timestamps import TimestampKind, TimeUnit
 from pyhudi.format.metadata.write_operation import USER_OPERATIONS, WriteOperation
+from pyhudi.format.timeline.table_version import TableVersion
 
 METADATA_PREFIX, DEFAULT_METADATA_PREFIX = "hoodie.datasource.write.commitmeta.key.prefix", "_"
 """The option that says how names begin which are no options, but go into the commit's metadata."""
@@ -70,7 +71,7 @@ class TableOptions:
         default=None,
         doc="Whether updates rewrite data files, or go to log files that reads merge; a new table is COPY_ON_WRITE.",
     )
-    version: int | None = option(
+    version: TableVersion | None = option(
         "hoodie.write.table.version",
         parse=TABLE_VERSION,
         default=None,

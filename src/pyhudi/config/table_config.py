@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyhudi.config.enums import MergeMode, PartialUpdateMode, TableType, TimelineTimezone
-from pyhudi.config.jvm_names import TABLE_VERSIONS
 from pyhudi.config.merge_properties import new_merge_properties, read_merging, stored_ordering_fields
 from pyhudi.config.option import options_of, text_of
 from pyhudi.config.options_merging import BUILT_IN_MERGERS, MERGERS_KEY
@@ -27,8 +26,8 @@ from pyhudi.format.keys.generator_types import (
     infer_key_generator,
     key_generator_type,
 )
+from pyhudi.format.timeline.table_version import MergeRuleSource, TableVersion, table_version
 
-TIMELINE_LAYOUT_OF_VERSION: Mapping[int, int] = {6: 1, 8: 2, 9: 2}
 _EXTRACTOR_PACKAGE = "org.apache.hudi.hive."
 
 
@@ -50,7 +49,7 @@ class TableConfig:
 
     path: str
     values: Mapping[str, str] = field(repr=False, hash=False)
-    version: int
+    version: TableVersion
     name: str
     database: str
     table_type: TableType
@@ -97,7 +96,11 @@ class TableConfig:
     def leaves_merging_to_writes(self) -> bool:
         """Whether no property says how versions merge, and no reader has to know: each write's options say it."""
         is_silent = self.payload_class is None and not self.values.get("hoodie.record.merge.mode")
-        return is_silent and self.version == 6 and self.table_type is TableType.COPY_ON_WRITE
+        return (
+            is_silent
+            and self.version.merge_rule is MergeRuleSource.PAYLOAD_CLASS
+            and self.table_type is TableType.COPY_ON_WRITE
+        )
 
 
 def _read(properties: Properties) -> TableConfig:
@@ -143,24 +146,20 @@ def _read(properties: Properties) -> TableConfig:
     )
 
 
-def _history_path(properties: Properties, version: int) -> str:
+def _history_path(properties: Properties, version: TableVersion) -> str:
     """The folder of the archived timeline. Each layout has its own property, and tables may have both."""
-    if TIMELINE_LAYOUT_OF_VERSION[version] > 1:
-        return properties.text("hoodie.timeline.history.path") or "history"
-    return properties.text("hoodie.archivelog.folder") or "archived"
+    return properties.text(version.history_property) or version.history_folder.rpartition("/")[2]
 
 
-def _read_version(properties: Properties) -> int:
+def _read_version(properties: Properties) -> TableVersion:
     properties.required("hoodie.table.version")
-    version = properties.parsed("hoodie.table.version", 0, int)
-    if version not in TABLE_VERSIONS:
-        newer = version > max(TABLE_VERSIONS)
-        advice = "take a newer release of pyhudi" if newer else "upgrade the table with the JVM Hudi"
-        raise UnsupportedFeatureError(
-            f"tables of version {version} are not supported, only 6, 8 and 9: {advice}", path=properties.path
-        )
-    layout = properties.parsed("hoodie.timeline.layout.version", TIMELINE_LAYOUT_OF_VERSION[version], int)
-    if layout != TIMELINE_LAYOUT_OF_VERSION[version]:
+    number = properties.parsed("hoodie.table.version", 0, int)
+    try:
+        version = table_version(number)
+    except UnsupportedFeatureError as error:
+        raise UnsupportedFeatureError(error.message, path=properties.path) from error
+    layout = properties.parsed("hoodie.timeline.layout.version", version.layout_version, int)
+    if layout != version.layout_version:
         raise CorruptDataError(
             f"hoodie.timeline.layout.version is {layout}, which no table of version {version} has",
             path=properties.path,
@@ -218,8 +217,9 @@ def new_table_properties(
     properties = {
         "hoodie.table.name": table.name,
         "hoodie.table.type": (table.table_type or TableType.COPY_ON_WRITE).value,
-        "hoodie.table.version": str(version),
-        "hoodie.timeline.layout.version": str(TIMELINE_LAYOUT_OF_VERSION[version]),
+        **version.new_table_properties,
+        "hoodie.table.version": str(version.number),
+        "hoodie.timeline.layout.version": str(version.layout_version),
         "hoodie.table.checksum": checksum,
         "hoodie.table.partition.fields": _partition_fields(config, key_generator),
         "hoodie.table.base.file.format": "PARQUET",
@@ -233,15 +233,18 @@ def new_table_properties(
     }
     if table.record_key_fields:
         properties["hoodie.table.recordkey.fields"] = ",".join(table.record_key_fields)
-    if table.database is not None or version == 6:
-        properties["hoodie.database.name"] = table.database or ""
+    if table.database is not None:
+        properties["hoodie.database.name"] = table.database
     if create_schema is not None:
         properties["hoodie.table.create.schema"] = create_schema
-    properties |= _version_properties(version, key_generator)
+    if version.has_generator_types:
+        properties["hoodie.table.keygenerator.type"] = key_generator.value
+    else:
+        properties["hoodie.table.keygenerator.class"] = KEY_GENERATOR_CLASSES[key_generator]
     properties |= new_merge_properties(config, merger)
     if key_generator is KeyGeneratorType.TIMESTAMP:
         properties |= _timestamp_properties(config.keys)
-    if version == 9:
+    if version.has_partition_extractor:
         properties["hoodie.table.partition_extractor_class"] = _extractor(config)
     return properties
 
@@ -269,29 +272,10 @@ def _key_generator(config: WriteConfig) -> KeyGeneratorType:
 
 def _partition_fields(config: WriteConfig, key_generator: KeyGeneratorType) -> str:
     fields = config.table.partition_fields or ()
-    if key_generator is KeyGeneratorType.CUSTOM and config.new_table_version == 6:
-        # Version 6 stores the names only: every writer has to say the kinds again.
+    if key_generator is KeyGeneratorType.CUSTOM and not config.new_table_version.has_generator_types:
+        # The table stores the names only: every write has to name the kinds again.
         fields = tuple(split_partition_field(declared)[0] for declared in fields)
     return ",".join(fields)
-
-
-def _version_properties(version: int, key_generator: KeyGeneratorType) -> dict[str, str]:
-    if version == 6:
-        return {
-            "hoodie.archivelog.folder": "archived",
-            "hoodie.table.keygenerator.class": KEY_GENERATOR_CLASSES[key_generator],
-        }
-    properties = {
-        "hoodie.table.initial.version": str(version),
-        "hoodie.timeline.path": "timeline",
-        "hoodie.timeline.history.path": "history",
-        "hoodie.archivelog.folder": "history",
-        "hoodie.table.keygenerator.type": key_generator.value,
-        "hoodie.table.multiple.base.file.formats.enable": "false",
-    }
-    if version == 9:
-        properties["hoodie.table.format"] = "native"
-    return properties
 
 
 def _timestamp_properties(keys: KeyOptions) -> dict[str, str]:
@@ -378,7 +362,7 @@ def _conflicts(config: WriteConfig, table: TableConfig) -> Iterator[Conflict]:
         kinds = tuple(kind for _, kind in split if kind is not None) or None
     compared = (
         ("hoodie.table.name", given.name, table.name),
-        ("hoodie.write.table.version", given.version, table.version),
+        ("hoodie.write.table.version", given.version and given.version.number, table.version.number),
         ("hoodie.datasource.write.table.type", given.table_type, table.table_type),
         ("hoodie.datasource.write.recordkey.field", given.record_key_fields, table.record_key_fields),
         ("hoodie.datasource.write.partitionpath.field", names, table.partition_fields),

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyhudi.config.enums import CompactionStrategy, DuplicatePolicy, IndexType, MergeMode, OverwriteMode
-from pyhudi.config.jvm_names import NEWEST_TABLE_VERSION
 from pyhudi.config.option import OptionWarning, read_group, text_of
 from pyhudi.config.options_locks import LockOptions, lock_problems
 from pyhudi.config.options_logs import BLOCK_BYTES_MAX, CompactionOptions, LogOptions
@@ -30,6 +29,7 @@ from pyhudi.config.registry import given_options
 from pyhudi.errors import ConfigError
 from pyhudi.format.keys.generator_types import KeyGeneratorType, PartitionFieldKind
 from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.format.timeline.table_version import NEWEST, TableVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +99,9 @@ class WriteConfig:
         return self.what.operation
 
     @property
-    def new_table_version(self) -> int:
+    def new_table_version(self) -> TableVersion:
         """The format version if this write makes the table."""
-        return self.table.version or NEWEST_TABLE_VERSION
+        return self.table.version or NEWEST
 
     @property
     def replaces_whole_table(self) -> bool:
@@ -314,8 +314,9 @@ def _compaction_problems(compaction: CompactionOptions) -> list[str]:
 
 def _version_problems(config: WriteConfig) -> list[str]:
     ordering = config.table.ordering_fields or ()
-    if config.table.version is not None and config.table.version < NEWEST_TABLE_VERSION and len(ordering) > 1:
-        return [f"a table of version {config.table.version} takes one ordering field, not {len(ordering)}"]
+    version = config.table.version
+    if version is not None and not version.has_several_ordering_fields and len(ordering) > 1:
+        return [f"a table of version {version} takes one ordering field, not {len(ordering)}"]
     return []
 
 

@@ -16,6 +16,7 @@ from pyhudi.config.options_merging import BUILT_IN_MERGERS, MERGER_KEY, MERGER_O
 from pyhudi.config.property_reader import Properties
 from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.format.timeline.table_version import MergeRuleSource
 from pyhudi.merge.log_folds import LogFold
 from pyhudi.merge.mergers import RecordCount, merger_from_properties
 from pyhudi.merge.rules import Merger, MergeRules
@@ -44,7 +45,7 @@ def table_rules_of(config: TableConfig, mergers: Sequence[Merger] = ()) -> Table
     by_event_time = config.merge_mode is MergeMode.EVENT_TIME_ORDERING
     rules = MergeRules(
         ordering_fields=config.ordering_fields if by_event_time else (),
-        null_is_zero=config.version > 6,
+        null_is_zero=config.version.orders_null_as_zero,
         partial_updates=config.partial_update_mode,
         unavailable_value=config.unavailable_value,
         delete_marker=config.delete_marker,
@@ -52,14 +53,16 @@ def table_rules_of(config: TableConfig, mergers: Sequence[Merger] = ()) -> Table
     )
     if rules.merger is not None:
         return TableRules(rules, rules)
-    if config.version == 6:
+    if config.version.merge_rule is MergeRuleSource.PAYLOAD_CLASS:
         return _rules_of_version_6(config, rules)
     if not config.ordering_fields:
         return TableRules(rules, rules)
     if merges_by_payload_class(config):
         return _rules_of_payload(config, rules)
     return TableRules(
-        rules, rules, LogFold(deletes_compare=config.version > 8, dates_compare=True) if by_event_time else None
+        rules,
+        rules,
+        LogFold(deletes_compare=config.version.compares_all_deletes, dates_compare=True) if by_event_time else None,
     )
 
 
@@ -71,15 +74,17 @@ def check_tombstones(config: TableConfig, rules: TableRules, *, hours: int) -> N
             "hoodie.write.tombstones.retained.hours needs a table that merges by EVENT_TIME_ORDERING, and no "
             "merge-on-read table of version 6, in whose logs deletes are not ordered",
             path=config.path,
-            version=config.version,
+            version=config.version.number,
             merge_mode=config.merge_mode.value,
         )
 
 
 def merges_by_payload_class(config: TableConfig) -> bool:
     """Whether the methods of a payload class merge: always in version 6, in version 8 where the strategy says so."""
-    by_strategy = strategy_id(Properties(config.values, config.path)) == PAYLOAD_STRATEGY_ID
-    return config.version == 6 or (config.version == 8 and by_strategy)
+    source = config.version.merge_rule
+    if source is MergeRuleSource.MODE_OR_PAYLOAD_CLASS:
+        return strategy_id(Properties(config.values, config.path)) == PAYLOAD_STRATEGY_ID
+    return source is MergeRuleSource.PAYLOAD_CLASS
 
 
 def _rules_of_version_6(config: TableConfig, rules: MergeRules) -> TableRules:

@@ -66,9 +66,6 @@ class Use(enum.Enum):
     ROLL_BACK = "roll back writes of"
 
 
-_FIRST_VERSION_WITH_PREFIX: Final = 9
-"""From this version on a COMPLEX key of one field always carries the field's name."""
-
 _TO_WRITE: Final = frozenset({Use.WRITE})
 _TO_REWRITE: Final = frozenset({Use.WRITE, Use.COMPACT})
 _TO_CHANGE: Final = frozenset({Use.WRITE, Use.COMPACT, Use.ROLL_BACK})
@@ -177,7 +174,7 @@ def _table_format(config: TableConfig) -> str | None:
 def _unknown_keys(config: TableConfig) -> str | None:
     """Without the column of record keys these are made from the columns, if it is certain how the writer made them."""
     is_of_two_forms = config.key_generator_type is KeyGeneratorType.COMPLEX and len(config.record_key_fields) == 1
-    is_certain = config.record_key_fields and not (is_of_two_forms and config.version < _FIRST_VERSION_WITH_PREFIX)
+    is_certain = config.record_key_fields and not (is_of_two_forms and not config.version.names_single_key_field)
     if config.populate_meta_fields or (is_certain and _key_generator(config) is None):
         return None
     return "logs without the _hoodie_* columns, and record keys that only its writer can make"

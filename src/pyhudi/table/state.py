@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import AlreadyExistsError, NotFoundError, TableExistsError, TableNotFoundError
 from pyhudi.format.properties import PROPERTIES_BYTES_MAX, check_table_properties, format_properties, parse_properties
-from pyhudi.format.timeline.table_version import TableVersion, table_version
+from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.features import HASHING_METADATA_FOLDER, check_loadable
@@ -71,7 +71,7 @@ def load_table(storage: Storage) -> TableState:
     `UnsupportedFeatureError` for a table that this release cannot read.
     """
     config = _config_of(*_read_properties(storage))
-    version = table_version(config.version).in_folders(config.timeline_path, config.history_path)
+    version = config.version.in_folders(config.timeline_path, config.history_path)
     table = TableState(storage, config, load_timeline(storage, version))
     check_loadable(table)
     return table

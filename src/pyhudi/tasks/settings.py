@@ -77,7 +77,7 @@ def log_settings(table: TableState, config: WriteConfig) -> LogSettings:
     logs = config.logs
     return LogSettings(
         in_parquet=logs.block_format is not LogBlockFormat.AVRO,
-        wraps_arrays=table.version.has_array_wrappers,
+        wraps_arrays=table.version.has_several_ordering_fields,
         wraps_dates=table.version.has_date_wrappers,
         block_size=logs.max_block_size,
         file_size=logs.max_file_size,

@@ -194,7 +194,7 @@ def create_for(rows: Any, storage: Storage, config: WriteConfig, options: Mappin
         raise TableNotFoundError("there is no table to delete from in this folder; check the path", path=storage.uri)
     properties = table_properties(config)
     incoming = normalise(engine.schema_of(rows))
-    keys = key_generator_from_table(properties, int(properties["hoodie.table.version"]), options)
+    keys = key_generator_from_table(properties, config.new_table_version, options)
     check_columns(incoming, keys, config.table.ordering_fields or ())
     create_table(storage, properties)
 

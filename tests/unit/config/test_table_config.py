@@ -131,7 +131,7 @@ def test_new_table_of_each_version_has_the_values_of_hudi(version, expected):
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_new_table_is_read_back_as_what_was_asked_for(version):
     config = table(version)
-    assert (config.version, config.name, config.table_type) == (version, "trips", TableType.COPY_ON_WRITE)
+    assert (config.version.number, config.name, config.table_type) == (version, "trips", TableType.COPY_ON_WRITE)
     assert (config.record_key_fields, config.partition_fields) == (("uuid",), ("city",))
     assert (config.ordering_fields, config.key_generator_type) == (("ts",), KeyGeneratorType.SIMPLE)
     expected = MergeMode.COMMIT_TIME_ORDERING if version == 6 else MergeMode.EVENT_TIME_ORDERING

@@ -24,6 +24,7 @@ from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.bloom import BloomFilterType
 from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.format.timeline.table_version import V9
 
 
 def test_no_options_give_the_defaults_of_the_registry():
@@ -46,7 +47,7 @@ def test_defaults_are_those_of_hudi_but_for_the_codec():
     assert default.concurrency.lock_wait_ms == 60_000
     assert default.concurrency.failed_writes_policy is FailedWritesPolicy.EAGER
     assert (default.concurrency.heartbeat_interval_ms, default.concurrency.heartbeat_tolerable_misses) == (60_000, 2)
-    assert default.new_table_version == 9
+    assert default.new_table_version is V9
 
 
 def test_defaults_of_merge_on_read_are_those_of_hudi():

@@ -150,7 +150,7 @@ def _staged(
         storage=storage.spec,
         folder=folder,
         row_id="x",
-        keys=key_generator_from_table(table.state.config.values, 9, {}),
+        keys=key_generator_from_table(table.state.config.values, table.state.version, {}),
         schema=rows().schema,
         rules=MergeRules(ordering_fields=("ts",)),
         combine=False,

@@ -42,12 +42,12 @@ from pyhudi.format.keys.timestamps import (
     timestamp_texts,
 )
 from pyhudi.format.keys.value_text import distinct_values, value_text
+from pyhudi.format.timeline.table_version import TableVersion
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _NULL_PART: Final = "__null__"
 _EMPTY_PART: Final = "__empty__"
-_FIRST_VERSION_WITH_PREFIX: Final = 9
 
 _TABLE_TYPE: Final = "hoodie.table.keygenerator.type"
 _TABLE_CLASS: Final = "hoodie.table.keygenerator.class"
@@ -193,7 +193,7 @@ class KeyGenerator:
 
 
 def key_generator_from_table(
-    properties: Mapping[str, str], version_number: int, options: Mapping[str, str]
+    properties: Mapping[str, str], version: TableVersion, options: Mapping[str, str]
 ) -> KeyGenerator:
     """The generator of a table, from its `hoodie.properties` and the options of a write.
 
@@ -217,8 +217,7 @@ def key_generator_from_table(
         partition_texts = ()
     fields = tuple(_partition_field(text, _field_kind(kind)) for text in partition_texts)
     has_timestamp = any(field.kind is PartitionFieldKind.TIMESTAMP for field in fields)
-    may_be_bare = version_number < _FIRST_VERSION_WITH_PREFIX
-    has_bare_keys = may_be_bare and _flag(options, _BARE_COMPLEX_KEYS, default=True)
+    has_bare_keys = not version.names_single_key_field and _flag(options, _BARE_COMPLEX_KEYS, default=True)
     return KeyGenerator(
         kind=kind,
         record_key_fields=key_fields,

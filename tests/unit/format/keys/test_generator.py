@@ -28,6 +28,7 @@ from pyhudi.format.keys.generator_types import (
     key_generator_type,
 )
 from pyhudi.format.keys.timestamps import TimestampKeyOptions, TimestampKind, TimeUnit, timestamp_key_options
+from pyhudi.format.timeline.table_version import V6, V8, V9, table_version
 
 CLASSES = {
     KeyGeneratorType.SIMPLE: "org.apache.hudi.keygen.SimpleKeyGenerator",
@@ -353,7 +354,7 @@ def test_classes_for_avro_records_lead_to_the_kind(name: str, kind: KeyGenerator
 def test_any_other_generator_of_a_table_is_refused_by_name(name: str) -> None:
     assert key_generator_type(name) is KeyGeneratorType.USER_PROVIDED
     with pytest.raises(UnsupportedFeatureError) as caught:
-        key_generator_from_table(table(recordkey__fields="id", keygenerator__type=name), 9, {})
+        key_generator_from_table(table(recordkey__fields="id", keygenerator__type=name), V9, {})
     assert caught.value.context["key_generator"] == name
 
 
@@ -390,7 +391,7 @@ def table(**settings: str) -> dict[str, str]:
 )
 def test_single_field_complex_keys_follow_the_version(version: int, options: dict[str, str], has_prefix: bool) -> None:
     properties = table(recordkey__fields="id", partition__fields="p,q", keygenerator__type="COMPLEX")
-    assert key_generator_from_table(properties, version, options).single_field_prefix is has_prefix
+    assert key_generator_from_table(properties, table_version(version), options).single_field_prefix is has_prefix
 
 
 def test_stored_key_tells_which_encoding_a_table_has() -> None:
@@ -407,7 +408,7 @@ def test_version_six_table_is_read_from_its_class_and_flags() -> None:
         "hoodie.datasource.write.partitionpath.urlencode": "TRUE",
         "hoodie.datasource.write.slash.separated.date.partitioning": "true",
     }
-    assert key_generator_from_table(properties, 6, {}) == KeyGenerator(
+    assert key_generator_from_table(properties, V6, {}) == KeyGenerator(
         kind=KeyGeneratorType.COMPLEX,
         record_key_fields=("id", "b"),
         partition_fields=(PartitionField("p"),),
@@ -418,7 +419,7 @@ def test_version_six_table_is_read_from_its_class_and_flags() -> None:
 
 
 def test_keyless_table_without_partitions_is_inferred() -> None:
-    generator = key_generator_from_table(table(partition__fields=""), 9, {})
+    generator = key_generator_from_table(table(partition__fields=""), V9, {})
     assert (generator.kind, generator.has_auto_keys) == (KeyGeneratorType.NON_PARTITION, True)
 
 
@@ -429,7 +430,7 @@ def test_timestamp_table_keeps_its_options() -> None:
         f"{EPOCH}output.dateformat": "yyyy/MM",
         f"{EPOCH}timezone": "Asia/Tokyo",
     }
-    generator = key_generator_from_table(properties, 9, {})
+    generator = key_generator_from_table(properties, V9, {})
     assert generator.timestamp == TimestampKeyOptions(
         kind=TimestampKind.SCALAR,
         scalar_unit=TimeUnit.DAYS,
@@ -472,7 +473,7 @@ TIME_OPTIONS = {f"{EPOCH}timestamp.type": "UNIX_TIMESTAMP", f"{EPOCH}output.date
 )
 def test_custom_table_takes_kinds_and_time_options_from_where_they_are(stored: str, options: dict[str, str]) -> None:
     properties = table(recordkey__fields="id", partition__fields=stored, keygenerator__type="CUSTOM")
-    generator = key_generator_from_table(properties, 8, options | TIME_OPTIONS)
+    generator = key_generator_from_table(properties, V8, options | TIME_OPTIONS)
     assert generator.partition_paths(rows(p=["a"], t=[1700000000])).to_pylist() == ["a/2023"]
     assert partition_field_names(properties) == ("p", "t")
 
@@ -508,13 +509,13 @@ def test_contradictory_or_missing_table_settings_are_refused(
 ) -> None:
     properties = table(**{"recordkey__fields": "id", **settings})
     with pytest.raises(ConfigError, match=message):
-        key_generator_from_table(properties, 9, options)
+        key_generator_from_table(properties, V9, options)
 
 
 def test_class_of_the_user_in_the_table_is_refused_by_its_name() -> None:
     properties = table(recordkey__fields="id", keygenerator__type="USER_PROVIDED", keygenerator__class="com.x.Keys")
     with pytest.raises(UnsupportedFeatureError, match=r"com\.x\.Keys"):
-        key_generator_from_table(properties, 9, {})
+        key_generator_from_table(properties, V9, {})
 
 
 def test_a_million_keys_and_paths_take_well_under_a_second_of_cpu() -> None:
