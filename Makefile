@@ -31,6 +31,7 @@ check: $(STAMP)  ## Lint, types, architecture, generated option reference
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(PY) tools/option_reference.py --check
+	$(PY) tools/api_reference.py --check
 	$(PY) -m pytest -q tests/unit/test_architecture.py
 
 fmt: $(STAMP)  ## Format the code
@@ -47,7 +48,7 @@ chaos: $(STAMP)  ## Kill random ones of WRITERS (8) processes on one table for M
 	$(PY) -m tests.chaos --minutes $(or $(MINUTES),10) --store $(or $(STORE),local) --writers $(or $(WRITERS),8) \
 		--tables $(or $(TABLES),mor9) --seed $(or $(SEED),1)
 
-interop: $(STAMP)  ## Prove reads and writes against real Hudi 0.15.0, 1.0.2 and 1.2.0 (fetches them from Maven Central once)
+interop: $(STAMP)  ## Prove reads and writes against JVM Hudi 0.15.0, 1.0.2 and 1.2.0 (fetches them from Maven Central once)
 	$(PY) tools/oracle/setup.py
 	$(PY) -m pytest tests/interop -m "not thorough"
 
@@ -65,8 +66,9 @@ bench: $(STAMP)  ## Measure against JVM Hudi, Delta, Iceberg, delta-rs and plain
 bench-writers: $(STAMP)  ## Measure 1, 2 and 8 writer processes on one table
 	$(PY) benchmarks/writers.py --store $(or $(STORE),local)
 
-docs: $(STAMP)  ## Write the generated pages (option reference)
+docs: $(STAMP)  ## Write the generated pages (options, API)
 	$(PY) tools/option_reference.py
+	$(PY) tools/api_reference.py
 
 clean:  ## Remove everything that the targets made
 	rm -rf $(VENV) .oracle .tools .bench artifacts demo-table

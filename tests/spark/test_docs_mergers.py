@@ -14,7 +14,7 @@ from pyhudi.errors import InvalidRequestError, UnsupportedFeatureError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "mergers.md").read_text()
 COUNTING, STITCHING = re.findall(r"<!-- tested by tests/spark/\S+ -->\n```python\n(.*?)```", PAGE, re.DOTALL)
-(OWN,) = re.findall(r"<!-- my_module.py, tested by \S+ -->\n```python\n(.*?)```", PAGE, re.DOTALL)
+(OWN,) = re.findall(r"<!-- my_module.py -->\n```python\n(.*?)```", PAGE, re.DOTALL)
 VISITS = "page string, user string, day string, ts long"
 BID = "lot long, bidder string, bid long"
 

@@ -1,0 +1,49 @@
+"""Links of pages lead somewhere, and the files that pages name are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.docs.pages import ROOT, anchors, name_of, pages
+
+_CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+_FOLDERS = "benchmarks|docs|examples|src|tests|tools"
+_NAMED = re.compile(rf"`((?:(?:{_FOLDERS})/[\w./-]+)|(?:[a-z_]+/)+[a-z_]+\.py)(?:::\w+)?`")
+
+
+def links(page: Path) -> list[str]:
+    """The targets of links within the repository."""
+    text = _CODE.sub("", page.read_text(encoding="utf-8"))
+    return [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"[a-z]+:", link)]
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_links_lead_to_a_file_and_a_heading(page: Path) -> None:
+    lost = []
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            lost.append(link)
+    assert lost == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_files_that_a_page_names_are_there(page: Path) -> None:
+    """A path below `src/pyhudi` may be named from there on, as `write/staged.py`."""
+    named = set(_NAMED.findall(page.read_text(encoding="utf-8")))
+    bases = (ROOT, ROOT / "src", ROOT / "src" / "pyhudi")
+    assert sorted(name for name in named if not any((base / name).exists() for base in bases)) == []
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if name_of(page).startswith("docs/")], ids=name_of)
+def test_page_can_be_reached_from_the_map(page: Path) -> None:
+    reached, open_ = set(), [ROOT / "docs" / "index.md"]
+    while open_:
+        current = open_.pop()
+        if current not in reached and current.suffix == ".md" and current.exists():
+            reached.add(current)
+            open_ += [(current.parent / link.partition("#")[0]).resolve() for link in links(current)]
+    assert page in reached

@@ -1,0 +1,49 @@
+"""The Spark examples of README.md, quickstart.md and merge_on_read.md run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from tests.docs.pages import ROOT, blocks
+
+import pyhudi
+
+TRIPS = pa.schema([("id", pa.int64()), ("city", pa.string()), ("fare", pa.float64()), ("ts", pa.int64())])
+
+
+def run(page: str, folder: Path, **names: Any) -> Any:
+    """Run the blocks of a page that name this module."""
+    for block in blocks(ROOT / page):
+        if block.tested_by == "tests/spark/test_docs.py":
+            exec(block.code.replace('"/tmp/', f'"{folder}/'), names)
+    return names
+
+
+def test_spark_example_of_the_quickstart_adds_a_trip(spark: Any, tmp_path: Path, capsys: Any) -> None:
+    path = f"{tmp_path}/trips"
+    trips = pyhudi.HudiTable.create(path, schema=TRIPS, record_key="id", partition_by="city", ordering_fields="ts")
+
+    run("docs/quickstart.md", tmp_path)
+
+    assert trips.refresh().to_arrow(["id", "fare"]).to_pylist() == [{"id": 4, "fare": 12.0}]
+    assert "oslo" in capsys.readouterr().out
+
+
+def test_spark_example_of_the_readme_writes_and_reads(spark: Any, tmp_path: Path) -> None:
+    frame = spark.createDataFrame([(2, "rome", 8.0, 2)], "id long, city string, fare double, ts long")
+    code = next(block.code for block in blocks(ROOT / "README.md") if block.tested_by == "tests/spark/test_docs.py")
+    before_time_travel = code[: code.index("spark.read.format", code.index(".show()"))]
+
+    exec(before_time_travel.replace('"/tmp/', f'"{tmp_path}/'), {"pyhudi": pyhudi, "df": frame})
+
+    assert pyhudi.HudiTable.for_path(f"{tmp_path}/trips").to_arrow(["id"])["id"].to_pylist() == [2]
+
+
+def test_spark_example_of_merge_on_read_writes_a_merge_on_read_table(spark: Any, tmp_path: Path) -> None:
+    frame = spark.createDataFrame([(2, "rome", 8.0, 2)], "id long, city string, fare double, ts long")
+
+    run("docs/merge_on_read.md", tmp_path, spark=spark, df=frame)
+
+    assert pyhudi.HudiTable.for_path(f"{tmp_path}/mor-trips").detail()["type"] == "MERGE_ON_READ"
