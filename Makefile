@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 EXTRAS := spark,connect,java,zookeeper,dynamodb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test sim fuzz chaos check fmt interop interop-all interop-quick bench bench-writers docs clean
+.PHONY: help setup demo test sim fuzz chaos check changelog fmt interop interop-all interop-quick bench bench-writers docs clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -26,13 +26,17 @@ test: $(STAMP)  ## Run the tests (no JVM Hudi needed)
 	@$(PY) tools/minio.py || echo "the tests on S3 will be skipped"
 	$(PY) -m pytest tests --ignore=tests/interop -n 2 --dist loadgroup --durations=15
 
-check: $(STAMP)  ## Lint, types, architecture, generated option reference
+check: $(STAMP)  ## Lint, types, architecture, generated pages, links, changelog
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(PY) tools/option_reference.py --check
 	$(PY) tools/api_reference.py --check
-	$(PY) -m pytest -q tests/unit/test_architecture.py
+	$(VENV)/bin/towncrier build --draft --version next > /dev/null
+	$(PY) -m pytest -q tests/unit/test_architecture.py tests/docs/test_references.py tests/docs/test_changelog.py
+
+changelog: $(STAMP)  ## Show what the next release changes for users
+	@$(VENV)/bin/towncrier build --draft --version next 2> /dev/null
 
 fmt: $(STAMP)  ## Format the code
 	$(VENV)/bin/ruff format .
