@@ -1,16 +1,15 @@
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pyarrow as pa
+from tests.docs.pages import blocks
 
 README = Path(__file__).parents[2] / "README.md"
 
 
 def test_the_first_example_of_the_readme_does_what_it_says(tmp_path: Path) -> None:
-    text = README.read_text()
-    (example,) = re.findall(r"<!-- tested by .*? -->\n```python\n(.*?)```", text, re.DOTALL)
+    (example,) = [block.code for block in blocks(README) if block.tested_by == "tests/unit/test_readme.py"]
     names: dict[str, object] = {}
 
     exec(example.replace("/tmp/trips", str(tmp_path / "trips")), names)
