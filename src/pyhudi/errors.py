@@ -191,3 +191,7 @@ class WorkerEnvironmentError(HudiError):
 
 class InternalError(HudiError):
     """An invariant of pyhudi did not hold; please report it."""
+
+
+class DamagedFileWarning(UserWarning):
+    """A read left out files that are missing or damaged, as an option asked it to."""

@@ -27,7 +27,8 @@ from pyhudi.errors import SchemaMismatchError
 from pyhudi.format.avro.records import decode_avro_records, encode_avro_records
 from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block, parse_block, rollback_block
 from pyhudi.format.log.delete_blocks import decode_delete_block, encode_delete_block
-from pyhudi.io.log.records import BlockFilter, SpillSettings, read_log_versions
+from pyhudi.io.log.block_filter import BlockFilter
+from pyhudi.io.log.records import SpillSettings, read_log_versions
 from pyhudi.io.log.scan import open_log
 from pyhudi.merge.rules import MergeRules
 from pyhudi.storage.memory import MemoryStorage

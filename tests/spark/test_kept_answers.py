@@ -16,7 +16,7 @@ from tests.support.spark import trip_options
 
 import pyhudi
 from pyhudi.config.read_config import ReadConfig
-from pyhudi.io.log.records import BlockFilter
+from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.slices.mask import OUT_OF_USE_SCHEMA
 from pyhudi.merge.rules import MergeRules
 from pyhudi.merge.table_rules import TableRules

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pyhudi.errors import UnsupportedFeatureError
-from pyhudi.io.slices.merged import MergeSettings, SliceFiles
+from pyhudi.io.slices.files import SliceFiles
+from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.table_rules import TableRules
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.spark.reads.reader import scan_frame

@@ -129,7 +129,7 @@ def new_table(
     from pyhudi.config.write_config import WriteConfig
     from pyhudi.format.schema.avro_arrow import arrow_to_avro
     from pyhudi.table.state import create_table
-    from pyhudi.write.save import table_properties
+    from pyhudi.write.create import table_properties
 
     config = WriteConfig.from_options(
         {

@@ -23,37 +23,33 @@ from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import SYSTEM, Environment
 from pyhudi.errors import ConfigError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
-from pyhudi.format.keys.generator import key_generator_from_table
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.metadata.write_operation import WriteOperation
-from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.merge.rules import Merger
-from pyhudi.merge.table_rules import merger_of_new_table
 from pyhudi.read.arrow import prune_partitions, read_batches, read_table
 from pyhudi.read.conditions import Where
 from pyhudi.read.scan import ScanPlan, plan_table_scan
-from pyhudi.services.compaction.execute import (
-    ServiceCall,
-    planned_compaction,
-    run_compaction,
-    run_pending_compactions,
-    schedule_compaction,
-)
+from pyhudi.services.call import ServiceCall
+from pyhudi.services.compaction.execute import run_compaction, run_pending_compactions
 from pyhudi.services.compaction.plan import PlannedCompaction
-from pyhudi.services.rollback.rollback import RolledBack, roll_back, roll_back_failed_writes
+from pyhudi.services.compaction.schedule import planned_compaction, schedule_compaction
+from pyhudi.services.rollback.execute import RolledBack
+from pyhudi.services.rollback.rollback import roll_back, roll_back_failed_writes
 from pyhudi.storage.open import open_spec, open_storage
 from pyhudi.storage.options import select_storage_options
 from pyhudi.storage.protocol import StorageSpec
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.history import archived_metadata
 from pyhudi.table.outcome import Outcome, outcome_of
-from pyhudi.table.schema import CREATE_SCHEMA_KEY, TableSchema, load_table_schema
-from pyhudi.table.state import TableState, create_table, load_table
+from pyhudi.table.schema import load_table_schema
+from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import Timeline, load_commit_metadata, position_of
-from pyhudi.write.job import check_columns, check_merger, locking, transaction_settings
+from pyhudi.transaction.settings import locking, transaction_settings
+from pyhudi.write.create import create_for_schema
 from pyhudi.write.result import WriteResult, result_of
-from pyhudi.write.save import SaveMode, table_properties, write
+from pyhudi.write.run import write
+from pyhudi.write.save import SaveMode
 from pyhudi.write.save import save as save_rows
 
 if TYPE_CHECKING:
@@ -135,14 +131,7 @@ class HudiTable:
             "hoodie.table.ordering.fields": _joined(ordering_fields),
         }
         config = WriteConfig.from_options({**{k: v for k, v in described.items() if v is not None}, **options})
-        properties = table_properties(config, merger)
-        canonical = normalise(schema)
-        keys = key_generator_from_table(properties, config.new_table_version, options)
-        check_columns(canonical, keys, config.table.ordering_fields or ())
-        check_merger(merger or merger_of_new_table(config.merging), canonical)
-        table_schema = TableSchema.from_arrow(canonical, table_name=properties["hoodie.table.name"])
-        storage = open_storage(path, options)
-        state = create_table(storage, {**properties, CREATE_SCHEMA_KEY: table_schema.avro})
+        state = create_for_schema(schema, open_storage(path, options), config, options, merger)
         return cls(state, options, LocalEngine(), mergers=() if merger is None else (merger,))
 
     # -- what is in it ------------------------------------------------------------------------------------------------

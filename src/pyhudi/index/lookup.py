@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pyhudi.engine.protocol import Engine
 from pyhudi.index.bloom import ProbeTask, probe_files
 from pyhudi.index.tagging import SliceToSearch, TagTask, tag_files
-from pyhudi.io.slices.merged import MergeSettings, slice_files
+from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.storage.protocol import StorageSpec
-from pyhudi.table.file_slice import FileGroupId, FileSlice
+from pyhudi.table.file_slice import FileGroupId, FileSlice, slice_files
 from pyhudi.tasks.exchange import Segment
 from pyhudi.tasks.stage import StagedSplit
 

@@ -25,7 +25,8 @@ from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.index.stored_keys import check_stored_keys
 from pyhudi.io.base_file import read_batches
-from pyhudi.io.slices.merged import MergeSettings, SliceFiles, read_merged
+from pyhudi.io.slices.files import SliceFiles
+from pyhudi.io.slices.merged import MergeSettings, read_merged
 from pyhudi.merge.pairs import incoming_wins
 from pyhudi.merge.versions import ordering_columns
 from pyhudi.storage.open import open_spec

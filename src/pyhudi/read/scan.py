@@ -18,14 +18,17 @@ from pyhudi.format.keys.generator import key_generator_from_table, partition_fie
 from pyhudi.format.schema.meta_columns import with_meta_columns, without_meta_columns
 from pyhudi.format.timeline.instant import instant_time_from_user
 from pyhudi.io.base_file import read_footer
-from pyhudi.io.log.records import BlockFilter, SpillSettings, block_filter
-from pyhudi.io.slices.merged import MergeSettings, SliceFiles, slice_files
+from pyhudi.io.log.block_filter import BlockFilter
+from pyhudi.io.log.records import SpillSettings
+from pyhudi.io.slices.files import SliceFiles
+from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.rules import Merger
 from pyhudi.merge.table_rules import TableRules, mergers_of, table_rules_of
 from pyhudi.read.partition_columns import plain_fields, slashed_dates, texts_of_numbers, values_of_path
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.archived_writes import load_archived_writes
-from pyhudi.table.file_slice import FileSlice
+from pyhudi.table.block_filter import block_filter, with_archive
+from pyhudi.table.file_slice import FileSlice, slice_files
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
 from pyhudi.table.history import archived_metadata
 from pyhudi.table.pending_clusterings import is_clustering_plan
@@ -108,7 +111,7 @@ def plan_table_scan(table: TableState, config: ReadConfig, mergers: Sequence[Mer
 
 def _blocks(view: FileSystemView) -> BlockFilter:
     """The blocks of the completed writes, active and archived."""
-    return block_filter(view.timeline, view.timeline.completed_times).with_archive(view.archived)
+    return with_archive(block_filter(view.timeline, view.timeline.completed_times), view.archived)
 
 
 def _check_newest(cleaned: Cleaned, timeline: Timeline) -> None:

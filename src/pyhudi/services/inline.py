@@ -6,12 +6,9 @@ import logging
 
 from pyhudi.config.enums import TableType
 from pyhudi.errors import HudiError
-from pyhudi.services.compaction.execute import (
-    ServiceCall,
-    compaction_due,
-    run_pending_compactions,
-    schedule_compaction,
-)
+from pyhudi.services.call import ServiceCall
+from pyhudi.services.compaction.execute import run_pending_compactions
+from pyhudi.services.compaction.schedule import compaction_due, schedule_compaction
 
 _log = logging.getLogger("pyhudi")
 

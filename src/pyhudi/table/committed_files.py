@@ -17,7 +17,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from pyhudi.errors import CorruptDataError, HistoryNotRetainedError, InvalidRequestError, NotFoundError
+from pyhudi.errors import (
+    CorruptDataError,
+    DamagedFileWarning,
+    HistoryNotRetainedError,
+    InvalidRequestError,
+    NotFoundError,
+)
 from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.metadata.written_files import WrittenFile, WrittenFiles
 from pyhudi.format.timeline.instant import Instant
@@ -28,10 +34,6 @@ from pyhudi.table.written_files import load_written_files
 
 NAMED_IN_WARNING_MAX = 10
 """Files that a warning names one by one."""
-
-
-class DamagedFileWarning(UserWarning):
-    """A read left out files that are missing or damaged, as an option asked it to."""
 
 
 class CommittedFile(NamedTuple):

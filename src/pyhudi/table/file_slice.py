@@ -5,10 +5,12 @@ Source: `format/timeline.md` 2.1, 4.1, 4.2; mission rows S1-20 to S1-22, S1-29 t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from pyhudi.format.file_names import BaseFileName, LogFileName
+from pyhudi.io.log.block_filter import Stretch
+from pyhudi.io.slices.files import SliceFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +44,6 @@ class BaseFile:
     def instant_time(self) -> str:
         """The write that made it."""
         return self.name.instant_time
-
-
-class Stretch(NamedTuple):
-    """The bytes of a log file that a completed write put there, from `start` to `end`.
-
-    `instant_time` is empty where nothing says which writes of the archive they were.
-    """
-
-    instant_time: str
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +106,11 @@ class FileSlice:
     def size(self) -> int:
         """Bytes of all its files."""
         return (self.base.size if self.base else 0) + sum(log.size for log in self.logs)
+
+
+def slice_files(base: BaseFile | None, logs: Iterable[LogFile]) -> SliceFiles:
+    """What tasks have to know of these files of a slice."""
+    logs = tuple(logs)
+    return SliceFiles(
+        base.path if base else None, tuple(log.path for log in logs), tuple(log.committed for log in logs)
+    )

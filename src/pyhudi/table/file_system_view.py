@@ -23,10 +23,11 @@ from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.safe_paths import is_metadata_folder
 from pyhudi.format.timeline.instant import Action
+from pyhudi.io.log.block_filter import Stretch
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.archived_writes import ArchivedWrites, in_place_of_archive, load_archived_writes
 from pyhudi.table.committed_files import CommittedFiles, Shortfall, committed_files, refuse
-from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile, Stretch
+from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
 from pyhudi.table.timeline import Timeline, load_compaction_plan
 
 SlicesByPartition = Mapping[str, tuple[FileSlice, ...]]

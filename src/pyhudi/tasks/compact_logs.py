@@ -25,7 +25,8 @@ from pyhudi.format.schema.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_
 from pyhudi.io.log.changes import LogChanges, merge_logs
 from pyhudi.io.log.records import read_log_versions
 from pyhudi.io.log.scan import scan_blocks
-from pyhudi.io.slices.merged import MergeSettings, SliceFiles
+from pyhudi.io.slices.files import SliceFiles
+from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.versions import BY_COMMIT_TIME, FRESH
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import StorageSpec

@@ -17,7 +17,8 @@ from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.metadata.commit import NO_PREVIOUS_COMMIT, WriteStat
 from pyhudi.io.log.changes import merge_logs
 from pyhudi.io.log.records import LogVersions, read_log_versions
-from pyhudi.io.slices.merged import MergedRows, MergeSettings, SliceFiles, merge_base
+from pyhudi.io.slices.files import SliceFiles
+from pyhudi.io.slices.merged import MergedRows, MergeSettings, merge_base
 from pyhudi.merge.versions import BY_COMMIT_TIME, DELETED
 from pyhudi.storage.open import open_spec
 from pyhudi.tasks.data_file import (

@@ -9,10 +9,11 @@ from pyhudi.format.schema.meta_columns import with_meta_columns
 from pyhudi.format.timeline.instant import format_instant_time, parse_instant_time
 from pyhudi.io.base_file import BaseFileSettings
 from pyhudi.io.key_footer import BloomSettings
-from pyhudi.io.log.records import SpillSettings, block_filter
+from pyhudi.io.log.records import SpillSettings
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.rules import MergeRules
 from pyhudi.merge.table_rules import TableRules
+from pyhudi.table.block_filter import block_filter
 from pyhudi.table.instant_times import table_zone
 from pyhudi.table.schema import TableSchema
 from pyhudi.table.state import TableState

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from pyhudi.environment import Environment
 from pyhudi.errors import (
@@ -20,7 +20,6 @@ from pyhudi.errors import (
     HudiError,
     LockLostError,
     StorageError,
-    UnavailableError,
 )
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.markers import marker_folder
@@ -32,7 +31,7 @@ from pyhudi.table.instant_times import completed_now, next_time, table_zone
 from pyhudi.table.metadata_table import drop_metadata_table
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import Timeline, instant_path, load_rollback_plan, load_timeline, position_of
+from pyhudi.table.timeline import instant_path, load_timeline, position_of
 from pyhudi.table.written_files import remember_written_files
 from pyhudi.transaction.conflicts.check import (
     check_clusterings,
@@ -44,26 +43,16 @@ from pyhudi.transaction.conflicts.check import (
 )
 from pyhudi.transaction.conflicts.footprint import UniqueKeys, footprint_of
 from pyhudi.transaction.conflicts.table import Ours
-from pyhudi.transaction.heartbeat import Heartbeat, HeartbeatSettings, heartbeat_path
+from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path
 from pyhudi.transaction.idempotence import check_batch_is_new
 from pyhudi.transaction.intents import Intent, announce, standing_intents, withdraw, withdraw_stale
 from pyhudi.transaction.locks.table_lock import HeldLock, table_lock
 from pyhudi.transaction.markers.reading import load_markers
-from pyhudi.transaction.plan_fencing import check_newest_run, forget_runs, is_newest_run
+from pyhudi.transaction.plan_fencing import check_newest_run, forget_runs
+from pyhudi.transaction.publish import check_not_undone, put_completed
+from pyhudi.transaction.settings import TransactionSettings
 
 _log = logging.getLogger("pyhudi")
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionSettings:
-    """How long to wait for the table lock, in milliseconds, and how the heartbeat is kept.
-
-    `settling_ms`: in table version 6, the age at which a write may be completed; see `_let_earlier_writes_begin`.
-    """
-
-    lock_wait_ms: int = 60_000
-    heartbeat: HeartbeatSettings = field(default_factory=HeartbeatSettings)
-    settling_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,66 +277,11 @@ def _complete(
         check_still_ours(timeline, transaction.base.timeline, storage, transaction.instant_time)
     (pending,) = (one for one in timeline.instants if one.requested_time == transaction.instant_time)
     completed = completed_now(pending, timeline, now.config, environment.clock)
-    _put_completed(transaction, completed, encode_commit_metadata(metadata, now.version), lock)
+    put_completed(storage, now.version, completed, encode_commit_metadata(metadata, now.version), lock)
     if lock.can_be_lost:
-        _check_not_undone(transaction, completed, lock, run=run)
+        check_not_undone(storage, now.version, completed, lock, run=run)
     remember_written_files(storage, now.version, completed, metadata)
     return completed
-
-
-def _check_not_undone(transaction: Transaction, completed: Instant, lock: HeldLock, *, run: int | None) -> None:
-    """Take the completed instant away again if our lock was gone before it was put, and somebody ended ours meanwhile.
-
-    Its files are being deleted, or are already: by a rollback, or by a newer run of our compaction. Whoever does that
-    puts the plan, or the number of the run, and looks for the completed instant then, and we put that and look for
-    those now, so that at least one sees the other. Cost: as a rule none.
-    """
-    with suppress(LockLostError, StorageError):
-        lock.check_held()
-        return
-    storage, version = transaction.storage, transaction.base.version
-    try:
-        timeline = load_timeline(storage, version)
-        is_ours = run is None or is_newest_run(storage, completed.requested_time, run)
-        if is_ours and not _is_rolled_back(storage, timeline, completed):
-            _warn_if_out_of_order(timeline, completed)
-            return
-        storage.delete(instant_path(completed, version))
-    except StorageError as error:
-        raise CommitOutcomeUnknownError(
-            "the commit was written, but perhaps after it had been rolled back; look at the table's history before "
-            "writing again",
-            instant=completed.requested_time,
-        ) from error
-    raise _taken_over(completed)
-
-
-def _taken_over(completed: Instant) -> LockLostError:
-    return LockLostError(
-        "this action was rolled back, or ended, by another process, who took it for dead; nothing of this run is "
-        "visible, run it again",
-        instant=completed.requested_time,
-    )
-
-
-def _is_rolled_back(storage: Storage, timeline: Timeline, instant: Instant) -> bool:
-    """Whether a rollback of an instant has begun or ended. Cost: a read per younger rollback."""
-    return any(
-        load_rollback_plan(storage, rollback, timeline.version).instant_time == instant.requested_time
-        for rollback in timeline.instants
-        if rollback.action is Action.ROLLBACK and rollback.requested_time > instant.requested_time
-    )
-
-
-def _warn_if_out_of_order(timeline: Timeline, completed: Instant) -> None:
-    later = [one.requested_time for one in timeline.completed_writes if position_of(one) >= position_of(completed)]
-    if timeline.version.has_completion_times and later != [completed.requested_time]:
-        _log.warning(
-            "the table lock was lost during the last put of commit %s, and commits %s were completed meanwhile: an "
-            "incremental reader who has seen them already does not get it; read it by its own time",
-            completed.requested_time,
-            later,
-        )
 
 
 def _tidy_up_after_commit(transaction: Transaction, metadata: CommitMetadata, *, is_planned: bool = False) -> None:
@@ -376,30 +310,6 @@ def tidy_up(storage: Storage, instant_time: str) -> None:
     storage.delete_folder(marker_folder(instant_time))
     withdraw(storage, instant_time)
     storage.delete(heartbeat_path(instant_time))
-
-
-def _put_completed(transaction: Transaction, completed: Instant, body: bytes, lock: HeldLock) -> None:
-    path = instant_path(completed, transaction.base.version)
-    lock.check_held()
-    try:
-        transaction.storage.put_if_absent(path, body)
-    except UnavailableError as error:
-        raise CommitOutcomeUnknownError(
-            "the store did not say whether the commit was written; look at the table's history before writing again",
-            path=path,
-            instant=completed.requested_time,
-        ) from error
-    except AlreadyExistsError as error:
-        raise _taken_over(completed) from error
-    except StorageError as error:
-        if transaction.storage.info(path) is None:
-            raise
-        raise CommitOutcomeUnknownError(
-            "the commit can be seen, but the store did not say that it will last; look at the table's history before "
-            "writing again",
-            path=path,
-            instant=completed.requested_time,
-        ) from error
 
 
 def _delete_lost_attempts(storage: Storage, instant_time: str, metadata: CommitMetadata) -> None:

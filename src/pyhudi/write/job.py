@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from pyhudi.config.enums import MergeMode, PartialUpdateMode, TableType
-from pyhudi.config.options_locks import LockKind
 from pyhudi.config.table_config import TableConfig, as_merged_by, check_against_table
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
@@ -40,17 +39,10 @@ from pyhudi.table.state import TableState
 from pyhudi.tasks.data_file import WriteTarget
 from pyhudi.tasks.hash_keys import keyed_schema
 from pyhudi.tasks.settings import merge_settings, write_target
-from pyhudi.transaction.heartbeat import HeartbeatSettings
 from pyhudi.transaction.idempotence import BATCH_ID_METADATA
-from pyhudi.transaction.locks.open import open_locks
 from pyhudi.transaction.markers.announcing import TaskMarkers
-from pyhudi.transaction.transaction import TransactionSettings
+from pyhudi.transaction.settings import TransactionSettings, transaction_settings
 from pyhudi.write.stored_texts import check_timestamp_texts, stored_key, timestamp_key_fields
-
-_LOCKS_OF_HUDI_0_15 = frozenset({LockKind.FILE_SYSTEM, LockKind.ZOOKEEPER, LockKind.DYNAMODB})
-_SETTLING_MS = 2000
-"""Real Hudi 0.15 was seen to announce a write up to 0.66 s after it took its time, in a JVM that had just begun, and up
-to 0.27 s else; it loads the timeline right then. (A longer wait would give others more time to be first.)"""
 
 OPERATION_KEY = "hoodie.datasource.write.operation"
 
@@ -133,21 +125,6 @@ def _own_metadata(config: WriteConfig) -> dict[str, str]:
     given = dict(config.extra_metadata)
     credentials = select_storage_options(given)
     return {name: value for name, value in given.items() if name not in credentials}
-
-
-def transaction_settings(config: WriteConfig) -> TransactionSettings:
-    """The settings of a transaction as the options give them."""
-    concurrency = config.concurrency
-    heartbeat = HeartbeatSettings(concurrency.heartbeat_interval_ms, concurrency.heartbeat_tolerable_misses)
-    is_shared = config.locks.provider in _LOCKS_OF_HUDI_0_15
-    return TransactionSettings(concurrency.lock_wait_ms, heartbeat, _SETTLING_MS if is_shared else 0)
-
-
-def locking(environment: Environment, config: WriteConfig, table_name: str) -> Environment:
-    """The environment with the keeper of the table lock that the options name; one that is there already stays."""
-    if environment.locks is not None:
-        return environment
-    return replace(environment, locks=open_locks(config.locks, table_name=table_name))
 
 
 def prepare(

@@ -25,6 +25,7 @@ from pyhudi.index.lookup import Lookup, Tagged, look_up
 from pyhudi.index.tombstones import bar_late_rows
 from pyhudi.merge.rules import MergeRules
 from pyhudi.services.orphans import remove_orphans
+from pyhudi.table.block_filter import with_archive
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
 from pyhudi.table.pending_clusterings import clustered_groups
@@ -184,12 +185,12 @@ def _tag(
     slices = [one for group in view.latest.values() for one in group]
     if not kind.looks_up or not slices or not splits:
         return Tagged()
-    index = job.config.index
+    index, merging = job.config.index, job.merging
     lookup = Lookup(
         storage=job.table.storage.spec,
         folder=folder,
         splits=splits,
-        merging=job.merging.with_archive(view.archived),
+        merging=replace(merging, blocks=with_archive(merging.blocks, view.archived)),
         inserts_in_logs=groups_with_inserts_in_logs(transaction.base, slices),
         ordering_fields=() if kind.deletes else job.rules.ordering_fields,
         table_wide=index.index_type.is_global,

@@ -7,9 +7,10 @@ from dataclasses import replace
 from tests.support.mutants import defects
 from tests.support.mutants.tools import Mutant, Patch, always, no_lock, nothing
 
-from pyhudi.io.log.records import BlockFilter
-from pyhudi.io.slices.merged import SliceFiles
+from pyhudi.io.log.block_filter import BlockFilter
+from pyhudi.io.slices.files import SliceFiles
 from pyhudi.services.compaction import execute as compaction
+from pyhudi.services.compaction import schedule as compaction_schedule
 from pyhudi.services.rollback import execute as rollback_run
 from pyhudi.services.rollback import rollback
 from pyhudi.table import file_system_view, instant_times
@@ -23,7 +24,7 @@ from pyhudi.testing.simulation.campaign import CLOCKS, CRASHES, FAULTS, PAUSES, 
 from pyhudi.testing.simulation.explore import Budget
 from pyhudi.testing.simulation.scheduler import Powers
 from pyhudi.testing.simulation.simulated import SimStorage
-from pyhudi.transaction import heartbeat, transaction
+from pyhudi.transaction import heartbeat, publish, transaction
 from pyhudi.transaction.conflicts import check as conflict_check
 from pyhudi.transaction.heartbeat import Liveness
 from pyhudi.transaction.locks.storage_based import LockRecord
@@ -208,7 +209,7 @@ LOCKS = (
     mutant(
         "plans without the lock",
         "a write may be completed between the look and the plan",
-        (compaction, compaction.table_lock, no_lock),
+        (compaction_schedule, compaction_schedule.table_lock, no_lock),
         at="mor8/lock/update+schedule",
         breaks="K1 K6 K13",
     ),
@@ -249,7 +250,7 @@ INTENTS = (
     mutant(
         "intents are withdrawn before the put",
         "the lease may end in the put",
-        (transaction, transaction._put_completed, defects.put_completed_without_intent),
+        (transaction, transaction.put_completed, defects.put_completed_without_intent),
         at="cow8/lease/update+update-2",
         within=LEASE_ENDS,
         breaks="K1",
@@ -273,7 +274,7 @@ INTENTS = (
     mutant(
         "plans are made beside intents",
         "a commit in its last put is older than the plan, and not in it",
-        (compaction, compaction.standing_intents, always(())),
+        (compaction_schedule, compaction_schedule.standing_intents, always(())),
         at="mor8/lease/update+schedule",
         within=PAUSE,
         breaks="K1",
@@ -292,7 +293,7 @@ LAST_PUT = (
     mutant(
         "nobody looks back after the last put",
         "a rollback may have come before it",
-        (transaction, transaction._check_not_undone, nothing),
+        (transaction, transaction.check_not_undone, nothing),
         at="cow8/lease/update+recover",
         within=PAUSE,
         breaks="K1 K3 K6 K7",
@@ -300,7 +301,7 @@ LAST_PUT = (
     mutant(
         "a commit tidies up before its last put",
         "without a heartbeat nobody knows that its writer is dead",
-        (transaction, transaction._put_completed, defects.put_completed_after_tidying_up),
+        (transaction, transaction.put_completed, defects.put_completed_after_tidying_up),
         at="cow8/lock/update+recover",
         within=CRASH,
         breaks="K14",
@@ -308,7 +309,7 @@ LAST_PUT = (
     mutant(
         "an unknown outcome is called a failure",
         "the commit may stand",
-        (transaction, transaction._put_completed, defects.put_completed_that_is_sure_it_failed),
+        (transaction, transaction.put_completed, defects.put_completed_that_is_sure_it_failed),
         at="cow8/lock/update+read",
         within=FAULT,
         breaks="K3",
@@ -316,7 +317,7 @@ LAST_PUT = (
     mutant(
         "an unknown outcome is called a success",
         "the put may not have reached the store",
-        (transaction, transaction._put_completed, defects.put_completed_that_is_sure_it_succeeded),
+        (transaction, transaction.put_completed, defects.put_completed_that_is_sure_it_succeeded),
         at="cow8/lock/update+read",
         within=FAULT,
         breaks="K3",
@@ -324,7 +325,7 @@ LAST_PUT = (
     mutant(
         "a put of unknown outcome is made again with another time",
         "the first one may have succeeded",
-        (transaction, transaction._put_completed, defects.put_completed_twice),
+        (transaction, transaction.put_completed, defects.put_completed_twice),
         at="cow8/lock/update+read",
         within=FAULT,
         breaks="K7",
@@ -610,7 +611,7 @@ COMPACTION = (
         "a compaction does not look whether it was taken over",
         "its files may be gone",
         (transaction, transaction.check_newest_run, nothing),
-        (transaction, transaction.is_newest_run, always(True)),
+        (publish, publish.is_newest_run, always(True)),
         at="mor8/lease/compact+compact",
         within=PAUSE,
         breaks="K5 K6 K7 K13",
@@ -648,7 +649,7 @@ COMPACTION = (
     mutant(
         "a plan of version 6 is made beside a running write, which does not look at plans",
         "its log would get the name of a slice that is closed",
-        (compaction, compaction.is_clustering_plan, always(True)),
+        (compaction_schedule, compaction_schedule.is_clustering_plan, always(True)),
         (conflict_check, conflict_check.footprint_of_compaction_plan, defects.footprint_of_nothing),
         at="mor6/lock/update+schedule",
         breaks="K1",

@@ -32,7 +32,7 @@ from pyhudi.transaction.conflicts.table import Met
 from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path
 
 commit_as_it_is = transaction.commit
-put_completed_as_it_is = transaction._put_completed
+put_completed_as_it_is = transaction.put_completed
 check_conflicts_as_it_is = transaction.check_conflicts
 find_leftovers_as_it_is = rollback.find_leftovers
 run_rollback_as_it_is = rollback.run_rollback
@@ -142,17 +142,17 @@ class ReadLate:
         return iter(intents.standing_intents(self._storage, besides=self._besides))
 
 
-def put_completed_without_intent(begun: Any, *rest: Any) -> None:
-    intents.withdraw(begun.storage, begun.instant_time)
-    put_completed_as_it_is(begun, *rest)
+def put_completed_without_intent(storage: Storage, version: Any, completed: Any, *rest: Any) -> None:
+    intents.withdraw(storage, completed.requested_time)
+    put_completed_as_it_is(storage, version, completed, *rest)
 
 
 # The last put.
 
 
-def put_completed_after_tidying_up(begun: Any, *rest: Any) -> None:
-    transaction.tidy_up(begun.storage, begun.instant_time)
-    put_completed_as_it_is(begun, *rest)
+def put_completed_after_tidying_up(storage: Storage, version: Any, completed: Any, *rest: Any) -> None:
+    transaction.tidy_up(storage, completed.requested_time)
+    put_completed_as_it_is(storage, version, completed, *rest)
 
 
 def put_completed_that_is_sure_it_failed(*arguments: Any) -> None:
@@ -167,12 +167,12 @@ def put_completed_that_is_sure_it_succeeded(*arguments: Any) -> None:
         put_completed_as_it_is(*arguments)
 
 
-def put_completed_twice(begun: Any, completed: Any, *rest: Any) -> None:
+def put_completed_twice(storage: Storage, version: Any, completed: Any, *rest: Any) -> None:
     try:
-        put_completed_as_it_is(begun, completed, *rest)
+        put_completed_as_it_is(storage, version, completed, *rest)
     except CommitOutcomeUnknownError:
         later = completed.completion_time and next_instant_time(completed.completion_time)
-        put_completed_as_it_is(begun, replace(completed, completion_time=later), *rest)
+        put_completed_as_it_is(storage, version, replace(completed, completion_time=later), *rest)
 
 
 def delete_every_attempt(storage: Storage, instant_time: str, _metadata: Any) -> None:

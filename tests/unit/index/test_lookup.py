@@ -18,11 +18,12 @@ from pyhudi.format.schema.meta_columns import with_meta_columns
 from pyhudi.index.bloom import ProbeTask, candidates_in, key_range, probe_files
 from pyhudi.index.lookup import Lookup, spread
 from pyhudi.index.tagging import SliceToSearch, TagTask, tag_files
-from pyhudi.io.slices.merged import MergeSettings, SliceFiles, slice_files
+from pyhudi.io.slices.files import SliceFiles
+from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.rules import MergeRules
 from pyhudi.merge.table_rules import TableRules
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
+from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile, slice_files
 from pyhudi.tasks.exchange import read_segment
 from pyhudi.tasks.stage import ROW, StageTask, stage_split
 from pyhudi.tasks.tagged_rows import FILE, POSITION

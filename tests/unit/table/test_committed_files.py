@@ -10,9 +10,8 @@ from tests.support.archives import archive_commits
 from tests.support.tables import MOR, contents, new_table, open_table, rows
 
 import pyhudi
-from pyhudi.errors import CorruptDataError, HistoryNotRetainedError, InvalidRequestError
+from pyhudi.errors import CorruptDataError, DamagedFileWarning, HistoryNotRetainedError, InvalidRequestError
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.committed_files import DamagedFileWarning
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
 

@@ -20,7 +20,8 @@ from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import instant_path, load_timeline
 from pyhudi.transaction import transaction as transactions
 from pyhudi.transaction.conflicts.footprint import UniqueKeys
-from pyhudi.transaction.transaction import Transaction, TransactionSettings, commit, mark_inflight
+from pyhudi.transaction.settings import TransactionSettings
+from pyhudi.transaction.transaction import Transaction, commit, mark_inflight
 
 REQUESTED, INFLIGHT, COMPLETED = InstantState
 VERSIONS = pytest.mark.parametrize("version", [V6, V9], ids=["v6", "v9"])

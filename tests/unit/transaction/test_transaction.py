@@ -13,7 +13,8 @@ from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import load_commit_metadata
 from pyhudi.transaction.conflicts.footprint import UniqueKeys
-from pyhudi.transaction.transaction import TransactionSettings, begin, commit, mark_inflight
+from pyhudi.transaction.settings import TransactionSettings
+from pyhudi.transaction.transaction import begin, commit, mark_inflight
 
 NOTHING = CommitMetadata(operation=WriteOperation.UPSERT, stats_by_partition={})
 VERSIONS = pytest.mark.parametrize("version", [6, 8, 9])

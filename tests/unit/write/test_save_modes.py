@@ -14,6 +14,7 @@ import pyhudi
 from pyhudi.errors import ConfigError, SchemaMismatchError, TableExistsError, WriteConflictError
 from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import Storage
+from pyhudi.write import run as running
 from pyhudi.write import save as saving
 
 OPTIONS = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
@@ -156,7 +157,7 @@ def test_overwrite_with_other_columns_and_a_write_by_the_former_ones_do_not_both
         lambda: save(tmp_path, {"id": [9], "v": [9]}),
     ]
     first, second = calls if second_ends_first else reversed(calls)
-    run = saving._run
+    run = running._run
     pending = [second]
 
     def run_beside(job: Any, rows: Any, *, overwrite: bool) -> Any:
@@ -164,7 +165,7 @@ def test_overwrite_with_other_columns_and_a_write_by_the_former_ones_do_not_both
             pending.pop()()
         return run(job, rows, overwrite=overwrite)
 
-    monkeypatch.setattr(saving, "_run", run_beside)
+    monkeypatch.setattr(running, "_run", run_beside)
 
     with pytest.raises(WriteConflictError):
         first()

@@ -14,7 +14,8 @@ import pyarrow as pa
 from pyhudi.format.log.blocks import BlockType
 from pyhudi.format.pieces import take_rows
 from pyhudi.io.log.records import LogContent, decode_versions, gather, read_log_contents
-from pyhudi.io.slices.merged import MergeSettings, SliceFiles, read_merged
+from pyhudi.io.slices.files import SliceFiles
+from pyhudi.io.slices.merged import MergeSettings, read_merged
 from pyhudi.merge.rules import MergeRules
 from pyhudi.storage.protocol import Storage
 

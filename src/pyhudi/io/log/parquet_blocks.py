@@ -10,7 +10,8 @@ from pyhudi.errors import HudiError
 from pyhudi.format.log.blocks import BlockType, LogBlock
 from pyhudi.format.schema.avro_arrow import avro_to_arrow
 from pyhudi.io.log.records import BlockPlace, list_log_blocks
-from pyhudi.io.slices.merged import MergeSettings, SliceFiles
+from pyhudi.io.slices.files import SliceFiles
+from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.storage.protocol import Storage
 
 

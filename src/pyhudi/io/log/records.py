@@ -7,11 +7,10 @@ their place.
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from pyhudi.format.log.delete_blocks import decode_delete_block
 from pyhudi.format.schema.avro_arrow import avro_to_arrow, normalise
 from pyhudi.format.schema.evolution import align, match_columns
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
+from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.log.scan import LogReader, open_log
 from pyhudi.io.parquet_batches import bounded_batches, open_parquet
 from pyhudi.io.spilled_rows import temporary_folder, typed_errors_of_disk
@@ -36,95 +36,11 @@ from pyhudi.merge.pairs import as_mask
 from pyhudi.merge.rules import OPERATION, MergeRules
 from pyhudi.merge.versions import BY_COMMIT_TIME, COLUMNS, DELETED
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.archived_writes import ArchivedWrites
-from pyhudi.table.committed_files import DamagedFileWarning
-from pyhudi.table.file_slice import Stretch
-from pyhudi.table.timeline import Timeline
 
 _PARQUET_ROWS = 1_000_000
 IS_DELETED = "_hoodie_is_deleted"
 """A boolean column by which a row asks for the deletion of its record."""
 _DELETE_OPERATION = "D"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockFilter:
-    """Which blocks of a log count, by the instants of their writes.
-
-    `until`: none later than this. `committed`: only of these writes and of those before `archived_before`, for tables
-    whose file names do not tell (version 6); None: of all.
-
-    `stretches`: what completed writes put into each log, by its path. A block of a write in `told` counts where that
-    write says that it wrote to the log. Damage in what was committed is an error, but where the filter `skips_damaged`
-    blocks; other damage is what a dead writer left.
-    """
-
-    until: str | None = None
-    committed: frozenset[str] | None = None
-    archived_before: str = ""
-    told: frozenset[str] = frozenset()
-    stretches: Mapping[str, tuple[Stretch, ...]] = field(default_factory=dict)
-    skips_damaged: bool = False
-
-    def counts(self, instant_time: str, path: str = "") -> bool:
-        """Whether the blocks of this write count, in this log."""
-        if self.until is not None and instant_time > self.until:
-            return False
-        if self.committed is None or instant_time < self.archived_before:
-            return True
-        if instant_time not in self.committed:
-            return False
-        if instant_time not in self.told or path not in self.stretches:
-            return True
-        return any(one.instant_time == instant_time for one in self.stretches[path])
-
-    def check_writer(self, path: str, block: LogBlock) -> None:
-        """Raise `CorruptDataError` for a block in what completed writes put into a log that names none of them."""
-        around = [one for one in self.stretches.get(path, ()) if one.start <= block.offset and block.end <= one.end]
-        named = {one.instant_time for one in around}
-        if named and not self.skips_damaged and named.isdisjoint({"", block.instant_time}):
-            raise CorruptDataError(
-                "a block of a log names another write than the one that completed it",
-                path=path,
-                offset=block.offset,
-                named=block.instant_time,
-                instant=around[0].instant_time,
-            )
-
-    def with_archive(self, archived: ArchivedWrites) -> BlockFilter:
-        """The filter that takes from before the active timeline what the archive knows as completed, and no more."""
-        if self.committed is None:
-            return self
-        committed = self.committed.union(archived.completed)
-        return replace(self, committed=committed, archived_before=archived.known_from or "")
-
-    def check_damage(self, path: str, block: LogBlock) -> None:
-        """Raise `CorruptDataError` for a stretch that is no block, and that a completed write wrote to."""
-        for one in self.stretches.get(path, ()):
-            if one.start >= block.end or block.offset >= one.end:
-                continue
-            if not self.skips_damaged:
-                raise CorruptDataError(
-                    "a log file is damaged in what a completed write put there",
-                    path=path,
-                    offset=block.offset,
-                    instant=one.instant_time,
-                )
-            warnings.warn(
-                f"what {one.instant_time} wrote to {path} is damaged from offset {block.offset} on and is left out",
-                DamagedFileWarning,
-                stacklevel=2,
-            )
-
-
-def block_filter(timeline: Timeline, completed: frozenset[str]) -> BlockFilter:
-    """The filter for a timeline of which the writes `completed` count, and those that were archived.
-
-    Where the names of log files say which writes made them, the file-system view has chosen already.
-    """
-    if timeline.version.has_completion_times:
-        return BlockFilter()
-    return BlockFilter(committed=completed, archived_before=timeline.first_time or "", told=completed)
 
 
 @dataclass(frozen=True, slots=True)

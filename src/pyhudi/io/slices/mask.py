@@ -28,7 +28,8 @@ from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.io.base_file import read_batches, read_footer
 from pyhudi.io.log.changes import LogChanges, merge_logs
 from pyhudi.io.log.records import BlockPlace, LogVersions, read_log_versions
-from pyhudi.io.slices.merged import MergeSettings, SliceFiles, read_merged, stays_as_it_is
+from pyhudi.io.slices.files import SliceFiles
+from pyhudi.io.slices.merged import MergeSettings, read_merged, stays_as_it_is
 from pyhudi.storage.protocol import Storage
 
 WORD: Final = "__word"

@@ -8,8 +8,8 @@ Source: `format/logs-and-indexes.md` 1.5; mission rows S1-45, S3-34, S3-35.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,10 @@ from pyhudi.format.pieces import cuts, meetings
 from pyhudi.format.schema.evolution import align
 from pyhudi.format.schema.meta_columns import COMMIT_TIME, RECORD_KEY
 from pyhudi.io.base_file import read_batches
+from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.log.changes import merge_logs
-from pyhudi.io.log.records import BlockFilter, LogVersions, SpillSettings, read_log_versions, with_record_keys
+from pyhudi.io.log.records import LogVersions, SpillSettings, read_log_versions, with_record_keys
+from pyhudi.io.slices.files import SliceFiles
 from pyhudi.merge.pairs import as_mask, choose, flattened, incoming_wins
 from pyhudi.merge.rules import OF_THE_WRITE
 from pyhudi.merge.table_rules import TableRules
@@ -34,36 +36,8 @@ from pyhudi.merge.versions import (
     ordering_columns,
 )
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.archived_writes import ArchivedWrites
-from pyhudi.table.file_slice import BaseFile, LogFile, Stretch
 
 BATCH_ROWS = 131_072
-
-
-@dataclass(frozen=True, slots=True)
-class SliceFiles:
-    """The files of one slice by their paths in the table: a base file if there is one, logs in merge order.
-
-    `committed`: of each log, what completed writes put there; empty where nobody looked.
-    """
-
-    base: str | None
-    logs: tuple[str, ...]
-    committed: tuple[tuple[Stretch, ...], ...] = ()
-
-    def judged_by(self, blocks: BlockFilter) -> BlockFilter:
-        """The filter of a table's blocks, for this slice."""
-        if not self.committed:
-            return blocks
-        return replace(blocks, stretches=dict(zip(self.logs, self.committed, strict=True)))
-
-
-def slice_files(base: BaseFile | None, logs: Iterable[LogFile]) -> SliceFiles:
-    """What tasks have to know of these files of a slice."""
-    logs = tuple(logs)
-    return SliceFiles(
-        base.path if base else None, tuple(log.path for log in logs), tuple(log.committed for log in logs)
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +55,6 @@ class MergeSettings:
     spill: SpillSettings = field(default_factory=SpillSettings)
     commit_times: frozenset[str] | None = None
     keys: KeyGenerator | None = None
-
-    def with_archive(self, archived: ArchivedWrites) -> MergeSettings:
-        """The settings for slices that may be older than the active timeline: see `BlockFilter.with_archive`."""
-        return replace(self, blocks=self.blocks.with_archive(archived))
 
     def looked_at(self, columns: Sequence[str]) -> pa.Schema:
         """The columns that merging needs so that it can give `columns`: a merger may look at any."""

@@ -40,7 +40,8 @@ from pyhudi.transaction.heartbeat import (
 from pyhudi.transaction.intents import intent_path
 from pyhudi.transaction.locks.table_lock import HeldLock, table_lock
 from pyhudi.transaction.plan_fencing import forget_runs
-from pyhudi.transaction.transaction import TransactionSettings, tidy_up
+from pyhudi.transaction.settings import TransactionSettings
+from pyhudi.transaction.transaction import tidy_up
 
 __all__ = ["RolledBack", "roll_back", "roll_back_failed_writes", "roll_back_own_write"]
 

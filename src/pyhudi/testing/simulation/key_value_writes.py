@@ -23,13 +23,13 @@ from pyhudi.format.metadata.commit import NO_PREVIOUS_COMMIT, CommitMetadata, Wr
 from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
-from pyhudi.io.log.records import BlockFilter, block_filter
+from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.log.scan import open_log
-from pyhudi.io.slices.merged import slice_files
 from pyhudi.services.orphans import remove_orphans
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.file_slice import FileSlice
+from pyhudi.table.block_filter import block_filter
+from pyhudi.table.file_slice import FileSlice, slice_files
 from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, position_of

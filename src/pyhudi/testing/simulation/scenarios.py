@@ -22,7 +22,8 @@ from pyhudi.errors import (
     WriteConflictError,
 )
 from pyhudi.format.metadata.write_operation import WriteOperation
-from pyhudi.services.compaction.execute import run_pending_compactions, schedule_compaction
+from pyhudi.services.compaction.execute import run_pending_compactions
+from pyhudi.services.compaction.schedule import schedule_compaction
 from pyhudi.services.rollback.rollback import roll_back, roll_back_failed_writes
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import position_of
@@ -32,7 +33,7 @@ from pyhudi.testing.simulation.scheduler import AGES_MS, Actor, Powers, Run
 from pyhudi.testing.simulation.simulated import NoLocks
 from pyhudi.testing.simulation.start_tables import KINDS, Kind, Seat, kind_of
 from pyhudi.transaction.locks.storage_based import StorageLocks
-from pyhudi.transaction.transaction import TransactionSettings
+from pyhudi.transaction.settings import TransactionSettings
 from pyhudi.write.exchange_folder import exchange_folder
 
 POLLS = 2

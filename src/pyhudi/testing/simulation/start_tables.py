@@ -12,7 +12,7 @@ from pyhudi.environment import Environment
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import arrow_to_avro
-from pyhudi.services.compaction.execute import ServiceCall
+from pyhudi.services.call import ServiceCall
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
@@ -29,9 +29,10 @@ from pyhudi.testing.simulation.key_value_writes import (
 from pyhudi.testing.simulation.scheduler import Actor, Powers, Run
 from pyhudi.testing.simulation.simulated import SimStorage, environment_of
 from pyhudi.testing.simulation.world import World, world_of
-from pyhudi.write.job import WriteJob, prepare, transaction_settings
+from pyhudi.transaction.settings import transaction_settings
+from pyhudi.write.create import table_properties
+from pyhudi.write.job import WriteJob, prepare
 from pyhudi.write.result import WriteResult
-from pyhudi.write.save import table_properties
 
 START = {"a1": "start", "a2": "start", "b1": "start"}
 """The rows that a table begins with: two file groups."""

@@ -7,9 +7,8 @@ import itertools
 import pytest
 from tests.support.tables import MOR, contents, new_table, open_table, rows
 
-from pyhudi.errors import CorruptDataError, HudiError
+from pyhudi.errors import CorruptDataError, DamagedFileWarning, HudiError
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.committed_files import DamagedFileWarning
 
 SKIP = {"hoodie.pyhudi.read.skip.damaged.files": "true"}
 OLD, NEW = (1, "oslo", 1, "old"), (1, "oslo", 2, "new")

@@ -17,10 +17,12 @@ from pyhudi.format.log.delete_blocks import encode_delete_block
 from pyhudi.format.schema.avro_arrow import arrow_to_avro, avro_with_meta_columns
 from pyhudi.format.schema.meta_columns import with_meta_columns, without_meta_columns
 from pyhudi.format.timeline.table_version import table_version
-from pyhudi.io.log.records import BlockFilter, LogVersions, SpillSettings, block_filter, delete_mask, read_log_versions
+from pyhudi.io.log.block_filter import BlockFilter
+from pyhudi.io.log.records import LogVersions, SpillSettings, delete_mask, read_log_versions
 from pyhudi.merge.rules import OPERATION, MergeRules
 from pyhudi.merge.versions import BY_COMMIT_TIME, COLUMNS, DELETED
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.block_filter import block_filter
 from pyhudi.table.timeline import timeline_of
 
 TABLE = with_meta_columns(pa.schema([("ts", pa.int64()), ("note", pa.string())]))

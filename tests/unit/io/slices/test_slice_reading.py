@@ -13,7 +13,8 @@ from tests.support.tables import MOR, SCHEMA, contents, new_table, open_table, r
 
 from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
 from pyhudi.io.slices import merged as merged_slice
-from pyhudi.io.slices.merged import MergeSettings, SliceFiles, merge_slice, read_merged
+from pyhudi.io.slices.files import SliceFiles
+from pyhudi.io.slices.merged import MergeSettings, merge_slice, read_merged
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.testing.faults import FaultStorage
 

@@ -1,0 +1,192 @@
+"""Scheduling: a plan goes onto the timeline, which says what a compaction will read and at which instant.
+
+From then on whatever is written to the file groups of the plan belongs to the slices after it.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+
+from pyhudi.config.enums import FailedWritesPolicy, TableType
+from pyhudi.errors import InvalidRequestError, LockLostError
+from pyhudi.format.metadata.compaction import encode_compaction_plan
+from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.services.call import ServiceCall
+from pyhudi.services.compaction.plan import PlannedCompaction, plan_compaction, plan_log_compaction
+from pyhudi.services.compaction.strategies import CompactionSettings
+from pyhudi.services.compaction.triggers import Due, TriggerSettings, is_due, trigger_facts
+from pyhudi.services.rollback.rollback import roll_back_failed_writes
+from pyhudi.table.features import check_compactable
+from pyhudi.table.file_slice import FileGroupId, LogFile
+from pyhudi.table.file_system_view import FileSystemView, load_view
+from pyhudi.table.instant_times import next_time, table_zone
+from pyhudi.table.pending_clusterings import clustered_groups, is_clustering_plan
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import instant_path, load_commit_metadata, load_compaction_plan
+from pyhudi.tasks.compact_logs import LookIntoLogsTask, have_partial_rows
+from pyhudi.transaction.conflicts.check import check_nothing_exclusive
+from pyhudi.transaction.conflicts.table import Ours
+from pyhudi.transaction.intents import standing_intents
+from pyhudi.transaction.locks.table_lock import table_lock
+
+_log = logging.getLogger("pyhudi")
+_UNJOINABLE = "its logs have partial updates, or one was written just now"
+
+
+def check_merge_on_read(table: TableState) -> None:
+    """Raise `InvalidRequestError` for a copy-on-write table, and what `check_compactable` raises."""
+    check_compactable(table)
+    if table.config.table_type is not TableType.MERGE_ON_READ:
+        raise InvalidRequestError("a copy-on-write table has no logs to compact", table=table.config.name)
+
+
+def compaction_due(call: ServiceCall) -> Due:
+    """Whether the time for a compaction has come, by the options' trigger.
+
+    Cost: one read per commit that is not older than the last compaction; on a merge-on-read table commits are
+    compactions, and bulk inserts of real Hudi.
+    """
+    options = call.config.compaction
+    settings = TriggerSettings(
+        trigger=options.trigger,
+        max_delta_commits=options.max_delta_commits,
+        max_delta_seconds=options.max_delta_seconds,
+    )
+    table = call.table
+    facts = trigger_facts(
+        table.timeline,
+        _newest_compaction(table),
+        now_ms=call.environment.clock.now_ms(),
+        zone=table_zone(table.config),
+    )
+    return is_due(settings, facts)
+
+
+def planned_compaction(call: ServiceCall) -> PlannedCompaction:
+    """The compaction that the options' strategies would plan now. Cost: a listing of the table."""
+    check_merge_on_read(call.table)
+    table, options = call.table, call.config.compaction
+    view = load_view(table.storage, table.timeline)
+    settings = CompactionSettings(
+        strategies=options.strategies,
+        target_io_mb=options.target_io_mb,
+        log_size_threshold=options.log_size_threshold,
+        log_count_threshold=options.log_count_threshold,
+        target_partitions=options.target_partitions,
+        partition_regex=options.partition_regex,
+        base_file_bytes_max=call.config.files.max_file_size,
+    )
+    zone = table_zone(table.config)
+    today = datetime.fromtimestamp(call.environment.clock.now_ms() / 1000, UTC).astimezone(zone).date()
+    slices = [one for group in view.latest.values() for one in group]
+    return plan_compaction(slices, _held_groups(table, view), settings, today=today)
+
+
+def planned_log_compaction(call: ServiceCall, joinable: frozenset[LogFile] | None = None) -> PlannedCompaction:
+    """The log compaction that would be planned now, over `joinable` logs alone. Cost: a listing of the table."""
+    check_merge_on_read(call.table)
+    view = load_view(call.table.storage, call.table.timeline)
+    slices = [one for group in view.latest.values() for one in group]
+    others = () if joinable is None else (one for one in slices if not joinable.issuperset(one.logs))
+    return plan_log_compaction(
+        slices,
+        _held_groups(call.table, view),
+        call.config.compaction.log_blocks_threshold,
+        unjoinable=dict.fromkeys((one.group for one in others), _UNJOINABLE),
+        base_file_bytes_max=call.config.files.max_file_size,
+    )
+
+
+def _joinable_logs(call: ServiceCall) -> frozenset[LogFile]:
+    """The logs of slices that a log compaction would take, without the slices where rows say only some columns.
+
+    Cost: a listing of the table; the headers of these logs' blocks are read. It is done before the lock is taken, so
+    that slices which get a log meanwhile wait for the next plan.
+    """
+    storage = call.table.storage
+    slices = [verdict.file_slice for verdict in planned_log_compaction(call.reloaded()).chosen]
+    tasks = [LookIntoLogsTask(storage=storage.spec, paths=tuple(log.path for log in one.logs)) for one in slices]
+    size = sum(log.size for one in slices for log in one.logs)
+    partial = call.engine.map(have_partial_rows, tasks, size_bytes=size, description="look into logs")
+    left = [one for one, is_partial in zip(slices, partial, strict=True) if is_partial]
+    if left:
+        _log.warning(
+            "the logs of %d file group(s) have partial updates and are not joined, for example %s: compact the table",
+            len(left),
+            left[0].logs[0].path,
+        )
+    return frozenset(log for one in slices if one not in left for log in one.logs)
+
+
+def _held_groups(table: TableState, view: FileSystemView) -> set[FileGroupId]:
+    """The groups of pending plans: what a compaction of logs writes must not fall behind a base file, for example."""
+    held = {*view.pending_compactions, *clustered_groups(table.storage, table.timeline)}
+    for instant in table.timeline.pending_compactions:
+        if instant.action is Action.LOG_COMPACTION:
+            operations = load_compaction_plan(table.storage, instant, table.version).operations
+            held |= {FileGroupId(operation.partition_path, operation.file_id) for operation in operations}
+    return held
+
+
+def schedule_compaction(call: ServiceCall, *, of_logs: bool = False) -> InstantTime | None:
+    """Put a compaction of what is there now on the timeline; None where there is nothing to compact.
+
+    In table version 6 it waits for running writes to end, as their logs carry the names of the slices that the plan
+    closes: then it is None, too. Under a lock that can be lost it also is while another writer may stand in its last
+    put, which the plan would not know of. Dead writers are rolled back first, if the options want that of writes.
+    `of_logs`: a log compaction; logs with partial updates are left out. Cost: a listing of the table, one put, the
+    lock; one more listing where that can be lost, and one for a log compaction, which also looks into the logs.
+    """
+    storage = call.table.storage
+    check_merge_on_read(call.reloaded().table)
+    _recover(call)
+    joinable = _joinable_logs(call) if of_logs else frozenset()
+    with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
+        committing = standing_intents(storage, besides="") if lock.can_be_lost else ()
+        call = call.reloaded()
+        table = call.table
+        check_nothing_exclusive(table.timeline, Ours.COMPACTION_PLAN)
+        pending = {one.requested_time for one in table.timeline.pending_writes}
+        if any(intent.instant_time in pending for intent in committing):
+            return None
+        pending_writes = table.timeline.pending_writes
+        running = (one for one in pending_writes if not is_clustering_plan(table.storage, table.version, one))
+        if not table.version.has_completion_times and any(running):
+            return None
+        planned = planned_log_compaction(call, joinable) if of_logs else planned_compaction(call)
+        if not planned.plan.operations:
+            return None
+        instant = Instant(
+            requested_time=next_time(table.timeline, table.config, call.environment.clock),
+            action=Action.LOG_COMPACTION if of_logs else Action.COMPACTION,
+            state=InstantState.REQUESTED,
+        )
+        lock.check_held()
+        path = instant_path(instant, table.version)
+        storage.put_if_absent(path, encode_compaction_plan(planned.plan))
+        try:
+            lock.check_held()
+        except LockLostError:
+            # A write that was completed meanwhile is not in the plan, and would be lost when that is run.
+            storage.delete(path)
+            raise
+        return instant.requested_time
+
+
+def _recover(call: ServiceCall) -> None:
+    if call.config.concurrency.failed_writes_policy is FailedWritesPolicy.EAGER:
+        roll_back_failed_writes(
+            call.table.reload(), call.settings.heartbeat, call.environment, lock_wait_ms=call.settings.lock_wait_ms
+        )
+
+
+def _newest_compaction(table: TableState) -> str | None:
+    """The instant time of the newest completed compaction: a commit that says so."""
+    for instant in reversed(table.timeline.completed_writes):
+        if instant.action is Action.COMMIT:
+            metadata = load_commit_metadata(table.storage, instant, table.version)
+            if metadata.operation is WriteOperation.COMPACT:
+                return instant.requested_time
+    return None

@@ -1,0 +1,190 @@
+"""The write loop: recover, prepare, run, and run again from the input when another writer won."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi.config.enums import Arrangement, FailedWritesPolicy
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.engine.protocol import Distribution, Engine
+from pyhudi.environment import SYSTEM, Environment
+from pyhudi.errors import (
+    HudiError,
+    WriteConflictError,
+)
+from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.merge.rules import Merger
+from pyhudi.services.call import ServiceCall
+from pyhudi.services.inline import run_inline_services
+from pyhudi.services.rollback.rollback import roll_back_failed_writes
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.features import check_writable
+from pyhudi.table.state import TableState, load_table
+from pyhudi.table.timeline import position_of
+from pyhudi.tasks.stage import partition_paths_in
+from pyhudi.transaction.conflicts.check import naming
+from pyhudi.transaction.idempotence import find_batch
+from pyhudi.transaction.presence import alone_if_needed
+from pyhudi.transaction.settings import locking, transaction_settings
+from pyhudi.write.bulk_insert import bulk_insert
+from pyhudi.write.delete_partition import delete_partitions
+from pyhudi.write.job import WriteJob, check_columns, prepare
+from pyhudi.write.result import WriteResult, result_of
+from pyhudi.write.staged import staged_write_of, write_staged
+
+_log = logging.getLogger("pyhudi")
+_OVERWRITING = frozenset({WriteOperation.UPSERT, WriteOperation.INSERT, WriteOperation.BULK_INSERT})
+"""The operations by which mode overwrite replaces a table."""
+_FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.1, 10.0
+
+
+def write(
+    rows: Any,
+    storage: Storage,
+    *,
+    config: WriteConfig,
+    options: Mapping[str, str],
+    engine: Engine,
+    environment: Environment = SYSTEM,
+    mergers: Sequence[Merger] = (),
+    overwrite: bool = False,
+) -> WriteResult:
+    """Run one write operation on an existing table, again from the input when it lost against another writer.
+
+    How often again: `hoodie.write.num.retries.on.conflict.failures`, after pauses that grow. `mergers`: those among
+    which the table's own is found, besides those that the options name. A batch whose name (`hoodie.write.batch.id`)
+    is that of a completed write is not written: the result is that write's. Raises `UnsupportedFeatureError` for a
+    second writer to a store that cannot keep two apart (`transaction/presence.py`).
+    """
+    retries = config.concurrency.conflict_retries
+    if retries and isinstance(rows, pa.RecordBatchReader):
+        # A stream can be read once; a second attempt would find it empty and lose its rows.
+        rows = rows.read_all()
+    table = load_table(storage)
+    check_writable(table)
+    settings = transaction_settings(config)
+    environment = locking(environment, config, table.config.name)
+    with alone_if_needed(table, settings.heartbeat, environment) as environment, naming(storage):
+        for attempt in itertools.count(1):
+            table = _recovered(table, config, environment)
+            if (done := _already_done(table, config)) is not None:
+                return done
+            job = _prepared(rows, table, config, options, engine, environment, mergers, overwrite=overwrite)
+            try:
+                result = _run(job, rows, overwrite=overwrite)
+                break
+            except WriteConflictError:
+                if (done := _already_done(table.reload(), config)) is not None:
+                    return done
+                if attempt > retries:
+                    raise
+            environment.clock.sleep(_pause_seconds(attempt, environment))
+            table = table.reload()
+        run_inline_services(ServiceCall(job.table, config, settings, engine, environment, tuple(mergers)))
+        _recover_afterwards(job.table, config, environment)
+        return result
+
+
+def _pause_seconds(attempt: int, environment: Environment) -> float:
+    """How long to wait after a lost attempt, counted from 1: longer each time, and not as long as the others do."""
+    longest = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(attempt - 1, 10), _LAST_PAUSE_SECONDS)
+    chance = uuid.UUID(environment.ids.uuid()).int % 1024 / 1024
+    return longest * (0.5 + chance / 2)
+
+
+def _already_done(table: TableState, config: WriteConfig) -> WriteResult | None:
+    """The result of the completed write that this call repeats."""
+    if config.what.batch_id is None:
+        return None
+    found = find_batch(table, config.what.batch_id)
+    if found is None:
+        return None
+    instant, metadata = found
+    return result_of(metadata, instant.requested_time, position_of(instant), 0.0)
+
+
+def _recovered(table: TableState, config: WriteConfig, environment: Environment) -> TableState:
+    """The table without what dead writers left; the write begins by taking it away."""
+    policy = config.concurrency.failed_writes_policy
+    if policy is not FailedWritesPolicy.EAGER:
+        return table
+    settings = transaction_settings(config)
+    done = roll_back_failed_writes(table, settings.heartbeat, environment, lock_wait_ms=settings.lock_wait_ms)
+    return table.reload() if done else table
+
+
+def _recover_afterwards(table: TableState, config: WriteConfig, environment: Environment) -> None:
+    """With the policy LAZY: what dead writers left is taken away once the write stands, as JVM Hudi's cleaner does."""
+    if config.concurrency.failed_writes_policy is not FailedWritesPolicy.LAZY:
+        return
+    settings = transaction_settings(config)
+    try:
+        roll_back_failed_writes(table.reload(), settings.heartbeat, environment, lock_wait_ms=settings.lock_wait_ms)
+    except HudiError as error:
+        _log.warning("the write is committed, but rolling dead writers back after it failed: %s", error)
+
+
+def _prepared(
+    rows: Any,
+    table: TableState,
+    config: WriteConfig,
+    options: Mapping[str, str],
+    engine: Engine,
+    environment: Environment,
+    mergers: Sequence[Merger],
+    *,
+    overwrite: bool,
+) -> WriteJob:
+    carries_rows = config.operation not in (WriteOperation.DELETE, WriteOperation.DELETE_PARTITION)
+    job = prepare(
+        table,
+        config,
+        engine.schema_of(rows) if carries_rows else None,
+        engine=engine,
+        environment=environment,
+        options=options,
+        mergers=mergers,
+        replaces_all=overwrite and config.operation in _OVERWRITING,
+    )
+    if config.operation is WriteOperation.DELETE:
+        check_columns(engine.schema_of(rows), job.keys, ())
+    return job
+
+
+def _run(job: WriteJob, rows: Any, *, overwrite: bool) -> WriteResult:
+    config = job.config
+    if config.operation is WriteOperation.DELETE_PARTITION:
+        named = config.what.partitions_to_delete
+        return delete_partitions(job, named or _partitions_of(job, rows), patterns=named is not None)
+    if config.operation is WriteOperation.BULK_INSERT and not config.combines_input:
+        return bulk_insert(job, rows, overwrite=overwrite)
+    if overwrite and config.operation in _OVERWRITING:
+        kind = replace(
+            staged_write_of(config),
+            operation=WriteOperation.INSERT_OVERWRITE_TABLE,
+            looks_up=False,
+            packs=False,
+            replaces=True,
+            whole_table=True,
+        )
+        return write_staged(job, rows, kind)
+    return write_staged(job, rows, staged_write_of(config))
+
+
+def _partitions_of(job: WriteJob, rows: Any) -> tuple[str, ...]:
+    """The partition paths that rows are in, for a deletion of whole partitions by example."""
+    found = job.engine.map_splits(
+        rows,
+        functools.partial(partition_paths_in, job.keys),
+        distribution=Distribution(Arrangement.NONE),
+        description="find partitions",
+    )
+    return tuple(sorted({path for paths in found for path in paths}))
