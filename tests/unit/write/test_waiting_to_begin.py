@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -20,7 +21,8 @@ from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.testing.faults import FaultStorage
 from pyhudi.transaction.locks.in_process import HeldMutex, InProcessLocks
-from pyhudi.write import save as save_module
+from pyhudi.write.create import removed_on_failure
+from pyhudi.write.run import write
 
 BATCH = {"hoodie.write.batch.id": "7"}
 
@@ -98,7 +100,7 @@ def test_a_bulk_insert_over_everything_takes_the_place_of_what_came_while_it_wai
     storage = prepared()
     options = {"hoodie.datasource.write.operation": "bulk_insert"}
 
-    save_module.write(
+    write(
         rows((9, "wien", 1, "o")),
         storage,
         config=WriteConfig.from_options(options),
@@ -111,6 +113,12 @@ def test_a_bulk_insert_over_everything_takes_the_place_of_what_came_while_it_wai
     assert contents(storage) == {(9, "wien", 1, "o")}
 
 
+def fail_first_write(storage: Storage, config: WriteConfig, env: Environment) -> None:
+    """The end of a call that created the table and whose first write fails."""
+    with suppress(KeyError), removed_on_failure(storage, config, env, created=True):
+        raise KeyError
+
+
 @pytest.mark.parametrize("is_completed", [False, True])
 def test_a_new_table_that_somebody_else_writes_to_stays_when_our_first_write_fails(is_completed: bool) -> None:
     storage = MemoryStorage()
@@ -118,7 +126,7 @@ def test_a_new_table_that_somebody_else_writes_to_stays_when_our_first_write_fai
     config = WriteConfig.from_options({"hoodie.table.name": "t"})
 
     def first_write_fails() -> None:
-        save_module._forget(storage, config, environment(CLOCK))
+        fail_first_write(storage, config, environment(CLOCK))
 
     other = open_table(storage, env=environment(CLOCK))
     if is_completed:
@@ -142,6 +150,6 @@ def test_a_new_table_that_somebody_wrote_to_while_we_waited_to_remove_it_stays()
     new_table(storage)
     config = WriteConfig.from_options({"hoodie.table.name": "t"})
 
-    save_module._forget(storage, config, waiting(storage, lambda table: table.insert(rows((1, "oslo", 1, "a")))))
+    fail_first_write(storage, config, waiting(storage, lambda table: table.insert(rows((1, "oslo", 1, "a")))))
 
     assert contents(storage) == {(1, "oslo", 1, "a")}
