@@ -14,7 +14,7 @@ LICENCES = ("LICENSE", "NOTICE")
 
 def problems(names: list[str]) -> list[str]:
     """What is wrong with a wheel that holds files of these names."""
-    source = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src" / "pyhudi").rglob("*.py")}
+    source = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.py")}
     missing = [name for name in (*NEEDED, *sorted(source)) if name not in names]
     missing += [one for one in LICENCES if not any(re.fullmatch(rf".*\.dist-info/licenses/{one}", n) for n in names)]
     foreign = [name for name in names if not re.match(r"pyhudi/|pyspark_\w+/|pyhudi-[^/]+\.dist-info/", name)]
