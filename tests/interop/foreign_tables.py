@@ -49,7 +49,8 @@ class ForeignTable:
     """A recipe, and what pyhudi makes of the table.
 
     `writes`: None where they must be right, else a part of the text with which they are refused by name.
-    `may_refuse_reads`: its newest state may be refused, too. `not_compared`: columns that JVM Hudi's incremental reads
+    `may_refuse_reads`: any read may be refused because its columns were renamed. `has_meta_columns`: changes can be
+    asked for. `not_compared`: columns that JVM Hudi's incremental reads
     give other values than its snapshots. `read_options`: what JVM Hudi needs to read it. `key`: the
     columns that identify a row; none for a table whose keys are generated.
     """
@@ -58,6 +59,7 @@ class ForeignTable:
     make: Callable[[MadeTable], None]
     releases: tuple[str, ...] = ALL
     may_refuse_reads: bool = False
+    has_meta_columns: bool = True
     not_compared: tuple[str, ...] = ()
     writes: str | None = None
     key: tuple[str, ...] = ("id",)
@@ -383,7 +385,10 @@ FOREIGN_TABLES = (
     ),
     ForeignTable("cdc", _plain("cow", properties={"hoodie.table.cdc.enabled": "true"}), writes="change data capture"),
     ForeignTable(
-        "no-meta-columns", _plain("cow", properties={"hoodie.populate.meta.fields": "false"}), writes="_hoodie_"
+        "no-meta-columns",
+        _plain("cow", properties={"hoodie.populate.meta.fields": "false"}),
+        has_meta_columns=False,
+        writes="_hoodie_",
     ),
     ForeignTable(
         "no-partition-columns",

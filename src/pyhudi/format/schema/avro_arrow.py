@@ -281,6 +281,12 @@ def _check_names(fields: Iterable[pa.Field], path: ColumnPath) -> None:
                 " underscores and do not begin with a digit; rename the column before writing",
                 column=column,
             )
+        if not path and field.name.lower() in META_COLUMNS and field.name not in META_COLUMNS:
+            raise SchemaMismatchError(
+                f"a column named {field.name!r} cannot be told from the meta column {field.name.lower()!r} by readers to"
+                " which letter case does not count, such as Spark; rename or drop it before writing",
+                column=column,
+            )
         if field.name.lower() in seen:
             raise SchemaMismatchError(
                 f"the columns {seen[field.name.lower()]!r} and {field.name!r} have the same name (letter case"

@@ -232,6 +232,12 @@ def test_name_that_avro_lacks_is_refused(name: str, nested: bool) -> None:
         assert error.value.context["column"] == expected
 
 
+@pytest.mark.parametrize("name", ["_HOODIE_commit_time", "_Hoodie_Record_Key"])
+def test_name_that_is_a_meta_column_in_other_letters_is_refused(name: str) -> None:
+    with pytest.raises(SchemaMismatchError, match="meta column"):
+        normalise(pa.schema([("id", pa.int64()), (name, pa.string())]))
+
+
 @pytest.mark.parametrize("names", [("a", "a"), ("id", "ID"), ("größe", "GRÖSSE".replace("SS", "ß"))])
 @pytest.mark.parametrize("nested", [False, True], ids=["top", "nested"])
 def test_two_columns_of_one_name_are_refused(names: tuple[str, str], nested: bool) -> None:
