@@ -283,8 +283,8 @@ def _check_names(fields: Iterable[pa.Field], path: ColumnPath) -> None:
             )
         if not path and field.name.lower() in META_COLUMNS and field.name not in META_COLUMNS:
             raise SchemaMismatchError(
-                f"a column named {field.name!r} cannot be told from the meta column {field.name.lower()!r} by readers to"
-                " which letter case does not count, such as Spark; rename or drop it before writing",
+                f"Spark, to which letter case does not count, cannot tell {field.name!r} from the meta column"
+                f" {field.name.lower()!r}; rename or drop it before writing",
                 column=column,
             )
         if field.name.lower() in seen:
