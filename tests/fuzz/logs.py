@@ -26,7 +26,8 @@ from tests.fuzz.target import PATH, Target, joined, require, split, text_of
 from pyhudi.errors import SchemaMismatchError
 from pyhudi.format.avro.records import decode_avro_records, encode_avro_records
 from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block, parse_block, rollback_block
-from pyhudi.format.log.delete_blocks import decode_delete_block, encode_delete_block
+from pyhudi.format.log.delete_block_decode import decode_delete_block
+from pyhudi.format.log.delete_block_encode import encode_delete_block
 from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.log.records import SpillSettings, read_log_versions
 from pyhudi.io.log.scan import open_log

@@ -16,7 +16,7 @@ from pyhudi.errors import CorruptDataError
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.keys.generator import key_generator_from_table, partition_field_names
 from pyhudi.format.keys.partition_paths import (
-    check_partition_path,
+    checked_segments,
     escape_value,
     format_segment,
     partition_depth,
@@ -27,7 +27,6 @@ from pyhudi.format.markers import (
     marker_path,
     parse_marker_path,
     parse_markers_file,
-    parse_markers_type,
 )
 from pyhudi.format.metadata.partition import decode_partition_metadata, encode_partition_metadata
 from pyhudi.format.properties import check_table_properties, format_properties, parse_properties
@@ -103,7 +102,7 @@ def _check_partition_path(data: bytes) -> None:
             require(
                 "/".join(segments) == path or None in values.values() or "" in values.values(), "values of another path"
             )
-    check_partition_path(path)
+    checked_segments("a", [path], is_first=True, hive_style=False, url_encode=False)
     if path:
         # What we are ready to write, a store must be ready to take.
         check_relative(path)
@@ -149,10 +148,6 @@ def _check_marker_path(data: bytes) -> None:
     found = parse_marker_path(text_of(data), _INSTANT)
     if found is not None:
         require(all(part not in ("", ".", "..") for part in found.split("/")), "a marker of another folder")
-
-
-def _check_markers_type(data: bytes) -> None:
-    parse_markers_type(data, path=PATH)
 
 
 def _check_lock(data: bytes) -> None:
@@ -288,12 +283,6 @@ TARGETS = (
         seeds=lambda: (f".hoodie/.temp/{_INSTANT}/a/f-0_1-2-3_{_INSTANT}.parquet.marker.CREATE".encode(),),
         mutate=mutations.text,
         check=_check_marker_path,
-    ),
-    Target(
-        name="markers-type",
-        seeds=lambda: (b"TIMELINE_SERVER_BASED", b"DIRECT\n"),
-        mutate=mutations.text,
-        check=_check_markers_type,
     ),
     Target(
         name="storage-lock",

@@ -20,7 +20,7 @@ from pyhudi.format.bloom import (
 )
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.log.blocks import BlockType, LogBlock
-from pyhudi.format.log.delete_blocks import decode_delete_block
+from pyhudi.format.log.delete_block_decode import decode_delete_block
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
 from pyhudi.format.metadata.write_operation import WriteOperation

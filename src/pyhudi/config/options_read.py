@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from pyhudi.config.enums import QueryType
 from pyhudi.config.option import option
-from pyhudi.config.options_write import NOT_BUILT
-from pyhudi.config.parsers import boolean, fixed, one_of, text
+from pyhudi.config.parsers import NOT_BUILT, boolean, fixed, one_of, text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

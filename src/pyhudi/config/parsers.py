@@ -11,6 +11,9 @@ from typing import TypeVar
 from pyhudi.config.option import Parser
 from pyhudi.errors import UnsupportedFeatureError
 
+NOT_BUILT = "is not built yet in this release"
+"""The end of a sentence in the reason of a refused value."""
+
 T = TypeVar("T")
 E = TypeVar("E", bound=enum.Enum)
 

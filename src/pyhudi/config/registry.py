@@ -16,15 +16,14 @@ from pyhudi.config.options_logs import CompactionOptions, LogOptions
 from pyhudi.config.options_markers import MarkerOptions
 from pyhudi.config.options_merging import MemoryOptions, MergingOptions
 from pyhudi.config.options_read import ReadOptions
+from pyhudi.config.options_table import KeyOptions, TableOptions
 from pyhudi.config.options_write import (
     BloomOptions,
     ConcurrencyOptions,
     FileOptions,
     IndexOptions,
     InputOptions,
-    KeyOptions,
     RequestOptions,
-    TableOptions,
 )
 from pyhudi.config.refused_keys import REFUSED, Side, is_refusable, refusal
 from pyhudi.config.unsupported_keys import UNSUPPORTED, unsupported_area

@@ -14,7 +14,7 @@ from pyhudi.config.enums import MergeMode, PartialUpdateMode, TableType, Timelin
 from pyhudi.config.merge_properties import new_merge_properties, read_merging, stored_ordering_fields
 from pyhudi.config.option import options_of, text_of
 from pyhudi.config.options_merging import BUILT_IN_MERGERS, MERGERS_KEY
-from pyhudi.config.options_write import KeyOptions
+from pyhudi.config.options_table import KeyOptions
 from pyhudi.config.payloads import rule_of_payload
 from pyhudi.config.property_reader import Properties
 from pyhudi.config.write_config import WriteConfig, split_partition_field

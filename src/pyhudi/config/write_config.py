@@ -13,15 +13,14 @@ from pyhudi.config.options_locks import LockOptions, lock_problems
 from pyhudi.config.options_logs import BLOCK_BYTES_MAX, CompactionOptions, LogOptions
 from pyhudi.config.options_markers import MarkerOptions, marker_problems
 from pyhudi.config.options_merging import MERGER_OPTIONS_KEY, MERGERS_KEY, MemoryOptions, MergingOptions
+from pyhudi.config.options_table import KeyOptions, TableOptions
 from pyhudi.config.options_write import (
     BloomOptions,
     ConcurrencyOptions,
     FileOptions,
     IndexOptions,
     InputOptions,
-    KeyOptions,
     RequestOptions,
-    TableOptions,
 )
 from pyhudi.config.payloads import PAYLOAD_RULES, rule_of_payload
 from pyhudi.config.refused_keys import Side

@@ -94,18 +94,6 @@ def encode_markers_file(markers: Iterable[Marker]) -> bytes:
     return "".join(f"{marker}\n" for marker in markers).encode()
 
 
-def parse_markers_type(data: bytes, *, path: str) -> MarkersType:
-    """The content of `MARKERS.type`.
-
-    Raises:
-        CorruptDataError: it is none of the known words.
-    """
-    try:
-        return MarkersType(data.decode().strip())
-    except ValueError as error:
-        raise CorruptDataError("the type of the markers is unknown", path=path) from error
-
-
 def parse_markers_file(data: bytes, *, path: str) -> tuple[Marker, ...]:
     """The markers in a `MARKERS<n>` file.
 

@@ -18,7 +18,8 @@ from typing import Final
 import pyarrow as pa
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.log.delete_blocks import DeletedRecords, decode_delete_block, encode_delete_block
+from pyhudi.format.log.delete_block_decode import DeletedRecords, decode_delete_block
+from pyhudi.format.log.delete_block_encode import encode_delete_block
 
 TOMBSTONES_KEY: Final = "pyhudi.tombstones"
 TOMBSTONES_BYTES_MAX: Final = 4 * 1024 * 1024

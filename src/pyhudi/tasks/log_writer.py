@@ -19,7 +19,7 @@ from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.avro.records import encode_avro_records
 from pyhudi.format.file_names import LogFileName
 from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block
-from pyhudi.format.log.delete_blocks import encode_delete_block
+from pyhudi.format.log.delete_block_encode import encode_delete_block
 from pyhudi.format.markers import Marker, MarkerKind
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.io.row_groups import RowGroupWriter

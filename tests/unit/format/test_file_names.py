@@ -14,7 +14,6 @@ from pyhudi.format.file_names import BaseFileName, LogFileName, file_id, parse_d
 from pyhudi.format.markers import (
     Marker,
     MarkerKind,
-    MarkersType,
     encode_markers_file,
     is_markers_file,
     marker_folder,
@@ -22,7 +21,6 @@ from pyhudi.format.markers import (
     markers_file_name,
     parse_marker_path,
     parse_markers_file,
-    parse_markers_type,
 )
 
 ID = "3fe6b0a9-5f3c-4d3e-9d1c-0c6d2a3a7c11-0"
@@ -125,17 +123,6 @@ def test_markers_file_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(markers, "MARKERS_BYTES_MAX", 5)
     with pytest.raises(CorruptDataError, match="too large"):
         parse_markers_file(f"{BASE}.marker.MERGE\n".encode(), path=PATH)
-
-
-def test_type_of_markers_parses() -> None:
-    assert parse_markers_type(b"TIMELINE_SERVER_BASED", path=PATH) is MarkersType.TIMELINE_SERVER_BASED
-    assert parse_markers_type(b"DIRECT\n", path=PATH) is MarkersType.DIRECT
-
-
-@pytest.mark.parametrize("data", [b"", b"direct", b"\xff"])
-def test_type_of_markers_that_is_unknown_is_refused(data: bytes) -> None:
-    with pytest.raises(CorruptDataError):
-        parse_markers_type(data, path=PATH)
 
 
 @pytest.mark.parametrize(

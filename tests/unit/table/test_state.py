@@ -24,8 +24,8 @@ from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER, PARTITIONS_KEY, d
 from pyhudi.table.state import create_table, load_table, update_properties
 from pyhudi.table.timeline import Timeline, instant_path
 from pyhudi.testing.faults import FaultStorage
-from pyhudi.transaction.locks.storage_based import CLOCK_DRIFT_MS
-from pyhudi.transaction.locks.table_lock import LEASE_MS, LEASE_PATH, table_lock
+from pyhudi.transaction.locks.storage_based import CLOCK_DRIFT_MS, LOCK_PATH
+from pyhudi.transaction.locks.table_lock import LEASE_MS, table_lock
 
 # -- the lease of object stores ---------------------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ def test_a_lease_that_cannot_be_given_back_does_not_undo_what_was_done() -> None
 
 def test_a_damaged_lease_is_named() -> None:
     store = leased()
-    store.put(LEASE_PATH, b"{}")
+    store.put(LOCK_PATH, b"{}")
 
     with pytest.raises(CorruptDataError, match="lock"), table_lock(store, environment(), wait_ms=0):
         pass

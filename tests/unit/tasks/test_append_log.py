@@ -22,7 +22,7 @@ from tests.support.tables import (
 
 from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.log.blocks import BlockHeader, BlockType, LogBlock
-from pyhudi.format.log.delete_blocks import decode_delete_block
+from pyhudi.format.log.delete_block_decode import decode_delete_block
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.io.log.scan import open_log
 from pyhudi.storage.memory import MemoryStorage

@@ -12,7 +12,7 @@ from tests.support.minio import minio
 import pyhudi
 from pyhudi.errors import WriteConflictError
 from pyhudi.storage.open import open_storage
-from pyhudi.transaction.locks.table_lock import LEASE_PATH
+from pyhudi.transaction.locks.storage_based import LOCK_PATH
 
 if TYPE_CHECKING:
     from tests.support.minio import Minio
@@ -54,7 +54,7 @@ def test_the_lease_on_the_table_is_given_back(minio: Minio) -> None:
     root = minio.new_root()
     new_table(root, minio.options).insert(rows([1], 1))
 
-    assert b'"expired":true' in open_storage(root, minio.options).read(LEASE_PATH)
+    assert b'"expired":true' in open_storage(root, minio.options).read(LOCK_PATH)
 
 
 def upsert_own_keys(root: str, options: dict[str, str], writer: int) -> list[int]:

@@ -1,9 +1,11 @@
-"""Writes HFiles as Hudi's own writer does since release 1.1: no checksums, an index of one level.
+"""Writes HFiles as JVM Hudi's own writer does since release 1.1: without checksums, with an index of one level.
 
-Only the keys in the index and in the file info are whole ones, not rows. Hudi's own reader takes both. The HBase
-library, and so Hudi 0.15, fails with rows alone as soon as it looks up the first key of a block.
+There is one difference: keys in the index and in the file info are whole HBase keys, not bare row keys. JVM Hudi's own
+reader accepts both. The HBase library, and so Hudi 0.15, fails on bare row keys at the first lookup in a block.
+`pyhudi.format.hfile.reader` draws the layout.
 
-Source: `format/logs-and-indexes.md` 3, above all 3.7. The layout is drawn in `pyhudi.format.hfile.reader`.
+The partitions of the metadata table are HFiles. pyhudi does not write that table yet, so only tests call `write_hfile`
+so far.
 """
 
 from __future__ import annotations

@@ -95,18 +95,6 @@ def checked_segments(
     return segments
 
 
-def check_partition_path(path: str) -> None:
-    """Refuse a partition path that a caller named (to drop it, say) and that no value could have given.
-
-    Raises:
-        UnsafePathError: the path would leave the table, or is reserved. The empty path is the table itself:
-        legal.
-    """
-    problem = _problem_of(path, is_first=True) if path else None
-    if problem is not None:
-        raise UnsafePathError(f"The partition path {problem}.", path=path)
-
-
 def partition_depth(path: str) -> int:
     """How many folders below the table a partition is, as its metadata file says (section 4.3)."""
     return path.count("/") + 1 if path else 0

@@ -24,7 +24,7 @@ from pyhudi.format.avro.records import decode_avro_records
 from pyhudi.format.hfile.records import decode_hfile_records
 from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.log.blocks import BlockType, LogBlock
-from pyhudi.format.log.delete_blocks import decode_delete_block
+from pyhudi.format.log.delete_block_decode import decode_delete_block
 from pyhudi.format.schema.avro_arrow import avro_to_arrow, normalise
 from pyhudi.format.schema.evolution import align, match_columns
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY

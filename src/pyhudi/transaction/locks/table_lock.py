@@ -23,13 +23,12 @@ from pyhudi.errors import OutOfSpaceError, PermissionDeniedError, StorageError, 
 from pyhudi.storage.paths import check_inside, local_path
 from pyhudi.storage.protocol import Storage
 from pyhudi.transaction.locks.in_process import InProcessLocks
-from pyhudi.transaction.locks.storage_based import LOCK_PATH, StorageLocks
+from pyhudi.transaction.locks.storage_based import StorageLocks
 from pyhudi.transaction.locks.waiting import wait_for
 
 LOCK_FOLDER = ".hoodie/.locks"
 _LOCAL_LOCK = f"{LOCK_FOLDER}/pyhudi_table.lock"
 _LOCAL_POLL_SECONDS = 0.002
-LEASE_PATH = LOCK_PATH
 LEASE_MS = 60_000
 _MUTEXES = InProcessLocks()
 _LEASES = StorageLocks(validity_ms=LEASE_MS, renew_ms=LEASE_MS // 4, audited=False)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from pyhudi.errors import CorruptDataError, UnsafePathError
 from pyhudi.format.keys.partition_paths import (
     NULL_PARTITION,
-    check_partition_path,
     checked_segments,
     escape_value,
     format_segment,
@@ -125,17 +124,6 @@ def test_colon_below_the_first_folder_is_legal() -> None:
 def test_slash_dates_make_a_folder_per_part_of_the_value_only() -> None:
     segment = format_segment("my-day", "2024-01-02", hive_style=True, url_encode=True, slash_dates=True)
     assert segment == "my-day=2024/01/02"
-
-
-@pytest.mark.parametrize("path", ["..", "a/../..", "/a", ".hoodie", "a\\b"])
-def test_named_partition_path_that_leaves_the_table_is_refused(path: str) -> None:
-    with pytest.raises(UnsafePathError):
-        check_partition_path(path)
-
-
-def test_named_partition_path_inside_the_table_is_accepted() -> None:
-    for path in ("", "a", "p=1/q=2", "2023/11/14"):
-        check_partition_path(path)
 
 
 def test_depth_counts_folders_below_the_table() -> None:

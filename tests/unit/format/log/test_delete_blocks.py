@@ -23,8 +23,9 @@ from pyhudi.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from pyhudi.format.log import delete_blocks
-from pyhudi.format.log.delete_blocks import DeletedRecords, decode_delete_block, encode_delete_block
+from pyhudi.format.log import delete_block_decode, delete_block_encode
+from pyhudi.format.log.delete_block_decode import DeletedRecords, decode_delete_block
+from pyhudi.format.log.delete_block_encode import encode_delete_block
 
 PATH = "p/.f_1.log.1_0-0-0"
 OFFSET = 1000
@@ -326,8 +327,8 @@ def test_list_in_several_blocks_is_read():
 
 
 def test_many_deletes_come_back_across_steps(monkeypatch):
-    monkeypatch.setattr(delete_blocks, "_BYTES_PER_STEP", 1000)
-    monkeypatch.setattr(delete_blocks, "_ROWS_PER_STEP", 300)
+    monkeypatch.setattr(delete_block_decode, "_BYTES_PER_STEP", 1000)
+    monkeypatch.setattr(delete_block_encode, "_ROWS_PER_STEP", 300)
     keys = pa.array([f"key-{n}" for n in range(2000)])
     ordering = [pa.array(range(-900, 1100), pa.int64()), pa.array(range(2000), pa.int32())]
     everything = pa.record_batch([keys, keys, *ordering], ["k", "p", "a", "b"]).slice(500)
@@ -502,8 +503,8 @@ def test_ordering_value_that_no_wrapper_holds_is_refused(ordering):
 
 def test_block_that_is_too_large_is_refused(monkeypatch):
     content = encode(["a", "b"])
-    monkeypatch.setattr(delete_blocks, "CONTENT_BYTES_MAX", len(content))
+    monkeypatch.setattr(delete_block_encode, "CONTENT_BYTES_MAX", len(content))
     assert encode(["a", "b"]) == content
-    monkeypatch.setattr(delete_blocks, "CONTENT_BYTES_MAX", len(content) - 1)
+    monkeypatch.setattr(delete_block_encode, "CONTENT_BYTES_MAX", len(content) - 1)
     with pytest.raises(InvalidRequestError):
         encode(["a", "b"])

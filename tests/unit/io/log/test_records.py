@@ -13,7 +13,7 @@ import pytest
 from pyhudi.errors import CorruptDataError, HudiError, SchemaMismatchError, StorageError, UnsupportedFeatureError
 from pyhudi.format.avro.records import encode_avro_records
 from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block, rollback_block
-from pyhudi.format.log.delete_blocks import encode_delete_block
+from pyhudi.format.log.delete_block_encode import encode_delete_block
 from pyhudi.format.schema.avro_arrow import arrow_to_avro, avro_with_meta_columns
 from pyhudi.format.schema.meta_columns import with_meta_columns, without_meta_columns
 from pyhudi.format.timeline.table_version import table_version

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from pyhudi.errors import OutOfSpaceError, TransactionError
-from pyhudi.format.markers import Marker, MarkerKind, parse_markers_file, parse_markers_type
+from pyhudi.format.markers import Marker, MarkerKind, parse_markers_file
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
 from pyhudi.transaction.markers import service as service_module
@@ -153,8 +153,7 @@ def test_crash_at_any_effect_loses_no_marker_that_was_answered(number: int, when
     found = load_markers(inner, T)
     assert answered <= found <= {path_of(n) for n in range(len(answered) + 1)}
     if inner.info(f"{FOLDER}/MARKERS.type") is not None:
-        data = inner.read(f"{FOLDER}/MARKERS.type")
-        assert parse_markers_type(data, path="x").value == "TIMELINE_SERVER_BASED"
+        assert inner.read(f"{FOLDER}/MARKERS.type") == b"TIMELINE_SERVER_BASED"
 
 
 def test_stopped_service_refuses_and_stores_nothing() -> None:
