@@ -6,7 +6,7 @@ import pytest
 
 
 def test_what_the_example_reads_from_a_conflict_is_there() -> None:
-    from tests.unit.write.test_concurrent_writers import WRITES, opened, prepared, with_other_in_between
+    from tests.support.two_writers import WRITES, opened, prepared, with_other_in_between
 
     import pyhudi
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from tests.interop.compare import assert_same_rows
+from tests.support.golden import expected_features
 
 import pyhudi
 from pyhudi.errors import UnsupportedFeatureError
@@ -33,17 +32,6 @@ def unpack(tmp_path: Path) -> Unpack:
     return unpacked
 
 
-def expected_of(name: str) -> pa.Table:
-    """What JVM Hudi reads; before 1.2 it cannot read logs without meta columns that it wrote: as 1.2 reads its own."""
-    file = "expected.parquet"
-    with tarfile.open(HERE / f"{name}.tar.xz") as archive:
-        if file in archive.getnames():
-            return pq.read_table(io.BytesIO(archive.extractfile(file).read()))  # type: ignore[union-attr]
-    assert "no-meta-columns" in name
-    assert not name.startswith("v9")
-    return expected_of(f"v9{name[2:]}")
-
-
 def bytes_below(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
@@ -57,7 +45,7 @@ def test_special_table_of_real_hudi_gives_the_rows_and_columns_that_real_hudi_re
     folder = unpack(name)
     rows = pyhudi.HudiTable.for_path(str(folder)).to_arrow()
 
-    assert_same_rows(expected_of(name), rows, ignore=[], hint=name)
+    assert_same_rows(expected_features(name), rows, ignore=[], hint=name)
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED_TO_READ))
@@ -99,7 +87,7 @@ def test_special_table_of_real_hudi_is_not_written_and_stays_as_it_is(name: str,
     folder = unpack(name)
     before = bytes_below(folder)
     table = pyhudi.HudiTable.for_path(str(folder))
-    row = columns_of_the_table(expected_of(name)).slice(0, 1)
+    row = columns_of_the_table(expected_features(name)).slice(0, 1)
 
     changes = [table.upsert, table.insert, table.bulk_insert, table.delete, table.insert_overwrite]
     for change in changes:

@@ -147,7 +147,7 @@ def check_everybody_sees(table: SharedTable, oracle: Oracle, expected: Iterable[
         assert found == rows, f"{hint}: {name} misses {set(rows) - set(found)}, has more {set(found) - set(rows)}"
 
 
-def check_nothing_left_over(table: SharedTable) -> None:
+def assert_nothing_left_over(table: SharedTable) -> None:
     """No write is pending, and every data file is of a write that was completed; older ones than the timeline aside."""
     storage = LocalStorage(table.path)
     timeline = load_table(storage).timeline

@@ -18,9 +18,9 @@ import pytest
 from tests.interop.neighbours import (
     Row,
     SharedTable,
+    assert_nothing_left_over,
     batch,
     check_everybody_sees,
-    check_nothing_left_over,
     file_lock,
     let_heartbeats_expire,
 )
@@ -192,7 +192,7 @@ def test_we_take_back_what_a_killed_jvm_left(
     assert in_flight(table) == [dead]
     let_heartbeats_expire(table.path)
     table.write_with_us(batch(NEXT))
-    check_nothing_left_over(table)
+    assert_nothing_left_over(table)
     check_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT), "taken back")
     table.write_with_jvm(oracle, batch(LATER))
     check_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT, LATER), "written on")
@@ -213,7 +213,7 @@ def test_real_hudi_takes_back_what_a_killed_process_of_ours_left(
     assert len(in_flight(table)) == 1
     let_heartbeats_expire(table.path)
     table.write_with_jvm(oracle, batch(NEXT))
-    check_nothing_left_over(table)
+    assert_nothing_left_over(table)
     check_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT), "taken back")
     table.write_with_us(batch(LATER))
     check_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT, LATER), "written on")
@@ -235,7 +235,7 @@ def test_a_compaction_of_a_killed_jvm_is_left_to_it_for_a_while_and_then_run_by_
     assert [file for file in files_below(table.path) if plan in file[0].name] == made
     let_heartbeats_expire(table.path)
     assert table.open().compact(plan).column("instant").to_pylist() == [plan]
-    check_nothing_left_over(table)
+    assert_nothing_left_over(table)
     check_everybody_sees(table, oracle, newest(FIRST, SECOND), "compacted")
     table.write_with_jvm(oracle, batch(LATER))
     check_everybody_sees(table, oracle, newest(FIRST, SECOND, LATER), "written on")
@@ -268,5 +268,5 @@ def test_a_compaction_of_ours_that_real_hudi_begins_anew_fails_and_breaks_nothin
 
     assert done
     table.write_with_us(batch(NEXT))
-    check_nothing_left_over(table)
+    assert_nothing_left_over(table)
     check_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT), "compacted by real Hudi")

@@ -10,9 +10,8 @@ import pytest
 from tests.interop.compare import ALL_META, WRITER_META, assert_same_rows
 from tests.interop.parties import HudiRs, JvmHudi, Pyhudi
 from tests.interop.shapes import Shape
-from tests.interop.test_types import VERSIONS, jvm_options, stored
 from tests.interop.timeline_folder import planned_compactions
-from tests.interop.zoo import new_version, zoo
+from tests.interop.zoo import VERSIONS, jvm_options, new_version, stored, zoo
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
 
 import pyhudi

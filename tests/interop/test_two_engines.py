@@ -18,9 +18,9 @@ import pytest
 from tests.interop.neighbours import (
     Row,
     SharedTable,
+    assert_nothing_left_over,
     batch,
     check_everybody_sees,
-    check_nothing_left_over,
     file_lock,
     let_heartbeats_expire,
     zookeeper_lock,
@@ -209,5 +209,5 @@ def test_both_engines_write_at_the_same_time_and_nothing_is_lost(
     check_everybody_sees(table, oracle, expected, "at the end")
     let_heartbeats_expire(table.path)
     table.open().roll_back_failed_writes(eager=True)
-    check_nothing_left_over(table)
+    assert_nothing_left_over(table)
     check_everybody_sees(table, oracle, expected, "tidied up")

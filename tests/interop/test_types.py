@@ -9,38 +9,14 @@ import pyarrow as pa
 import pytest
 from tests.interop.compare import ALL_META, assert_same_rows
 from tests.interop.parties import HudiRs, JvmHudi, Pyhudi
-from tests.interop.zoo import new_version, zoo
+from tests.interop.zoo import VERSIONS, jvm_options, new_version, stored, zoo
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
 
 import pyhudi
 
 OracleOf = Callable[[str], Oracle]
 
-VERSIONS = [
-    pytest.param(6, id="v6"),
-    pytest.param(8, id="v8"),
-    pytest.param(9, id="v9", marks=pytest.mark.quick),
-]
 WRITES = ("bulk_insert", "insert")
-
-#: Avro has no 16-bit integers: what Hudi stores of them, and hands out, are 32-bit ones.
-STORED_TYPES = {"small": pa.int32()}
-
-
-def stored(table: pa.Table) -> pa.Table:
-    """The rows with the types that Hudi keeps."""
-    fields = [field.with_type(STORED_TYPES.get(field.name, field.type)) for field in table.schema]
-    return table.cast(pa.schema(fields))
-
-
-def jvm_options(operation: str) -> dict[str, str]:
-    return {
-        "hoodie.table.name": "zoo",
-        "hoodie.datasource.write.recordkey.field": "id",
-        "hoodie.datasource.write.partitionpath.field": "",
-        "hoodie.datasource.write.precombine.field": "ts",
-        "hoodie.datasource.write.operation": operation,
-    }
 
 
 def after_update(table: pa.Table) -> pa.Table:

@@ -6,6 +6,7 @@ import datetime as dt
 from decimal import Decimal
 
 import pyarrow as pa
+import pytest
 
 _STRUCT = pa.struct([("a", pa.int32()), ("b", pa.string())])
 
@@ -79,3 +80,30 @@ def new_version(table: pa.Table, row: int) -> pa.Table:
     chosen = table.slice(row, 1)
     position = chosen.column_names.index("ts")
     return chosen.set_column(position, "ts", pa.array([100], pa.int64()))
+
+
+VERSIONS = [
+    pytest.param(6, id="v6"),
+    pytest.param(8, id="v8"),
+    pytest.param(9, id="v9", marks=pytest.mark.quick),
+]
+
+
+STORED_TYPES = {"small": pa.int32()}
+"""Avro has no 16-bit integers: what Hudi stores of them, and gives back, are 32-bit ones."""
+
+
+def stored(table: pa.Table) -> pa.Table:
+    """The rows with the types that Hudi keeps."""
+    fields = [field.with_type(STORED_TYPES.get(field.name, field.type)) for field in table.schema]
+    return table.cast(pa.schema(fields))
+
+
+def jvm_options(operation: str) -> dict[str, str]:
+    return {
+        "hoodie.table.name": "zoo",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.datasource.write.operation": operation,
+    }

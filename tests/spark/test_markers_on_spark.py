@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.audit import audit
-from tests.support.crashes import check_nothing_left_over
+from tests.support.crashes import assert_nothing_left_over
 from tests.support.programs import told_by
 from tests.support.spark import trip_options
 
@@ -61,7 +61,7 @@ def test_tasks_in_workers_announce_every_file_to_the_driver(
         table = load_table(storage)
         metadata = load_commit_metadata(storage, table.timeline.completed_writes[-1], table.version)
         assert metadata.paths() == set(announced)
-        check_nothing_left_over(storage)
+        assert_nothing_left_over(storage)
     assert spark.read.format("hudi").load(str(tmp_path / "t")).where("ts = 2").count() == 50
     audit(LocalStorage(tmp_path / "t"))
 

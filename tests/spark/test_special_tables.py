@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.golden.test_golden_features import expected_of
 from tests.interop.compare import assert_same_rows
+from tests.support.golden import expected_features
 
 from pyhudi.errors import UnsupportedFeatureError
 
@@ -27,7 +27,7 @@ def test_table_without_meta_columns_has_the_columns_of_its_rows_alone(
 ) -> None:
     rows = spark.read.format("hudi").load(unpacked(name, tmp_path))
 
-    assert_same_rows(expected_of(name), rows.toArrow(), ignore=[], hint=name)
+    assert_same_rows(expected_features(name), rows.toArrow(), ignore=[], hint=name)
 
 
 def test_files_from_before_a_rename_are_not_read(spark: SparkSession, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def _block_rows(reader: LogReader, block: LogBlock, path: str) -> list[dict[str,
 def audit(storage: Storage) -> None:
     """Raise AssertionError where the table contradicts itself."""
     table = load_table(storage)
-    _check_nothing_left_over(storage, table)
+    _assert_nothing_left_over(storage, table)
     _check_commits(storage, table)
     view = load_view(storage, table.timeline)
     seqnos: Counter[str] = Counter()
@@ -114,7 +114,7 @@ def _rollbacks(table: TableState) -> set[str]:
     return {str(instant.requested_time) for instant in table.timeline.instants if instant.action.value == "rollback"}
 
 
-def _check_nothing_left_over(storage: Storage, table: TableState) -> None:
+def _assert_nothing_left_over(storage: Storage, table: TableState) -> None:
     assert not table.timeline.pending_writes
     assert not table.timeline.pending_rollbacks
     passing = (".exchange", ".intents", ".runs", ".writers")

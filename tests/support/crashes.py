@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import pyarrow as pa
-from tests.support.tables import SCHEMA, Row, StepClock, contents, environment, new_table, open_table
+from tests.support.table_builder import THREE_ROWS, Action, TableBuilder
+from tests.support.tables import (
+    DELETE_FLAG,
+    LATER_MS,
+    SCHEMA,
+    Row,
+    StepClock,
+    environment,
+    open_table,
+)
 
 import pyhudi
 from pyhudi.format.file_names import LogFileName, parse_data_file
@@ -20,30 +28,8 @@ from pyhudi.table.state import TableState, load_table
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
 from pyhudi.testing.faults import Operation as Effect
 
-Action = Callable[[pyhudi.HudiTable], object]
-LATER_MS = 1_900_000_000_000
-"""A time at which the heartbeats of all writers have expired."""
-
-_SCHEMA = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of table."""
-
-    type: str
-    version: int
-
-    def __str__(self) -> str:
-        return f"{self.type}-{self.version}"
-
-    @property
-    def is_merge_on_read(self) -> bool:
-        return self.type == "mor"
-
-
-COW = tuple(Kind("cow", version) for version in (6, 8, 9))
-MOR = tuple(Kind("mor", version) for version in (6, 8, 9))
+COW = tuple(TableBuilder(version, "cow", has_delete_flag=True) for version in (6, 8, 9))
+MOR = tuple(TableBuilder(version, "mor", has_delete_flag=True) for version in (6, 8, 9))
 BEFORE: set[Row] = {(1, "oslo", 2, "b"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")}
 
 
@@ -51,24 +37,14 @@ def rows(*values: Row, gone: tuple[Row, ...] = ()) -> pa.Table:
     """Rows to be written, and rows that ask for the deletion of their records."""
     live, deleted = ([dict(zip(SCHEMA.names, row, strict=True)) for row in part] for part in (values, gone))
     flagged = [{**row, "_hoodie_is_deleted": False} for row in live]
-    return pa.Table.from_pylist([*flagged, *({**row, "_hoodie_is_deleted": True} for row in deleted)], _SCHEMA)
+    return pa.Table.from_pylist(
+        [*flagged, *({**row, "_hoodie_is_deleted": True} for row in deleted)], SCHEMA.append(DELETE_FLAG)
+    )
 
 
-def empty_table(kind: Kind) -> MemoryStorage:
-    """A table of this kind without rows."""
-    storage = MemoryStorage()
-    table_type = "MERGE_ON_READ" if kind.is_merge_on_read else "COPY_ON_WRITE"
-    new_table(storage, version=kind.version, schema=_SCHEMA, **{"hoodie.datasource.write.table.type": table_type})
-    return storage
-
-
-def prepared(kind: Kind) -> MemoryStorage:
+def prepared(table: TableBuilder) -> Storage:
     """A table with the rows `BEFORE` in two partitions; in a merge-on-read table one of them has a log."""
-    storage = empty_table(kind)
-    opened(storage).insert(rows((1, "oslo", 1, "a"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")))
-    opened(storage).upsert(rows((1, "oslo", 2, "b")))
-    assert contents(storage) == BEFORE
-    return storage
+    return table.insert(*THREE_ROWS).upsert((1, "oslo", 2, "b")).build()
 
 
 def copied(storage: Storage) -> MemoryStorage:
@@ -119,7 +95,7 @@ def crash_images(given: Storage, action: Action, *, every: int = 1) -> Iterator[
 TEMPORARY_FOLDERS = (".hoodie/.temp", ".hoodie/.heartbeat", ".hoodie/.aux/.exchange")
 
 
-def check_nothing_left_over(storage: Storage, folders: Sequence[str] = TEMPORARY_FOLDERS) -> None:
+def assert_nothing_left_over(storage: Storage, folders: Sequence[str] = TEMPORARY_FOLDERS) -> None:
     """No trace of a dead writer, but for what a pending compaction will replace, and blocks that were taken back."""
     table = load_table(storage)
     timeline = table.timeline

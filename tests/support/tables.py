@@ -25,11 +25,17 @@ from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import load_commit_metadata, timeline_of
 from pyhudi.transaction.heartbeat import heartbeat_path
 from pyhudi.transaction.locks.in_process import HeldMutex, InProcessLocks
+from pyhudi.write.exchange_folder import EXCHANGE_FOLDER
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("ts", pa.int64()), ("note", pa.string())])
 Row = tuple[int, str, int, str]
 MOR = {"hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.compact.inline": "false"}
 """Options of a merge-on-read table that compacts only when it is told to."""
+EVENT_TIME = {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}
+DELETE_FLAG = pa.field("_hoodie_is_deleted", pa.bool_())
+"""The column of rows that ask for the deletion of their record."""
+LATER_MS = 1_900_000_000_000
+"""A time at which the heartbeats of all writers have expired."""
 R = TypeVar("R")
 
 
@@ -171,6 +177,14 @@ def heartbeat_of(storage: Storage, instant_time: str, **changes: Any) -> None:
     """Change what the heartbeat says of its writer."""
     path = heartbeat_path(instant_time)
     storage.put(path, json.dumps({**json.loads(storage.read(path)), **changes}).encode())
+
+
+def end_the_process_of(storage: Storage, instant_time: str) -> None:
+    """Let everything that the writer keeps fresh name a process that is no more."""
+    heartbeat_of(storage, instant_time, pid=NO_PROCESS)
+    for info in storage.list_recursive(EXCHANGE_FOLDER):
+        if info.name == "owner":
+            storage.put(info.path, json.dumps({**json.loads(storage.read(info.path)), "pid": NO_PROCESS}).encode())
 
 
 def log_files(storage: Storage) -> list[str]:

@@ -225,6 +225,18 @@ def test_the_unit_tests_mirror_the_rooms():
     assert {folder.as_posix() for folder in folders if not (SOURCE / folder).is_dir()} == set()
 
 
+def test_no_test_module_imports_from_another():
+    tests = UNIT_TESTS.parent
+    wrong = [
+        f"{path.relative_to(tests)}: {found.group()}"
+        for path in tests.rglob("*.py")
+        for found in re.finditer(
+            r"^ *from tests\.\S*\btest_.*|^ *from tests\.\S* import .*\btest_.*", path.read_text(), re.M
+        )
+    ]
+    assert wrong == []
+
+
 def test_no_class_hides_in_an_init():
     wrong = [
         f"{name_of(path)}:{node.lineno} {node.name}"

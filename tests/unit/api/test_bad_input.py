@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from tests.support.table_builder import TableBuilder
 from tests.support.tables import Row, contents, new_table, open_table, rows, values_of
 
 import pyhudi
@@ -34,8 +35,8 @@ from pyhudi.errors import (
     UnsupportedFeatureError,
 )
 from pyhudi.storage.local import LocalStorage
-from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.open import open_storage
+from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
 from pyhudi.testing.faults import FaultStorage
@@ -55,10 +56,8 @@ def fresh_path() -> str:
     return f"memory://bad-input-{next(_numbers)}/t"
 
 
-def prepared(version: int = 9) -> MemoryStorage:
-    storage = MemoryStorage()
-    new_table(storage, version=version).insert(rows(*START))
-    return storage
+def prepared(version: int = 9) -> Storage:
+    return TableBuilder(version).insert(*START).build()
 
 
 def paths_in(storage: Any) -> list[str]:

@@ -6,14 +6,12 @@ from functools import cache
 
 import pyarrow as pa
 import pytest
-from tests.support import crashes as harness
+from tests.support import crashes
 from tests.support.crashes import (
     BEFORE,
     COW,
     MOR,
-    Action,
-    Kind,
-    check_nothing_left_over,
+    assert_nothing_left_over,
     copied,
     crash_images,
     crashed,
@@ -21,6 +19,7 @@ from tests.support.crashes import (
     opened,
     rows,
 )
+from tests.support.table_builder import Action, TableBuilder
 from tests.support.tables import Row, contents
 
 import pyhudi
@@ -77,11 +76,11 @@ MATRIX = [(name, kind) for name in WRITES for kind in (*COW, *MOR)] + [
 ADDED: Row = (50, "wien", 9, "z")
 
 
-prepared = cache(harness.prepared)
+prepared = cache(crashes.prepared)
 """To be copied before it is changed."""
 
 
-def planned(kind: Kind) -> MemoryStorage:
+def planned(kind: TableBuilder) -> MemoryStorage:
     """The same with a compaction planned, and a write since."""
     storage = copied(prepared(kind))
     assert opened(storage).schedule_compaction()
@@ -93,17 +92,17 @@ def check_recovers(image: MemoryStorage, found: set[Row], where: str) -> None:
     """The next write goes through and leaves nothing of the dead; so does the next compaction."""
     opened(image, later=True).upsert(rows(ADDED))
     assert contents(image) == found | {ADDED}, where
-    check_nothing_left_over(image)
+    assert_nothing_left_over(image)
     if load_table(image).timeline.pending_compactions:
         opened(image, later=True).compact()
         assert contents(image) == found | {ADDED}, where
         assert not load_table(image).timeline.pending_compactions, where
-        check_nothing_left_over(image)
+        assert_nothing_left_over(image)
 
 
 @pytest.mark.parametrize(("name", "kind"), MATRIX, ids=str)
 def test_a_process_killed_at_any_effect_leaves_all_or_nothing_and_the_next_write_cleans_up(
-    name: str, kind: Kind
+    name: str, kind: TableBuilder
 ) -> None:
     action, after = {**WRITES, **SERVICES}[name]
     for where, image in crash_images(prepared(kind), action, every=1 if (name, kind) in EVERYWHERE else 3):
@@ -112,7 +111,7 @@ def test_a_process_killed_at_any_effect_leaves_all_or_nothing_and_the_next_write
         check_recovers(image, found, where)
 
 
-def with_orphans(kind: Kind) -> tuple[MemoryStorage, set[str]]:
+def with_orphans(kind: TableBuilder) -> tuple[MemoryStorage, set[str]]:
     """The same with files of a write that was rolled back: of tasks that put them later and died before they looked.
 
     Of version 6 no logs: their names do not tell.
@@ -131,7 +130,9 @@ def with_orphans(kind: Kind) -> tuple[MemoryStorage, set[str]]:
 
 
 @pytest.mark.parametrize("kind", [*COW, *MOR], ids=str)
-def test_a_process_killed_while_it_removes_orphans_leaves_all_or_nothing_and_the_next_write_ends_it(kind: Kind) -> None:
+def test_a_process_killed_while_it_removes_orphans_leaves_all_or_nothing_and_the_next_write_ends_it(
+    kind: TableBuilder,
+) -> None:
     given, orphans = with_orphans(kind)
     action, after = WRITES["upsert"]
     effects = effects_of(given, action)
@@ -146,12 +147,12 @@ def test_a_process_killed_while_it_removes_orphans_leaves_all_or_nothing_and_the
 
         assert contents(image) == after, number
         assert not orphans & {info.path for info in list_data_files(image)}, number
-        check_nothing_left_over(image)
+        assert_nothing_left_over(image)
 
 
 @pytest.mark.parametrize("kind", [COW[2], MOR[0], MOR[2]], ids=str)
 def test_a_store_that_fails_while_orphans_are_removed_gives_a_typed_error_and_the_next_write_ends_it(
-    kind: Kind,
+    kind: TableBuilder,
 ) -> None:
     given, orphans = with_orphans(kind)
     action, after = WRITES["upsert"]
@@ -168,11 +169,11 @@ def test_a_store_that_fails_while_orphans_are_removed_gives_a_typed_error_and_th
 
         assert contents(inner) == after, path
         assert not orphans & {info.path for info in list_data_files(inner)}, path
-        check_nothing_left_over(inner)
+        assert_nothing_left_over(inner)
 
 
 @pytest.mark.parametrize("kind", MOR, ids=str)
-def test_a_compaction_killed_half_way_is_finished_by_the_next_run(kind: Kind) -> None:
+def test_a_compaction_killed_half_way_is_finished_by_the_next_run(kind: TableBuilder) -> None:
     for where, image in crash_images(planned(kind), lambda t: t.compact(), every=2):
         assert contents(image) == BEFORE, where
 
@@ -186,7 +187,7 @@ def test_a_compaction_killed_half_way_is_finished_by_the_next_run(kind: Kind) ->
 
 
 @pytest.mark.parametrize("kind", [COW[2], MOR[0], MOR[2]], ids=str)
-def test_recovery_killed_at_any_effect_is_finished_by_the_next_one(kind: Kind) -> None:
+def test_recovery_killed_at_any_effect_is_finished_by_the_next_one(kind: TableBuilder) -> None:
     action, _ = WRITES["upsert"]
     effects = effects_of(prepared(kind), action)
     (commit,) = [number for number, effect in enumerate(effects, start=1) if effect.path.endswith("commit")]
@@ -205,7 +206,9 @@ def test_recovery_killed_at_any_effect_is_finished_by_the_next_one(kind: Kind) -
 
 
 @pytest.mark.parametrize(("name", "kind"), [(n, k) for n, k in MATRIX if k.version == 9], ids=str)
-def test_a_store_that_fails_at_any_effect_gives_a_typed_error_and_leaves_all_or_nothing(name: str, kind: Kind) -> None:
+def test_a_store_that_fails_at_any_effect_gives_a_typed_error_and_leaves_all_or_nothing(
+    name: str, kind: TableBuilder
+) -> None:
     action, after = {**WRITES, **SERVICES}[name]
     for effect in range(1, len(effects_of(prepared(kind), action)) + 1, 3):
         inner = copied(prepared(kind))

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.support.audit import audit
-from tests.support.crashes import TEMPORARY_FOLDERS, check_nothing_left_over
+from tests.support.crashes import TEMPORARY_FOLDERS, assert_nothing_left_over
 from tests.support.tables import SplitEngine, StepClock, environment, new_table, open_table
 
 import pyhudi
@@ -394,7 +394,7 @@ class MergeOnReadLife(RuleBasedStateMachine):
         if hasattr(self, "storage"):
             self._recover()
             self.table.roll_back_failed_writes()
-            check_nothing_left_over(self.storage, folders=TEMPORARY_FOLDERS[:2])
+            assert_nothing_left_over(self.storage, folders=TEMPORARY_FOLDERS[:2])
 
     def _write(
         self,

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from tests.support.archives import completed_in_version_6
+from tests.support.table_files import with_metadata_table
 from tests.support.tables import StepClock, contents, environment, new_table, open_table, rows
 
 from pyhudi.errors import CorruptDataError, LockLostError, LockNotAcquiredError, TableExistsError, UnavailableError
@@ -21,7 +22,7 @@ from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.file_system_view import view_of
 from pyhudi.table.instant_times import completed_now, next_time
 from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER, PARTITIONS_KEY, drop_metadata_table
-from pyhudi.table.state import create_table, load_table, update_properties
+from pyhudi.table.state import create_table, load_table
 from pyhudi.table.timeline import Timeline, instant_path
 from pyhudi.testing.faults import FaultStorage
 from pyhudi.transaction.locks.storage_based import CLOCK_DRIFT_MS, LOCK_PATH
@@ -241,14 +242,6 @@ def test_of_many_creators_one_makes_the_table() -> None:
     for thread in threads:
         thread.join()
     assert sum(isinstance(outcome, TableExistsError) for outcome in outcomes) == 5
-
-
-def with_metadata_table() -> MemoryStorage:
-    storage = MemoryStorage()
-    new_table(storage).insert(rows((1, "oslo", 1, "a")))
-    update_properties(storage, {PARTITIONS_KEY: "files"})
-    storage.put(f"{METADATA_TABLE_FOLDER}/.hoodie/hoodie.properties", b"x")
-    return storage
 
 
 def test_a_commit_drops_a_live_metadata_table_property_first() -> None:

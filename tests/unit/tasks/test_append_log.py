@@ -8,7 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.support.audit import audit, log_contents
+from tests.support.table_builder import ONE_GROUP
 from tests.support.tables import (
+    EVENT_TIME,
     MOR,
     SCHEMA,
     SplitEngine,
@@ -28,14 +30,12 @@ from pyhudi.io.log.scan import open_log
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash
 
-START = ((1, "oslo", 5, "a"), (2, "oslo", 5, "a"), (3, "oslo", 5, "a"))
-EVENT_TIME = {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}
 FLAGGED = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
 
 
 def filled(version: int = 9, **options: str) -> MemoryStorage:
     storage = MemoryStorage()
-    new_table(storage, version=version, **{**EVENT_TIME, **MOR, **options}).insert(rows(*START))
+    new_table(storage, version=version, **{**EVENT_TIME, **MOR, **options}).insert(rows(*ONE_GROUP))
     return storage
 
 
@@ -236,13 +236,13 @@ def test_a_file_that_has_reached_its_size_is_followed_by_another(version: int) -
     small = {"hoodie.logfile.data.block.max.size": "1", "hoodie.logfile.max.size": "1"}
     table = replace(open_table(storage, **MOR, **small), engine=SplitEngine(splits=2))
 
-    table.upsert(rows(*((n, city, 7, "c") for n, city, _, _ in START)))
+    table.upsert(rows(*((n, city, 7, "c") for n, city, _, _ in ONE_GROUP)))
 
     stats = newest_stats(storage)
     assert [name_of(stat.path).version for stat in stats] == [stat.log_version for stat in stats] == [1, 2]
     assert sum(stat.num_update_writes for stat in stats) == 3
     assert stats[1].log_files == tuple(str(name_of(stat.path)) for stat in stats)
-    assert contents(storage) == {(n, city, 7, "c") for n, city, _, _ in START}
+    assert contents(storage) == {(n, city, 7, "c") for n, city, _, _ in ONE_GROUP}
     audit(storage)
 
 
@@ -258,7 +258,7 @@ def test_a_delete_by_key_has_no_ordering_values_and_wins_whatever_is_stored() ->
     assert deletes_in(storage, path) == [Deleted("1", None)]
     assert [block.kind for block in blocks_of(storage, path)] == [BlockType.DELETE]
     assert result.deleted == 1
-    assert contents(storage) == set(START[1:])
+    assert contents(storage) == set(ONE_GROUP[1:])
     audit(storage)
 
 
@@ -315,7 +315,7 @@ def test_rows_with_the_delete_marker_of_the_table_delete() -> None:
 
     (path,) = log_files(storage)
     assert deletes_in(storage, path) == [Deleted("1", (6,))]
-    assert contents(storage) == {(2, "oslo", 6, "stays"), START[2]}
+    assert contents(storage) == {(2, "oslo", 6, "stays"), ONE_GROUP[2]}
 
 
 def test_rows_of_one_key_that_were_not_combined_leave_their_newest_version() -> None:
@@ -327,4 +327,4 @@ def test_rows_of_one_key_that_were_not_combined_leave_their_newest_version() -> 
 
     (path,) = log_files(storage)
     assert [(row["id"], row["note"]) for row in log_contents(storage, path).rows] == [(1, "d")]
-    assert contents(storage) == {(1, "oslo", 8, "d"), *START[1:]}
+    assert contents(storage) == {(1, "oslo", 8, "d"), *ONE_GROUP[1:]}

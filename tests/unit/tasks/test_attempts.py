@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pytest
 from tests.support.audit import audit
-from tests.support.crashes import BEFORE, COW, MOR, Kind, check_nothing_left_over, copied, opened, prepared, rows
+from tests.support.crashes import BEFORE, COW, MOR, assert_nothing_left_over, copied, opened, prepared, rows
+from tests.support.table_builder import TableBuilder
 from tests.support.tables import contents
 
 import pyhudi
@@ -103,7 +104,7 @@ def files_of_newest_write(storage: Storage) -> tuple[set[str], set[str]]:
 @pytest.mark.parametrize("markers", MARKERS)
 @pytest.mark.parametrize(("name", "winner"), list(itertools.product(ACTIONS, (0, 1))))
 def test_of_tasks_that_ran_twice_only_the_files_that_count_remain(
-    kind: Kind, markers: str, name: str, winner: int
+    kind: TableBuilder, markers: str, name: str, winner: int
 ) -> None:
     storage = prepared(kind)
     action, after = ACTIONS[name]
@@ -114,14 +115,16 @@ def test_of_tasks_that_ran_twice_only_the_files_that_count_remain(
     assert there == listed
     assert {parse_data_file(path.rpartition("/")[2]).write_token.rpartition("-")[2] for path in there} == {str(winner)}
     assert contents(storage) == after
-    check_nothing_left_over(storage)
+    assert_nothing_left_over(storage)
     audit(storage)
 
 
 @pytest.mark.parametrize("kind", [MOR[0], MOR[2]], ids=str)
 @pytest.mark.parametrize("markers", MARKERS)
 @pytest.mark.parametrize("winner", [0, 1])
-def test_compaction_whose_tasks_ran_twice_keeps_the_files_that_count(kind: Kind, markers: str, winner: int) -> None:
+def test_compaction_whose_tasks_ran_twice_keeps_the_files_that_count(
+    kind: TableBuilder, markers: str, winner: int
+) -> None:
     storage = prepared(kind)
 
     run(storage, lambda table: table.compact(), TwiceEngine(winner=winner), markers)
@@ -129,7 +132,7 @@ def test_compaction_whose_tasks_ran_twice_keeps_the_files_that_count(kind: Kind,
     there, listed = files_of_newest_write(storage)
     assert there == listed
     assert contents(storage) == BEFORE
-    check_nothing_left_over(storage)
+    assert_nothing_left_over(storage)
 
 
 @pytest.mark.parametrize("version", [8, 9])
@@ -137,7 +140,7 @@ def test_compaction_whose_tasks_ran_twice_keeps_the_files_that_count(kind: Kind,
 def test_lost_attempts_of_a_compaction_that_died_behind_its_commit_go_with_the_next_recovery(
     version: int, markers: str
 ) -> None:
-    storage = prepared(Kind("mor", version))
+    storage = prepared(TableBuilder(version, "mor", has_delete_flag=True))
     crash = at_effect(1, SimulatedCrash(), only=lambda name, path: name == "put_if_absent" and path.endswith(".commit"))
 
     with pytest.raises(SimulatedCrash):
@@ -150,7 +153,7 @@ def test_lost_attempts_of_a_compaction_that_died_behind_its_commit_go_with_the_n
     there, listed = files_of_newest_write(storage)
     assert there == listed
     assert contents(storage) == BEFORE
-    check_nothing_left_over(storage)
+    assert_nothing_left_over(storage)
 
 
 class Killer:
@@ -187,7 +190,7 @@ class Killer:
 @pytest.mark.parametrize("markers", MARKERS)
 @pytest.mark.parametrize("killed", [0, 1])
 def test_of_attempts_that_were_killed_half_way_nothing_remains(
-    kind: Kind, markers: str, killed: int, tmp_path: Path
+    kind: TableBuilder, markers: str, killed: int, tmp_path: Path
 ) -> None:
     action, after = ACTIONS["upsert"]
     image = prepared(kind)
@@ -205,7 +208,7 @@ def test_of_attempts_that_were_killed_half_way_nothing_remains(
         there, listed = files_of_newest_write(storage)
         assert there == listed, effect
         assert contents(storage) == after, effect
-        check_nothing_left_over(storage, [".hoodie/.temp", ".hoodie/.heartbeat"])
+        assert_nothing_left_over(storage, [".hoodie/.temp", ".hoodie/.heartbeat"])
         kills.append(killer.kills)
         if killer.kills == 0:
             break
@@ -214,7 +217,7 @@ def test_of_attempts_that_were_killed_half_way_nothing_remains(
 
 @pytest.mark.parametrize("markers", MARKERS)
 @pytest.mark.parametrize("kind", [COW[2], MOR[2]], ids=str)
-def test_file_that_a_lost_attempt_began_and_left_is_removed_by_its_marker(kind: Kind, markers: str) -> None:
+def test_file_that_a_lost_attempt_began_and_left_is_removed_by_its_marker(kind: TableBuilder, markers: str) -> None:
     storage = prepared(kind)
     deleted: list[str] = []
     recording = FaultStorage(
@@ -234,7 +237,7 @@ def test_file_that_a_lost_attempt_began_and_left_is_removed_by_its_marker(kind: 
 
 
 @pytest.mark.parametrize("kind", [COW[2], MOR[2]], ids=str)
-def test_task_that_outlives_a_write_with_a_service_begins_no_more_files(kind: Kind) -> None:
+def test_task_that_outlives_a_write_with_a_service_begins_no_more_files(kind: TableBuilder) -> None:
     storage = prepared(kind)
     late: list[Callable[[], Any]] = []
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 
 import psutil
 import pytest
+from tests.support.dead_writers import ADDED, prepared
 from tests.support.tables import environment, open_table, rows
-from tests.unit.services.rollback.test_rollback import ADDED, prepared
 
 from pyhudi.environment import SYSTEM
 from pyhudi.errors import PermissionDeniedError, UnavailableError

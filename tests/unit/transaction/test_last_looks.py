@@ -10,9 +10,20 @@ from dataclasses import replace
 
 import pytest
 from tests.support.audit import audit
-from tests.support.tables import MOR, NO_PROCESS, StepClock, contents, environment, heartbeat_of, open_table, rows
-from tests.unit.services.compaction.test_compaction import crash, let_the_runner_die
-from tests.unit.transaction.test_lost_locks import LATER_MS, MINE, Place, is_last_put, once, upsert
+from tests.support.compactions import let_the_runner_die
+from tests.support.hooks import crash, is_last_put, once
+from tests.support.lost_locks import MINE, Place, upsert
+from tests.support.tables import (
+    LATER_MS,
+    MOR,
+    NO_PROCESS,
+    StepClock,
+    contents,
+    environment,
+    heartbeat_of,
+    open_table,
+    rows,
+)
 
 from pyhudi.environment import Environment
 from pyhudi.errors import CommitOutcomeUnknownError, LockLostError, StorageError, UnavailableError, WriteConflictError

@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.support import crashes as harness
+from tests.support import crashes
+from tests.support.table_builder import TableBuilder
 from tests.support.tables import contents, new_table, open_table, rows
 
 from pyhudi.engine.local import LocalEngine, as_table
@@ -67,21 +68,21 @@ def test_an_attempt_that_ends_after_the_rollback_leaves_no_file(version: int) ->
     assert contents(storage) == set()
 
 
-@pytest.mark.parametrize("kind", harness.MOR, ids=str)
-def test_a_log_that_a_plan_names_by_now_is_not_taken_away_by_the_task_that_wrote_it(kind: harness.Kind) -> None:
-    inner = harness.prepared(kind)
+@pytest.mark.parametrize("kind", crashes.MOR, ids=str)
+def test_a_log_that_a_plan_names_by_now_is_not_taken_away_by_the_task_that_wrote_it(kind: TableBuilder) -> None:
+    inner = crashes.prepared(kind)
 
     def roll_back_and_plan(operation: str, path: str) -> None:
         if operation == "close_output" and ".log." in path:
-            others = harness.opened(inner, later=True)
+            others = crashes.opened(inner, later=True)
             assert others.roll_back_failed_writes()
             assert others.schedule_compaction()
 
     with pytest.raises(LockLostError):
-        harness.opened(FaultStorage(inner, after=roll_back_and_plan)).upsert(harness.rows((2, "oslo", 2, "late")))
+        crashes.opened(FaultStorage(inner, after=roll_back_and_plan)).upsert(crashes.rows((2, "oslo", 2, "late")))
 
-    harness.opened(inner, later=True).compact()
-    assert contents(inner) == harness.BEFORE
+    crashes.opened(inner, later=True).compact()
+    assert contents(inner) == crashes.BEFORE
 
 
 @pytest.mark.parametrize("version", [6, 8, 9])

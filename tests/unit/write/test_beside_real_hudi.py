@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.tables import StepClock, environment, new_table, open_table, rows
+from tests.support.table_builder import TableBuilder
+from tests.support.tables import StepClock, environment, open_table, rows
 
 from pyhudi.format.timeline.instant import parse_instant_time
 from pyhudi.storage.local import LocalStorage
@@ -20,9 +21,7 @@ SHARED = {"hoodie.write.lock.provider": "FileSystemBasedLockProvider"}
 
 
 def prepared(folder: Path, version: int) -> Storage:
-    storage = LocalStorage(folder)
-    new_table(storage, version=version).upsert(rows((1, "oslo", 1, "a")))
-    return storage
+    return TableBuilder(version).upsert((1, "oslo", 1, "a")).build(LocalStorage(folder))
 
 
 def age_at_commit(storage: Storage, options: dict[str, str], *, work_ms: int = 0) -> int:

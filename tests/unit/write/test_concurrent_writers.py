@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pytest
 from tests.support.audit import audit
 from tests.support.tables import MOR, StepClock, contents, environment, new_table, open_table, rows
+from tests.support.two_writers import CLOCK, WRITES, opened, prepared, upsert, with_other_in_between
 
 import pyhudi
 from pyhudi.environment import SYSTEM
@@ -22,37 +22,6 @@ from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.state import load_table
 from pyhudi.testing.faults import FaultStorage
 
-Write = Callable[[pyhudi.HudiTable], object]
-CLOCK = StepClock()
-"""Both writers look at one clock, as they would on one machine."""
-
-
-def upsert(*values: tuple[int, str, int, str], **options: str) -> Write:
-    return lambda table: table.upsert(rows(*values), **options)
-
-
-WRITES: dict[str, Write] = {
-    "update oslo": upsert((1, "oslo", 9, "u")),
-    "update rome": upsert((3, "rome", 9, "u")),
-    "new key in oslo": upsert((5, "oslo", 1, "n")),
-    "new key in rome": upsert((5, "rome", 1, "n")),
-    "new key in bern": upsert((5, "bern", 1, "n")),
-    "same key, new, in bern": upsert((5, "bern", 2, "m")),
-    "global new key in bern": upsert((5, "bern", 1, "n"), **{"hoodie.index.type": "GLOBAL_SIMPLE"}),
-    "insert into bern": lambda t: t.insert(rows((5, "bern", 1, "n"))),
-    "insert into bern, no duplicates": lambda t: t.insert(
-        rows((5, "bern", 1, "n")), **{"hoodie.datasource.insert.dup.policy": "drop"}
-    ),
-    "bulk insert into bern": lambda t: t.bulk_insert(rows((6, "bern", 1, "n"))),
-    "bulk insert into rome": lambda t: t.bulk_insert(rows((6, "rome", 1, "n"))),
-    "delete in oslo": lambda t: t.delete(rows((1, "oslo", 0, ""))),
-    "delete in rome": lambda t: t.delete(rows((3, "rome", 0, ""))),
-    "drop oslo": lambda t: t.delete_partition("city=oslo"),
-    "drop rome": lambda t: t.delete_partition("city=rome"),
-    "overwrite oslo": lambda t: t.insert_overwrite(rows((7, "oslo", 1, "o"))),
-    "overwrite bern": lambda t: t.insert_overwrite(rows((7, "bern", 1, "o"))),
-    "overwrite all": lambda t: t.insert_overwrite_table(rows((7, "oslo", 1, "o"))),
-}
 CONFLICTS = [
     ("update oslo", "update oslo"),
     ("update oslo", "delete in oslo"),
@@ -89,30 +58,6 @@ HARMONIES = [
 
 
 BOTH_TYPES = pytest.mark.parametrize("kind", [pytest.param({}, id="cow"), pytest.param(MOR, id="mor")])
-
-
-def prepared(version: int = 9, **options: str) -> MemoryStorage:
-    storage = MemoryStorage()
-    start = rows((1, "oslo", 1, "a"), (2, "oslo", 1, "a"), (3, "rome", 1, "a"))
-    new_table(storage, version=version, **options).insert(start)
-    return storage
-
-
-def opened(storage: MemoryStorage | FaultStorage) -> pyhudi.HudiTable:
-    return open_table(storage, env=environment(CLOCK))
-
-
-def with_other_in_between(inner: MemoryStorage, other: Write) -> FaultStorage:
-    """A store on which `other` runs, once, when the first write is about to say what it will change."""
-    done = False
-
-    def run_other(operation: str, path: str) -> None:
-        nonlocal done
-        if not done and operation == "put_if_absent" and path.endswith("inflight"):
-            done = True
-            other(opened(inner))
-
-    return FaultStorage(inner, before=run_other)
 
 
 @BOTH_TYPES

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pytest
 from tests.support.audit import audit
 from tests.support.tables import (
+    EVENT_TIME,
     MOR,
     SCHEMA,
     Row,
@@ -38,7 +39,6 @@ from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.state import load_table
 from pyhudi.testing.faults import FaultStorage
 
-EVENT_TIME = {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}
 INDEXES = ["SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM"]
 GOLDEN = Path(__file__).parents[2] / "golden" / "mor"
 

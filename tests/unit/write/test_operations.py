@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.support.audit import audit
+from tests.support.table_builder import TWO_GROUPS
 from tests.support.tables import SplitEngine, contents, new_table, open_table, rows, values_of
 
 import pyhudi
@@ -20,7 +21,6 @@ from pyhudi.storage.open import open_storage
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.state import load_table
 
-START = ((1, "oslo", 5, "a"), (2, "oslo", 5, "a"), (3, "rome", 5, "a"))
 _numbers = itertools.count()
 NOT_PARTITIONED = {"hoodie.datasource.write.partitionpath.field": ""}
 TABLES = [pytest.param(v, p, id=f"v{v}-{'partitioned' if p else 'flat'}") for v in (6, 8, 9) for p in (True, False)]
@@ -31,7 +31,7 @@ def filled(version: int = 9, partitioned: bool = True, **options: str) -> pyhudi
     layout = {} if partitioned else NOT_PARTITIONED
     table = new_table(MemoryStorage(), version=version, **event_time, **layout, **options)
     table = replace(table, engine=SplitEngine())
-    table.insert(rows(*START))
+    table.insert(rows(*TWO_GROUPS))
     return table.refresh()
 
 
@@ -57,7 +57,7 @@ def test_insert_adds_rows_without_looking_for_their_keys(version: int, partition
 
     result = table.insert(rows((1, "oslo", 6, "b"), (9, "bern", 6, "b")))
 
-    assert stored(table) == sorted([*START, (1, "oslo", 6, "b"), (9, "bern", 6, "b")])
+    assert stored(table) == sorted([*TWO_GROUPS, (1, "oslo", 6, "b"), (9, "bern", 6, "b")])
     assert (result.inserted, result.updated) == (2, 0)
 
 
@@ -67,7 +67,7 @@ def test_delete_by_rows_removes_known_keys_whatever_their_event_time(version: in
 
     result = table.delete(rows((1, "oslo", 0, "x"), (1, "oslo", 0, "x"), (77, "oslo", 0, "x")))
 
-    assert stored(table) == list(START[1:])
+    assert stored(table) == list(TWO_GROUPS[1:])
     assert (result.deleted, result.inserted, result.updated) == (1, 0, 0)
 
 
@@ -118,7 +118,7 @@ def test_bulk_insert_in_any_sort_mode_adds_all_rows(version: int, partitioned: b
 
     result = table.bulk_insert(rows(*batch), **{"hoodie.bulkinsert.sort.mode": sort_mode})
 
-    assert stored(table) == sorted([*START, *batch])
+    assert stored(table) == sorted([*TWO_GROUPS, *batch])
     assert result.inserted == len(batch)
     in_files = [
         [row["id"] for row in _rows_of(table, path)]
@@ -184,14 +184,14 @@ def test_delete_without_combining_removes_each_key_once() -> None:
 
     result = table.delete(rows((1, "oslo", 0, ""), (1, "oslo", 0, "")), **{"hoodie.combine.before.delete": False})
 
-    assert stored(table) == list(START[1:])
+    assert stored(table) == list(TWO_GROUPS[1:])
     assert result.deleted == 1
 
 
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_commit_time_ordering_lets_the_later_write_win_whatever_its_event_time(version: int) -> None:
     table = new_table(MemoryStorage(), version=version, **{"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"})
-    table.insert(rows(*START))
+    table.insert(rows(*TWO_GROUPS))
 
     table.upsert(rows((1, "oslo", 1, "later")))
 
@@ -247,7 +247,7 @@ def test_insert_that_drops_duplicates_keeps_what_the_table_has(index: str) -> No
     )
 
     added = [(9, "oslo", 9, "n")] + ([] if index.startswith("GLOBAL") else [(3, "bern", 9, "n")])
-    assert stored(table) == sorted([*START, *added])
+    assert stored(table) == sorted([*TWO_GROUPS, *added])
     assert (result.inserted, result.updated) == (len(added), 0)
 
 
@@ -259,7 +259,7 @@ def test_insert_that_refuses_duplicates_writes_nothing() -> None:
             rows((1, "oslo", 9, "new"), (9, "oslo", 9, "n")), **{"hoodie.datasource.insert.dup.policy": "fail"}
         )
 
-    assert stored(table) == list(START)
+    assert stored(table) == list(TWO_GROUPS)
     table.insert(rows((9, "oslo", 9, "n")), **{"hoodie.datasource.insert.dup.policy": "fail"})
     assert (9, "oslo", 9, "n") in stored(table)
 
@@ -270,7 +270,7 @@ def test_one_key_in_two_partitions_is_two_records_under_a_partition_index(index:
 
     table.upsert(rows((1, "rome", 9, "b")))
 
-    assert stored(table) == sorted([*START, (1, "rome", 9, "b")])
+    assert stored(table) == sorted([*TWO_GROUPS, (1, "rome", 9, "b")])
 
 
 @pytest.mark.parametrize("index", ["GLOBAL_SIMPLE", "GLOBAL_BLOOM"])
@@ -288,7 +288,7 @@ class TestGlobalIndex:
 
         table.upsert(rows((1, "rome", 4, "late"), (2, "bern", None, "late")))
 
-        assert stored(table) == list(START)
+        assert stored(table) == list(TWO_GROUPS)
 
     def test_without_moving_the_record_is_updated_where_it_is(self, index: str) -> None:
         kind = index.removeprefix("GLOBAL_").lower()
@@ -312,7 +312,7 @@ class TestGlobalIndex:
 
         table.delete(rows((1, "bern", 0, "")))
 
-        assert stored(table) == list(START[1:])
+        assert stored(table) == list(TWO_GROUPS[1:])
 
     def test_a_deletion_mark_for_another_partition_removes_the_record(self, index: str) -> None:
         schema = pa.schema(
@@ -412,11 +412,11 @@ def test_delete_partition_by_a_row_with_a_star_leaves_other_partitions() -> None
     path = "memory://by-example/star"
     options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
     options["hoodie.datasource.write.partitionpath.field"] = "city"
-    save(rows(*START, (4, "o*", 1, "")), path, options=options)
+    save(rows(*TWO_GROUPS, (4, "o*", 1, "")), path, options=options)
 
     save(rows((0, "o*", 0, "")), path, options={**options, "hoodie.datasource.write.operation": "delete_partition"})
 
-    assert len(pyhudi.HudiTable.for_path(path).to_arrow()) == len(START)
+    assert len(pyhudi.HudiTable.for_path(path).to_arrow()) == len(TWO_GROUPS)
 
 
 @pytest.mark.parametrize("pattern", ["oslo", "city=osl", "city=?slo", "city=[o]slo"])
@@ -434,7 +434,7 @@ def test_delete_partition_by_example_takes_the_partitions_of_the_rows() -> None:
     path = "memory://by-example/t"
     options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
     options["hoodie.datasource.write.partitionpath.field"] = "city"
-    save(rows(*START), path, options=options)
+    save(rows(*TWO_GROUPS), path, options=options)
 
     save(rows((0, "oslo", 0, "")), path, options={**options, "hoodie.datasource.write.operation": "delete_partition"})
 
@@ -461,7 +461,7 @@ def test_save_mode_overwrite_replaces_all_rows_and_keeps_the_history(operation: 
         "hoodie.combine.before.insert": combine,
         "hoodie.datasource.write.operation": operation,
     }
-    first = save(rows(*START), path, options=options)
+    first = save(rows(*TWO_GROUPS), path, options=options)
     assert first is not None
 
     save(rows((9, "bern", 1, "n")), path, options=options, mode="overwrite")
@@ -475,7 +475,7 @@ def test_save_mode_overwrite_replaces_all_rows_and_keeps_the_history(operation: 
 def test_save_mode_ignore_leaves_a_table_alone() -> None:
     path = "memory://ignored/t"
     options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
-    assert save(rows(*START), path, options=options, mode="ignore") is not None
+    assert save(rows(*TWO_GROUPS), path, options=options, mode="ignore") is not None
 
     assert save(rows((9, "bern", 1, "n")), path, options=options, mode="ignore") is None
 
@@ -485,15 +485,15 @@ def test_save_mode_ignore_leaves_a_table_alone() -> None:
 def test_a_table_that_generates_keys_takes_inserts_only() -> None:
     path = "memory://auto-keys/t"
     options = {"hoodie.table.name": "t"}
-    save(rows(*START), path, options=options)
-    save(rows(*START), path, options={**options, "hoodie.datasource.write.operation": "bulk_insert"})
+    save(rows(*TWO_GROUPS), path, options=options)
+    save(rows(*TWO_GROUPS), path, options={**options, "hoodie.datasource.write.operation": "bulk_insert"})
     table = pyhudi.HudiTable.for_path(path)
 
     keys = table.to_arrow(["_hoodie_record_key"]).column(0).to_pylist()
     assert len(set(keys)) == 6
     for write in (table.upsert, table.delete):
         with pytest.raises(InvalidRequestError, match="generates its record keys"):
-            write(rows(*START))
+            write(rows(*TWO_GROUPS))
 
 
 # -- meta columns, files ---------------------------------------------------------------------------------------------
@@ -619,7 +619,7 @@ def test_an_empty_batch_commits_nothing_but_is_a_write() -> None:
     result = table.upsert(rows())
 
     assert (result.files, result.inserted) == (0, 0)
-    assert stored(table) == list(START)
+    assert stored(table) == list(TWO_GROUPS)
 
 
 def test_partition_metadata_lies_in_each_partition() -> None:

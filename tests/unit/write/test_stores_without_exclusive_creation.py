@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from obstore.store import MemoryStore
-from tests.support.tables import StepClock, contents, environment, new_table, open_table, rows
-from tests.unit.transaction.test_lost_locks import TakenLocks
+from tests.support.lost_locks import TakenLocks
+from tests.support.tables import LATER_MS, StepClock, contents, environment, new_table, open_table, rows
 
 import pyhudi
 from pyhudi.environment import Environment
@@ -30,8 +30,6 @@ from pyhudi.testing.faults import FaultStorage
 from pyhudi.transaction.locks.in_process import InProcessLocks
 from pyhudi.transaction.locks.table_lock import table_lock
 from pyhudi.transaction.presence import WRITERS_FOLDER
-
-LATER_MS = 1_900_000_000_000
 
 
 class Conditional(ObjectStorage):

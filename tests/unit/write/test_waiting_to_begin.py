@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.support.audit import audit
 from tests.support.tables import contents, environment, new_table, open_table, rows
-from tests.unit.write.test_concurrent_writers import CLOCK, Write, opened, prepared, upsert, with_other_in_between
+from tests.support.two_writers import CLOCK, Write, opened, prepared, upsert, with_other_in_between
 
 import pyhudi
 from pyhudi.config.write_config import WriteConfig

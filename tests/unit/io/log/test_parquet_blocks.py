@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support.tables import MOR, SCHEMA, contents, new_table, open_table, rows
+from tests.support.table_builder import ONE_GROUP, TableBuilder
+from tests.support.tables import EVENT_TIME, MOR, SCHEMA, contents, new_table, open_table, rows
 
 from pyhudi.errors import StorageError
 from pyhudi.format.log.blocks import BlockHeader, BlockType
@@ -22,19 +23,14 @@ from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 
-EVENT_TIME = {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}
-START = ((1, "oslo", 5, "a"), (2, "oslo", 5, "a"), (3, "oslo", 5, "a"))
 BASE = 1
 
 
-def prepared(version: int = 9, **options: str) -> MemoryStorage:
+def prepared(version: int = 9, **options: str) -> Storage:
     """A base file of three records, and logs: one updated twice, one that came late, one deleted."""
-    storage = MemoryStorage()
-    new_table(storage, version=version, **EVENT_TIME, **MOR).insert(rows(*START))
-    open_table(storage, **MOR, **options).upsert(rows((1, "oslo", 6, "b"), (2, "oslo", 4, "late")))
-    open_table(storage, **MOR, **options).upsert(rows((1, "oslo", 7, "c")))
-    open_table(storage, **MOR, **options).delete(rows((3, "oslo", 0, "")))
-    return storage
+    table = TableBuilder(version, "mor", options={**EVENT_TIME, **options}).insert(*ONE_GROUP)
+    table = table.upsert((1, "oslo", 6, "b"), (2, "oslo", 4, "late")).upsert((1, "oslo", 7, "c"))
+    return table.delete((3, "oslo", 0, "")).build()
 
 
 def blocks_of(storage: Storage, plan: ScanPlan, one: ScanSlice) -> dict[BlockPlace, pa.Table]:

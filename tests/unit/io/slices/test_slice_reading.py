@@ -9,26 +9,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.support.tables import MOR, SCHEMA, contents, new_table, open_table, rows
+from tests.support.table_builder import ONE_GROUP, TableBuilder
+from tests.support.tables import EVENT_TIME, MOR, SCHEMA, contents, new_table, open_table, rows
 
 from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
 from pyhudi.io.slices import merged as merged_slice
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings, merge_slice, read_merged
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.storage.protocol import Storage
 from pyhudi.testing.faults import FaultStorage
 
-EVENT_TIME = {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}
-START = ((1, "oslo", 5, "a"), (2, "oslo", 5, "a"), (3, "oslo", 5, "a"))
 
-
-def prepared(version: int = 9) -> MemoryStorage:
+def prepared(version: int = 9) -> Storage:
     """A base file of three records, and logs: one updated, one that came late, one deleted."""
-    storage = MemoryStorage()
-    new_table(storage, version=version, **EVENT_TIME, **MOR).insert(rows(*START))
-    open_table(storage, **MOR).upsert(rows((1, "oslo", 6, "b"), (2, "oslo", 4, "late")))
-    open_table(storage, **MOR).delete(rows((3, "oslo", 0, "")))
-    return storage
+    table = TableBuilder(version, "mor", options=EVENT_TIME).insert(*ONE_GROUP)
+    return table.upsert((1, "oslo", 6, "b"), (2, "oslo", 4, "late")).delete((3, "oslo", 0, "")).build()
 
 
 def only_slice(storage: MemoryStorage) -> tuple[SliceFiles, MergeSettings]:
@@ -153,7 +149,7 @@ def test_rows_of_an_older_schema_are_read_under_the_newest() -> None:
 
 def test_a_slice_without_logs_costs_no_merge() -> None:
     storage = MemoryStorage()
-    new_table(storage, **MOR).insert(rows(*START))
+    new_table(storage, **MOR).insert(rows(*ONE_GROUP))
     watched = FaultStorage(storage)
 
     assert len(open_table(watched).to_arrow(["note"])) == 3

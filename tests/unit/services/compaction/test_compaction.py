@@ -5,25 +5,32 @@ from __future__ import annotations
 import logging
 import tarfile
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from tests.support.audit import audit
+from tests.support.compactions import (
+    AFTER,
+    AnotherRun,
+    let_the_runner_die,
+    opened,
+    plan_with_a_dead_run,
+    prepared,
+)
+from tests.support.hooks import once_at
+from tests.support.table_builder import TWO_GROUPS
 from tests.support.tables import (
+    EVENT_TIME,
     MOR,
-    NO_PROCESS,
-    Row,
     SplitEngine,
     StepClock,
     aged,
     contents,
     environment,
-    heartbeat_of,
     log_files,
     new_table,
     newest_stats,
@@ -32,8 +39,6 @@ from tests.support.tables import (
 )
 
 import pyhudi
-from pyhudi.engine.local import LocalEngine
-from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import CorruptDataError, InvalidRequestError, LockLostError, WriteConflictError
 from pyhudi.format.markers import marker_folder
 from pyhudi.format.metadata.compaction import encode_compaction_plan
@@ -48,23 +53,8 @@ from pyhudi.table.timeline import instant_path
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash
 from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER, heartbeat_path
 
-START = ((1, "oslo", 5, "a"), (2, "oslo", 5, "a"), (3, "rome", 5, "a"))
-AFTER: set[Row] = {(1, "oslo", 6, "b"), (2, "oslo", 5, "a"), (3, "rome", 6, "b")}
 VERSIONS = pytest.mark.parametrize("version", [6, 8, 9])
-EVENT_TIME = {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}
 GOLDEN = Path(__file__).parents[3] / "golden" / "mor"
-
-
-def prepared(version: int = 9) -> MemoryStorage:
-    """Two groups with logs: two delta commits."""
-    storage = MemoryStorage()
-    new_table(storage, version=version, **EVENT_TIME, **MOR).insert(rows(*START))
-    opened(storage).upsert(rows((1, "oslo", 6, "b"), (2, "oslo", 4, "late"), (3, "rome", 6, "b")))
-    return storage
-
-
-def opened(storage: Storage, **options: str) -> pyhudi.HudiTable:
-    return open_table(storage, **{**MOR, **options})
 
 
 def pending(storage: Storage) -> list[tuple[str, InstantState]]:
@@ -86,7 +76,7 @@ def read_optimized(storage: Storage) -> set[tuple[Any, ...]]:
 @VERSIONS
 def test_compaction_makes_base_files_that_say_what_their_slices_said(version: int) -> None:
     storage = prepared(version)
-    assert read_optimized(storage) == set(START)
+    assert read_optimized(storage) == set(TWO_GROUPS)
 
     (done,) = opened(storage).compact().to_pylist()
 
@@ -105,7 +95,7 @@ def test_a_plan_changes_nothing_that_readers_see_until_it_is_run(version: int) -
     assert planned is not None
     assert pending(storage) == [(planned, InstantState.REQUESTED)]
     assert contents(storage) == AFTER
-    assert read_optimized(storage) == set(START)
+    assert read_optimized(storage) == set(TWO_GROUPS)
     (done,) = opened(storage).compact(planned).to_pylist()
     assert done["instant"] == planned
     assert pending(storage) == []
@@ -169,7 +159,7 @@ def test_groups_of_a_pending_plan_are_not_planned_again() -> None:
 
 def test_a_table_without_logs_has_nothing_to_compact() -> None:
     storage = MemoryStorage()
-    new_table(storage, **MOR).insert(rows(*START))
+    new_table(storage, **MOR).insert(rows(*TWO_GROUPS))
 
     assert opened(storage).schedule_compaction() is None
     assert opened(storage).compact().num_rows == 0
@@ -265,7 +255,7 @@ def test_log_records_that_outgrow_memory_are_compacted_all_the_same(tmp_path: Pa
 
 def test_a_copy_on_write_table_is_not_compacted() -> None:
     storage = MemoryStorage()
-    new_table(storage).insert(rows(*START))
+    new_table(storage).insert(rows(*TWO_GROUPS))
 
     for call in (open_table(storage).compact, open_table(storage).schedule_compaction):
         with pytest.raises(InvalidRequestError, match="copy-on-write"):
@@ -303,7 +293,7 @@ def compactions(storage: Storage) -> int:
 
 def test_a_write_compacts_once_so_many_delta_commits_have_come() -> None:
     storage = MemoryStorage()
-    new_table(storage, **EVENT_TIME, **MOR).insert(rows(*START))
+    new_table(storage, **EVENT_TIME, **MOR).insert(rows(*TWO_GROUPS))
     inline = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "3"}
 
     delta_commits(storage, 1, **inline)
@@ -319,7 +309,7 @@ def test_a_write_compacts_once_so_many_delta_commits_have_come() -> None:
 
 def test_without_options_a_write_compacts_at_the_fifth_delta_commit() -> None:
     storage = MemoryStorage()
-    new_table(storage, **EVENT_TIME, **MOR).insert(rows(*START))
+    new_table(storage, **EVENT_TIME, **MOR).insert(rows(*TWO_GROUPS))
 
     for n in range(3):
         open_table(storage).upsert(rows((1, "oslo", 10 + n, "")))
@@ -339,7 +329,7 @@ def test_without_options_a_write_compacts_at_the_fifth_delta_commit() -> None:
 )
 def test_a_write_that_leaves_services_to_others_neither_plans_nor_runs_one(options: dict[str, str]) -> None:
     storage = MemoryStorage()
-    new_table(storage, **EVENT_TIME, **MOR).insert(rows(*START))
+    new_table(storage, **EVENT_TIME, **MOR).insert(rows(*TWO_GROUPS))
 
     for n in range(3):
         due = {"hoodie.compact.inline.max.delta.commits": "2", **options}
@@ -351,7 +341,7 @@ def test_a_write_that_leaves_services_to_others_neither_plans_nor_runs_one(optio
 
 def test_a_write_only_plans_where_somebody_else_runs() -> None:
     storage = MemoryStorage()
-    new_table(storage, **EVENT_TIME, **MOR).insert(rows(*START))
+    new_table(storage, **EVENT_TIME, **MOR).insert(rows(*TWO_GROUPS))
     planning = {
         "hoodie.compact.schedule.inline": "true",
         "hoodie.compact.inline": "false",
@@ -363,7 +353,7 @@ def test_a_write_only_plans_where_somebody_else_runs() -> None:
     assert [state for _, state in pending(storage)] == [InstantState.REQUESTED]
     assert compactions(storage) == 0
     assert opened(storage).compact().num_rows == 2
-    assert contents(storage) == {(1, "oslo", 12, "2"), *START[1:]}
+    assert contents(storage) == {(1, "oslo", 12, "2"), *TWO_GROUPS[1:]}
     audit(storage)
 
 
@@ -386,38 +376,6 @@ def test_a_write_stands_though_the_compaction_after_it_fails(caplog: pytest.LogC
 # -- many at once -----------------------------------------------------------------------------------------------------
 
 
-def once_at(operation: str, path_part: str, act: Callable[[], None]) -> Callable[[str, str], None]:
-    """A hook that acts once, before the first such operation."""
-    done = False
-
-    def hook(name: str, path: str) -> None:
-        nonlocal done
-        if not done and name == operation and path_part in path:
-            done = True
-            act()
-
-    return hook
-
-
-def let_the_runner_die(storage: Storage, planned: str | None) -> None:
-    """As if its process was no more: the one that its heartbeat names."""
-    heartbeat_of(storage, str(planned), pid=NO_PROCESS)
-
-
-def crash() -> None:
-    raise SimulatedCrash
-
-
-def plan_with_a_dead_run(storage: Storage) -> str:
-    """A plan whose runner has died when it had begun the file of rome."""
-    planned = opened(storage).schedule_compaction()
-    assert planned is not None
-    with pytest.raises(SimulatedCrash):
-        opened(FaultStorage(storage, before=once_at("open_output", "city=rome", crash))).compact(planned)
-    let_the_runner_die(storage, planned)
-    return planned
-
-
 @VERSIONS
 def test_of_two_runners_of_one_plan_one_does_it(version: int) -> None:
     storage = prepared(version)
@@ -431,18 +389,6 @@ def test_of_two_runners_of_one_plan_one_does_it(version: int) -> None:
     assert contents(storage) == read_optimized(storage) == AFTER
     assert len(newest_stats(storage)) == 2
     audit(storage)
-
-
-@dataclass(frozen=True)
-class AnotherRun(LocalEngine):
-    """An engine whose tasks carry other write tokens, as those of another application do."""
-
-    parallelism: int = 1
-
-    def map(self, function: Any, tasks: Any, *, size_bytes: int, description: str) -> list[Any]:
-        del size_bytes, description
-        contexts = [TaskContext(partition=n, stage=7, attempt=0) for n in range(len(tasks))]
-        return self._run(function, contexts, list(tasks))
 
 
 def test_a_runner_that_was_taken_for_dead_completes_nothing_and_breaks_nothing() -> None:
@@ -618,7 +564,7 @@ def test_an_append_that_was_under_way_when_a_compaction_was_planned_lands_behind
 def test_a_group_that_got_new_records_while_it_was_planned_for_compaction_loses_them_to_a_retry(version: int) -> None:
     """A new base file that a planned compaction does not read would be hidden by the compaction's own."""
     storage = MemoryStorage()
-    new_table(storage, version=version, **EVENT_TIME, **MOR).insert(rows(*START))
+    new_table(storage, version=version, **EVENT_TIME, **MOR).insert(rows(*TWO_GROUPS))
 
     def another() -> None:
         opened(storage).upsert(rows((1, "oslo", 6, "b")))
@@ -629,7 +575,7 @@ def test_a_group_that_got_new_records_while_it_was_planned_for_compaction_loses_
             rows((7, "oslo", 1, "joins the small file"))
         )
 
-    assert contents(storage) == {(1, "oslo", 6, "b"), *START[1:]}
+    assert contents(storage) == {(1, "oslo", 6, "b"), *TWO_GROUPS[1:]}
 
 
 @VERSIONS
@@ -679,7 +625,7 @@ def test_a_damaged_log_stops_its_compaction_and_readers_see_what_they_saw() -> N
         opened(storage).compact()
 
     assert len(pending(storage)) == 1
-    assert read_optimized(storage) == set(START)
+    assert read_optimized(storage) == set(TWO_GROUPS)
     assert [info.path for info in storage.list_recursive("city=rome") if pending(storage)[0][0] in info.path] == []
 
 

@@ -8,20 +8,20 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.support import rollbacks
 from tests.support.audit import audit
-from tests.support.tables import MOR, StepClock, contents, environment, open_table, rows
-from tests.unit.services.compaction.test_compaction import (
+from tests.support.compactions import (
     AFTER,
     AnotherRun,
-    crash,
     let_the_runner_die,
-    once_at,
     opened,
     plan_with_a_dead_run,
     prepared,
 )
-from tests.unit.services.rollback import test_rollback_on_request as on_request
-from tests.unit.services.rollback.test_rollback import end_the_process_of
+from tests.support.crashes import assert_nothing_left_over
+from tests.support.crashes import opened as opened_with_flags
+from tests.support.hooks import crash, once_at
+from tests.support.tables import MOR, StepClock, contents, end_the_process_of, environment, open_table, rows
 
 from pyhudi.errors import LockLostError
 from pyhudi.storage.protocol import FileInfo, FolderListing, Storage
@@ -162,23 +162,23 @@ def test_the_number_of_a_run_is_not_the_beginning_of_another_one() -> None:
     assert not is_newest_run(storage, "20260101000000000", 1234)
 
 
-@on_request.every_merge_on_read
+@rollbacks.every_merge_on_read
 def test_a_planned_log_compaction_goes_with_what_its_dead_run_appended(kind: Any) -> None:
     """In version 6 its blocks are in logs of others' names."""
-    storage = on_request.prepared(kind)
+    storage = rollbacks.prepared(kind)
 
     def dies(operation: str, path: str) -> None:
         if operation == "put_if_absent" and path.endswith(".deltacommit"):
             raise SimulatedCrash
 
     with pytest.raises(SimulatedCrash):
-        on_request.opened(FaultStorage(storage, before=dies)).compact_logs(
+        opened_with_flags(FaultStorage(storage, before=dies)).compact_logs(
             **{"hoodie.log.compaction.blocks.threshold": "1"}
         )
     (plan,) = load_table(storage).timeline.pending_compactions
 
-    done = on_request.opened(storage, later=True).rollback(plan.requested_time)
+    done = opened_with_flags(storage, later=True).rollback(plan.requested_time)
 
     assert (done.files_deleted, done.slices_undone) == ((0, 1) if kind.version == 6 else (1, 0))
-    assert contents(storage) == on_request.SECOND
-    on_request.check_nothing_left_over(storage)
+    assert contents(storage) == rollbacks.SECOND
+    assert_nothing_left_over(storage)

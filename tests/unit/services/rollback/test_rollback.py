@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -11,15 +10,16 @@ from typing import Any
 
 import pytest
 from tests.support.audit import audit
+from tests.support.dead_writers import ADDED, NOW_MS, SILENT_MS, START, crashed_upsert, prepared
+from tests.support.hooks import at
 from tests.support.tables import (
     NO_PROCESS,
     CountingLocks,
-    Row,
     StepClock,
     contents,
+    end_the_process_of,
     environment,
     heartbeat_of,
-    new_table,
     open_table,
     rows,
 )
@@ -38,52 +38,14 @@ from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER, HeartbeatSettings, Li
 from pyhudi.transaction.locks.in_process import HeldMutex, InProcessLocks
 from pyhudi.write.exchange_folder import EXCHANGE_FOLDER
 
-START: set[Row] = {(1, "oslo", 1, "a"), (2, "rome", 1, "a")}
-NOW_MS = 1_790_000_000_000
-
-
-def prepared(version: int = 9) -> MemoryStorage:
-    storage = MemoryStorage(clock=lambda: NOW_MS)
-    new_table(storage, version=version).insert(rows(*START))
-    return storage
-
-
-def at(path_ends: str, name: str) -> Callable[[str, str], None]:
-    def hook(operation: str, path: str) -> None:
-        if operation == name and path.endswith(path_ends):
-            raise SimulatedCrash
-
-    return hook
-
 
 def fail_at_the_commit(operation: str, path: str) -> None:
     if operation == "put_if_absent" and path.endswith(".commit"):
         raise OSError("anything may happen here")
 
 
-def crashed_upsert(version: int = 9) -> tuple[MemoryStorage, InstantTime]:
-    """A table with an upsert that died when its files were written; and its instant."""
-    storage = prepared(version)
-    dying = FaultStorage(storage, before=at("commit", "put_if_absent"))
-    with suppress(SimulatedCrash):
-        open_table(dying).upsert(rows((1, "oslo", 2, "b"), (9, "bern", 2, "b")))
-    (instant,) = load_table(storage).timeline.pending_writes
-    return storage, instant.requested_time
-
-
-def end_the_process_of(storage: Storage, instant_time: str) -> None:
-    """Let everything that the writer keeps fresh name a process that is no more."""
-    heartbeat_of(storage, instant_time, pid=NO_PROCESS)
-    for info in storage.list_recursive(EXCHANGE_FOLDER):
-        if info.name == "owner":
-            storage.put(info.path, json.dumps({**json.loads(storage.read(info.path)), "pid": NO_PROCESS}).encode())
-
-
 def next_upsert(storage: Storage, now_ms: int = NOW_MS) -> None:
     open_table(storage, env=environment(StepClock(now_ms))).upsert(rows((50, "wien", 9, "z")))
-
-
-ADDED: Row = (50, "wien", 9, "z")
 
 
 @pytest.mark.parametrize("version", [6, 9])
@@ -305,9 +267,6 @@ def begun_by_real_hudi(storage: Storage, instant_time: str) -> Instant:
     storage.put(instant_path(pending, state.version), encode_rollback_plan(replace(plan, is_ours=False)))
     assert plan.instant_time == instant_time
     return pending
-
-
-SILENT_MS = HeartbeatSettings().expiry_ms
 
 
 @pytest.mark.parametrize("version", [6, 9])

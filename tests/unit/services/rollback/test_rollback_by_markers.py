@@ -7,8 +7,7 @@ from tests.support.crashes import (
     BEFORE,
     COW,
     MOR,
-    Kind,
-    check_nothing_left_over,
+    assert_nothing_left_over,
     copied,
     crash_images,
     crashed,
@@ -17,6 +16,7 @@ from tests.support.crashes import (
     prepared,
     rows,
 )
+from tests.support.table_builder import TableBuilder
 from tests.support.tables import contents
 
 import pyhudi
@@ -43,7 +43,7 @@ def recover(table: pyhudi.HudiTable) -> None:
     opened(table.state.storage, later=True).roll_back_failed_writes()
 
 
-def killed_before_its_commit(kind: Kind, markers: str) -> MemoryStorage:
+def killed_before_its_commit(kind: TableBuilder, markers: str) -> MemoryStorage:
     """All data files and markers of a dead write are there."""
     image = prepared(kind)
     effects = effects_of(image, upsert(markers))
@@ -54,7 +54,7 @@ def killed_before_its_commit(kind: Kind, markers: str) -> MemoryStorage:
 
 
 @pytest.mark.parametrize("kind", [COW[2], MOR[0], MOR[2]], ids=str)
-def test_write_with_a_service_killed_at_any_effect_is_rolled_back(kind: Kind) -> None:
+def test_write_with_a_service_killed_at_any_effect_is_rolled_back(kind: TableBuilder) -> None:
     for where, image in crash_images(prepared(kind), upsert("TIMELINE_SERVER_BASED")):
         found = contents(image)
         assert found == AFTER if where == "at the end" else found in (BEFORE, AFTER), where
@@ -62,12 +62,12 @@ def test_write_with_a_service_killed_at_any_effect_is_rolled_back(kind: Kind) ->
         recover(opened(image))
 
         assert contents(image) == found, where
-        check_nothing_left_over(image, [".hoodie/.temp", ".hoodie/.heartbeat"])
+        assert_nothing_left_over(image, [".hoodie/.temp", ".hoodie/.heartbeat"])
 
 
 @pytest.mark.parametrize("missing", ["MARKERS.type", "MARKERS0", "both"])
 @pytest.mark.parametrize("kind", [COW[2], MOR[0]], ids=str)
-def test_marker_folder_with_a_file_missing_is_rolled_back(kind: Kind, missing: str) -> None:
+def test_marker_folder_with_a_file_missing_is_rolled_back(kind: TableBuilder, missing: str) -> None:
     image = killed_before_its_commit(kind, "TIMELINE_SERVER_BASED")
     for info in image.list_recursive(".hoodie/.temp"):
         if missing in (info.name, "both"):
@@ -76,7 +76,7 @@ def test_marker_folder_with_a_file_missing_is_rolled_back(kind: Kind, missing: s
     recover(opened(image))
 
     assert contents(image) == BEFORE
-    check_nothing_left_over(image, [".hoodie/.temp", ".hoodie/.heartbeat"])
+    assert_nothing_left_over(image, [".hoodie/.temp", ".hoodie/.heartbeat"])
 
 
 def own_files(storage: MemoryStorage, instant_time: str) -> list[str]:
@@ -87,7 +87,7 @@ def own_files(storage: MemoryStorage, instant_time: str) -> list[str]:
 @pytest.mark.parametrize("kind", [COW[2], MOR[0], MOR[2]], ids=str)
 @pytest.mark.parametrize("markers", MARKERS)
 def test_store_that_fails_at_any_read_of_a_rollback_fails_it_loudly_and_the_next_try_ends_it(
-    kind: Kind, markers: str
+    kind: TableBuilder, markers: str
 ) -> None:
     image = killed_before_its_commit(kind, markers)
     (dead,) = load_table(image).timeline.pending_writes
@@ -110,7 +110,7 @@ def test_store_that_fails_at_any_read_of_a_rollback_fails_it_loudly_and_the_next
 
         assert contents(inner) == BEFORE, reads[number]
         assert not own_files(inner, dead.requested_time), reads[number]
-        check_nothing_left_over(inner, [".hoodie/.temp", ".hoodie/.heartbeat"])
+        assert_nothing_left_over(inner, [".hoodie/.temp", ".hoodie/.heartbeat"])
 
 
 @pytest.mark.parametrize("markers", MARKERS)
@@ -144,13 +144,13 @@ class FailingReads(FaultStorage):
 
 
 @pytest.mark.parametrize("kind", [COW[2], MOR[0]], ids=str)
-def test_rollback_killed_at_any_effect_is_finished_with_the_markers_of_a_service(kind: Kind) -> None:
+def test_rollback_killed_at_any_effect_is_finished_with_the_markers_of_a_service(kind: TableBuilder) -> None:
     image = killed_before_its_commit(kind, "TIMELINE_SERVER_BASED")
     for where, again in crash_images(image, recover):
         recover(opened(again))
 
         assert contents(again) == BEFORE, where
-        check_nothing_left_over(again, [".hoodie/.temp", ".hoodie/.heartbeat"])
+        assert_nothing_left_over(again, [".hoodie/.temp", ".hoodie/.heartbeat"])
 
 
 def test_markers_of_both_kinds_in_one_folder_are_read() -> None:

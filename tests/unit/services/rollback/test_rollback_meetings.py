@@ -8,20 +8,18 @@ from dataclasses import replace
 from typing import ClassVar
 
 import pytest
+from tests.support import rollbacks
 from tests.support.audit import audit
-from tests.support.tables import StepClock, contents, environment, open_table, rows
-from tests.unit.services.rollback import test_rollback_on_request as rollback_on_request
-from tests.unit.services.rollback.test_rollback import (
+from tests.support.dead_writers import (
     ADDED,
     NOW_MS,
     SILENT_MS,
-    at,
     crashed_upsert,
-    end_the_process_of,
     prepared,
 )
-from tests.unit.table.test_state import METADATA_TABLE_FOLDER, PARTITIONS_KEY, with_metadata_table
-from tests.unit.transaction.conflicts.test_table import begun
+from tests.support.hooks import at
+from tests.support.table_files import begun, with_metadata_table
+from tests.support.tables import StepClock, contents, end_the_process_of, environment, open_table, rows
 
 import pyhudi
 from pyhudi.environment import Environment
@@ -31,6 +29,7 @@ from pyhudi.format.metadata.rollback import encode_rollback_plan
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.services.rollback.plan import find_leftovers, plan_rollback
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER, PARTITIONS_KEY
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash
@@ -202,6 +201,6 @@ def test_what_a_marker_names_is_planned_to_be_deleted_though_no_listing_shows_it
 
 @pytest.mark.parametrize("state", [InstantState.REQUESTED, InstantState.INFLIGHT])
 def test_a_write_before_something_that_is_pending_is_refused(state: InstantState) -> None:
-    storage = rollback_on_request.prepared(rollback_on_request.V9)
-    rollback_on_request.put_instant(storage, Action.DELTA_COMMIT, state)
-    rollback_on_request.refuse(storage, rollback_on_request.writes_of(storage)[-1], "pending")
+    storage = rollbacks.prepared(rollbacks.V9)
+    rollbacks.put_instant(storage, Action.DELTA_COMMIT, state)
+    rollbacks.assert_refused(storage, rollbacks.writes_of(storage)[-1], "pending")

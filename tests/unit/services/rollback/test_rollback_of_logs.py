@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.interop.compare import assert_same_rows
-from tests.support.crashes import TEMPORARY_FOLDERS, Kind, check_nothing_left_over, empty_table, opened, rows
-from tests.support.tables import Row, contents
+from tests.support.crashes import BEFORE, MOR, TEMPORARY_FOLDERS, assert_nothing_left_over, opened, prepared, rows
+from tests.support.table_builder import TableBuilder
+from tests.support.tables import contents
 
 import pyhudi
 from pyhudi.errors import LockLostError, UnsafePathError
@@ -32,7 +33,6 @@ from pyhudi.format.timeline.instant import Action, Instant, InstantState, Instan
 from pyhudi.io.log.scan import scan_blocks
 from pyhudi.services.rollback.execute import take_blocks_back
 from pyhudi.services.rollback.plan import LogSlice
-from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_system_view import list_data_files
 from pyhudi.table.state import load_table
@@ -40,17 +40,8 @@ from pyhudi.table.timeline import instant_path
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "mor"
-START: set[Row] = {(1, "oslo", 2, "b"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")}
-V6, V8, V9 = (Kind("mor", version) for version in (6, 8, 9))
+V6, V8, V9 = MOR
 every_version = pytest.mark.parametrize("kind", [V6, V8, V9], ids=str)
-
-
-def prepared(kind: Kind) -> MemoryStorage:
-    """One group with a log, one without."""
-    storage = empty_table(kind)
-    opened(storage).insert(rows((1, "oslo", 1, "a"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")))
-    opened(storage).upsert(rows((1, "oslo", 2, "b")))
-    return storage
 
 
 def die_before_commit(storage: Storage) -> InstantTime:
@@ -77,7 +68,7 @@ def recover(storage: Storage) -> pyhudi.HudiTable:
 
 def check_rolled_back(storage: Storage) -> None:
     """Exchange files are the next write's to remove."""
-    check_nothing_left_over(storage, folders=TEMPORARY_FOLDERS[:2])
+    assert_nothing_left_over(storage, folders=TEMPORARY_FOLDERS[:2])
 
 
 def logs_in(storage: Storage) -> list[LogFileName]:
@@ -111,7 +102,7 @@ def rollback_of(storage: Storage) -> tuple[Instant, RollbackPlan, RollbackMetada
 
 
 @pytest.mark.parametrize("kind", [V8, V9], ids=str)
-def test_logs_that_carry_a_dead_writes_instant_are_deleted(kind: Kind) -> None:
+def test_logs_that_carry_a_dead_writes_instant_are_deleted(kind: TableBuilder) -> None:
     storage = prepared(kind)
     dead = die_before_commit(storage)
     assert [name for name in logs_in(storage) if name.instant_time == dead]
@@ -124,7 +115,7 @@ def test_logs_that_carry_a_dead_writes_instant_are_deleted(kind: Kind) -> None:
     assert all(request.log_blocks_to_be_deleted == {} for request in plan.requests)
     assert metadata.total_files_deleted == 3
     assert all(one.rollback_log_files == {} for one in metadata.partitions.values())
-    assert contents(storage) == START
+    assert contents(storage) == BEFORE
     check_rolled_back(storage)
 
 
@@ -157,18 +148,18 @@ def test_in_version_6_each_slice_with_dead_blocks_gets_a_log_with_a_command_bloc
             assert size == 105
     assert sum(bool(request.log_blocks_to_be_deleted) for request in plan.requests) == 2
     assert metadata.total_files_deleted == 1
-    assert contents(storage) == START
+    assert contents(storage) == BEFORE
     check_rolled_back(storage)
 
 
 @every_version
-def test_writes_after_a_rollback_go_on_in_the_same_slices(kind: Kind) -> None:
+def test_writes_after_a_rollback_go_on_in_the_same_slices(kind: TableBuilder) -> None:
     storage = prepared(kind)
     die_before_commit(storage)
     table = recover(storage)
 
     table.upsert(rows((1, "oslo", 3, "d"), (3, "rome", 3, "d")))
-    after = START - {(1, "oslo", 2, "b"), (3, "rome", 1, "a")} | {(1, "oslo", 3, "d"), (3, "rome", 3, "d")}
+    after = BEFORE - {(1, "oslo", 2, "b"), (3, "rome", 1, "a")} | {(1, "oslo", 3, "d"), (3, "rome", 3, "d")}
     assert contents(storage) == after
 
     table.compact()
@@ -224,7 +215,7 @@ def test_dead_blocks_of_version_6_are_found_whatever_is_left_to_tell_of_them(cha
     recover(storage)
 
     assert len(commands_in(storage)) == 2
-    assert contents(storage) == START
+    assert contents(storage) == BEFORE
     check_rolled_back(storage)
 
 
@@ -256,7 +247,7 @@ def test_what_a_foreign_marker_names_is_left_alone() -> None:
     recover(storage)
 
     assert storage.info(victim.path) is not None
-    assert contents(storage) == START
+    assert contents(storage) == BEFORE
     check_rolled_back(storage)
 
 
@@ -288,7 +279,7 @@ def test_dead_writes_of_real_hudi_without_markers_are_taken_away(version: str, t
     assert table.outcome_of(dead) == "rolled back"
     assert (done.files_deleted, done.slices_undone) == ((1, 2) if version == "v6" else (3, 0))
     assert_same_rows(expected, table.to_arrow(), ignore=[], hint=version)
-    check_nothing_left_over(table.state.storage)
+    assert_nothing_left_over(table.state.storage)
     table.compact()
     assert_same_rows(
         expected.drop_columns(["_hoodie_file_name"]),
@@ -325,7 +316,7 @@ def test_a_rollback_that_real_hudi_began_is_finished(named: str) -> None:
 
     assert {(instant, target) for _, instant, target in commands_in(storage)} == {(rollback.requested_time, dead)}
     assert len(commands_in(storage)) == 2
-    assert contents(storage) == START
+    assert contents(storage) == BEFORE
 
 
 @pytest.mark.parametrize(
@@ -370,7 +361,7 @@ def test_a_plan_that_reaches_out_of_the_data_changes_nothing(request_: RollbackR
 
 
 @every_version
-def test_a_writer_that_was_taken_for_dead_takes_back_what_it_appends_afterwards(kind: Kind) -> None:
+def test_a_writer_that_was_taken_for_dead_takes_back_what_it_appends_afterwards(kind: TableBuilder) -> None:
     storage = prepared(kind)
 
     def take_for_dead(operation: str, path: str) -> None:
@@ -380,10 +371,10 @@ def test_a_writer_that_was_taken_for_dead_takes_back_what_it_appends_afterwards(
     with pytest.raises(LockLostError):
         opened(FaultStorage(storage, before=take_for_dead)).upsert(rows((1, "oslo", 3, "c"), (3, "rome", 3, "c")))
 
-    assert contents(storage) == START
+    assert contents(storage) == BEFORE
     check_rolled_back(storage)
     opened(storage).upsert(rows((1, "oslo", 4, "d")))
-    assert contents(storage) == START - {(1, "oslo", 2, "b")} | {(1, "oslo", 4, "d")}
+    assert contents(storage) == BEFORE - {(1, "oslo", 2, "b")} | {(1, "oslo", 4, "d")}
 
 
 def test_blocks_behind_a_command_block_are_taken_back_by_another_one() -> None:
@@ -431,11 +422,11 @@ def test_a_delete_by_key_in_a_dead_write_does_not_count() -> None:
     recover(storage)
 
     assert len(commands_in(storage)) == 2
-    assert contents(storage) == START
+    assert contents(storage) == BEFORE
 
 
 @every_version
-def test_a_compaction_begins_with_taking_dead_writes_away(kind: Kind) -> None:
+def test_a_compaction_begins_with_taking_dead_writes_away(kind: TableBuilder) -> None:
     """In version 6 it could not be planned else."""
     storage = prepared(kind)
     die_before_commit(storage)
@@ -444,6 +435,6 @@ def test_a_compaction_begins_with_taking_dead_writes_away(kind: Kind) -> None:
 
     assert done.num_rows == 1
     assert not load_table(storage).timeline.pending_writes
-    assert opened(storage).to_arrow(query_type="read_optimized").num_rows == len(START)
-    assert contents(storage) == START
+    assert opened(storage).to_arrow(query_type="read_optimized").num_rows == len(BEFORE)
+    assert contents(storage) == BEFORE
     check_rolled_back(storage)

@@ -11,16 +11,26 @@ import pyarrow as pa
 import pytest
 from tests.support.crashes import (
     COW,
-    MOR,
-    Action,
-    Kind,
-    check_nothing_left_over,
+    assert_nothing_left_over,
     crash_images,
-    empty_table,
     opened,
     rows,
 )
-from tests.support.tables import Row, contents
+from tests.support.rollbacks import (
+    FIRST,
+    SECOND,
+    V6,
+    V8,
+    V9,
+    assert_refused,
+    every_kind,
+    every_merge_on_read,
+    prepared,
+    put_instant,
+    writes_of,
+)
+from tests.support.table_builder import Action, TableBuilder
+from tests.support.tables import contents
 
 import pyhudi
 from pyhudi.errors import CorruptDataError, InvalidRequestError, LockLostError
@@ -36,37 +46,11 @@ from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash
 
-FIRST: set[Row] = {(1, "oslo", 1, "a"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")}
-SECOND = FIRST - {(1, "oslo", 1, "a")} | {(1, "oslo", 2, "b"), (7, "bern", 2, "b")}
 GOLDEN = Path(__file__).parents[3] / "golden"
-V6, V8, V9 = MOR
-every_kind = pytest.mark.parametrize("kind", [*COW, *MOR], ids=str)
-every_merge_on_read = pytest.mark.parametrize("kind", MOR, ids=str)
-
-
-def prepared(kind: Kind) -> MemoryStorage:
-    """Two writes; the second updates, and adds a partition."""
-    storage = empty_table(kind)
-    opened(storage).insert(rows(*FIRST))
-    opened(storage).upsert(rows((1, "oslo", 2, "b"), (7, "bern", 2, "b")))
-    assert contents(storage) == SECOND
-    return storage
-
-
-def writes_of(storage: Storage) -> list[InstantTime]:
-    return [instant.requested_time for instant in load_table(storage).timeline.completed_writes]
-
-
-def refuse(storage: Storage, instant: str, reason: str) -> None:
-    """The rollback is refused for this reason, and nothing is changed."""
-    before = {info.path: storage.read(info.path) for info in storage.list_recursive("")}
-    with pytest.raises(InvalidRequestError, match=reason):
-        opened(storage, later=True).rollback(instant)
-    assert {info.path: storage.read(info.path) for info in storage.list_recursive("")} == before
 
 
 @every_kind
-def test_the_newest_write_is_taken_back_and_then_the_one_before(kind: Kind) -> None:
+def test_the_newest_write_is_taken_back_and_then_the_one_before(kind: TableBuilder) -> None:
     storage = prepared(kind)
     first, second = writes_of(storage)
 
@@ -77,13 +61,13 @@ def test_the_newest_write_is_taken_back_and_then_the_one_before(kind: Kind) -> N
     table = opened(storage)
     assert table.outcome_of(second) == "rolled back"
     assert table.outcome_of(first) == "committed"
-    check_nothing_left_over(storage)
+    assert_nothing_left_over(storage)
 
     table.rollback(first)
     assert contents(storage) == set()
     table.upsert(rows((5, "rome", 1, "x")))
     assert contents(storage) == {(5, "rome", 1, "x")}
-    check_nothing_left_over(storage)
+    assert_nothing_left_over(storage)
 
 
 OTHERS: dict[str, Action] = {
@@ -97,7 +81,7 @@ OTHERS: dict[str, Action] = {
 
 @pytest.mark.parametrize("kind", [COW[2], V6, V9], ids=str)
 @pytest.mark.parametrize("name", OTHERS)
-def test_every_operation_can_be_taken_back(name: str, kind: Kind) -> None:
+def test_every_operation_can_be_taken_back(name: str, kind: TableBuilder) -> None:
     storage = prepared(kind)
     OTHERS[name](opened(storage))
     assert contents(storage) != SECOND
@@ -105,11 +89,13 @@ def test_every_operation_can_be_taken_back(name: str, kind: Kind) -> None:
     opened(storage).rollback(writes_of(storage)[-1])
 
     assert contents(storage) == SECOND
-    check_nothing_left_over(storage)
+    assert_nothing_left_over(storage)
 
 
 @pytest.mark.parametrize("kind", [COW[0], COW[2], V6, V9], ids=str)
-def test_a_rollback_of_a_completed_write_killed_anywhere_is_never_seen_in_part_and_gets_finished(kind: Kind) -> None:
+def test_a_rollback_of_a_completed_write_killed_anywhere_is_never_seen_in_part_and_gets_finished(
+    kind: TableBuilder,
+) -> None:
     second = writes_of(prepared(kind))[-1]
     storage = prepared(kind)
     second = writes_of(storage)[-1]
@@ -122,12 +108,12 @@ def test_a_rollback_of_a_completed_write_killed_anywhere_is_never_seen_in_part_a
         opened(image, later=True).upsert(rows((50, "wien", 9, "z")))
 
         assert contents(image) == (FIRST if begun else SECOND) | {(50, "wien", 9, "z")}, where
-        check_nothing_left_over(image)
+        assert_nothing_left_over(image)
 
 
 def test_a_write_with_a_later_one_is_refused() -> None:
     storage = prepared(V9)
-    refuse(storage, writes_of(storage)[0], "later write is completed")
+    assert_refused(storage, writes_of(storage)[0], "later write is completed")
 
 
 def test_what_completed_last_is_the_newest_whenever_it_was_requested() -> None:
@@ -139,36 +125,27 @@ def test_what_completed_last_is_the_newest_whenever_it_was_requested() -> None:
     storage.put(instant_path(later, table.version), storage.read(instant_path(instant, table.version)))
     storage.delete(instant_path(instant, table.version))
 
-    refuse(storage, second, "later write is completed")
+    assert_refused(storage, second, "later write is completed")
 
 
 @pytest.mark.parametrize("instant", ["20240101000000000", "", "nonsense"])
 def test_an_instant_that_is_not_there_is_refused(instant: str) -> None:
-    refuse(prepared(V9), instant, "no write and no plan")
+    assert_refused(prepared(V9), instant, "no write and no plan")
 
 
 def test_a_write_that_is_rolled_back_already_is_refused() -> None:
     storage = prepared(V9)
     second = writes_of(storage)[-1]
     opened(storage).rollback(second)
-    refuse(storage, second, "no write and no plan")
-
-
-def put_instant(storage: Storage, action: timeline_format.Action, state: InstantState, time: str | None = None) -> None:
-    table = load_table(storage)
-    completed = state is InstantState.COMPLETED and table.version.has_completion_times
-    instant = Instant(
-        InstantTime(time or "29990101000000000"), action, state, InstantTime("29990101000000001") if completed else None
-    )
-    storage.put(instant_path(instant, table.version), b"")
+    assert_refused(storage, second, "no write and no plan")
 
 
 @pytest.mark.parametrize("kind", [V6, V9], ids=str)
 @pytest.mark.parametrize("state", [InstantState.INFLIGHT, InstantState.COMPLETED])
-def test_a_write_that_a_savepoint_keeps_is_refused(kind: Kind, state: InstantState) -> None:
+def test_a_write_that_a_savepoint_keeps_is_refused(kind: TableBuilder, state: InstantState) -> None:
     storage = prepared(kind)
     put_instant(storage, timeline_format.Action.SAVEPOINT, state, writes_of(storage)[-1])
-    refuse(storage, writes_of(storage)[-1], "savepoint")
+    assert_refused(storage, writes_of(storage)[-1], "savepoint")
 
 
 @pytest.mark.parametrize(
@@ -183,11 +160,11 @@ def test_a_write_that_a_savepoint_keeps_is_refused(kind: Kind, state: InstantSta
 def test_a_write_before_something_that_is_pending_is_refused(action: timeline_format.Action) -> None:
     storage = prepared(V9)
     put_instant(storage, action, InstantState.REQUESTED)
-    refuse(storage, writes_of(storage)[-1], "pending")
+    assert_refused(storage, writes_of(storage)[-1], "pending")
 
 
 @pytest.mark.parametrize("kind", [COW[0], COW[2]], ids=str)
-def test_a_write_whose_former_files_were_cleaned_up_is_refused(kind: Kind) -> None:
+def test_a_write_whose_former_files_were_cleaned_up_is_refused(kind: TableBuilder) -> None:
     storage = prepared(kind)
     first = writes_of(storage)[0]
     (former,) = [
@@ -196,24 +173,24 @@ def test_a_write_whose_former_files_were_cleaned_up_is_refused(kind: Kind) -> No
         if isinstance(name := parse_data_file(info.name), BaseFileName) and name.instant_time == first
     ]
     storage.delete(former)
-    refuse(storage, writes_of(storage)[-1], "cleaned up")
+    assert_refused(storage, writes_of(storage)[-1], "cleaned up")
 
 
 @pytest.mark.parametrize("kind", [COW[2], V6, V9], ids=str)
-def test_a_replacement_whose_former_groups_were_cleaned_up_is_refused(kind: Kind) -> None:
+def test_a_replacement_whose_former_groups_were_cleaned_up_is_refused(kind: TableBuilder) -> None:
     storage = prepared(kind)
     former = [info.path for info in storage.list_folder("city=oslo").files]
     opened(storage).insert_overwrite(rows((8, "oslo", 9, "z")))
     for path in former:
         storage.delete(path)
-    refuse(storage, writes_of(storage)[-1], "cleaned up")
+    assert_refused(storage, writes_of(storage)[-1], "cleaned up")
 
 
 def test_the_last_write_that_is_not_archived_is_refused() -> None:
     storage = prepared(V9)
     opened(storage).rollback(writes_of(storage)[-1])
     storage.put(".hoodie/timeline/history/_version_", b"1")
-    refuse(storage, writes_of(storage)[-1], "archived")
+    assert_refused(storage, writes_of(storage)[-1], "archived")
 
 
 def dying_upsert(storage: Storage) -> InstantTime:
@@ -228,7 +205,7 @@ def dying_upsert(storage: Storage) -> InstantTime:
 
 
 @every_kind
-def test_a_pending_write_is_taken_back_though_others_are_newer(kind: Kind) -> None:
+def test_a_pending_write_is_taken_back_though_others_are_newer(kind: TableBuilder) -> None:
     storage = prepared(kind)
     dead = dying_upsert(storage)
     opened(storage).upsert(rows((3, "rome", 4, "d")), **{"hoodie.clean.failed.writes.policy": "NEVER"})
@@ -253,13 +230,13 @@ def test_a_write_that_is_taken_back_while_it_runs_fails_and_leaves_nothing() -> 
         opened(FaultStorage(storage, before=take_back)).upsert(rows((2, "oslo", 3, "c"), (9, "rome", 3, "c")))
 
     assert contents(storage) == SECOND
-    check_nothing_left_over(storage)
+    assert_nothing_left_over(storage)
 
 
 # -- compactions ------------------------------------------------------------------------------------------------------
 
 
-def planned_and_run_half(kind: Kind) -> tuple[MemoryStorage, str]:
+def planned_and_run_half(kind: TableBuilder) -> tuple[MemoryStorage, str]:
     """A planned compaction that died with its base files written."""
     storage = prepared(kind)
     instant = opened(storage).schedule_compaction()
@@ -276,7 +253,7 @@ def planned_and_run_half(kind: Kind) -> tuple[MemoryStorage, str]:
 
 
 @every_merge_on_read
-def test_a_planned_compaction_goes_with_its_base_files(kind: Kind) -> None:
+def test_a_planned_compaction_goes_with_its_base_files(kind: TableBuilder) -> None:
     storage, instant = planned_and_run_half(kind)
 
     done = opened(storage, later=True).rollback(instant)
@@ -286,14 +263,14 @@ def test_a_planned_compaction_goes_with_its_base_files(kind: Kind) -> None:
     assert not table.state.timeline.pending_compactions
     assert table.outcome_of(instant) == "rolled back"
     assert contents(storage) == SECOND
-    check_nothing_left_over(storage)
+    assert_nothing_left_over(storage)
     table.upsert(rows((1, "oslo", 5, "e")))
     table.compact()
     assert contents(storage) == SECOND - {(1, "oslo", 2, "b")} | {(1, "oslo", 5, "e")}
 
 
 @every_merge_on_read
-def test_taking_a_planned_compaction_back_killed_anywhere_can_be_repeated(kind: Kind) -> None:
+def test_taking_a_planned_compaction_back_killed_anywhere_can_be_repeated(kind: TableBuilder) -> None:
     storage, instant = planned_and_run_half(kind)
     for where, image in crash_images(storage, lambda t: opened(t.state.storage, later=True).rollback(instant)):
         assert contents(image) == SECOND, where
@@ -304,11 +281,11 @@ def test_taking_a_planned_compaction_back_killed_anywhere_can_be_repeated(kind: 
             again.rollback(instant)
         assert again.outcome_of(instant) == "rolled back", where
         assert contents(image) == SECOND, where
-        check_nothing_left_over(image)
+        assert_nothing_left_over(image)
 
 
 @every_merge_on_read
-def test_a_completed_compaction_is_taken_back_with_its_plan(kind: Kind) -> None:
+def test_a_completed_compaction_is_taken_back_with_its_plan(kind: TableBuilder) -> None:
     storage = prepared(kind)
     opened(storage).compact()
     compaction = writes_of(storage)[-1]
@@ -318,50 +295,50 @@ def test_a_completed_compaction_is_taken_back_with_its_plan(kind: Kind) -> None:
     table = opened(storage)
     assert not table.state.timeline.pending_compactions
     assert contents(storage) == SECOND
-    check_nothing_left_over(storage)
+    assert_nothing_left_over(storage)
     table.compact()
     assert contents(storage) == SECOND
 
 
 @every_merge_on_read
-def test_a_compaction_whose_logs_were_cleaned_up_is_refused(kind: Kind) -> None:
+def test_a_compaction_whose_logs_were_cleaned_up_is_refused(kind: TableBuilder) -> None:
     storage = prepared(kind)
     (log,) = [info.path for info in storage.list_folder("city=oslo").files if ".log." in info.path]
     opened(storage).compact()
     storage.delete(log)
-    refuse(storage, writes_of(storage)[-1], "cleaned up")
+    assert_refused(storage, writes_of(storage)[-1], "cleaned up")
 
 
 def test_a_write_whose_log_is_compacted_is_refused() -> None:
     storage = prepared(V9)
     second = writes_of(storage)[-1]
     opened(storage).compact()
-    refuse(storage, second, "later write is completed")
+    assert_refused(storage, second, "later write is completed")
 
 
 @pytest.mark.parametrize("kind", [V8, V9], ids=str)
-def test_a_plan_with_writes_since_is_taken_back_where_logs_do_not_carry_its_name(kind: Kind) -> None:
+def test_a_plan_with_writes_since_is_taken_back_where_logs_do_not_carry_its_name(kind: TableBuilder) -> None:
     storage, instant = planned_and_run_half(kind)
     opened(storage, later=True).upsert(rows((1, "oslo", 5, "e")))
 
     opened(storage, later=True).rollback(instant)
 
     assert contents(storage) == SECOND - {(1, "oslo", 2, "b")} | {(1, "oslo", 5, "e")}
-    check_nothing_left_over(storage)
+    assert_nothing_left_over(storage)
 
 
 def test_a_plan_with_writes_since_is_refused_in_version_6() -> None:
     storage, instant = planned_and_run_half(V6)
     opened(storage, later=True).upsert(rows((1, "oslo", 5, "e")))
-    refuse(storage, instant, "appended to the file slices")
+    assert_refused(storage, instant, "appended to the file slices")
     opened(storage, later=True).compact(instant)
-    refuse(storage, instant, "later write is completed|appended to the file slices")
+    assert_refused(storage, instant, "later write is completed|appended to the file slices")
 
 
 def test_a_plan_is_refused_in_version_6_while_a_write_is_pending() -> None:
     storage, instant = planned_and_run_half(V6)
     put_instant(storage, timeline_format.Action.DELTA_COMMIT, InstantState.REQUESTED)
-    refuse(storage, instant, "pending may append")
+    assert_refused(storage, instant, "pending may append")
 
 
 def test_a_plan_that_is_being_run_is_refused() -> None:
@@ -383,7 +360,7 @@ def test_a_plan_that_is_being_run_is_refused() -> None:
 
 
 @every_merge_on_read
-def test_a_rollback_of_a_compaction_run_by_real_hudi_is_finished_and_leaves_the_plan(kind: Kind) -> None:
+def test_a_rollback_of_a_compaction_run_by_real_hudi_is_finished_and_leaves_the_plan(kind: TableBuilder) -> None:
     storage, instant = planned_and_run_half(kind)
     table = load_table(storage)
     pending = Instant(InstantTime("20991231000000000"), timeline_format.Action.ROLLBACK, InstantState.REQUESTED)
@@ -403,7 +380,7 @@ def test_a_rollback_of_a_compaction_run_by_real_hudi_is_finished_and_leaves_the_
 
 
 @pytest.mark.parametrize("kind", [COW[0], V6], ids=str)
-def test_a_clustering_of_version_6_is_no_dead_write(kind: Kind) -> None:
+def test_a_clustering_of_version_6_is_no_dead_write(kind: TableBuilder) -> None:
     storage = prepared(kind)
     table = load_table(storage)
     plan = {"operationType": "CLUSTER", "clusteringPlan": {"inputGroups": []}, "extraMetadata": {}, "version": 1}
@@ -464,7 +441,7 @@ def test_a_damaged_archive_is_an_error_and_not_an_answer(tmp_path: Path) -> None
 
 
 @every_merge_on_read
-def test_a_plan_whose_run_real_hudi_takes_back_is_pending(kind: Kind) -> None:
+def test_a_plan_whose_run_real_hudi_takes_back_is_pending(kind: TableBuilder) -> None:
     storage, instant = planned_and_run_half(kind)
     pending = Instant(InstantTime("20991231000000000"), timeline_format.Action.ROLLBACK, InstantState.REQUESTED)
     plan = RollbackPlan(instant_time=instant, action="compaction")

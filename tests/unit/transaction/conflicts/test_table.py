@@ -15,7 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.support.tables import MOR, SCHEMA, StepClock, contents, environment, new_table, open_table, rows
+from tests.support.table_builder import THREE_ROWS, TableBuilder
+from tests.support.table_files import begun
+from tests.support.tables import LATER_MS, SCHEMA, StepClock, contents, environment, open_table, rows
 
 import pyhudi
 from pyhudi.errors import LockLostError, TransactionError, WriteConflictError
@@ -27,10 +29,9 @@ from pyhudi.format.metadata.rollback import RollbackPlan, encode_rollback_plan
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import arrow_to_avro
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
-from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileGroupId
-from pyhudi.table.instant_times import completed_now, next_time
+from pyhudi.table.instant_times import completed_now
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path, load_compaction_plan
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash
@@ -39,8 +40,6 @@ from pyhudi.transaction.conflicts.table import TABLE, Ground, Met, Ours, as_mark
 Act = Callable[[Storage], object]
 PAGE = Path(__file__).parents[4] / "docs" / "design" / "concurrency.md"
 CLOCK = StepClock()
-LATER_MS = 1_900_000_000_000
-"""A time at which the heartbeats of all writers have expired."""
 OPTIONS = {"hoodie.parquet.small.file.limit": "0", "hoodie.compact.inline": "false"}
 PACKING = {"hoodie.parquet.small.file.limit": "100000000"}
 
@@ -49,13 +48,10 @@ def opened(storage: Storage) -> pyhudi.HudiTable:
     return open_table(storage, env=environment(CLOCK), **OPTIONS)
 
 
-def prepared(kind: str, version: int) -> MemoryStorage:
+def prepared(kind: str, version: int) -> Storage:
     """Groups in oslo and rome, and on merge-on-read a log in `hamn`, whose group can be compacted."""
-    storage = MemoryStorage()
-    new_table(storage, version=version, **(MOR if kind == "mor" else {}))
-    opened(storage).insert(rows((1, "oslo", 1, "a"), (2, "oslo", 1, "a"), (3, "rome", 1, "a"), (4, "hamn", 1, "a")))
-    opened(storage).upsert(rows((4, "hamn", 2, "b")))
-    return storage
+    table = TableBuilder(version, kind, options=OPTIONS, clock=CLOCK)
+    return table.insert(*THREE_ROWS, (4, "hamn", 1, "a")).upsert((4, "hamn", 2, "b")).build()
 
 
 def group_of(storage: Storage, city: str) -> FileGroupId:
@@ -65,14 +61,6 @@ def group_of(storage: Storage, city: str) -> FileGroupId:
 
 
 # -- what real Hudi would put on a timeline ------------------------------------------------------------------------
-
-
-def begun(storage: Storage, action: Action, body: bytes = b"") -> Instant:
-    """A requested instant of real Hudi, above everything on the timeline."""
-    table = load_table(storage)
-    instant = Instant(next_time(table.timeline, table.config, CLOCK), action, InstantState.REQUESTED)
-    storage.put_if_absent(instant_path(instant, table.version), body)
-    return instant
 
 
 def ended(storage: Storage, instant: Instant, metadata: CommitMetadata | None = None) -> None:

@@ -7,15 +7,22 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.crashes import COW, MOR, Kind, check_nothing_left_over, copied, empty_table, opened, rows
+from tests.support.crashes import COW, MOR, assert_nothing_left_over, copied, opened, rows
+from tests.support.hooks import is_data, once
+from tests.support.table_builder import TableBuilder
 from tests.support.tables import aged, contents
 
 from pyhudi.errors import ConfigError, CorruptDataError, UnsupportedFeatureError, WriteConflictError
-from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.markers import MARKERS_ROOT, Marker, MarkerKind
+from pyhudi.format.timeline.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
+from pyhudi.transaction.heartbeat import HeartbeatSettings
+from pyhudi.transaction.markers import service as service_module
+from pyhudi.transaction.markers.early_conflicts import EarlyDetection
+from pyhudi.transaction.markers.service import MarkerService
 
 DIRECT = {"hoodie.write.markers.type": "DIRECT"}
 SERVED = {"hoodie.write.markers.type": "TIMELINE_SERVER_BASED"}
@@ -26,28 +33,10 @@ NAMES = ["direct", "served"]
 OSLO, ROME = (1, "oslo", 1, "a"), (3, "rome", 1, "a")
 
 
-def prepared(kind: Kind) -> MemoryStorage:
+def prepared(kind: TableBuilder) -> Storage:
     """Two partitions with a file group each; merge-on-read tables have a log in one of them."""
-    storage = empty_table(kind)
-    opened(storage).insert(rows(OSLO, (2, "oslo", 1, "a"), ROME))
-    if kind.is_merge_on_read:
-        opened(storage).upsert(rows((2, "oslo", 2, "b")))
-    return storage
-
-
-def is_data(path: str) -> bool:
-    return parse_data_file(path.rpartition("/")[2]) is not None and not path.startswith(".hoodie")
-
-
-def once(wanted: Callable[[str, str], bool], then: Callable[[], None]) -> Callable[[str, str], None]:
-    """A hook that acts at the first operation that is wanted."""
-    pending = [then]
-
-    def hook(operation: str, path: str) -> None:
-        if pending and wanted(operation, path):
-            pending.pop()()
-
-    return hook
+    table = kind.insert(OSLO, (2, "oslo", 1, "a"), ROME)
+    return (table.upsert((2, "oslo", 2, "b")) if kind.is_merge_on_read else table).build()
 
 
 def while_writing(storage: Storage, options: dict[str, str], then: Callable[[], None]) -> None:
@@ -67,7 +56,7 @@ def data_files_begun(storage: FaultStorage) -> list[str]:
     ("theirs", "ours"), list(itertools.product(MARKERS, MARKERS)), ids=lambda o: NAMES[MARKERS.index(o)]
 )
 def test_second_writer_on_a_file_group_gives_up_before_its_data_file(
-    kind: Kind, theirs: dict[str, str], ours: dict[str, str]
+    kind: TableBuilder, theirs: dict[str, str], ours: dict[str, str]
 ) -> None:
     storage = prepared(kind)
     mine = FaultStorage(storage)
@@ -88,12 +77,14 @@ def test_second_writer_on_a_file_group_gives_up_before_its_data_file(
     assert data_files_begun(mine) == []
     assert (1, "oslo", 5, "first") in contents(storage)
     assert not any("second" in row for row in contents(storage))
-    check_nothing_left_over(storage)
+    assert_nothing_left_over(storage)
 
 
 @pytest.mark.parametrize("kind", [COW[2], MOR[2]], ids=str)
 @pytest.mark.parametrize("markers", MARKERS, ids=NAMES)
-def test_writers_of_different_file_groups_do_not_disturb_each_other(kind: Kind, markers: dict[str, str]) -> None:
+def test_writers_of_different_file_groups_do_not_disturb_each_other(
+    kind: TableBuilder, markers: dict[str, str]
+) -> None:
     storage = prepared(kind)
 
     while_writing(storage, markers, lambda: opened(storage).upsert(rows((3, "rome", 6, "x")), **markers, **EARLY))
@@ -205,7 +196,7 @@ def test_write_that_was_completed_meanwhile_is_found_early_if_asked_for(
 
     assert len(data_files_begun(mine)) == begun
     assert (1, "oslo", 5, "first") in contents(storage)
-    check_nothing_left_over(storage)
+    assert_nothing_left_over(storage)
 
 
 @pytest.mark.parametrize("markers", MARKERS, ids=NAMES)
@@ -232,7 +223,7 @@ def test_write_that_gave_up_is_run_again_like_after_any_conflict(markers: dict[s
     assert (2, "oslo", 6, "x") in contents(storage)
     assert events == ["gave up", "goes on"]
     assert len(data_files_begun(mine)) == 1
-    check_nothing_left_over(storage, [".hoodie/.temp", ".hoodie/.heartbeat"])
+    assert_nothing_left_over(storage, [".hoodie/.temp", ".hoodie/.heartbeat"])
 
 
 def look_costs(storage: MemoryStorage, **options: str) -> list[str]:
@@ -310,3 +301,37 @@ def test_strategies_of_the_jvm_are_known_by_their_class_names(options: dict[str,
 def full_names(options: dict[str, str]) -> dict[str, str]:
     strategy = "hoodie.write.concurrency.early.conflict.detection.strategy"
     return {key.replace("...strategy", strategy): value for key, value in options.items()}
+
+
+@pytest.mark.parametrize("ours", MARKERS, ids=NAMES)
+def test_who_gives_up_early_has_announced_nothing(ours: dict[str, str]) -> None:
+    """It looks first: what it announced would make others give up for it, and of two writers none would go on."""
+    storage = prepared(COW[2])
+    mine = FaultStorage(storage)
+
+    def second() -> None:
+        with pytest.raises(WriteConflictError, match="is writing"):
+            opened(mine).upsert(rows((2, "oslo", 6, "second")), **ours, **EARLY)
+
+    while_writing(storage, ours, second)
+
+    assert [one.path for one in mine.effects if one.name == "put" and one.path.startswith(MARKERS_ROOT)] == []
+
+
+def test_after_a_conflict_nothing_is_announced_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    def conflict(*_: object) -> None:
+        monkeypatch.setattr(service_module, "check_groups_are_free", lambda *_: None)
+        raise WriteConflictError("another writer is writing the same file groups")
+
+    monkeypatch.setattr(service_module, "check_groups_are_free", conflict)
+    detection = EarlyDetection(heartbeat=HeartbeatSettings(), version=table_version(9), known_commits=None)
+    storage = MemoryStorage()
+    time = "20260101000000001"
+    service = MarkerService(storage, time, detection)
+    one, other = (Marker(f"city={city}/f{city}-0_0-0-0_{time}.parquet", MarkerKind.MERGE) for city in ("oslo", "rome"))
+
+    for marker in (one, other):
+        with pytest.raises(WriteConflictError):
+            service.announce([marker], groups_exist=True)
+
+    assert storage.list_recursive(MARKERS_ROOT) == ()
