@@ -23,8 +23,7 @@ def dying_once(folder: str) -> Any:
 
     def write(context: Any, task: Any) -> Any:
         from pyhudi.io import base_file
-        from pyhudi.tasks import data_file
-        from pyhudi.tasks import rewrite_base as write_bucket
+        from pyhudi.tasks import data_file, rewrite_base
 
         class DyingWriter(base_file.BaseFileWriter):
             def close(self, *args: Any) -> Any:
@@ -40,7 +39,7 @@ def dying_once(folder: str) -> Any:
 
         data_file.BaseFileWriter = DyingWriter
         try:
-            return write_bucket.write_bucket(context, task)
+            return rewrite_base.write_base_file(context, task)
         finally:
             data_file.BaseFileWriter = base_file.BaseFileWriter
 
@@ -63,7 +62,7 @@ def written(spark: Any, folder: Path, markers: str) -> dict[str, Any]:
         return sorted(info.path for info in storage.list_recursive("") if parse_data_file(info.name))
 
     before_the_commit: list[str] = []
-    staged.write_bucket = dying_once(str(folder))
+    staged.write_base_file = dying_once(str(folder))
     transaction.load_markers = spied_on(transaction.load_markers, lambda: before_the_commit.extend(data_files()))
     options = {
         "hoodie.table.name": "t",

@@ -1,22 +1,21 @@
-"""The bloom indexes' first pass: which base files may hold incoming keys, asked of their footers alone.
+"""The bloom indexes: footers of base files say which files may hold incoming keys, and only those are searched.
 
 A file is a candidate for a key that lies in its key range and that its bloom filter does not rule out. The ranges are
-compared by binary search in the sorted incoming keys: the mirror image of an interval tree over the files' ranges,
-with the same candidates and one search per file instead of one per key.
-
-Source: `format/logs-and-indexes.md` section 2; mission rows S2-13, S2-15 to S2-17.
+compared by binary search in the sorted incoming keys. JVM Hudi searches an interval tree over the files' ranges once
+per key; the candidates are the same, with one search per file.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.engine.protocol import TaskContext
+from pyhudi.engine.protocol import Engine, TaskContext
 from pyhudi.format.bloom import (
     BLOOM_FILTER_KEY,
     BLOOM_FILTER_KIND_KEY,
@@ -26,15 +25,45 @@ from pyhudi.format.bloom import (
     orders_like_bytes,
     parse_bloom_filter,
 )
+from pyhudi.index.protocol import Lookup, Tagged
+from pyhudi.index.search import TASKS_PER_CORE, search, spread, tag_task, to_search
 from pyhudi.index.stored_keys import check_stored_keys
 from pyhudi.index.tagging import TagTask, keys_with_slices
 from pyhudi.io.base_file import read_footer
 from pyhudi.storage.open import open_spec
+from pyhudi.table.file_slice import FileSlice
+
+_FOOTER_BYTES = 500_000
+"""About how much of a base file is read for its footer."""
+
+
+@dataclass(frozen=True, slots=True)
+class BloomIndex:
+    """BLOOM, and GLOBAL_BLOOM with a table-wide lookup. `prune_by_ranges`: compare key ranges before the filters.
+
+    Cost: one footer per base file, then the key columns of the candidates; two rounds of tasks.
+    """
+
+    prune_by_ranges: bool
+
+    def tag(self, engine: Engine, lookup: Lookup, slices: Sequence[FileSlice]) -> Tagged:
+        """See `Index.tag`."""
+        searched = [to_search(lookup, number, file_slice) for number, file_slice in enumerate(slices)]
+        shares = spread(dict.fromkeys(range(len(searched)), 1), engine.parallelism * TASKS_PER_CORE)
+        tasks = [
+            ProbeTask(tag_task(lookup, [searched[number] for number in share]), self.prune_by_ranges)
+            for share in shares
+        ]
+        results = engine.map(
+            probe_files, tasks, size_bytes=len(searched) * _FOOTER_BYTES, description="ask bloom filters"
+        )
+        candidates = {found.number: found.keys for result in results for found in result if found.keys}
+        return search(engine, lookup, slices, searched, candidates)
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeTask:
-    """Ask the footers of the base files of a tagging task. `prune_by_ranges`: compare key ranges before the filters."""
+    """Read the footers of the base files of a tagging task. `prune_by_ranges`: see `BloomIndex`."""
 
     tagging: TagTask
     prune_by_ranges: bool
@@ -57,29 +86,29 @@ def probe_files(context: TaskContext, task: ProbeTask) -> tuple[Candidates, ...]
     for staged, slices in keys_with_slices(storage, task.tagging):
         keys = staged.keys
         ordered = keys.take(pc.sort_indices(keys))
-        for one in slices:
-            base = one.files.base
-            if base is None or one.files.logs:
-                # A base file says nothing of what logs add to it.
-                counts[one.number] += len(keys)
+        for searched in slices:
+            base = searched.files.base
+            if base is None or searched.files.logs:
+                # The footer of a base file does not cover the records that logs add.
+                counts[searched.number] += len(keys)
                 continue
-            if one.number not in footers:
-                footers[one.number] = read_footer(storage, base).values
-                _check_ends(footers[one.number], task.tagging.key_patterns)
-            counts[one.number] += candidates_in(ordered, base, footers[one.number], task.prune_by_ranges)
-    return tuple(Candidates(one.number, counts[one.number]) for one in task.tagging.slices)
+            if searched.number not in footers:
+                footers[searched.number] = read_footer(storage, base).values
+                _check_ends(footers[searched.number], task.tagging.key_patterns)
+            counts[searched.number] += candidates_in(ordered, base, footers[searched.number], task.prune_by_ranges)
+    return tuple(Candidates(searched.number, counts[searched.number]) for searched in task.tagging.slices)
 
 
 def _check_ends(footer: dict[str, str], patterns: tuple[str, ...]) -> None:
-    """A file that is no candidate is not opened: the ends of its key range show the form of its keys."""
+    """Check the form of a file's keys by the ends of their range, as only candidates are searched."""
     ends = [footer[key] for key in (MIN_RECORD_KEY_KEY, MAX_RECORD_KEY_KEY) if key in footer]
     check_stored_keys(pa.array(ends, pa.string()), patterns)
 
 
 def candidates_in(ordered_keys: pa.Array, path: str, footer: dict[str, str], prune_by_ranges: bool) -> int:
-    """How many of the keys (sorted by bytes) a file may hold by what its footer says; all where it says nothing.
+    """How many of the keys (sorted by bytes) a file may hold by its footer; all if it has no filter and no range.
 
-    A range is compared by bytes only where that is the order it was made in (`orders_like_bytes`).
+    A range is compared by bytes only where JVM Hudi's order of strings is that of their bytes (`orders_like_bytes`).
     """
     keys = ordered_keys
     low, high = footer.get(MIN_RECORD_KEY_KEY), footer.get(MAX_RECORD_KEY_KEY)
@@ -99,7 +128,7 @@ def key_range(ordered_keys: pa.Array, low: str, high: str) -> tuple[int, int]:
 
 
 def _first(ordered_keys: pa.Array, bound: bytes, *, after: bool) -> int:
-    """The first place whose key is at or above the bound; strictly above it with `after`."""
+    """The index of the first key at or above the bound; strictly above it with `after`."""
     low, high = 0, len(ordered_keys)
     while low < high:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""A look at stored record keys: whether they are of the form that incoming rows get."""
+"""A check of stored record keys: whether they have the form that incoming rows get."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyhudi.errors import UnsupportedFeatureError
 
 
 def check_stored_keys(keys: pa.Array, patterns: Sequence[str]) -> None:
-    """Refuse to go on where a key of the table does not fit the patterns (`KeyGenerator.patterns_of_numbers`).
+    """Refuse a table with a key that does not fit the patterns (`KeyGenerator.patterns_of_numbers`).
 
     Raises `UnsupportedFeatureError`: rows would not be found by their keys, and be stored a second time.
     """

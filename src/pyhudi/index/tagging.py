@@ -1,13 +1,11 @@
 """Tagging: which file group, and which row in its base file, holds an incoming record.
 
-One task looks a share of the newest slices through: it loads the staged keys of their partitions once, and compares
-each base file's key column with them; of a slice whose logs may hold records of their own, the keys of the merged
-slice. Files are read, not rewritten, so tagging can run at any time.
+One task searches a share of the newest slices: it loads the staged keys of their partitions once, and compares the key
+column of each base file with them. Where logs of a slice may hold records that its base file does not, it compares the
+keys of the merged slice. Files are only read, so tagging can run at any time.
 
-Cost per file: its key column; the bloom indexes leave out files whose footers rule the keys out (`index/bloom.py`).
-Memory: the staged keys of one partition path, at most `KEYS_AT_ONCE` of them, and as many stored keys.
-
-Source: mission rows S1-22 to S1-25, S2-13 to S2-21.
+Cost per file: its key column. Memory: the staged keys of one partition path, at most `KEYS_AT_ONCE` of them, and as
+many stored keys.
 """
 
 from __future__ import annotations
@@ -23,6 +21,7 @@ import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
+from pyhudi.index.protocol import KeyScope, SliceToSearch
 from pyhudi.index.stored_keys import check_stored_keys
 from pyhudi.io.base_file import read_batches
 from pyhudi.io.slices.files import SliceFiles
@@ -41,36 +40,16 @@ STAGED_BYTES_AT_ONCE = 1 << 30
 STORED_BYTES_AT_ONCE = 128 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class SliceToSearch:
-    """A file slice that may hold incoming records. `number` names it in tags.
-
-    `files` has logs only where they decide what the slice holds: else its base file has all of its keys.
-    """
-
-    number: int
-    files: SliceFiles
-    partition_path: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagTask:
-    """Look some file slices through for the staged keys.
-
-    `table_wide`: a key may be in any partition (global indexes), else only in the one it is staged for.
-    `move`: a record found in another partition than its incoming version goes to leaves it; else it is updated there.
-    `ordering_fields` are compared where a record would move to another partition,
-    so that a late version does not move it. `keys_repeat`: the batch was not combined, so several of its rows may be
-    versions of one record. `key_patterns`: what every stored key must fit (`check_stored_keys`).
-    """
+    """Search some file slices for the staged keys. The fields are those of `Lookup`."""
 
     storage: StorageSpec
     folder: str
     slices: tuple[SliceToSearch, ...]
     splits: tuple[StagedSplit, ...]
     merging: MergeSettings
-    table_wide: bool
-    move: bool
+    scope: KeyScope
     ordering_fields: tuple[str, ...]
     keys_repeat: bool
     key_patterns: tuple[str, ...] = ()
@@ -80,9 +59,9 @@ class TagTask:
 class TagResult:
     """The tags of some slices as one exchange file, and counts of them.
 
-    `segments`: by the split's place among the splits. `updates_of_slice`: stored rows that meet an incoming one, by its
-    number. `known_rows`: by (place of the split, partition path that the row is staged for), how many staged rows
-    are no new records of that partition.
+    `segments`: by the number of the split. `updates_of_slice`: stored rows that meet an incoming one, by the number of
+    the slice. `known_rows`: by (number of the split, partition path that the row is staged for), how many staged rows
+    are not new records of that partition.
     """
 
     segments: tuple[tuple[int, Segment], ...]
@@ -122,15 +101,15 @@ class KeyIndex:
         return cls(encoded.dictionary, rows, np.searchsorted(codes[rows], np.arange(len(encoded.dictionary) + 1)))
 
     def find(self, stored_keys: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The pairs of (place among the stored keys, staged row) with equal keys."""
+        """The pairs of (index in the stored keys, staged row) with equal keys."""
         at = pc.index_in(stored_keys, value_set=self.distinct)
-        places = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
+        found = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
         groups = at.drop_null().to_numpy().astype(np.int64)
         if self.rows is None or self.starts is None:
-            return places, groups
+            return found, groups
         sizes = self.starts[groups + 1] - self.starts[groups]
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return np.repeat(places, sizes), self.rows[np.repeat(self.starts[groups], sizes) + within]
+        return np.repeat(found, sizes), self.rows[np.repeat(self.starts[groups], sizes) + within]
 
 
 def tag_files(context: TaskContext, task: TagTask) -> TagResult:
@@ -141,8 +120,8 @@ def tag_files(context: TaskContext, task: TagTask) -> TagResult:
     known: Counter[tuple[int, str]] = Counter()
     for keys, slices in keys_with_slices(storage, task):
         index = KeyIndex.of(keys.keys, keys_repeat=task.keys_repeat)
-        for one, tags, incoming in _tags_in(storage, task, slices, keys, index):
-            updates[one.number] += tags.num_rows
+        for searched, tags, incoming in _tags_in(storage, task, slices, keys, index):
+            updates[searched.number] += tags.num_rows
             splits = keys.split[incoming]
             for split in np.unique(splits).tolist():
                 of_split = pa.array(splits == split)
@@ -162,13 +141,13 @@ def tag_files(context: TaskContext, task: TagTask) -> TagResult:
 
 def keys_with_slices(storage: Storage, task: TagTask) -> Iterator[tuple[StagedKeys, tuple[SliceToSearch, ...]]]:
     """The staged keys, a bounded number at a time, each time with the slices of the task that may hold them."""
-    if task.table_wide:
+    if task.scope.is_table_wide:
         for keys in _staged_keys(storage, task, None):
             yield keys, task.slices
         return
     by_partition: dict[str, list[SliceToSearch]] = defaultdict(list)
-    for one in task.slices:
-        by_partition[one.partition_path].append(one)
+    for searched in task.slices:
+        by_partition[searched.partition_path].append(searched)
     for partition_path, slices in by_partition.items():
         for keys in _staged_keys(storage, task, partition_path):
             yield keys, tuple(slices)
@@ -195,7 +174,7 @@ def _staged_keys(storage: Storage, task: TagTask, partition_path: str | None) ->
 
 @dataclass(frozen=True, slots=True)
 class _StoredKeys:
-    """Some stored keys, and in which slice, from which row on, they are."""
+    """Some stored keys, their slice, and the row of the slice at which they start."""
 
     searched: SliceToSearch
     start: int
@@ -205,10 +184,10 @@ class _StoredKeys:
 def _tags_in(
     storage: Storage, task: TagTask, slices: Iterable[SliceToSearch], keys: StagedKeys, index: KeyIndex
 ) -> Iterator[tuple[SliceToSearch, pa.RecordBatch, npt.NDArray[np.int64]]]:
-    """Tags of slices, batch by batch, each with the places of their rows among the staged keys.
+    """Tags of slices, batch by batch, each with the indexes of their rows in the staged keys.
 
-    Each search hashes all staged keys, so as many stored keys are gathered for one: else many small files would cost
-    that much each.
+    Each search hashes all staged keys. So stored keys of several files are gathered for one search: otherwise each of
+    many small files would cost a hashing of all staged keys.
     """
     waiting: list[_StoredKeys] = []
     rows = size = 0
@@ -223,7 +202,7 @@ def _tags_in(
 
 
 def _stored_keys_of(storage: Storage, task: TagTask, slices: Iterable[SliceToSearch]) -> Iterator[_StoredKeys]:
-    columns = [RECORD_KEY, *(task.ordering_fields if task.table_wide else ())]
+    columns = [RECORD_KEY, *(task.ordering_fields if task.scope.is_table_wide else ())]
     for searched in slices:
         start = 0
         for batch in _stored_keys(storage, task, searched.files, columns):
@@ -237,19 +216,19 @@ def _matches(
 ) -> Iterator[tuple[SliceToSearch, pa.RecordBatch, npt.NDArray[np.int64]]]:
     if not waiting:
         return
-    found, incoming = index.find(pa.concat_arrays([one.batch.column(RECORD_KEY) for one in waiting]))
-    ends = np.cumsum([one.batch.num_rows for one in waiting])
+    found, incoming = index.find(pa.concat_arrays([stored.batch.column(RECORD_KEY) for stored in waiting]))
+    ends = np.cumsum([stored.batch.num_rows for stored in waiting])
     bounds = np.searchsorted(found, [0, *ends])
-    for number, one in enumerate(waiting):
+    for number, stored in enumerate(waiting):
         first, last = bounds[number], bounds[number + 1]
         if first < last:
-            at, rows = found[first:last] - (ends[number] - one.batch.num_rows), incoming[first:last]
-            tags = _tags(task, one.searched, keys, rows, one.batch.take(pa.array(at)), one.start + at)
-            yield one.searched, tags, rows
+            at, rows = found[first:last] - (ends[number] - stored.batch.num_rows), incoming[first:last]
+            tags = _tags(task, stored.searched, keys, rows, stored.batch.take(pa.array(at)), stored.start + at)
+            yield stored.searched, tags, rows
 
 
 def _stored_keys(storage: Storage, task: TagTask, files: SliceFiles, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """The keys of a slice. Of a base file alone in the order of its rows, which tags name by their positions."""
+    """The keys of a slice; of a base file without logs in the order of its rows, as tags name rows by position."""
     if files.base is not None and not files.logs:
         return read_batches(storage, files.base, columns=columns, batch_rows=KEY_BATCH_ROWS)
     return read_merged(storage, files, task.merging, columns)
@@ -265,12 +244,12 @@ def _tags(
 ) -> pa.RecordBatch:
     matched = keys.rows.take(pa.array(incoming))
     moved = np.zeros(len(incoming), dtype=bool)
-    if task.move:
+    if task.scope is KeyScope.TABLE_MOVES:
         moved = pc.not_equal(matched.column(PARTITION_PATH), searched.partition_path).to_numpy()
     if task.ordering_fields and moved.any():
         rules = replace(task.merging.rules.with_base, ordering_fields=task.ordering_fields)
         wins = incoming_wins(ordering_columns(rules, matched), ordering_columns(rules, stored), len(incoming))
-        # A late version changes nothing; tagged as an update of the file it loses there and is not inserted elsewhere.
+        # A late version must not move the record: tagged as an update of the stored row, it loses against it.
         moved = moved & wins
     return pa.RecordBatch.from_arrays(
         [

@@ -1,7 +1,7 @@
-"""Late rows of deleted records: a staged row that no stored one meets is held against the tombstones of its partition.
+"""Late rows of deleted records: staged rows without a stored version are compared with the tombstones in footers.
 
-A row whose ordering value is below that of a delete in a footer (`format/tombstones.py`) is not written, as it would
-not have been had the deleted row still been there. Cost: the footer of each base file of the touched partitions.
+A row whose ordering value is below that of a delete in a footer (`format/tombstones.py`) is not written: it would also
+have lost against the row that was deleted. Cost: the footer of each base file of the touched partitions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from pyhudi.engine.protocol import Engine, TaskContext
 from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.format.tombstones import TOMBSTONES_KEY, decode_tombstones
-from pyhudi.index.lookup import TASKS_PER_CORE, Lookup, Tagged, spread
+from pyhudi.index.protocol import Lookup, Tagged
+from pyhudi.index.search import TASKS_PER_CORE, spread, tag_task, to_search
 from pyhudi.index.tagging import KeyIndex, StagedKeys, TagTask, keys_with_slices
 from pyhudi.io.base_file import read_footer
 from pyhudi.merge.pairs import flattened, incoming_wins
@@ -35,7 +36,7 @@ _Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class SettleTask:
-    """Which of a split's rows are late for good: `late` without those that have a tag of a stored row in `tags`."""
+    """Tag the rows of a split that are not written: those in `late` that have no tag of a stored row in `tags`."""
 
     storage: StorageSpec
     folder: str
@@ -53,17 +54,19 @@ class Settled:
 
 
 def bar_late_rows(engine: Engine, lookup: Lookup, slices: Sequence[FileSlice], tagged: Tagged) -> Tagged:
-    """The tags, with those of rows that deletes of the past keep out."""
-    searched = [lookup.to_search(number, one) for number, one in enumerate(slices) if one.base is not None]
+    """The tags, and in addition those of rows that are not written because of an earlier delete."""
+    searched = [
+        to_search(lookup, number, file_slice) for number, file_slice in enumerate(slices) if file_slice.base is not None
+    ]
     shares = spread(dict.fromkeys(range(len(searched)), 1), engine.parallelism * TASKS_PER_CORE)
     found: dict[int, set[int]] = defaultdict(set)
-    for result in engine.map(
+    for late_rows in engine.map(
         find_late_rows,
-        [lookup.task([searched[number] for number in share]) for share in shares],
+        [tag_task(lookup, [searched[number] for number in share]) for share in shares],
         size_bytes=len(searched) * 500_000,
         description="look for deletes",
     ):
-        for split, rows in result:
+        for split, rows in late_rows:
             found[split].update(rows.tolist())
     if not found:
         return tagged
@@ -73,9 +76,9 @@ def bar_late_rows(engine: Engine, lookup: Lookup, slices: Sequence[FileSlice], t
     ]
     settled = engine.map(settle_late_rows, tasks, size_bytes=0, description="keep late rows out")
     segments, known = dict(tagged.segments), Counter(tagged.known_rows)
-    for number, one in zip(sorted(found), settled, strict=True):
-        segments[number] = (*segments.get(number, ()), one.segment)
-        known.update({(number, path): rows for path, rows in one.rows})
+    for number, result in zip(sorted(found), settled, strict=True):
+        segments[number] = (*segments.get(number, ()), result.segment)
+        known.update({(number, path): rows for path, rows in result.rows})
     return replace(tagged, segments=segments, known_rows=known)
 
 
@@ -85,9 +88,9 @@ def find_late_rows(_: TaskContext, task: TagTask) -> list[tuple[int, _Rows]]:
     late: dict[int, list[_Rows]] = defaultdict(list)
     for keys, slices in keys_with_slices(storage, task):
         index = KeyIndex.of(keys.keys, keys_repeat=task.keys_repeat)
-        for one in slices:
-            if one.files.base is not None:
-                below = _below_deletes(storage, task, one.files.base, keys, index)
+        for searched in slices:
+            if searched.files.base is not None:
+                below = _below_deletes(storage, task, searched.files.base, keys, index)
                 for split in np.unique(keys.split[below]).tolist():
                     rows = keys.rows.column(ROW).take(pa.array(below[keys.split[below] == split]))
                     late[split].append(np.asarray(rows))
@@ -95,7 +98,7 @@ def find_late_rows(_: TaskContext, task: TagTask) -> list[tuple[int, _Rows]]:
 
 
 def _below_deletes(storage: Storage, task: TagTask, path: str, keys: StagedKeys, index: KeyIndex) -> _Rows:
-    """The places of staged rows that are below a delete in a file's footer."""
+    """The indexes of staged rows that are below a delete in a file's footer."""
     text = read_footer(storage, path).values.get(TOMBSTONES_KEY)
     rules = replace(task.merging.rules.with_base, ordering_fields=task.ordering_fields)
     types = [keys.rows.schema.field(name).type for name in task.ordering_fields]
@@ -104,15 +107,15 @@ def _below_deletes(storage: Storage, task: TagTask, path: str, keys: StagedKeys,
         assert deleted.ordering is not None
         stones = pa.table([deleted.record_keys, *deleted.ordering], names=[RECORD_KEY, *task.ordering_fields])
         stones = stones.filter(pc.invert(deleted.by_commit_time)).combine_chunks()
-        places, incoming = index.find(flattened(stones.column(RECORD_KEY)))
-        met, rows = stones.take(pa.array(places)), keys.rows.take(pa.array(incoming))
+        found, incoming = index.find(flattened(stones.column(RECORD_KEY)))
+        met, rows = stones.take(pa.array(found)), keys.rows.take(pa.array(incoming))
         wins = incoming_wins(ordering_columns(rules, rows), ordering_columns(rules, met), len(incoming))
         below.append(incoming[~wins])
     return np.unique(np.concatenate(below))
 
 
 def settle_late_rows(context: TaskContext, task: SettleTask) -> Settled:
-    """Tag the late rows that meet no stored one: what meets one is merged with it, and so comes to nothing."""
+    """Tag the late rows without a stored version; those with one are merged with it, and lose."""
     storage = open_spec(task.storage)
     met = [np.asarray(batch.column(ROW)) for segment in task.tags for batch in read_segment(storage, segment)]
     late = np.setdiff1d(np.array(task.late, dtype=np.int64), np.concatenate([np.zeros(0, np.int64), *met]))

@@ -1,7 +1,7 @@
-"""Writing one bucket: a new base file, or the next version of a file group.
+"""Writing one base file: a new base file, or the next version of a file group.
 
 The former version is merged piece by piece: tags name the stored rows by position, so merging needs no key lookup, and
-memory is bounded by the bucket's changes and one batch of stored rows.
+memory is bounded by the file's changes and one batch of stored rows.
 
 Source: mission rows S1-28, S2-39 (flow F1).
 """
@@ -44,7 +44,7 @@ from pyhudi.tasks.tagged_rows import POSITION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BucketTask:
+class BaseFileTask:
     """Write the base file of one group: its id, the version before it if any, and where its rows lie.
 
     `spill`: when the rows of an existing group leave memory.
@@ -58,8 +58,8 @@ class BucketTask:
     spill: SpillSettings = field(default_factory=SpillSettings)
 
 
-def write_bucket(context: TaskContext, task: BucketTask) -> list[WriteStat]:
-    """Write the bucket's base file and say what is in it.
+def write_base_file(context: TaskContext, task: BaseFileTask) -> list[WriteStat]:
+    """Write the base file and say what is in it.
 
     New rows stream into new files: into several, where the plan took rows for smaller than they are. Memory: a piece
     of the rows, a piece of the former version, and what `spill` says.
@@ -71,7 +71,7 @@ def write_bucket(context: TaskContext, task: BucketTask) -> list[WriteStat]:
     return [_write_next(context, task, task.former, storage)]
 
 
-def _write_first(context: TaskContext, task: BucketTask, storage: Storage) -> Iterator[WriteStat]:
+def _write_first(context: TaskContext, task: BaseFileTask, storage: Storage) -> Iterator[WriteStat]:
     """Write new file groups, closed at the maximum file size; those after the first count on from its id."""
     numbers = SequenceNumbers(task.target.instant_time, context)
     staged = (batch for segment in task.segments for batch in read_segment(storage, segment))
@@ -102,7 +102,7 @@ def _next_live(staged: Iterator[pa.RecordBatch], rules: MergeRules, file: DataFi
     return None
 
 
-def _write_next(context: TaskContext, task: BucketTask, former: FormerVersion, storage: Storage) -> WriteStat:
+def _write_next(context: TaskContext, task: BaseFileTask, former: FormerVersion, storage: Storage) -> WriteStat:
     """Stream the former version, replacing and removing rows by their position in it; then append the new records."""
     incoming = _gathered(storage, task)
     rules = task.target.rules
@@ -128,7 +128,7 @@ def _write_next(context: TaskContext, task: BucketTask, former: FormerVersion, s
         return file.close()
 
 
-def _gathered(storage: Storage, task: BucketTask) -> pa.Table:
+def _gathered(storage: Storage, task: BaseFileTask) -> pa.Table:
     batches = (batch for segment in task.segments for batch in read_segment(storage, segment))
     first = next(batches)
     return gather(itertools.chain([first], batches), first.schema, task.spill)

@@ -1,7 +1,7 @@
-"""Routing: the second exchange of a write. Each split's rows are sorted by the bucket that will write them.
+"""Routing: the second exchange of a write sorts the rows of each split by the file that they will be written to.
 
-A bucket is one base file to be written. Tagged rows go to the bucket of their file group; untagged ones fill the
-insert quotas that the plan gave this split, in order, so that file sizes come out as planned.
+The plan assigns each file a number. Tagged rows go to the file of their file group; rows without a tag fill the quotas
+that the plan gave this split, in order, so that files become as large as planned.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ CHUNK_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Up to `rows` new records go into a bucket."""
+    """Up to `rows` new records go into the file with the number `assignment`."""
 
-    bucket: int
+    assignment: int
     rows: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteTask:
-    """Sort one split by bucket.
+    """Sort one split by file.
 
-    `bucket_of_file`: the bucket that rewrites a tagged file. `quotas`: where new records of a partition path go, in
-    order; the last one takes whatever is left. None: new records are not written (a delete).
-    `writes_tagged`: whether rows that were found are written (False when they are duplicates to be dropped).
+    `assignment_of_file`: by the number of a tagged slice, that of the file that is written for it. `quotas`: where new
+    records of a partition path go, in order; the last one takes the rest. None: new records are not written (a delete).
+    `writes_tagged`: whether rows with a tag are written (False where an insert drops them as duplicates).
     """
 
     storage: StorageSpec
     folder: str
     split: StagedSplit
     tags: tuple[Segment, ...]
-    bucket_of_file: Mapping[int, int]
+    assignment_of_file: Mapping[int, int]
     quotas: Mapping[str, tuple[Quota, ...]] | None
     writes_tagged: bool
     delete_tagged: bool
@@ -59,26 +59,26 @@ class RouteTask:
 
 @dataclass(frozen=True, slots=True)
 class RoutedSplit:
-    """Where the rows of each bucket lie in the routed file of one split."""
+    """The segments of each file, by its number, in the routed rows of one split."""
 
     segments: tuple[tuple[int, Segment], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Routes:
-    """Parallel arrays, sorted by row: which row goes to which bucket, over which stored row, as what."""
+    """Parallel arrays, sorted by row: its file, the position of the stored row, whether that is deleted."""
 
     row: npt.NDArray[np.int64]
-    bucket: npt.NDArray[np.int64]
+    assignment: npt.NDArray[np.int64]
     position: npt.NDArray[np.int64]
     delete: npt.NDArray[np.bool_]
 
     def take(self, order: npt.NDArray[np.int64]) -> _Routes:
-        return _Routes(self.row[order], self.bucket[order], self.position[order], self.delete[order])
+        return _Routes(self.row[order], self.assignment[order], self.position[order], self.delete[order])
 
 
 def route_split(context: TaskContext, task: RouteTask) -> RoutedSplit:
-    """Write one split's rows grouped by bucket. Memory: `CHUNK_BYTES` of rows, and 25 bytes per row of the split."""
+    """Write the rows of one split grouped by file. Memory: `CHUNK_BYTES` of rows, and 25 bytes per row of the split."""
     storage = open_spec(task.storage)
     if task.split.rows == 0:
         return RoutedSplit(())
@@ -91,9 +91,9 @@ def route_split(context: TaskContext, task: RouteTask) -> RoutedSplit:
         with ExchangeWriter(storage, path, schema) as writer:
             for first, chunk in _chunks(reader):
                 begin, end = np.searchsorted(routes.row, [first, first + chunk.num_rows])
-                for bucket, batch in _by_bucket(chunk, routes.take(np.arange(begin, end)), first, schema):
-                    batches[bucket].append(writer.write(batch))
-                    rows[bucket] += batch.num_rows
+                for assignment, batch in _by_assignment(chunk, routes.take(np.arange(begin, end)), first, schema):
+                    batches[assignment].append(writer.write(batch))
+                    rows[assignment] += batch.num_rows
     return RoutedSplit(tuple((b, Segment(path, tuple(numbers), rows[b])) for b, numbers in sorted(batches.items())))
 
 
@@ -106,7 +106,7 @@ def _routes_of(storage: Storage, task: RouteTask) -> _Routes:
         parts.extend(_new_routes(storage, task, known))
     merged = _Routes(
         row=np.concatenate([np.zeros(0, np.int64), *(part.row for part in parts)]),
-        bucket=np.concatenate([np.zeros(0, np.int64), *(part.bucket for part in parts)]),
+        assignment=np.concatenate([np.zeros(0, np.int64), *(part.assignment for part in parts)]),
         position=np.concatenate([np.zeros(0, np.int64), *(part.position for part in parts)]),
         delete=np.concatenate([np.zeros(0, np.bool_), *(part.delete for part in parts)]),
     )
@@ -115,11 +115,11 @@ def _routes_of(storage: Storage, task: RouteTask) -> _Routes:
 
 def _tagged_routes(task: RouteTask, tags: pa.Table) -> _Routes:
     tags = tags.filter(pc.not_equal(tags.column(FILE), BARRED))
-    numbers = np.array(sorted(task.bucket_of_file), dtype=np.int64)
-    buckets = np.array([task.bucket_of_file[int(number)] for number in numbers], dtype=np.int64)
+    numbers = np.array(sorted(task.assignment_of_file), dtype=np.int64)
+    assignments = np.array([task.assignment_of_file[int(number)] for number in numbers], dtype=np.int64)
     return _Routes(
         row=_numbers(tags.column(ROW)),
-        bucket=buckets[np.searchsorted(numbers, _numbers(tags.column(FILE)))],
+        assignment=assignments[np.searchsorted(numbers, _numbers(tags.column(FILE)))],
         position=_numbers(tags.column(POSITION)),
         delete=as_mask(tags.column(MOVED)) | task.delete_tagged,
     )
@@ -136,8 +136,8 @@ def _new_routes(storage: Storage, task: RouteTask, known: npt.NDArray[np.int64])
             quotas = task.quotas[partition.partition_path]
             bounds = np.cumsum([quota.rows for quota in quotas])
             index = np.minimum(np.searchsorted(bounds, np.arange(len(new)), side="right"), len(quotas) - 1)
-            buckets = np.array([quota.bucket for quota in quotas], dtype=np.int64)[index]
-            yield _Routes(new, buckets, np.full(len(new), -1, np.int64), np.zeros(len(new), np.bool_))
+            assignments = np.array([quota.assignment for quota in quotas], dtype=np.int64)[index]
+            yield _Routes(new, assignments, np.full(len(new), -1, np.int64), np.zeros(len(new), np.bool_))
 
 
 def _chunks(reader: pa.ipc.RecordBatchFileReader) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -153,19 +153,19 @@ def _chunks(reader: pa.ipc.RecordBatchFileReader) -> Iterator[tuple[int, pa.Reco
             first, pending, size = first + chunk.num_rows, [], 0
 
 
-def _by_bucket(
+def _by_assignment(
     chunk: pa.RecordBatch, routes: _Routes, first: int, schema: pa.Schema
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     if len(routes.row) == 0:
         return
-    routes = routes.take(np.argsort(routes.bucket, kind="stable"))
+    routes = routes.take(np.argsort(routes.assignment, kind="stable"))
     rows = chunk.take(pa.array(routes.row - first))
     routed = pa.RecordBatch.from_arrays(
         [*rows.columns, pa.array(routes.position), pa.array(routes.delete)], schema=schema
     )
-    starts = np.flatnonzero(np.append(True, routes.bucket[1:] != routes.bucket[:-1]))
-    for start, end in zip(starts, [*starts[1:], len(routes.bucket)], strict=True):
-        yield int(routes.bucket[start]), routed.slice(start, end - start)
+    starts = np.flatnonzero(np.append(True, routes.assignment[1:] != routes.assignment[:-1]))
+    for start, end in zip(starts, [*starts[1:], len(routes.assignment)], strict=True):
+        yield int(routes.assignment[start]), routed.slice(start, end - start)
 
 
 def _numbers(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int64]:

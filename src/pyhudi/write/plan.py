@@ -54,7 +54,7 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class FileAssignment:
     """One file to write: a base file that follows `former`, the first of a new file group, or (`appends`) a log."""
 
     number: int
@@ -67,14 +67,14 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
-class BucketPlan:
-    """All buckets of a write, and the share of new records that each split puts into them.
+class FilePlan:
+    """All file assignments of a write, and the share of new records that each split puts into them.
 
-    The last quota of a partition is open-ended: it takes what the counts did not foresee. So a bucket may be planned
-    for which no row turns up; it is not written.
+    The last quota of a partition has no limit: it takes rows that the counts missed. So a file may be planned that gets
+    no row; it is not written.
     """
 
-    buckets: tuple[Bucket, ...]
+    assignments: tuple[FileAssignment, ...]
     quotas: Mapping[int, Mapping[str, tuple[Quota, ...]]]
 
 
@@ -89,7 +89,7 @@ class _Draft:
 
 @dataclass(slots=True)
 class _Drafts:
-    """Buckets while they are being filled; a file group appears once, however many ways lead to it."""
+    """Assignments while they are being filled; a file group appears once, however many ways lead to it."""
 
     new_file_id: Callable[[], str]
     drafts: list[_Draft] = field(default_factory=list)
@@ -108,14 +108,14 @@ class _Drafts:
         return len(self.drafts) - 1
 
 
-def plan_buckets(
+def plan_files(
     profile: Profile,
     packable: Mapping[str, Sequence[FileSlice]],
     sizing: Sizing,
     new_file_id: Callable[[], str],
     *,
     appends: bool = False,
-) -> BucketPlan:
+) -> FilePlan:
     """Decide the files of a write. `packable`: by partition path the slices whose base files may take new records.
 
     `appends`: updates go to logs where they can (merge-on-read).
@@ -132,8 +132,8 @@ def plan_buckets(
         room = _room(total, partition_path, packable.get(partition_path, ()), sizing, drafts)
         for split, rows in per_split:
             quotas[split][partition_path] = _take(room, rows, drafts)
-    buckets = tuple(
-        Bucket(
+    assignments = tuple(
+        FileAssignment(
             number,
             d.partition_path,
             d.file_id,
@@ -144,7 +144,7 @@ def plan_buckets(
         )
         for number, d in enumerate(drafts.drafts)
     )
-    return BucketPlan(buckets, quotas)
+    return FilePlan(assignments, quotas)
 
 
 def record_size_estimate(recent: Iterable[CommitMetadata], *, default: int, threshold_bytes: float) -> int:
@@ -161,7 +161,7 @@ def record_size_estimate(recent: Iterable[CommitMetadata], *, default: int, thre
 def _room(
     total: int, partition_path: str, packable: Sequence[FileSlice], sizing: Sizing, drafts: _Drafts
 ) -> list[tuple[int, int]]:
-    """Buckets for the new records of a partition, each with how many it takes; the last one takes any number."""
+    """The files for the new records of a partition, each with how many it takes; the last one takes any number."""
     room: list[tuple[int, int]] = []
     small = sorted((one for one in packable if one.size < sizing.small_file_limit), key=lambda s: (s.size, s.file_id))
     left = total
@@ -182,13 +182,13 @@ def _take(room: list[tuple[int, int]], rows: int, drafts: _Drafts) -> tuple[Quot
     """Use up the front of `room` for one split; at least one quota, so that a miscount has somewhere to go."""
     quotas: list[Quota] = []
     while rows > 0:
-        bucket, capacity = room[0]
+        assignment, capacity = room[0]
         taken = rows if len(room) == 1 else min(rows, capacity)
-        quotas.append(Quota(bucket, taken))
-        drafts.drafts[bucket].inserts += taken
+        quotas.append(Quota(assignment, taken))
+        drafts.drafts[assignment].inserts += taken
         rows -= taken
         if taken == capacity and len(room) > 1:
             room.pop(0)
         else:
-            room[0] = (bucket, max(0, capacity - taken))
+            room[0] = (assignment, max(0, capacity - taken))
     return tuple(quotas) or (Quota(room[0][0], 0),)

@@ -7,7 +7,6 @@ import itertools
 import logging
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -37,8 +36,9 @@ from pyhudi.transaction.settings import locking, transaction_settings
 from pyhudi.write.bulk_insert import bulk_insert
 from pyhudi.write.delete_partition import delete_partitions
 from pyhudi.write.job import WriteJob, check_columns, prepare
+from pyhudi.write.operations import overwrite_of, staged_write_of
 from pyhudi.write.result import WriteResult, result_of
-from pyhudi.write.staged import staged_write_of, write_staged
+from pyhudi.write.staged import write_staged
 
 _log = logging.getLogger("pyhudi")
 _OVERWRITING = frozenset({WriteOperation.UPSERT, WriteOperation.INSERT, WriteOperation.BULK_INSERT})
@@ -167,15 +167,7 @@ def _run(job: WriteJob, rows: Any, *, overwrite: bool) -> WriteResult:
     if config.operation is WriteOperation.BULK_INSERT and not config.combines_input:
         return bulk_insert(job, rows, overwrite=overwrite)
     if overwrite and config.operation in _OVERWRITING:
-        kind = replace(
-            staged_write_of(config),
-            operation=WriteOperation.INSERT_OVERWRITE_TABLE,
-            looks_up=False,
-            packs=False,
-            replaces=True,
-            whole_table=True,
-        )
-        return write_staged(job, rows, kind)
+        return write_staged(job, rows, overwrite_of(config))
     return write_staged(job, rows, staged_write_of(config))
 
 

@@ -16,8 +16,9 @@ from pyhudi.format.bloom import MAX_RECORD_KEY_KEY, MIN_RECORD_KEY_KEY
 from pyhudi.format.file_names import BaseFileName, LogFileName
 from pyhudi.format.schema.meta_columns import with_meta_columns
 from pyhudi.index.bloom import ProbeTask, candidates_in, key_range, probe_files
-from pyhudi.index.lookup import Lookup, spread
-from pyhudi.index.tagging import SliceToSearch, TagTask, tag_files
+from pyhudi.index.protocol import KeyScope, Lookup, SliceToSearch
+from pyhudi.index.search import spread, to_search
+from pyhudi.index.tagging import TagTask, tag_files
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.rules import MergeRules
@@ -167,12 +168,15 @@ def _staged(
         slices=searched,
         splits=(split,),
         merging=MergeSettings(schema=with_meta_columns(rows().schema), rules=TableRules()),
-        table_wide=table_wide,
-        move=False,
+        scope=_scope(table_wide),
         ordering_fields=("ts",) if table_wide else (),
         keys_repeat=repeat,
     )
     return tagging, files
+
+
+def _scope(table_wide: bool) -> KeyScope:
+    return KeyScope.TABLE_UPDATES_IN_PLACE if table_wide else KeyScope.PARTITION
 
 
 def _stored(table: object, path: str) -> list[dict[str, object]]:
@@ -240,13 +244,10 @@ def test_a_slice_is_searched_with_its_logs_where_they_decide_what_it_holds(
         merging=MergeSettings(schema=with_meta_columns(rows().schema), rules=TableRules()),
         inserts_in_logs=[one.group] if inserts else [],
         ordering_fields=(),
-        table_wide=table_wide,
-        move=False,
-        bloom=False,
-        prune_by_ranges=True,
+        scope=_scope(table_wide),
     )
 
-    found = lookup.to_search(4, one)
+    found = to_search(lookup, 4, one)
 
     assert found == SliceToSearch(4, slice_files(one.base, one.logs if logs else ()), "p")
 

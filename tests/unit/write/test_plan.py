@@ -10,7 +10,7 @@ from pyhudi.format.file_names import BaseFileName
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.table.file_slice import BaseFile, FileSlice
-from pyhudi.write.plan import Profile, Sizing, plan_buckets, record_size_estimate
+from pyhudi.write.plan import Profile, Sizing, plan_files, record_size_estimate
 
 SIZING = Sizing(max_file_size=1000, small_file_limit=800, record_size=10)
 
@@ -29,60 +29,65 @@ def ids() -> object:
 def test_new_rows_fill_the_smallest_file_first_and_then_new_groups() -> None:
     small, smaller, large = file_slice("a-0", 700), file_slice("b-0", 400), file_slice("c-0", 900)
 
-    plan = plan_buckets(Profile({(0, "p"): 250}, {}), {"p": (small, smaller, large)}, SIZING, ids())
+    plan = plan_files(Profile({(0, "p"): 250}, {}), {"p": (small, smaller, large)}, SIZING, ids())
 
-    assert [(b.file_id, b.inserts) for b in plan.buckets] == [("b-0", 60), ("a-0", 30), ("new0-0", 100), ("new1-0", 60)]
+    assert [(b.file_id, b.inserts) for b in plan.assignments] == [
+        ("b-0", 60),
+        ("a-0", 30),
+        ("new0-0", 100),
+        ("new1-0", 60),
+    ]
 
 
 def test_a_group_with_updates_and_room_is_rewritten_once() -> None:
     file = file_slice("a-0", 500)
 
-    plan = plan_buckets(Profile({(0, "p"): 10}, {file: 3}), {"p": (file,)}, SIZING, ids())
+    plan = plan_files(Profile({(0, "p"): 10}, {file: 3}), {"p": (file,)}, SIZING, ids())
 
-    assert [(b.file_id, b.updates, b.inserts) for b in plan.buckets] == [("a-0", 3, 10)]
+    assert [(b.file_id, b.updates, b.inserts) for b in plan.assignments] == [("a-0", 3, 10)]
 
 
 def test_updates_are_appended_unless_new_rows_join_their_group() -> None:
     appended, packed = file_slice("a-0", 900), file_slice("b-0", 500)
 
-    plan = plan_buckets(
+    plan = plan_files(
         Profile({(0, "p"): 10}, {appended: 3, packed: 2}), {"p": (appended, packed)}, SIZING, ids(), appends=True
     )
 
-    assert [(b.file_id, b.updates, b.inserts, b.appends) for b in plan.buckets] == [
+    assert [(b.file_id, b.updates, b.inserts, b.appends) for b in plan.assignments] == [
         ("a-0", 3, 0, True),
         ("b-0", 2, 10, False),
     ]
 
 
 def test_new_groups_are_never_appended_to() -> None:
-    plan = plan_buckets(Profile({(0, "p"): 0}, {}), {}, SIZING, ids(), appends=True)
+    plan = plan_files(Profile({(0, "p"): 0}, {}), {}, SIZING, ids(), appends=True)
 
-    assert [b.appends for b in plan.buckets] == [False]
+    assert [b.appends for b in plan.assignments] == [False]
 
 
 def test_no_more_small_files_take_new_rows_than_are_asked_for() -> None:
     small = tuple(file_slice(f"{name}-0", size) for name, size in (("a", 700), ("b", 400), ("c", 500)))
     sizing = Sizing(max_file_size=1000, small_file_limit=800, record_size=10, small_files_max=1)
 
-    plan = plan_buckets(Profile({(0, "p"): 70}, {}), {"p": small}, sizing, ids())
+    plan = plan_files(Profile({(0, "p"): 70}, {}), {"p": small}, sizing, ids())
 
-    assert [(b.file_id, b.inserts) for b in plan.buckets] == [("b-0", 60), ("new0-0", 10)]
+    assert [(b.file_id, b.inserts) for b in plan.assignments] == [("b-0", 60), ("new0-0", 10)]
 
 
 def test_packing_is_off_when_the_small_file_limit_is_zero() -> None:
     sizing = Sizing(max_file_size=1000, small_file_limit=0, record_size=10)
 
-    plan = plan_buckets(Profile({(0, "p"): 10}, {}), {"p": (file_slice("a-0", 10),)}, sizing, ids())
+    plan = plan_files(Profile({(0, "p"): 10}, {}), {"p": (file_slice("a-0", 10),)}, sizing, ids())
 
-    assert [b.file_id for b in plan.buckets] == ["new0-0"]
+    assert [b.file_id for b in plan.assignments] == ["new0-0"]
 
 
 def test_a_partition_without_new_rows_still_has_somewhere_for_a_miscounted_one() -> None:
-    plan = plan_buckets(Profile({(0, "p"): 0}, {}), {}, SIZING, ids())
+    plan = plan_files(Profile({(0, "p"): 0}, {}), {}, SIZING, ids())
 
     (quota,) = plan.quotas[0]["p"]
-    assert plan.buckets[quota.bucket].former is None
+    assert plan.assignments[quota.assignment].former is None
 
 
 @settings(max_examples=60, deadline=None)
@@ -96,16 +101,16 @@ def test_any_profile_places_each_new_row_once_and_within_the_size(
     new_rows = {(split, path): rows for split, path, rows in splits}
     latest = {"p": tuple(file_slice(f"f{n}-0", size) for n, size in enumerate(sizes))}
 
-    plan = plan_buckets(Profile(new_rows, {}), latest, SIZING, ids())
+    plan = plan_files(Profile(new_rows, {}), latest, SIZING, ids())
 
     for (split, path), rows in new_rows.items():
         quotas = plan.quotas[split][path]
         assert sum(quota.rows for quota in quotas) == rows
-        assert all(plan.buckets[quota.bucket].partition_path == path for quota in quotas)
-    assert sum(bucket.inserts for bucket in plan.buckets) == sum(new_rows.values())
-    for bucket in plan.buckets:
-        before = bucket.former.size if bucket.former else 0
-        assert before + bucket.inserts * SIZING.record_size <= SIZING.max_file_size or bucket.inserts == 0
+        assert all(plan.assignments[quota.assignment].partition_path == path for quota in quotas)
+    assert sum(assignment.inserts for assignment in plan.assignments) == sum(new_rows.values())
+    for assignment in plan.assignments:
+        before = assignment.former.size if assignment.former else 0
+        assert before + assignment.inserts * SIZING.record_size <= SIZING.max_file_size or assignment.inserts == 0
 
 
 def commit(rows: int, size: int) -> CommitMetadata:

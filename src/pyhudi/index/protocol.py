@@ -1,0 +1,90 @@
+"""What an index is: it finds, for staged keys, the file groups and rows that hold them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pyhudi.engine.protocol import Engine
+from pyhudi.io.slices.files import SliceFiles
+from pyhudi.io.slices.merged import MergeSettings
+from pyhudi.storage.protocol import StorageSpec
+from pyhudi.table.file_slice import FileGroupId, FileSlice
+from pyhudi.tasks.exchange import Segment
+from pyhudi.tasks.stage import StagedSplit
+
+
+class KeyScope(enum.Enum):
+    """Where a record key is unique, and what a row of another partition than its stored version does."""
+
+    PARTITION = "partition"
+    TABLE_UPDATES_IN_PLACE = "table, updates in place"
+    """Global index: the record is updated in the partition that it is in."""
+    TABLE_MOVES = "table, moves"
+    """Global index: the record is deleted there, and inserted into the partition of the row."""
+
+    @property
+    def is_table_wide(self) -> bool:
+        """Whether a key may be in any partition, and not only in the one that it is staged for."""
+        return self is not KeyScope.PARTITION
+
+
+@dataclass(frozen=True, slots=True)
+class SliceToSearch:
+    """A file slice that may hold incoming records. `number` names it in tags.
+
+    `files` has logs only where they decide which keys the slice holds: otherwise its base file has all of them.
+    """
+
+    number: int
+    files: SliceFiles
+    partition_path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """The staged keys of one write, and how stored ones are compared with them.
+
+    `inserts_in_logs`: the groups whose logs may hold records that their base files do not. `ordering_fields` are
+    compared where a record would move to another partition, so that a late version does not move it. `keys_repeat`:
+    the batch was not combined, so several of its rows may be versions of one record. `key_patterns`: what every stored
+    key must fit (`check_stored_keys`).
+    """
+
+    storage: StorageSpec
+    folder: str
+    splits: tuple[StagedSplit, ...]
+    merging: MergeSettings
+    inserts_in_logs: Collection[FileGroupId]
+    ordering_fields: tuple[str, ...]
+    scope: KeyScope
+    keys_repeat: bool = False
+    key_patterns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """What a lookup found.
+
+    `slices` in the order of the numbers that tags carry; `segments` of tags by split; `updates`: stored rows that meet
+    an incoming one, by slice; `known_rows`: staged rows that are not new records, by (split, partition path).
+    """
+
+    slices: tuple[FileSlice, ...] = ()
+    segments: Mapping[int, tuple[Segment, ...]] = field(default_factory=dict)
+    updates: Mapping[FileSlice, int] = field(default_factory=dict)
+    known_rows: Mapping[tuple[int, str], int] = field(default_factory=dict)
+
+
+class Index(Protocol):
+    """Finds the file groups of staged keys. Rows without a tag are new records: `write/plan.py` assigns them to files.
+
+    A bucket index, which computes the file group of new records too, would need one more question here: which group
+    takes a new key, and whether it goes to a log.
+    """
+
+    def tag(self, engine: Engine, lookup: Lookup, slices: Sequence[FileSlice]) -> Tagged:
+        """Search the slices, which are all that may hold the keys. Returns tags, not rows; the table is not changed."""
+        ...

@@ -1,0 +1,79 @@
+"""Searching file slices for staged keys: how the work is divided into tasks, and how their results are joined."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from pyhudi.engine.protocol import Engine
+from pyhudi.index.protocol import Lookup, SliceToSearch, Tagged
+from pyhudi.index.tagging import TagTask, tag_files
+from pyhudi.table.file_slice import FileSlice, slice_files
+from pyhudi.tasks.exchange import Segment
+
+TASKS_PER_CORE = 2
+"""More tasks than cores, so that one slow file does not leave the other cores idle."""
+
+
+def to_search(lookup: Lookup, number: int, file_slice: FileSlice) -> SliceToSearch:
+    """How a slice is searched: with its logs where they decide which keys, or which ordering values, it holds."""
+    logs_decide = lookup.scope.is_table_wide or file_slice.base is None or file_slice.group in lookup.inserts_in_logs
+    files = slice_files(file_slice.base, file_slice.logs if logs_decide else ())
+    return SliceToSearch(number, files, file_slice.partition_path)
+
+
+def tag_task(lookup: Lookup, slices: Sequence[SliceToSearch]) -> TagTask:
+    """The task that searches some slices."""
+    return TagTask(
+        storage=lookup.storage,
+        folder=lookup.folder,
+        slices=tuple(slices),
+        splits=lookup.splits,
+        merging=lookup.merging,
+        scope=lookup.scope,
+        ordering_fields=lookup.ordering_fields,
+        keys_repeat=lookup.keys_repeat,
+        key_patterns=lookup.key_patterns,
+    )
+
+
+def search(
+    engine: Engine,
+    lookup: Lookup,
+    slices: Sequence[FileSlice],
+    searched: Sequence[SliceToSearch],
+    weights: Mapping[int, int],
+) -> Tagged:
+    """Search the slices whose numbers are in `weights` for the staged keys. One round of tasks.
+
+    `searched`: how each of the `slices` is searched. `weights`: the measure by which they are spread over tasks.
+    """
+    shares = spread(weights, engine.parallelism * TASKS_PER_CORE)
+    results = engine.map(
+        tag_files,
+        [tag_task(lookup, [searched[number] for number in share]) for share in shares],
+        size_bytes=sum(slices[number].size for number in weights),
+        description="look record keys up",
+    )
+    segments: dict[int, list[Segment]] = defaultdict(list)
+    updates: Counter[FileSlice] = Counter()
+    known: Counter[tuple[int, str]] = Counter()
+    for result in results:
+        for split, segment in result.segments:
+            segments[split].append(segment)
+        for number, rows in result.updates_of_slice:
+            updates[slices[number]] += rows
+        for key, rows in result.known_rows:
+            known[key] += rows
+    return Tagged(tuple(slices), {split: tuple(found) for split, found in segments.items()}, updates, known)
+
+
+def spread(weights: Mapping[int, int], parts: int) -> tuple[tuple[int, ...], ...]:
+    """Divide numbered items into at most `parts` shares of about equal weight, the heaviest item first."""
+    shares: list[tuple[int, int, list[int]]] = [(0, n, []) for n in range(max(1, min(parts, len(weights))))]
+    for item, weight in sorted(weights.items(), key=lambda entry: (-entry[1], entry[0])):
+        total, number, share = heapq.heappop(shares)
+        share.append(item)
+        heapq.heappush(shares, (total + weight + 1, number, share))
+    return tuple(tuple(sorted(share)) for _, _, share in sorted(shares, key=lambda entry: entry[1]) if share)

@@ -1,0 +1,107 @@
+"""The operations that look at all of their rows before they place any, as values: one class per legal combination."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi.config.enums import DuplicatePolicy
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.format.metadata.write_operation import WriteOperation
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """Rows whose key is found replace the stored ones, or are merged with them; the others are inserted.
+
+    `combine`: of several rows of one key in the batch one is kept.
+    """
+
+    combine: bool
+
+    @property
+    def operation(self) -> WriteOperation:
+        """The name in the commit."""
+        return WriteOperation.UPSERT
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Stored rows whose key is in the batch are removed. `combine`: see `Upsert`."""
+
+    combine: bool
+
+    @property
+    def operation(self) -> WriteOperation:
+        """The name in the commit."""
+        return WriteOperation.DELETE
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """All rows are new records. `on_known`: what becomes of rows whose key is found. `combine`: see `Upsert`."""
+
+    combine: bool
+    on_known: DuplicatePolicy
+
+    @property
+    def operation(self) -> WriteOperation:
+        """The name in the commit."""
+        return WriteOperation.INSERT
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """All rows are new records in new file groups: a bulk insert that combines its batch."""
+
+    @property
+    def combine(self) -> bool:
+        """Whether of several rows of one key in the batch one is kept: always."""
+        return True
+
+    @property
+    def operation(self) -> WriteOperation:
+        """The name in the commit."""
+        return WriteOperation.BULK_INSERT
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """The rows replace the file groups of their partitions, or of the `whole_table`. `combine`: see `Upsert`."""
+
+    combine: bool
+    operation: WriteOperation
+    whole_table: bool
+
+
+LookingUp = Upsert | Delete | Insert
+"""The operations that may look keys up; `looks_up` says which do."""
+StagedWrite = LookingUp | Append | Overwrite
+
+
+def looks_up(write: StagedWrite) -> bool:
+    """Whether the table is searched for the keys of the batch."""
+    if isinstance(write, Insert):
+        return write.on_known is not DuplicatePolicy.NONE
+    return isinstance(write, (Upsert, Delete))
+
+
+def staged_write_of(config: WriteConfig) -> StagedWrite:
+    """The operation that the options ask for."""
+    combine = config.combines_input
+    match config.operation:
+        case WriteOperation.UPSERT:
+            return Upsert(combine)
+        case WriteOperation.DELETE:
+            return Delete(combine)
+        case WriteOperation.INSERT:
+            policy = config.duplicate_policy
+            return Insert(combine or policy is DuplicatePolicy.DROP, policy)
+        case WriteOperation.BULK_INSERT:
+            return Append()
+        case _:
+            return Overwrite(combine, config.operation, config.replaces_whole_table)
+
+
+def overwrite_of(config: WriteConfig) -> Overwrite:
+    """The operation that replaces all rows of the table: save mode overwrite."""
+    return Overwrite(staged_write_of(config).combine, WriteOperation.INSERT_OVERWRITE_TABLE, whole_table=True)
