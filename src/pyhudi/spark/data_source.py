@@ -1,5 +1,7 @@
 """The Python data source `hudi`: what SQL reads by `CREATE [TEMPORARY VIEW|TABLE] … USING hudi OPTIONS (path …)`.
 
+It is also what `spark.read.format("hudi")` reads by in a session without `enable(spark)` (package `pyspark_hudi`).
+
 Rows pass through Python workers as Arrow batches, and Spark cannot prune columns of a Python data source,
 so `spark.read.format("hudi")`, which reads natively, is the main path (DESIGN D8).
 """
@@ -70,7 +72,7 @@ class HudiDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types 
         """Refused: the commit of a Python data source cannot run Spark jobs."""
         del schema, overwrite
         raise UnsupportedFeatureError(
-            'SQL cannot write Hudi tables yet: use df.write.format("hudi"), after pyhudi.enable(spark)'
+            'writing a Hudi table needs pyhudi.enable(spark): after it, df.write.format("hudi") writes; SQL cannot yet'
         )
 
 
