@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 EXTRAS := spark,connect,java,zookeeper,dynamodb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test sim fuzz chaos check changelog fmt interop interop-all interop-quick bench bench-writers docs clean
+.PHONY: help setup demo test test-lowest test-newest test-spark sim fuzz chaos check changelog fmt interop interop-all interop-quick bench bench-writers docs clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -25,6 +25,29 @@ demo: $(STAMP)  ## Run the main job on real data (NYC flights 2013): load, upser
 test: $(STAMP)  ## Run the tests (no JVM Hudi needed)
 	@$(PY) tools/minio.py || echo "the tests on S3 will be skipped"
 	$(PY) -m pytest tests --ignore=tests/interop -n 2 --dist loadgroup --durations=15
+
+# An environment of its own for each set of versions, with PYTHON. The simulator, the examples and the pages do not
+# depend on versions of packages, so the tests of these are left out.
+OTHER_VERSIONS := tests/unit tests/golden tests/security tests/spark --ignore=tests/unit/testing
+
+test-lowest:  ## Run the tests with the lowest version of each dependency that pyproject.toml allows
+	$(PYTHON) -m venv --clear .venvs/lowest
+	$(PYTHON) tools/lowest.py > .venvs/lowest/constraints.txt
+	.venvs/lowest/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	.venvs/lowest/bin/python -m pip install --quiet --group test -e '.[$(EXTRAS)]' -c .venvs/lowest/constraints.txt
+	.venvs/lowest/bin/python -m pytest $(OTHER_VERSIONS) -n 2 --dist loadgroup
+
+test-newest:  ## Run the tests with the newest version of each dependency
+	$(PYTHON) -m venv --clear .venvs/newest
+	.venvs/newest/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	.venvs/newest/bin/python -m pip install --quiet --group test -e '.[$(EXTRAS)]'
+	.venvs/newest/bin/python -m pytest $(OTHER_VERSIONS) -n 2 --dist loadgroup
+
+test-spark:  ## Run the tests on Spark with PySpark SPARK (4.0)
+	$(PYTHON) -m venv --clear .venvs/spark
+	.venvs/spark/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	.venvs/spark/bin/python -m pip install --quiet --group test -e '.[$(EXTRAS)]' 'pyspark[connect]==$(or $(SPARK),4.0).*'
+	.venvs/spark/bin/python -m pytest tests/spark
 
 check: $(STAMP)  ## Lint, types, architecture, generated pages, links, changelog
 	$(VENV)/bin/ruff format --check .
@@ -75,4 +98,4 @@ docs: $(STAMP)  ## Write the generated pages (options, API)
 	$(PY) tools/api_reference.py
 
 clean:  ## Remove everything that the targets made
-	rm -rf $(VENV) .oracle .tools .bench artifacts demo-table
+	rm -rf $(VENV) .venvs .oracle .tools .bench artifacts demo-table

@@ -6,6 +6,7 @@ import datetime as dt
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -214,7 +215,7 @@ def aligned(array: pa.Array, target: pa.DataType | pa.Field) -> pa.Array:
         ([1, None], pa.int8(), pa.int32(), [1, None]),
         ([2**32 - 1], pa.uint32(), pa.int64(), [2**32 - 1]),
         ([2**60 + 1], pa.int64(), pa.float64(), [float(2**60)]),
-        ([1.5], pa.float16(), pa.float64(), [1.5]),
+        ([np.float16(1.5)], pa.float16(), pa.float64(), [1.5]),
         ([-7, None], pa.int64(), pa.string(), ["-7", None]),
         (["a"], pa.string_view(), pa.string(), ["a"]),
         (["é"], pa.string(), pa.binary(), ["é".encode()]),
