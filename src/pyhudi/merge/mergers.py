@@ -1,8 +1,7 @@
-"""Merge rules beyond "the newest version stays": two that come with pyhudi, and how a table names the one it has.
+"""Built-in mergers, and the table properties that name a table's merger.
 
-`RecordCount` counts the rows of a key (page views; visitors are the keys), `Stitching` builds wide rows from several
-streams that each know some columns. A rule of your own is any class with a `name` and a `merge` (`Merger`), and with
-`first` where rows are to be looked at before they are stored (`PreparingMerger`). `docs/mergers.md` shows all three.
+`RecordCount` counts the rows of a key, for example the page views of a visitor. `Stitching` builds wide rows from
+several streams that each fill some columns. `docs/mergers.md` shows both, and how to write a custom merger.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ COUNT_COLUMN: Final = "hoodie_record_count"
 class RecordCount:
     """Counts the rows that were written for each key.
 
-    Null, which the source leaves in the count column, counts 1 and is stored as 1. The count of a merged row is the sum
-    of both counts. All other columns are those of the version with the larger ordering values, of the newer one where
-    they are equal or there are none.
+    The source leaves the count column null, which counts as 1 and is stored as 1. The count of a merged row is the sum
+    of both counts. All other columns come from the version with the larger ordering values, or from the newer version
+    if these are equal or there are none.
 
     Attributes:
         count_column: An integer column, wide enough for the sums.
-        ordering_fields: The columns that say which version is newer; none: the ordering fields of the table, if any.
+        ordering_fields: The columns that order the versions. Empty: the ordering fields of the table, if it has any.
     """
 
     name: ClassVar[str] = "record_count"
@@ -47,23 +46,28 @@ class RecordCount:
 
     @classmethod
     def parse(cls, text: str) -> RecordCount:
-        """The rule of a text such as `hoodie_record_count:ts`; nothing means the defaults. Raises `ConfigError`."""
+        """Parse text such as `hoodie_record_count:ts`. Omitted parts have their defaults.
+
+        Raises:
+            ConfigError: a column name is illegal.
+        """
         count_column, _, fields = text.partition(":")
         return cls(count_column.strip() or COUNT_COLUMN, _names(fields))
 
     @property
     def text(self) -> str:
-        """What `parse` takes."""
+        """The text that `parse` reads back."""
         return f"{self.count_column}:{','.join(self.ordering_fields)}"
 
     def ordered_by(self, fields: Sequence[str]) -> RecordCount:
-        """The rule in a table with these ordering fields."""
+        """The merger for a table with these ordering fields."""
         return self if self.ordering_fields else replace(self, ordering_fields=tuple(fields))
 
     def first(self, rows: pa.Table) -> pa.Table:
-        """The rows with 1 where they have no count, so that a query can add the counts up as they are.
+        """The rows with null counts replaced by 1, so that queries can sum the column.
 
-        Raises `SchemaMismatchError` when the count column is missing or no integer, or an ordering field is missing.
+        Raises:
+            SchemaMismatchError: the count column is missing or not an integer, or an ordering field is missing.
         """
         at = self._count_at(rows)
         return rows.set_column(at, rows.schema.field(at), rows.column(at).fill_null(1))
@@ -72,7 +76,7 @@ class RecordCount:
         """The merged rows; see the class.
 
         Raises:
-            SchemaMismatchError: the count column is missing or no integer, or an ordering field is missing.
+            SchemaMismatchError: the count column is missing or not an integer, or an ordering field is missing.
             InvalidRequestError: a sum does not fit the count column's type.
         """
         at = self._count_at(newer)
@@ -85,14 +89,14 @@ class RecordCount:
             counts = pc.add_checked(older.column(at).fill_null(1), newer.column(at).fill_null(1))
         except pa.ArrowInvalid as cause:
             raise InvalidRequestError(
-                "a record count outgrew its column; make it bigint",
+                "a record count does not fit its column; use the type bigint",
                 column=self.count_column,
                 type=str(newer.schema.field(at).type),
             ) from cause
         return merged.set_column(at, newer.schema.field(at), counts)
 
     def _count_at(self, rows: pa.Table) -> int:
-        """The place of the count column."""
+        """The index of the count column."""
         _require(rows, (self.count_column, *self.ordering_fields), self.name)
         at: int = rows.schema.get_field_index(self.count_column)
         kind = rows.schema.field(at).type
@@ -105,16 +109,16 @@ class RecordCount:
 
 @dataclass(frozen=True, slots=True)
 class Stitching:
-    """Builds one wide row from several sources that each fill their own columns, in any order and however late.
+    """Builds one wide row from several sources that each fill their own columns, in any order and with any delay.
 
-    Every source has an ordering column, and a row in which that is not null is of this source. A source's columns come
-    from the version with the larger ordering value, of equal ones the newer; a null that the source wrote is a value.
-    Columns of no source are those of the newer version, unless null. Apart from those, and from equal ordering values,
-    the result does not depend on the order of the versions. A source has all of its columns in the table, or none as
-    long as it has not written yet.
+    Every source has an ordering column; a row in which it is not null belongs to that source. The columns of a source
+    come from the version with the larger ordering value, or from the newer version if the values are equal. A null that
+    the source wrote is a value. Columns without a source come from the newer version, unless null. Except for those
+    columns and for equal ordering values, the result does not depend on the order of the versions. The table has either
+    all columns of a source, or none, as long as the source has not written.
 
     Attributes:
-        sources: The columns of each source by its ordering column.
+        sources: The columns of each source, by the source's ordering column.
     """
 
     name: ClassVar[str] = "stitching"
@@ -124,25 +128,25 @@ class Stitching:
         sources = {ordering: tuple(columns) for ordering, columns in self.sources.items()}
         object.__setattr__(self, "sources", sources)
         if not sources:
-            raise ConfigError("stitching needs at least one source, as in '_ts1:name,price;_ts2:stock'")
+            raise ConfigError("stitching needs at least one source, for example '_ts1:name,price;_ts2:stock'")
         columns = [name for ordering, columns in sources.items() for name in (ordering, *columns)]
         _check_names(columns)
         twice = [name for name, times in Counter(columns).items() if times > 1]
         if twice:
-            raise ConfigError("a column belongs to one source only, and once", columns=twice)
+            raise ConfigError("each column must belong to one source, and be named once", columns=twice)
 
     @classmethod
     def parse(cls, text: str) -> Stitching:
-        """The rule of a text such as `_ts1:name,price;_ts2:stock`.
+        """Parse text such as `_ts1:name,price;_ts2:stock`.
 
         Raises:
-            ConfigError: no such text, or a column in it twice.
+            ConfigError: the text has another form, or names a column twice.
         """
         sources: dict[str, tuple[str, ...]] = {}
         for part in filter(None, (part.strip() for part in text.split(";"))):
             ordering, colon, columns = part.partition(":")
             if not colon:
-                raise ConfigError("a source is written as its ordering column, a colon and its columns", source=part)
+                raise ConfigError("a source must have the form ordering_column:column,column", source=part)
             if ordering.strip() in sources:
                 raise ConfigError("two sources have the same ordering column", column=ordering.strip())
             sources[ordering.strip()] = _names(columns)
@@ -150,11 +154,15 @@ class Stitching:
 
     @property
     def text(self) -> str:
-        """What `parse` takes."""
+        """The text that `parse` reads back."""
         return ";".join(f"{ordering}:{','.join(columns)}" for ordering, columns in self.sources.items())
 
     def first(self, rows: pa.Table) -> pa.Table:
-        """The rows as they are. Raises `SchemaMismatchError` when they have some of a source's columns, or of none."""
+        """The rows, unchanged.
+
+        Raises:
+            SchemaMismatchError: the rows have only some columns of a source, or no columns of any source.
+        """
         self._sources_in(rows)
         return rows
 
@@ -162,7 +170,7 @@ class Stitching:
         """The merged rows; see the class.
 
         Raises:
-            SchemaMismatchError: a column of a source is missing, or an ordering column has no order.
+            SchemaMismatchError: a column of a source is missing, or the type of an ordering column has no order.
         """
         takes_newer = dict(self._from_newer(older, newer))
         columns: list[Column] = []
@@ -172,22 +180,22 @@ class Stitching:
         return pa.Table.from_arrays(columns, schema=newer.schema)
 
     def _sources_in(self, rows: pa.Table) -> dict[str, Sequence[str]]:
-        """The sources that have columns in the rows."""
+        """The sources whose columns are in the rows."""
         names = set(rows.schema.names)
         found = {
             ordering: columns
             for ordering, columns in self.sources.items()
             if not names.isdisjoint((ordering, *columns))
         }
-        # A source of which nothing is there has not written yet; but one of them must have.
+        # A source without columns has not written yet, but at least one source must have.
         _require(rows, [name for pair in (found or self.sources).items() for name in (pair[0], *pair[1])], self.name)
         return found
 
     def _from_newer(self, older: pa.Table, newer: pa.Table) -> Iterator[tuple[str, Mask]]:
-        """For each column of a source, where it comes from the newer version."""
+        """For each column of a source, a mask of the rows that take it from the newer version."""
         for ordering, columns in self._sources_in(newer).items():
             wins = _newer_wins(older, newer, [ordering])
-            # Values without an ordering value are of no source, like the columns of none.
+            # Rows without an ordering value belong to no source: they merge like columns without a source.
             is_unordered = as_mask(older.column(ordering).is_null()) & as_mask(newer.column(ordering).is_null())
             yield ordering, wins
             for name in columns:
@@ -207,21 +215,23 @@ def merger_to_properties(merger: Merger) -> dict[str, str]:
     if isinstance(merger, (RecordCount, Stitching)):
         named[MERGER_OPTIONS_KEY] = merger.text
     elif merger.name in _BUILT_IN:
-        raise ConfigError("this name is that of a merger that comes with pyhudi; use another", merger=merger.name)
+        raise ConfigError(
+            "the merger has the name of a built-in merger of pyhudi; give it another name", merger=merger.name
+        )
     return named
 
 
 def merger_from_properties(properties: Mapping[str, str], given: Sequence[Merger]) -> Merger:
-    """The merger that a table's properties name: a built-in one, or one of those that the caller gives.
+    """The merger that a table's properties name: a built-in merger, or one of the mergers in `given`.
 
     Raises:
-        UnsupportedFeatureError: the table names none, or one that is not at hand.
-        ConfigError: the table's text of a built-in one is wrong, or contradicts one of the same name that was given.
+        UnsupportedFeatureError: the properties name no merger, or one that is neither built in nor given.
+        ConfigError: the options of a built-in merger are malformed, or differ from those of a given merger of its name.
     """
     name = properties.get(MERGER_KEY)
     if name is None:
         raise UnsupportedFeatureError(
-            "the table merges by a class of the JVM's that pyhudi does not have; it names no merger of pyhudi's",
+            "the table merges by a Java class and names no merger of pyhudi; read and write it with JVM Hudi",
             payload=properties.get("hoodie.compaction.payload.class"),
             strategy=properties.get("hoodie.record.merge.strategy.id"),
         )
@@ -229,13 +239,16 @@ def merger_from_properties(properties: Mapping[str, str], given: Sequence[Merger
     if name in _BUILT_IN:
         built_in = _BUILT_IN[name].parse(properties.get(MERGER_OPTIONS_KEY, ""))
         if any(merger != built_in for merger in same_name):
-            raise ConfigError("the table has this merger with other options", merger=name, table=built_in.text)
+            raise ConfigError(
+                "the table has this merger with other options",
+                merger=name,
+                table=built_in.text,
+            )
         return built_in
     if not same_name:
         raise UnsupportedFeatureError(
-            "the table's records are merged by a rule that pyhudi does not come with: open it with"
-            " HudiTable.for_path(path, merger=…), or set hoodie.write.record.merge.custom.implementation.classes to"
-            " its class, as package.module:Class",
+            "the table needs a custom merger: open it with HudiTable.for_path(path, merger=…), or set"
+            " hoodie.write.record.merge.custom.implementation.classes to its class, as package.module:Class",
             merger=name,
             given=[merger.name for merger in given],
         )
@@ -251,8 +264,8 @@ def _require(rows: pa.Table, names: Sequence[str], merger: str) -> None:
     missing = [name for name in names if name not in rows.schema.names]
     if missing:
         raise SchemaMismatchError(
-            f"the merger {merger!r} needs columns that the table and the rows lack: add them to the rows, empty where"
-            " nothing is known",
+            f"the merger {merger!r} needs columns that neither the table nor the rows have: add them to the rows, null"
+            " where the value is unknown",
             missing=missing,
         )
 
@@ -264,4 +277,6 @@ def _names(text: str) -> tuple[str, ...]:
 def _check_names(names: Sequence[str]) -> None:
     wrong = [name for name in names if not name or name != name.strip() or set(name) & set(":;,")]
     if wrong:
-        raise ConfigError("a column's name is empty, or has a character that separates names", names=wrong)
+        raise ConfigError(
+            "a column name is empty, or contains a blank at its ends or one of the characters : ; ,", names=wrong
+        )

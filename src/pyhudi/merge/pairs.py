@@ -1,10 +1,8 @@
-"""How versions of records compare: which rows are one record, and which of its versions is above the others.
+"""Comparison of record versions: which rows belong to one record, and which version is above the others.
 
-Everything here works on whole Arrow columns. Ordering values compare as Java compares them: null is below everything,
-`-0.0` below `0.0`, and NaN above all numbers. Text and bytes compare by unsigned bytes, which is Spark's order of
-strings; Java's own differs only where characters beyond U+FFFF meet those from U+E000 on.
-
-Source: `format/logs-and-indexes.md` 1.5; mission rows S1-28, S2-43.
+All functions work on whole Arrow columns. Ordering values compare as in Java: null is below all values, `-0.0` below
+`0.0`, and NaN above all numbers. Text and bytes compare by unsigned bytes, as Spark compares strings. Java's string
+order differs only between characters beyond U+FFFF and those from U+E000 on.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ Column: TypeAlias = "pa.Array | pa.ChunkedArray"
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
 Key: TypeAlias = "Mask | Rows"
-"""What rows are sorted by."""
+"""One sort key of rows."""
 
 
 _NARROW_OFFSETS_MAX = 2**31 - 1
@@ -32,8 +30,8 @@ _NARROW_OFFSETS_MAX = 2**31 - 1
 def newest_versions(identity: Sequence[Column], ordering: Sequence[Column]) -> Rows:
     """Row numbers of one version per record, ascending.
 
-    Rows with equal `identity` columns are versions of one record. The version with the largest `ordering` values stays
-    (compared column by column); of equal ones the last in row order, as with no ordering.
+    Rows with equal `identity` columns are versions of one record. The version with the largest `ordering` values wins,
+    compared column by column. Of versions with equal values, or without ordering columns, the last row wins.
 
     Raises:
         SchemaMismatchError: an ordering column has a type without an order.
@@ -46,10 +44,10 @@ def newest_versions(identity: Sequence[Column], ordering: Sequence[Column]) -> R
 
 
 def incoming_wins(incoming: Sequence[Column], stored: Sequence[Column], length: int) -> Mask:
-    """For each pair of an incoming and a stored version, whether the incoming one stays.
+    """For each pair of an incoming and a stored version, whether the incoming version wins.
 
-    `incoming` and `stored` hold the ordering columns of both sides, row by row. Without columns (commit-time ordering)
-    the incoming version always stays; with them, unless its values are smaller. Null is below everything.
+    `incoming` and `stored` are the ordering columns of both sides, row by row. Without columns (commit-time ordering)
+    the incoming version always wins; with columns, it wins unless its values are smaller. Null is below all values.
 
     Raises:
         SchemaMismatchError: the two sides have types that do not compare.
@@ -65,7 +63,7 @@ def incoming_wins(incoming: Sequence[Column], stored: Sequence[Column], length: 
 
 
 def record_numbers(identity: Sequence[Column]) -> tuple[Rows, int]:
-    """The number of each row's record, in order of first appearance from 0, and how many records there are."""
+    """A record number for each row, from 0 in order of first appearance, and the number of records."""
     numbers, count = _encoded(identity[0])
     for column in identity[1:]:
         part, size = _encoded(column)
@@ -74,10 +72,10 @@ def record_numbers(identity: Sequence[Column]) -> tuple[Rows, int]:
 
 
 def grouped(records: Rows, count: int, keys: Sequence[Key]) -> tuple[Rows, Rows]:
-    """The rows by record, within one by `keys` (the first decides first), equal ones in row order.
+    """Sort rows by record, then by `keys` (the first is the major key), then by row number.
 
-    Returns the row numbers, and where each record's rows begin among them, with the end of the last. Costs a sort of
-    those rows only whose record has several.
+    Returns the sorted row numbers, and the offsets at which the rows of each record begin, with the end of the last
+    record. Cost: a sort of the rows of records with several rows.
     """
     sizes = np.bincount(records, minlength=count)
     starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
@@ -91,7 +89,7 @@ def grouped(records: Rows, count: int, keys: Sequence[Key]) -> tuple[Rows, Rows]
 
 
 def ordering_keys(columns: Sequence[Column]) -> list[Key]:
-    """Arrays of integers that compare, one after the other, as the rows of the ordering columns do.
+    """Integer arrays that order rows as the ordering columns do; the first array is the major key.
 
     Raises:
         SchemaMismatchError: a column has a type without an order.
@@ -106,10 +104,10 @@ def ordering_keys(columns: Sequence[Column]) -> list[Key]:
 
 
 def stacked(upper: Column, lower: Column) -> pa.ChunkedArray:
-    """The values of both columns, one below the other, where their types compare: the upper one's is preferred.
+    """Concatenate both columns, in a common type. The type of the upper column is preferred.
 
     Raises:
-        SchemaMismatchError: the types are of different kinds, or a value does not survive the change.
+        SchemaMismatchError: the types do not compare, or a value cannot be converted.
     """
     if pa.types.is_null(upper.type):
         upper = upper.cast(lower.type)
@@ -120,7 +118,7 @@ def stacked(upper: Column, lower: Column) -> pa.ChunkedArray:
 
 
 def choose(condition: Mask, if_true: Column, if_false: Column) -> Column:
-    """Row by row, the value of the one or the other column; both have one length and one type, nested or not."""
+    """Row by row, the value of one of two columns of the same length and type. Types may be nested."""
     if condition.all():
         return if_true
     if not condition.any():
@@ -131,7 +129,7 @@ def choose(condition: Mask, if_true: Column, if_false: Column) -> Column:
 
 
 def flattened(column: Column) -> pa.Array:
-    """The column as one array, its dictionary decoded."""
+    """The column as one array, with its dictionary decoded."""
     array = _joined(column)
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
@@ -141,7 +139,7 @@ def _joined(column: Column) -> pa.Array:
         return column
     kind = column.type
     if column.nbytes > _NARROW_OFFSETS_MAX and (pa.types.is_string(kind) or pa.types.is_binary(kind)):
-        # More text than this needs wide offsets.
+        # Text of more than 2 GiB needs 64-bit offsets.
         column = column.cast(pa.large_string() if pa.types.is_string(kind) else pa.large_binary())
     return column.combine_chunks()
 
@@ -160,10 +158,10 @@ def _chunks(column: Column) -> list[pa.Array]:
 
 
 def _encoded(column: Column) -> tuple[Rows, int]:
-    """The number of each row's value, in order of first appearance, and how many values there are; null is one."""
+    """A value number for each row, in order of first appearance, and the number of values. Null counts as a value."""
     encoded = _joined(column)
     if pa.types.is_dictionary(encoded.type):
-        # The dictionary may hold values that no row has, or twice: only its own encoding counts.
+        # The dictionary may hold unused or repeated values, so it is encoded, too.
         values = encoded.dictionary.dictionary_encode(null_encoding="encode").indices
         encoded = values.take(encoded.indices)
     encoded = encoded.dictionary_encode(null_encoding="encode")
@@ -171,7 +169,7 @@ def _encoded(column: Column) -> tuple[Rows, int]:
 
 
 def _integers(array: pa.Array) -> Rows:
-    """Numbers that compare as the values do; any number where there is none."""
+    """Numbers that compare as the values do; nulls get an arbitrary number."""
     kind = array.type
     if pa.types.is_null(kind):
         return np.zeros(len(array), dtype=np.int64)
@@ -187,26 +185,26 @@ def _integers(array: pa.Array) -> Rows:
 
 
 def _float_integers(array: pa.Array) -> Rows:
-    """The bits of IEEE 754, those of negative numbers turned, so that they compare as `Double.compare` does."""
+    """IEEE 754 bits, inverted for negative numbers, so that they compare as in `Double.compare`."""
     floats = (array.fill_null(0.0) if array.null_count else array).to_numpy(zero_copy_only=False)
     bits = np.where(np.isnan(floats), np.nan, floats).view(np.int64)
     return np.asarray(np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits))
 
 
 def _ranks(array: pa.Array) -> Rows:
-    """The place of each value among the sorted distinct ones."""
+    """The rank of each value among the sorted distinct values."""
     try:
         encoded = array.dictionary_encode()
         order = pc.sort_indices(encoded.dictionary).to_numpy()
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as cause:
         raise SchemaMismatchError(
-            "a column of this type has no order; name another ordering field", type=str(array.type)
+            "a column of this type has no order; choose another ordering field", type=str(array.type)
         ) from cause
     ranks = np.empty(len(order), dtype=np.int64)
     ranks[order] = np.arange(len(order))
-    places = encoded.indices
-    places = places.fill_null(0) if places.null_count else places
-    rows = places.to_numpy(zero_copy_only=False)
+    indices = encoded.indices
+    indices = indices.fill_null(0) if indices.null_count else indices
+    rows = indices.to_numpy(zero_copy_only=False)
     return ranks[rows] if len(ranks) else np.zeros(len(array), dtype=np.int64)
 
 
@@ -215,7 +213,7 @@ def _is_time(kind: pa.DataType) -> bool:
 
 
 def _alike(upper: Column, lower: Column) -> tuple[Column, Column]:
-    """Both columns with one type that loses nothing: the upper one's, else the lower one's."""
+    """Both columns in a common type that loses nothing: that of the upper column, or else that of the lower."""
     upper, lower = (_decoded(column) for column in (upper, lower))
     if upper.type == lower.type:
         return upper, lower
@@ -227,7 +225,7 @@ def _alike(upper: Column, lower: Column) -> tuple[Column, Column]:
                 continue
             return (upper, changed) if first is lower else (changed, lower)
     raise SchemaMismatchError(
-        "the ordering values of two versions have types that do not compare; write them with one type",
+        "the ordering values of two versions have types that do not compare; write the column with one type",
         type=str(upper.type),
         other=str(lower.type),
     )
@@ -238,7 +236,7 @@ def _decoded(column: Column) -> Column:
 
 
 def _kind(kind: pa.DataType) -> str:
-    """Types of one kind compare; those of different kinds would only by a guess at what was meant."""
+    """The kind of a type. Only types of one kind compare."""
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return "number"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):

@@ -1,7 +1,4 @@
-"""How a table merges versions of a record, from its properties and what the caller gives.
-
-Source: `format/logs-and-indexes.md` 1.5, 1.7.
-"""
+"""Selects the merge rules of a table, from its properties and the mergers that the caller gives."""
 
 from __future__ import annotations
 
@@ -17,30 +14,35 @@ from pyhudi.config.property_reader import Properties
 from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.timeline.table_version import MergeRuleSource
-from pyhudi.merge.log_folds import LogFold
+from pyhudi.merge.log_merge import LogMergeRule
 from pyhudi.merge.mergers import RecordCount, merger_from_properties
 from pyhudi.merge.rules import Merger, MergeRules
 
 
 @dataclass(frozen=True, slots=True)
 class TableRules:
-    """How a table merges: versions of a record `in_logs`, and what comes of them `with_base`, the stored row.
+    """The rules by which a table merges the versions in its logs, and then their result with the stored row.
 
-    The two differ below version 9, where the methods of payload classes merge. `log_fold`: what of Hudi's reading one
-    version after the other is to be heeded; None where plain order says it all. `deletes_reach_base`: a delete that the
-    logs end with deletes the stored row whatever its ordering value is.
+    The two differ below version 9, where methods of payload classes merge.
+
+    Attributes:
+        with_base: The rules for merging with the row of the base file.
+        in_logs: The rules for merging the versions in the logs.
+        log_merge: How JVM Hudi's record-by-record merge of the logs differs from plain order; None if it does not.
+        deletes_reach_base: A delete that is the result of the logs deletes the stored row, whatever its ordering value.
     """
 
     with_base: MergeRules = field(default_factory=MergeRules)
     in_logs: MergeRules = field(default_factory=MergeRules)
-    log_fold: LogFold | None = None
+    log_merge: LogMergeRule | None = None
     deletes_reach_base: bool = False
 
 
 def table_rules_of(config: TableConfig, mergers: Sequence[Merger] = ()) -> TableRules:
-    """The rules of a table. `mergers`: those among which that of a CUSTOM table is found.
+    """The rules of a table. `mergers` are the custom mergers that the table may name.
 
-    Raises `UnsupportedFeatureError` for a table whose merger is neither built in nor given.
+    Raises:
+        UnsupportedFeatureError: the merger of the table is neither built in nor given.
     """
     by_event_time = config.merge_mode is MergeMode.EVENT_TIME_ORDERING
     rules = MergeRules(
@@ -62,17 +64,23 @@ def table_rules_of(config: TableConfig, mergers: Sequence[Merger] = ()) -> Table
     return TableRules(
         rules,
         rules,
-        LogFold(deletes_compare=config.version.compares_all_deletes, dates_compare=True) if by_event_time else None,
+        LogMergeRule(deletes_compare=config.version.compares_all_deletes, dates_compare=True)
+        if by_event_time
+        else None,
     )
 
 
 def check_tombstones(config: TableConfig, rules: TableRules, *, hours: int) -> None:
-    """Refuse to remember deletes where they are not ordered, so that no late row could be told from a new one."""
+    """Check that a table which retains tombstones orders its deletes. Without order, late rows look like new ones.
+
+    Raises:
+        UnsupportedFeatureError: the table does not order its deletes.
+    """
     in_logs = config.table_type is TableType.MERGE_ON_READ
     if hours and (not rules.with_base.ordering_fields or (in_logs and rules.deletes_reach_base)):
         raise UnsupportedFeatureError(
-            "hoodie.write.tombstones.retained.hours needs a table that merges by EVENT_TIME_ORDERING, and no "
-            "merge-on-read table of version 6, in whose logs deletes are not ordered",
+            "hoodie.write.tombstones.retained.hours needs the merge mode EVENT_TIME_ORDERING, and does not work with "
+            "merge-on-read tables of version 6, whose logs do not order deletes: set it to 0",
             path=config.path,
             version=config.version.number,
             merge_mode=config.merge_mode.value,
@@ -80,7 +88,7 @@ def check_tombstones(config: TableConfig, rules: TableRules, *, hours: int) -> N
 
 
 def merges_by_payload_class(config: TableConfig) -> bool:
-    """Whether the methods of a payload class merge: always in version 6, in version 8 where the strategy says so."""
+    """Whether methods of a payload class merge: always in version 6, in version 8 if the strategy id says so."""
     source = config.version.merge_rule
     if source is MergeRuleSource.MODE_OR_PAYLOAD_CLASS:
         return strategy_id(Properties(config.values, config.path)) == PAYLOAD_STRATEGY_ID
@@ -88,36 +96,36 @@ def merges_by_payload_class(config: TableConfig) -> bool:
 
 
 def _rules_of_version_6(config: TableConfig, rules: MergeRules) -> TableRules:
-    """In 0.15.0, a payload's `preCombine` merges what is in the logs: by ordering values, whole rows in all but one."""
+    """Hudi 0.15.0 merges logs by `preCombine` of the payload class: by ordering values, whole rows in all but one."""
     in_logs = replace(rules, ordering_fields=config.ordering_fields)
     fills_late = _fills_late(rules)
     if not fills_late:
         in_logs = replace(in_logs, partial_updates=PartialUpdateMode.NONE)
-    fold = LogFold(
+    log_rule = LogMergeRule(
         deletes_compare=False,
         rows_follow_deletes=True,
         lower_rows_show=fills_late,
         late_rows_show=fills_late,
         latest_write=fills_late,
     )
-    return TableRules(rules, in_logs, fold, deletes_reach_base=True)
+    return TableRules(rules, in_logs, log_rule, deletes_reach_base=True)
 
 
 def _rules_of_payload(config: TableConfig, rules: MergeRules) -> TableRules:
-    """In 1.0.2, a payload's `combineAndGetUpdateValue` merges rows everywhere; deletes go by ordering values."""
+    """Hudi 1.0.2 merges rows by `combineAndGetUpdateValue` of the payload class; deletes by ordering values."""
     fills_late = _fills_late(rules)
-    fold = LogFold(
+    log_rule = LogMergeRule(
         rows_compare=bool(rules.ordering_fields),
         deletes_compare=False,
         dates_compare=True,
         late_rows_show=fills_late,
         latest_write=fills_late,
     )
-    return TableRules(rules, replace(rules, ordering_fields=config.ordering_fields), fold)
+    return TableRules(rules, replace(rules, ordering_fields=config.ordering_fields), log_rule)
 
 
 def _fills_late(rules: MergeRules) -> bool:
-    """Whether the payload class is the one (PartialUpdate) with which late rows fill what those before them lack."""
+    """Whether the payload class is PartialUpdateAvroPayload, with which late rows fill nulls of earlier rows."""
     return bool(rules.ordering_fields) and rules.partial_updates is PartialUpdateMode.IGNORE_DEFAULTS
 
 
@@ -127,22 +135,24 @@ def _merger_of(config: TableConfig, mergers: Sequence[Merger]) -> Merger:
 
 
 def mergers_of(options: MergingOptions) -> tuple[Merger, ...]:
-    """The mergers of one's own that a call names, loaded: objects of the classes that the option lists.
+    """Load the custom mergers that the options name.
 
-    Raises `ConfigError` for one that cannot be imported or is no merger.
+    Raises:
+        ConfigError: a class cannot be imported, or is not a merger.
     """
     return tuple(_loaded(name) for name in options.mergers if name not in BUILT_IN_MERGERS)
 
 
 def merger_of_new_table(options: MergingOptions) -> Merger | None:
-    """The one merger that a call names for the table that it makes, loaded; None if it names none.
+    """Load the merger that the options name for a new table; None if they name none.
 
-    Raises `ConfigError` for several, or for one that cannot be loaded.
+    Raises:
+        ConfigError: the options name several mergers, or one that cannot be loaded.
     """
     if not options.mergers:
         return None
     if len(options.mergers) > 1:
-        raise ConfigError(f"a new table has one merger: set {MERGERS_KEY} to it", mergers=options.mergers)
+        raise ConfigError(f"a new table takes one merger: set {MERGERS_KEY} to one class", mergers=options.mergers)
     (name,) = options.mergers
     if name not in BUILT_IN_MERGERS:
         return _loaded(name)
@@ -155,11 +165,10 @@ def _loaded(name: str) -> Merger:
         merger: Merger = getattr(importlib.import_module(module), attribute)()
     except (ImportError, AttributeError, TypeError) as error:
         raise ConfigError(
-            f"the merger {name.replace(':', '.')} cannot be loaded: {MERGERS_KEY} takes classes in Python that can be "
-            "imported here and on the executors, and made without arguments; what a class of the JVM's does has to be "
-            "written as one",
+            f"the merger {name.replace(':', '.')} cannot be loaded: {MERGERS_KEY} takes Python classes that can be "
+            "imported here and on the executors, and created without arguments; rewrite a Java class in Python",
             cause=str(error),
         ) from error
     if not hasattr(merger, "merge") or not hasattr(merger, "name"):
-        raise ConfigError(f"{name} is no merger: it needs a `name` and a method `merge(older, newer)`")
+        raise ConfigError(f"{name} is not a merger: it needs an attribute `name` and a method `merge(older, newer)`")
     return merger

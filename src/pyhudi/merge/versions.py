@@ -1,16 +1,14 @@
-"""Merging versions of records: within a batch, among log records, and of log records with the rows of a base file.
+"""Merging versions of records: in a batch, among log records, and between log records and rows of base files.
 
-All of it is one operation, a fold. The versions of a record are put in order, lowest first: by their ordering values
-where the table has ordering fields, those with equal values and those of other tables as they arrived. A delete is a
-version like any other, and hides what is below it. The topmost version is the record; with partial updates, or rows
-that say some columns only, values of lower ones show through it. A delete without an ordering value (in a table without
-ordering fields, every delete) is a barrier: it hides all that arrived before it and is below all that came later.
+All three are one operation, a fold. The versions of a record are ordered, lowest first: by their ordering values if the
+table has ordering fields, and by arrival if the values are equal or there are none. A delete is a version, too, and
+hides the versions below it. The topmost version is the record. With partial updates, and with rows that declare only
+some columns, values of lower versions show through. A delete without an ordering value (every delete, in a table
+without ordering fields) is a barrier: it hides all earlier versions, and is below all later ones.
 
-A merged row is a version again, so merging can go in steps: what it hides is kept in its control columns. The result is
-that of one step, with one exception that it shares with Hudi: a partial update that arrives late, between versions that
-were merged already, is above or below the merged row as a whole, as that has one ordering value for all its columns.
-
-Source: `format/logs-and-indexes.md` 1.5, 1.7; mission rows S3-21, S3-30, S3-34, S3-35.
+A merged row is again a version, and its control columns record what it hides, so merging can be done in steps. The
+result equals that of one step, with one exception, as in JVM Hudi: a late partial update, which belongs between
+versions that are merged already, lands above or below the merged row, which has one ordering value for all its columns.
 """
 
 from __future__ import annotations
@@ -45,29 +43,32 @@ from pyhudi.merge.pairs import (
 from pyhudi.merge.rules import OF_THE_WRITE, MergeRules, merge_by
 
 DELETED: Final = "#deleted"
-"""Control column, bool: the version deletes its record. Absent or null: it does not."""
+"""Control column, bool: the version deletes its record. Absent or null means false."""
 BY_COMMIT_TIME: Final = "#by_commit_time"
-"""Control column, bool: a delete without an ordering value. It is a barrier."""
+"""Control column, bool: the version is a delete without an ordering value, so a barrier."""
 COLUMNS: Final = "#columns"
-"""Control column, int32: the columns that the row says, null for all. A number from 0 is an index into the
-`column_sets` that go with it; below 0, the union of the sets whose bits are set in its complement (`said_columns`)."""
+"""Control column, int32: the columns that the row declares, null for all. A number from 0 is an index into the
+accompanying `column_sets`; a negative one is a union of the sets whose bits are set in its complement
+(`declared_columns`)."""
 FRESH: Final = "#fresh"
-"""Control column, bool, of merged rows: there was a barrier, so a version from before does not count."""
+"""Control column of merged rows, bool: a barrier was merged, so earlier versions do not count."""
 HIDES: Final = "#hides"
-"""Control column, struct of the ordering fields, of merged rows: the ordering values of a delete below this version;
-null: none. A version from before with values up to these does not show through."""
+"""Control column of merged rows, struct of the ordering fields: the ordering values of a delete below this version, or
+null. Earlier versions with at most these values do not show through."""
 CONTROL_COLUMNS: Final = (DELETED, BY_COMMIT_TIME, COLUMNS, FRESH, HIDES)
 
 _MOST_COLUMN_SETS = 31
-"""As many unions as `COLUMNS` has bits for; MERGE INTO writes one set per shape of statement."""
+"""The bits of `COLUMNS` limit the sets that can be united. MERGE INTO writes one set per form of statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairOutcome:
-    """What becomes of stored rows that incoming versions met, pair by pair.
+    """The result of merging pairs of a stored row and an incoming version.
 
-    `stays`: the stored row is unchanged; `deleted`: the record is gone; `rows`: the new version of each other pair, in
-    order, with the data columns of the incoming rows.
+    Attributes:
+        stays: Mask of the pairs whose stored row is unchanged.
+        deleted: Mask of the pairs whose record is deleted.
+        rows: The new version of each other pair, in order, with the data columns of the incoming rows.
     """
 
     stays: Mask
@@ -78,25 +79,25 @@ class PairOutcome:
 def merge_versions(
     rules: MergeRules, versions: pa.Table, identity: Sequence[str], *, column_sets: Sequence[frozenset[str]] = ()
 ) -> pa.Table:
-    """One version per record, in order of first appearance.
+    """Merge the versions of each record into one, in order of first appearance.
 
     Args:
         rules: How the table merges.
-        versions: Rows in order of arrival, oldest first. Control columns may be among them, also those of merged rows.
-            A missing ordering column is one of nulls.
-        identity: The columns whose values make a record.
-        column_sets: What the numbers in `COLUMNS` mean.
+        versions: Rows in order of arrival, oldest first, with or without control columns. A missing ordering column
+            counts as null.
+        identity: The columns that identify a record.
+        column_sets: The sets that the numbers in `COLUMNS` refer to.
 
     Returns:
-        The columns of `versions` in their order, and `DELETED`, `FRESH` and, where partial rows have an ordering,
-        `HIDES`, if they were not among them. A record that is deleted has a row, too.
+        The columns of `versions` in their order, plus `DELETED`, `FRESH` and, if partial rows have an ordering,
+        `HIDES`. A deleted record has a row, too.
 
     Raises:
-        SchemaMismatchError: an ordering column has no order; the merger returned other columns.
+        SchemaMismatchError: the type of an ordering column has no order, or the merger returned other columns.
         InvalidRequestError: the merger returned other records.
-        UnsupportedFeatureError: partial rows under a custom merger, or more than 31 column sets.
+        UnsupportedFeatureError: there are partial rows and a custom merger, or more than 31 column sets.
 
-    Cost: n log n in the rows of records with several versions; one pass over each column.
+    Cost: n log n in the rows of records with several versions, and one pass over each column.
     """
     sets = _ColumnSets.of(rules, versions, column_sets)
     records, count = record_numbers([versions.column(name) for name in identity])
@@ -128,18 +129,18 @@ def merge_pairs(
     *,
     column_sets: Sequence[frozenset[str]] = (),
 ) -> PairOutcome:
-    """What becomes of stored rows: row `i` of both sides are one record.
+    """Merge pairs of a stored row and an incoming version; row `i` of both sides belongs to one record.
 
     Args:
         rules: How the table merges.
-        stored: Live rows, each with all its columns. One that it lacks is null.
-        incoming: Later versions, one per record, with control columns where they come from `merge_versions`.
-        column_sets: What the numbers in `COLUMNS` mean.
+        stored: Live rows that declare all columns. A missing column counts as null.
+        incoming: Later versions, one per record, with control columns if they come from `merge_versions`.
+        column_sets: The sets that the numbers in `COLUMNS` refer to.
 
     Raises:
-        SchemaMismatchError: stored values do not become the incoming type; ordering values do not compare.
+        SchemaMismatchError: stored values cannot be converted to the incoming type, or ordering values do not compare.
         InvalidRequestError: the merger returned other records.
-        UnsupportedFeatureError: partial rows under a custom merger, or more than 31 column sets.
+        UnsupportedFeatureError: there are partial rows and a custom merger, or more than 31 column sets.
     """
     assert stored.num_rows == incoming.num_rows
     versions = pa.Table.from_batches([incoming])
@@ -157,8 +158,8 @@ def merge_pairs(
     return _overlay(rules, stored, data, sets, _Sides(wins, deleted, alone))
 
 
-def said_columns(number: int, column_sets: Sequence[frozenset[str]]) -> frozenset[str]:
-    """The columns that a number in the control column `COLUMNS` stands for."""
+def declared_columns(number: int, column_sets: Sequence[frozenset[str]]) -> frozenset[str]:
+    """The columns that a number in the control column `COLUMNS` refers to."""
     if number >= 0:
         return column_sets[number]
     bits = ~number
@@ -166,14 +167,20 @@ def said_columns(number: int, column_sets: Sequence[frozenset[str]]) -> frozense
     return frozenset().union(*(columns for bit, columns in enumerate(distinct) if bits >> bit & 1))
 
 
-# --- the versions in order -------------------------------------------------------------------------------
+# --- ordering the versions -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """The versions to fold in order of arrival, with the deletes that merged rows among them stand for.
+    """The versions to fold in order of arrival, including the deletes that are recorded in merged rows.
 
-    `row` is the row of a step's version; `ordering` its ordering values, `keys` what to compare for them.
+    Attributes:
+        row: The row number of the step's version.
+        record: The record number.
+        deleted: Whether the step is a delete.
+        barrier: Whether it is a barrier.
+        ordering: The ordering values.
+        keys: Sort keys of the ordering values.
     """
 
     row: Rows
@@ -192,7 +199,7 @@ class _Steps:
         hides = _struct(versions, HIDES) if ordering else None
         hiding = np.flatnonzero(as_mask(hides.is_valid())) if hides is not None else np.zeros(0, dtype=np.int64)
         if len(fresh) or len(hiding):
-            # A merged row is written out again as what it was made of: a barrier, a delete, the version itself.
+            # A merged row is expanded into the steps that it was made of: a barrier, a delete, the version itself.
             source = np.concatenate([fresh, hiding, row])
             kind = np.repeat([0, 1, 2], [len(fresh), len(hiding), len(row)])
             at = np.lexsort([kind, source])
@@ -211,7 +218,7 @@ class _Steps:
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """The steps that count, by record, lowest first: those of record `r` are `order[starts[r]:starts[r + 1]]`."""
+    """The steps that count, by record, lowest first. Those of record `r` are `order[starts[r]:starts[r + 1]]`."""
 
     order: Rows
     starts: Rows
@@ -223,7 +230,7 @@ class _Runs:
 
     @property
     def ends(self) -> Rows:
-        """The place of it in `order`."""
+        """The index in `order` of the topmost step of each record."""
         return self.starts[1:] - 1
 
     @classmethod
@@ -243,7 +250,7 @@ class _Runs:
 
 
 def _deletes(rules: MergeRules, versions: pa.Table) -> tuple[Mask, Mask]:
-    """Which versions delete their records, and which of them are barriers."""
+    """Masks of the versions that delete their records, and of those that are barriers."""
     deleted = _flags(versions, DELETED) | _marked(rules, versions)
     if rules.merger is not None or not rules.ordering_fields or not deleted.any():
         return deleted, deleted
@@ -255,7 +262,7 @@ def _deletes(rules: MergeRules, versions: pa.Table) -> tuple[Mask, Mask]:
 
 
 def _marked(rules: MergeRules, versions: pa.Table) -> Mask:
-    """Which rows have the table's delete marker."""
+    """A mask of the rows with the table's delete marker."""
     if rules.delete_marker is None or rules.delete_marker[0] not in versions.schema.names:
         return np.zeros(versions.num_rows, dtype=bool)
     name, value = rules.delete_marker
@@ -264,13 +271,15 @@ def _marked(rules: MergeRules, versions: pa.Table) -> Mask:
         text = column.cast(pa.string())
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as cause:
         raise SchemaMismatchError(
-            "the column of the delete marker holds no text", column=name, type=str(column.type)
+            "the column of the delete marker must hold text, or values with a text form",
+            column=name,
+            type=str(column.type),
         ) from cause
     return as_mask(pc.equal(text, value))
 
 
 def ordering_columns(rules: MergeRules, rows: pa.Table | pa.RecordBatch) -> list[Column]:
-    """The ordering columns as versions are compared by them: null is below everything."""
+    """The ordering columns in the form in which versions compare. Null is below all values."""
     columns = _ordering(rules, rows)
     return [_with_zeros(column) for column in columns] if rules.null_is_zero else columns
 
@@ -283,7 +292,7 @@ def _with_zeros(column: Column) -> Column:
 
 
 def _ordering(rules: MergeRules, rows: pa.Table | pa.RecordBatch) -> list[Column]:
-    """The ordering columns as they are; a column that is missing is one of nulls."""
+    """The ordering columns, unchanged. A missing column is all null."""
     names = set(rows.schema.names)
     return [rows.column(name) if name in names else pa.nulls(rows.num_rows) for name in rules.ordering_fields]
 
@@ -311,10 +320,13 @@ def _with_column(table: pa.Table, name: str, values: Column) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class _ColumnSets:
-    """The columns that rows say.
+    """The columns that rows declare.
 
-    `used` are the sets that occur, the first of them all columns; `of_row` is the place of each row's among them;
-    `bits` what each is a union of; `numbers` what the control column writes for the set of each bit.
+    Attributes:
+        used: The sets that occur. The first is None, for all columns.
+        of_row: The index in `used` of each row's set.
+        bits: The union of column sets that each of `used` is, as bits.
+        numbers: The number in the control column for the set of each bit.
     """
 
     used: tuple[frozenset[str] | None, ...]
@@ -324,7 +336,7 @@ class _ColumnSets:
 
     @property
     def are_used(self) -> bool:
-        """Whether any row says some columns only."""
+        """Whether any row declares only some columns."""
         return len(self.used) > 1
 
     @classmethod
@@ -334,50 +346,54 @@ class _ColumnSets:
             return cls((None,), nothing, (0,), ())
         if rules.merger is not None:
             raise UnsupportedFeatureError(
-                "a log has rows with some columns only, which a custom merger cannot merge", merger=rules.merger.name
+                "the logs have partial rows, which a custom merger cannot merge", merger=rules.merger.name
             )
         distinct = {columns: bit for bit, columns in enumerate(dict.fromkeys(column_sets))}
         if len(distinct) > _MOST_COLUMN_SETS:
             raise UnsupportedFeatureError(
-                f"the logs' partial updates name more than {_MOST_COLUMN_SETS} different sets of columns",
+                f"the partial rows of the logs have more than {_MOST_COLUMN_SETS} sets of columns; compact the table",
                 sets=len(distinct),
             )
         encoded = versions.column(COLUMNS).combine_chunks().dictionary_encode()
         numbers = encoded.dictionary.to_pylist()
         if max(numbers) >= len(column_sets) or min(numbers) < -(1 << len(distinct)):
-            raise InternalError("a row names a set of columns that is not there", numbers=numbers)
-        places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
-        sets = [said_columns(number, column_sets) for number in numbers]
+            raise InternalError("a row refers to a set of columns that does not exist", numbers=numbers)
+        indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+        sets = [declared_columns(number, column_sets) for number in numbers]
         bits = [~number if number < 0 else 1 << distinct[column_sets[number]] for number in numbers]
-        return cls((None, *sets), places, (0, *bits), tuple(map(column_sets.index, distinct)))
+        return cls((None, *sets), indices, (0, *bits), tuple(map(column_sets.index, distinct)))
 
-    def say(self, name: str) -> Mask | None:
-        """Which rows say this column; None: all."""
+    def declaring(self, name: str) -> Mask | None:
+        """A mask of the rows that declare this column; None for all rows."""
         if name in OF_THE_WRITE or not self.are_used:
             return None
-        says = np.array([columns is None or name in columns for columns in self.used])
-        return None if says.all() else says[self.of_row]
+        declares = np.array([columns is None or name in columns for columns in self.used])
+        return None if declares.all() else declares[self.of_row]
 
     def of_runs(self, steps: _Steps, runs: _Runs, visible: _Visible) -> pa.Array:
-        """The control column `COLUMNS` of merged records: the columns that any visible version says."""
+        """The control column `COLUMNS` of merged records: the columns that any visible version declares."""
         if not self.are_used:
             return pa.nulls(len(runs.ends), pa.int32())
         bits = np.array(self.bits)[self.of_row[steps.row[runs.order]]]
         shown = np.arange(len(bits)) >= np.repeat(visible.lowest, np.diff(runs.starts))
-        says_all = np.logical_or.reduceat((bits == 0) & shown, runs.starts[:-1]) | (visible.lowest > runs.ends)
+        declares_all = np.logical_or.reduceat((bits == 0) & shown, runs.starts[:-1]) | (visible.lowest > runs.ends)
         union = np.bitwise_or.reduceat(np.where(shown, bits, 0), runs.starts[:-1])
-        # A set by itself keeps its own number, so that a row which met no other is as it was.
+        # A single set keeps its number, so that a row without other versions stays unchanged.
         number = ~union
         for bit, own in enumerate(self.numbers):
             number[union == 1 << bit] = own
-        return pa.array(number.astype(np.int32), mask=says_all)
+        return pa.array(number.astype(np.int32), mask=declares_all)
 
 
 @dataclass(frozen=True, slots=True)
 class _Visible:
-    """Per record, the place in the order above its topmost delete, from where versions show through, and that delete's.
+    """Per record, the versions that show through: those above its topmost delete.
 
-    `lowest` is above the record's last place where its topmost version is a delete; `delete` is -1 where there is none.
+    Attributes:
+        lowest: The index in the order of the lowest visible version. It is past the record's last index if the topmost
+            version is a delete.
+        delete: The step of the topmost delete, or -1.
+        hides_below: Whether that delete is below a visible version and is not a barrier.
     """
 
     lowest: Rows
@@ -394,7 +410,7 @@ class _Visible:
 
 
 def _topmost(mask: Mask, runs: _Runs) -> Rows:
-    """The topmost place of each record where the mask is set, -1 where it is nowhere."""
+    """For each record, the highest index in the order where the mask is set, or -1."""
     last = np.maximum.accumulate(np.where(mask, np.arange(len(mask)), -1))[runs.ends]
     return np.where(last >= runs.starts[:-1], last, -1)
 
@@ -402,35 +418,35 @@ def _topmost(mask: Mask, runs: _Runs) -> Rows:
 def _merge_by_column(
     rules: MergeRules, versions: pa.Table, sets: _ColumnSets, steps: _Steps, runs: _Runs, visible: _Visible
 ) -> pa.Table:
-    """Each column from the topmost visible version that has a value for it; else that says it; else the topmost."""
-    row_of_place = steps.row[runs.order]
-    tops = pa.array(row_of_place[runs.ends])
+    """Each column from the topmost visible version with a value for it, or else that declares it, or else of all."""
+    row_of_index = steps.row[runs.order]
+    tops = pa.array(row_of_index[runs.ends])
     columns: list[Column] = []
     for name, column in zip(versions.schema.names, versions.columns, strict=True):
-        says = sets.say(name) if name not in CONTROL_COLUMNS else None
+        declares = sets.declaring(name) if name not in CONTROL_COLUMNS else None
         has = _has_value(rules, name, column)
-        if says is None and has is None:
+        if declares is None and has is None:
             columns.append(column.take(tops))
             continue
-        place = runs.ends
-        for mask in _preferences(says, has):
-            found = _topmost(mask[row_of_place], runs)
-            place = np.where(found >= visible.lowest, found, place)
-        columns.append(column.take(pa.array(row_of_place[place])))
+        index = runs.ends
+        for mask in _preferences(declares, has):
+            found = _topmost(mask[row_of_index], runs)
+            index = np.where(found >= visible.lowest, found, index)
+        columns.append(column.take(pa.array(row_of_index[index])))
     return pa.Table.from_arrays(columns, schema=versions.schema)
 
 
-def _preferences(says: Mask | None, has: Mask | None) -> list[Mask]:
-    """Which rows a column may come from, from the least to the most wanted."""
-    if says is None or has is None:
-        return [mask for mask in (says, has) if mask is not None]
-    return [says, says & has]
+def _preferences(declares: Mask | None, has: Mask | None) -> list[Mask]:
+    """Masks of the rows that a column may come from, with rising preference."""
+    if declares is None or has is None:
+        return [mask for mask in (declares, has) if mask is not None]
+    return [declares, declares & has]
 
 
 def _has_value(rules: MergeRules, name: str, column: Column) -> Mask | None:
-    """Which values of a column take the place of those below them; None: all.
+    """A mask of the values that replace those of lower versions; None for all.
 
-    The ordering values of a record are those of its topmost version, else it would not stay where it is in the order.
+    Ordering values always come from the topmost version; otherwise the record would change its position in the order.
     """
     if name in OF_THE_WRITE or name in rules.ordering_fields or name in CONTROL_COLUMNS:
         return None
@@ -447,12 +463,14 @@ def _has_value(rules: MergeRules, name: str, column: Column) -> Mask | None:
 
 
 def _differs(column: Column, value: object) -> Mask:
-    """Which rows of a column hold something else, null among it."""
+    """A mask of the rows with another value, or null."""
     try:
         scalar = pa.scalar(value, column.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as cause:
         raise SchemaMismatchError(
-            "a column's default is no value of its type", default=repr(value), type=str(column.type)
+            "the default of a column cannot be converted to the type of the column",
+            default=repr(value),
+            type=str(column.type),
         ) from cause
     return ~as_mask(pc.equal(column, scalar))
 
@@ -469,26 +487,26 @@ def _hidden(rules: MergeRules, steps: _Steps, visible: _Visible) -> pa.StructArr
     return pa.StructArray.from_arrays(values, list(rules.ordering_fields), mask=pa.array(~visible.hides_below))
 
 
-# --- by a merger of the user's ---------------------------------------------------------------------------
+# --- custom mergers ----------------------------------------------------------------------------------------
 
 
 def _merge_in_pairs(
     rules: MergeRules, versions: pa.Table, identity: Sequence[str], steps: _Steps, runs: _Runs
 ) -> pa.Table:
-    """Neighbours are merged with each other, round by round: a record of n versions takes log2 n calls."""
+    """Merges adjacent versions in rounds, so that n versions of a record take log2 n calls of the merger."""
     assert rules.merger is not None
     data = [name for name in versions.schema.names if name not in CONTROL_COLUMNS]
-    # All deletes are barriers here, so the first of a record's steps may be one, and is no version if others follow.
-    places = np.flatnonzero(~steps.deleted[runs.order])
-    record = steps.record[runs.order[places]]
+    # All deletes are barriers here. One can only be the first step of a record, and is not given to the merger.
+    indices = np.flatnonzero(~steps.deleted[runs.order])
+    record = steps.record[runs.order[indices]]
     is_repeated = np.bincount(record, minlength=len(runs.ends))[record] > 1
-    places, record = places[is_repeated], record[is_repeated]
-    rows = versions.select(data).take(pa.array(steps.row[runs.order[places]]))
+    indices, record = indices[is_repeated], record[is_repeated]
+    rows = versions.select(data).take(pa.array(steps.row[runs.order[indices]]))
     merged = versions.take(pa.array(steps.row[runs.tops]))
     while len(record):
         begins = np.concatenate([[True], record[1:] != record[:-1]])
-        place = np.arange(len(record))
-        is_newer = (place - np.maximum.accumulate(np.where(begins, place, 0))) % 2 == 1
+        index = np.arange(len(record))
+        is_newer = (index - np.maximum.accumulate(np.where(begins, index, 0))) % 2 == 1
         newer = np.flatnonzero(is_newer)
         pairs = merge_by(rules.merger, rows.take(pa.array(newer - 1)), rows.take(pa.array(newer)), identity)
         rows, record = _with_rows(rows, newer - 1, pairs).filter(pa.array(~is_newer)), record[~is_newer]
@@ -499,7 +517,7 @@ def _merge_in_pairs(
 
 
 def _with_rows(table: pa.Table, at: Rows, rows: pa.Table) -> pa.Table:
-    """The table with other values in some rows; columns that `rows` lacks keep theirs."""
+    """The table with the values of some rows replaced. Columns that `rows` lacks keep their values."""
     source = np.arange(table.num_rows, dtype=np.int64)
     source[at] = table.num_rows + np.arange(len(at))
     take = pa.array(source)
@@ -530,7 +548,7 @@ def _merge_live_pairs(
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """Of pairs, whether the incoming version is above the stored one; is a delete; and hides the stored one."""
+    """Masks of pairs whose incoming version is above the stored row, is a delete, and hides the stored row."""
 
     wins: Mask
     deleted: Mask
@@ -544,7 +562,7 @@ def _wins(rules: MergeRules, stored: pa.RecordBatch, incoming: pa.RecordBatch) -
 
 
 def _stored_is_hidden(rules: MergeRules, stored: pa.RecordBatch, versions: pa.Table) -> Mask:
-    """Where a delete below the incoming version is above the stored one."""
+    """A mask of the pairs where a delete below the incoming version is above the stored row."""
     hides = _struct(versions, HIDES)
     if hides is None:
         return np.zeros(stored.num_rows, dtype=bool)
@@ -555,16 +573,16 @@ def _stored_is_hidden(rules: MergeRules, stored: pa.RecordBatch, versions: pa.Ta
 def _overlay(
     rules: MergeRules, stored: pa.RecordBatch, incoming: pa.RecordBatch, sets: _ColumnSets, sides: _Sides
 ) -> PairOutcome:
-    """Pairs column by column: from the upper version that has a value, else from the upper one that says the column."""
+    """Each column from the upper version with a value for it, or else from the upper version that declares it."""
     older = align(stored, incoming.schema)
     changed = sides.wins & ~sides.deleted
     comes_from_incoming: list[Mask] = []
     for name, new, old in zip(incoming.schema.names, incoming.columns, older.columns, strict=True):
-        says, has, has_below = sets.say(name), _has_value(rules, name, new), _has_value(rules, name, old)
-        above = sides.wins if says is None else sides.wins & says
+        declares, has, has_below = sets.declaring(name), _has_value(rules, name, new), _has_value(rules, name, old)
+        above = sides.wins if declares is None else sides.wins & declares
         gives = above
         if has is not None or has_below is not None:
-            gives = _gives(above, says, has, has_below)
+            gives = _gives(above, declares, has, has_below)
         gives = gives | sides.alone
         comes_from_incoming.append(gives)
         changed |= gives & ~sides.deleted
@@ -578,11 +596,11 @@ def _overlay(
     return PairOutcome(~changed & ~gone, gone, one_batch(rows))
 
 
-def _gives(above: Mask, says: Mask | None, has: Mask | None, has_below: Mask | None) -> Mask:
-    """Where a column comes from the incoming version, which is `above` the stored one where it says the column."""
+def _gives(above: Mask, declares: Mask | None, has: Mask | None, has_below: Mask | None) -> Mask:
+    """A mask of the pairs whose column comes from the incoming version; `above`: it wins and declares the column."""
     every = np.ones(len(above), dtype=bool)
     new = every if has is None else has
-    new = new if says is None else new & says
+    new = new if declares is None else new & declares
     old = every if has_below is None else has_below
     return np.where(above, new | ~old, new & ~old)
 

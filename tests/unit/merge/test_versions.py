@@ -24,9 +24,9 @@ from pyhudi.merge.versions import (
     DELETED,
     FRESH,
     HIDES,
+    declared_columns,
     merge_pairs,
     merge_versions,
-    said_columns,
 )
 
 KEY = "_hoodie_record_key"
@@ -441,7 +441,7 @@ def test_rows_that_say_other_columns_make_their_union():
     merged = merge(EVENT_TIME, versions)
     numbers = merged.column(COLUMNS).to_pylist()
 
-    assert [said_columns(number, SETS) for number in numbers] == [SETS[0] | SETS[1], SETS[1]]
+    assert [declared_columns(number, SETS) for number in numbers] == [SETS[0] | SETS[1], SETS[1]]
     assert [(row["a"], row["b"]) for row in live(merged)] == [("x", ["y"]), (None, None)]
     assert numbers[1] == 1
 
@@ -472,7 +472,7 @@ def test_sets_that_are_named_twice_are_one():
     merged = merge_versions(COMMIT_TIME, rows, [KEY], column_sets=sets)
 
     assert merged.select(["a", "b"]).to_pylist() == [{"a": "x", "b": "y"}]
-    assert said_columns(merged.column(COLUMNS)[0].as_py(), sets) == {"a", "b"}
+    assert declared_columns(merged.column(COLUMNS)[0].as_py(), sets) == {"a", "b"}
 
 
 def test_more_sets_of_columns_than_can_be_united_are_refused():

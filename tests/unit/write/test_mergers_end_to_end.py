@@ -546,7 +546,7 @@ def test_log_that_a_broken_merger_cannot_merge_is_an_error_of_the_read() -> None
     table.upsert(notes((1, "a"), (2, "b")))
     table.upsert(notes((1, "x"), (2, "y")))
 
-    with pytest.raises(InvalidRequestError, match=r"order it was given.*broken"):
+    with pytest.raises(InvalidRequestError, match=r"order of its arguments.*broken"):
         reopened(path, broken).to_arrow()
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyhudi.format.pieces import PIECE_BYTES, one_batch, row_bytes, take_rows, within_arrays
 from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.io.log.records import LogVersions
-from pyhudi.merge.log_folds import fold_versions
+from pyhudi.merge.log_merge import apply_log_merge_rule
 from pyhudi.merge.rules import OF_THE_WRITE
 from pyhudi.merge.table_rules import TableRules
 from pyhudi.merge.versions import (
@@ -99,8 +99,8 @@ def merge_logs(rules: TableRules, versions: LogVersions) -> LogChanges:
             decisive.add(merging.delete_marker[0])
         rows = rows.select([name for name in rows.column_names if name in decisive])
         rows = rows.append_column(_VERSION, pa.array(np.arange(rows.num_rows, dtype=np.int64)))
-    if rules.log_fold is not None and rules.log_fold.matters(merging, rows):
-        rows, merging = fold_versions(rules.log_fold, merging, rows), replace(merging, ordering_fields=())
+    if rules.log_merge is not None and rules.log_merge.matters(merging, rows):
+        rows, merging = apply_log_merge_rule(rules.log_merge, merging, rows), replace(merging, ordering_fields=())
     with within_arrays(rows):
         changes = merge_versions(merging, rows, [RECORD_KEY], column_sets=versions.column_sets)
     if merging.merger is None:

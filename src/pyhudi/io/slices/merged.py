@@ -174,7 +174,7 @@ def _merged(
         met, changes = met.filter(pa.array(effective)), changes.filter(pa.array(effective))
     if len(places) == 0:
         return MergedRows(_project(rows, result), nothing, nothing)
-    latest_write = rules.log_fold is not None and rules.log_fold.latest_write
+    latest_write = rules.log_merge is not None and rules.log_merge.latest_write
     if latest_write:
         met = _of_the_write(met, changes)
     outcome = merge_pairs(rules.with_base, met, changes, column_sets=column_sets)
@@ -202,7 +202,7 @@ def _effective(rules: TableRules, stored: pa.RecordBatch, changes: pa.RecordBatc
     It does not where the payload class lets rows go by time of arrival, but deletes by ordering values; and where
     a late row does not even show where the stored one has no value.
     """
-    fold, ordering = rules.log_fold, rules.with_base.ordering_fields
+    fold, ordering = rules.log_merge, rules.with_base.ordering_fields
     if fold is None:
         return np.ones(stored.num_rows, dtype=bool)
     late_rows_count = fold.late_rows_show or rules.with_base.selects or not ordering

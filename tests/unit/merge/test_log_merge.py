@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pyhudi.config.enums import PartialUpdateMode
 from pyhudi.errors import SchemaMismatchError
-from pyhudi.merge.log_folds import LogFold, fold_versions
+from pyhudi.merge.log_merge import LogMergeRule, apply_log_merge_rule
 from pyhudi.merge.rules import MergeRules
 from pyhudi.merge.versions import BY_COMMIT_TIME, COLUMNS, DELETED, merge_versions
 
@@ -23,21 +23,23 @@ COMMIT = "_hoodie_commit_time"
 WHOLE = MergeRules(ordering_fields=("ts",))
 PARTIAL = replace(WHOLE, partial_updates=PartialUpdateMode.IGNORE_DEFAULTS)
 FOLDS = [
-    pytest.param(LogFold(deletes_compare=False), WHOLE, id="1.0.2"),
+    pytest.param(LogMergeRule(deletes_compare=False), WHOLE, id="1.0.2"),
     pytest.param(
-        LogFold(deletes_compare=False, rows_follow_deletes=True, lower_rows_show=False, late_rows_show=False),
+        LogMergeRule(deletes_compare=False, rows_follow_deletes=True, lower_rows_show=False, late_rows_show=False),
         WHOLE,
         id="0.15.0",
     ),
     pytest.param(
-        LogFold(deletes_compare=False, rows_follow_deletes=True, latest_write=True), PARTIAL, id="0.15.0-PartialUpdate"
+        LogMergeRule(deletes_compare=False, rows_follow_deletes=True, latest_write=True),
+        PARTIAL,
+        id="0.15.0-PartialUpdate",
     ),
-    pytest.param(LogFold(deletes_compare=False, latest_write=True), PARTIAL, id="1.0.2-PartialUpdate"),
+    pytest.param(LogMergeRule(deletes_compare=False, latest_write=True), PARTIAL, id="1.0.2-PartialUpdate"),
     pytest.param(
-        LogFold(deletes_compare=False, rows_compare=False, late_rows_show=False), PARTIAL, id="1.0.2-NonDefaults"
+        LogMergeRule(deletes_compare=False, rows_compare=False, late_rows_show=False), PARTIAL, id="1.0.2-NonDefaults"
     ),
-    pytest.param(LogFold(deletes_compare=False, late_rows_show=False), PARTIAL, id="1.0.2-Debezium"),
-    pytest.param(LogFold(), PARTIAL, id="1.2.0-PartialUpdate"),
+    pytest.param(LogMergeRule(deletes_compare=False, late_rows_show=False), PARTIAL, id="1.0.2-Debezium"),
+    pytest.param(LogMergeRule(), PARTIAL, id="1.2.0-PartialUpdate"),
 ]
 
 
@@ -78,13 +80,17 @@ def table_of(versions: list[Version], kind: pa.DataType | None = None) -> pa.Tab
     )
 
 
-def merged(fold: LogFold, rules: MergeRules, versions: list[Version], kind: pa.DataType | None = None) -> list[Version]:
-    folded = fold_versions(fold, rules, table_of(versions, kind))
-    rows = merge_versions(replace(rules, ordering_fields=()), folded, [KEY]).to_pylist()
+def merged(
+    log_rule: LogMergeRule, rules: MergeRules, versions: list[Version], kind: pa.DataType | None = None
+) -> list[Version]:
+    counted = apply_log_merge_rule(log_rule, rules, table_of(versions, kind))
+    rows = merge_versions(replace(rules, ordering_fields=()), counted, [KEY]).to_pylist()
     return [Version(key=r[KEY], commit=r[COMMIT], ts=r["ts"], text=r["text"], deleted=r[DELETED]) for r in rows]
 
 
-def read_in_turn(fold: LogFold, rules: MergeRules, versions: list[Version], *, unlike: bool = False) -> Version:
+def read_in_turn(
+    log_rule: LogMergeRule, rules: MergeRules, versions: list[Version], *, unlike: bool = False
+) -> Version:
     """What one record's versions come to; `unlike`: values of deletes and rows do not compare below version 9."""
     shown: list[Version] = []
     top = latest = versions[0]
@@ -92,22 +98,22 @@ def read_in_turn(fold: LogFold, rules: MergeRules, versions: list[Version], *, u
         if not shown:
             takes_place = True
         elif new.deleted:
-            compares = fold.deletes_compare or not unlike
+            compares = log_rule.deletes_compare or not unlike
             takes_place = new.barrier or (not top.barrier and (not compares or new.ts >= top.ts))
         elif top.deleted:
-            takes_place = top.barrier or fold.rows_follow_deletes or new.ts >= top.ts
+            takes_place = top.barrier or log_rule.rows_follow_deletes or new.ts >= top.ts
         else:
-            takes_place = not fold.rows_compare or new.ts >= top.ts
+            takes_place = not log_rule.rows_compare or new.ts >= top.ts
         if takes_place:
-            shown = [*([] if new.deleted or top.deleted or not fold.lower_rows_show else shown), new]
+            shown = [*([] if new.deleted or top.deleted or not log_rule.lower_rows_show else shown), new]
             top = latest = new
-        elif fold.late_rows_show and not new.deleted and not top.deleted:
+        elif log_rule.late_rows_show and not new.deleted and not top.deleted:
             shown = [new, *shown]
             latest = new
     text = top.text
     if not rules.selects and not top.deleted:
         text = next((one.text for one in reversed(shown) if one.text is not None), None)
-    return replace(top, text=text, commit=latest.commit if fold.latest_write else top.commit)
+    return replace(top, text=text, commit=latest.commit if log_rule.latest_write else top.commit)
 
 
 @st.composite
@@ -127,19 +133,21 @@ def histories(draw: st.DrawFn) -> list[Version]:
     return versions
 
 
-@pytest.mark.parametrize(("fold", "rules"), FOLDS)
+@pytest.mark.parametrize(("log_rule", "rules"), FOLDS)
 @settings(max_examples=20, deadline=None)
 @given(history=histories(), unlike=st.booleans())
 def test_records_come_out_as_if_their_versions_were_read_one_by_one(
-    fold: LogFold, rules: MergeRules, history: list[Version], unlike: bool
+    log_rule: LogMergeRule, rules: MergeRules, history: list[Version], unlike: bool
 ):
     kind = pa.decimal128(5, 2) if unlike else pa.int64()
     if unlike:
         history = [one if one.ts is None else replace(one, ts=Decimal(one.ts)) for one in history]
     keys = list(dict.fromkeys(one.key for one in history))
-    expected = [read_in_turn(fold, rules, [one for one in history if one.key == key], unlike=unlike) for key in keys]
+    expected = [
+        read_in_turn(log_rule, rules, [one for one in history if one.key == key], unlike=unlike) for key in keys
+    ]
 
-    assert merged(fold, rules, history, kind) == expected
+    assert merged(log_rule, rules, history, kind) == expected
 
 
 @pytest.mark.parametrize(
@@ -157,13 +165,13 @@ def test_lower_delete_of_a_type_that_does_not_compare_takes_effect_up_to_1_0_2_o
 ):
     lower, higher = values
     history = [row(higher, "row"), delete(lower)]
-    assert merged(LogFold(deletes_compare=False), WHOLE, history, kind)[0].deleted
-    assert not merged(LogFold(), WHOLE, history, kind)[0].deleted
+    assert merged(LogMergeRule(deletes_compare=False), WHOLE, history, kind)[0].deleted
+    assert not merged(LogMergeRule(), WHOLE, history, kind)[0].deleted
 
 
 def test_lower_delete_by_date_does_nothing_where_dates_are_numbers():
     history = [row(dt.date(2024, 1, 2), "row"), delete(dt.date(2024, 1, 1))]
-    assert not merged(LogFold(deletes_compare=False, dates_compare=True), WHOLE, history, pa.date32())[0].deleted
+    assert not merged(LogMergeRule(deletes_compare=False, dates_compare=True), WHOLE, history, pa.date32())[0].deleted
 
 
 @pytest.mark.parametrize(
@@ -178,85 +186,85 @@ def test_lower_delete_by_date_does_nothing_where_dates_are_numbers():
 )
 def test_lower_delete_of_a_type_that_compares_does_nothing(kind: pa.DataType, values: tuple[Any, Any]):
     lower, higher = values
-    assert not merged(LogFold(deletes_compare=False), WHOLE, [row(higher), delete(lower)], kind)[0].deleted
+    assert not merged(LogMergeRule(deletes_compare=False), WHOLE, [row(higher), delete(lower)], kind)[0].deleted
 
 
 def test_rows_after_a_delete_of_unlike_type_compare_with_the_delete_alone():
     history = [row("9", "before"), delete("3"), row("5", "after")]
-    (record,) = merged(LogFold(deletes_compare=False), WHOLE, history, pa.string())
+    (record,) = merged(LogMergeRule(deletes_compare=False), WHOLE, history, pa.string())
     assert record.text == "after"
 
 
 def test_late_row_is_below_late_rows_before_it():
     history = [row(20, "second"), row(30), row(25, "late")]
-    (record,) = merged(LogFold(), PARTIAL, history)
+    (record,) = merged(LogMergeRule(), PARTIAL, history)
     assert (record.ts, record.text) == (30, "second")
     by_order = merge_versions(PARTIAL, table_of(history), [KEY])
     assert by_order.column("text").to_pylist() == ["late"]  # which is why plain order does not do
 
 
 def test_delete_that_did_nothing_hides_nothing_that_comes_later():
-    (record,) = merged(LogFold(), PARTIAL, [row(30), delete(25), row(20, "late")])
+    (record,) = merged(LogMergeRule(), PARTIAL, [row(30), delete(25), row(20, "late")])
     assert record.text == "late"
 
 
 def test_row_written_again_after_a_delete_is_filled_by_late_rows_since_then():
     history = [row(10, "before"), delete(20), row(30), row(25, "late")]
-    assert merged(LogFold(), PARTIAL, history)[0].text == "late"
-    assert merged(LogFold(), PARTIAL, history[:3])[0].text is None
+    assert merged(LogMergeRule(), PARTIAL, history)[0].text == "late"
+    assert merged(LogMergeRule(), PARTIAL, history[:3])[0].text is None
 
 
 def test_delete_without_an_ordering_value_stays_one_whatever_delete_follows():
     for history in ([row(1), delete(), delete(9)], [row(1), delete(9), delete()]):
-        (record,) = merged(LogFold(), WHOLE, history)
+        (record,) = merged(LogMergeRule(), WHOLE, history)
         assert record == delete()
-    assert merged(LogFold(), WHOLE, [delete(), delete(9), row(5, "after")])[0].text == "after"
+    assert merged(LogMergeRule(), WHOLE, [delete(), delete(9), row(5, "after")])[0].text == "after"
 
 
 def test_any_row_takes_the_place_of_a_delete_without_an_ordering_value():
-    (record,) = merged(LogFold(), replace(WHOLE, null_is_zero=True), [row(1), delete(), row(-5, "below zero")])
+    (record,) = merged(LogMergeRule(), replace(WHOLE, null_is_zero=True), [row(1), delete(), row(-5, "below zero")])
     assert record.text == "below zero"
 
 
 def test_missing_ordering_value_counts_as_the_rules_say():
     history = [row(None, "none"), row(-5, "below zero")]
-    assert merged(LogFold(), WHOLE, history)[0].text == "below zero"
-    assert merged(LogFold(), replace(WHOLE, null_is_zero=True), history)[0].text == "none"
+    assert merged(LogMergeRule(), WHOLE, history)[0].text == "below zero"
+    assert merged(LogMergeRule(), replace(WHOLE, null_is_zero=True), history)[0].text == "none"
 
 
 def test_several_ordering_fields_compare_from_left_to_right():
     rules = MergeRules(ordering_fields=("ts", "text"), partial_updates=PartialUpdateMode.IGNORE_DEFAULTS)
     history = [row(1, "b", "c1"), row(2, "a", "c2"), row(1, "c", "c3"), row(2, "b", "c4"), row(2, "a", "c5")]
-    assert merged(LogFold(), rules, history)[0].commit == "c4"
+    assert merged(LogMergeRule(), rules, history)[0].commit == "c4"
 
 
 def test_versions_of_records_that_occur_once_are_left_as_they_are():
     versions = table_of([Version(key="x", ts=1), Version(key="y", deleted=True)])
-    assert fold_versions(LogFold(), PARTIAL, versions) is versions
+    assert apply_log_merge_rule(LogMergeRule(), PARTIAL, versions) is versions
 
 
 def test_ordering_column_without_an_order_is_refused():
     with pytest.raises(SchemaMismatchError, match="no order"):
-        merged(LogFold(), WHOLE, [row([1]), row([2])], pa.list_(pa.int64()))
+        merged(LogMergeRule(), WHOLE, [row([1]), row([2])], pa.list_(pa.int64()))
 
 
 @pytest.mark.parametrize(
-    ("fold", "rules", "history", "matters"),
+    ("log_rule", "rules", "history", "matters"),
     [
-        (LogFold(), WHOLE, [row(1), delete(1)], True),
-        (LogFold(), WHOLE, [row(1), row(2)], False),
-        (LogFold(), PARTIAL, [row(1)], True),
-        (LogFold(rows_compare=False), WHOLE, [row(1)], True),
+        (LogMergeRule(), WHOLE, [row(1), delete(1)], True),
+        (LogMergeRule(), WHOLE, [row(1), row(2)], False),
+        (LogMergeRule(), PARTIAL, [row(1)], True),
+        (LogMergeRule(rows_compare=False), WHOLE, [row(1)], True),
     ],
 )
 def test_fold_matters_where_plain_order_may_differ(
-    fold: LogFold, rules: MergeRules, history: list[Version], matters: bool
+    log_rule: LogMergeRule, rules: MergeRules, history: list[Version], matters: bool
 ):
-    assert fold.matters(rules, table_of(history)) is matters
+    assert log_rule.matters(rules, table_of(history)) is matters
 
 
 def test_fold_matters_where_rows_say_some_columns_only():
     versions = table_of([row(1)])
-    assert not LogFold().matters(WHOLE, versions)
+    assert not LogMergeRule().matters(WHOLE, versions)
     partial = versions.set_column(versions.schema.get_field_index(COLUMNS), COLUMNS, pa.array([0], pa.int32()))
-    assert LogFold().matters(WHOLE, partial)
+    assert LogMergeRule().matters(WHOLE, partial)
