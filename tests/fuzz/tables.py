@@ -9,6 +9,7 @@ from random import Random
 from tests.fuzz import golden, mutations
 from tests.fuzz.hostile_avro import any_record
 from tests.fuzz.target import PATH, Target, require, text_of
+from tests.support.tables import own_beat
 
 from pyhudi.config.table_config import TableConfig
 from pyhudi.environment import SYSTEM, SystemClock
@@ -34,7 +35,7 @@ from pyhudi.format.schema.avro_arrow import arrow_to_avro, avro_to_arrow, avro_w
 from pyhudi.format.timeline.table_version import NEWEST
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.paths import check_relative
-from pyhudi.transaction.heartbeat import HeartbeatSettings, _process_table, liveness_of
+from pyhudi.transaction.heartbeat import HeartbeatSettings, liveness_of
 from pyhudi.transaction.locks.audit import SWITCH_PATH, open_audit
 from pyhudi.transaction.locks.lease import Lease
 from pyhudi.transaction.locks.storage_based import LOCK_PATH, LockRecord
@@ -167,7 +168,7 @@ def _heartbeats() -> tuple[bytes, ...]:
 
 def _check_heartbeat(data: bytes) -> None:
     storage = MemoryStorage()
-    storage.put(PATH, data.replace(_MACHINE.encode(), _process_table().encode()))
+    storage.put(PATH, data.replace(_MACHINE.encode(), str(own_beat()["machine"]).encode()))
     liveness_of(storage, PATH, HeartbeatSettings(), SYSTEM)
 
 

@@ -11,19 +11,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
+from tests.support.timers import HandMovedTimers
 
 import pyhudi
 from pyhudi.config.enums import Arrangement
 from pyhudi.config.table_config import TableConfig
 from pyhudi.engine.local import LocalEngine, as_table
 from pyhudi.engine.protocol import Distribution, TaskContext
-from pyhudi.environment import Environment
+from pyhudi.environment import SYSTEM, Environment
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import load_commit_metadata, timeline_of
-from pyhudi.transaction.heartbeat import heartbeat_path
+from pyhudi.transaction.heartbeat import Heartbeat, HeartbeatSettings, heartbeat_path
 from pyhudi.transaction.locks.in_process import HeldMutex, InProcessLocks
 from pyhudi.write.exchange_folder import EXCHANGE_FOLDER
 
@@ -165,12 +166,16 @@ def contents(storage: Storage) -> set[Row]:
     return {tuple(row.values()) for row in table.to_pylist()}  # type: ignore[misc]
 
 
-def aged(storage: MemoryStorage, path: str, *, by_ms: int) -> None:
-    """Make a file older."""
-    objects = storage._tree._objects
-    (full,) = [each for each in objects if each.endswith(path)]
-    found = objects[full]
-    objects[full] = type(found)(found.data, found.modified_ms - by_ms, found.version)
+def aged(storage: Storage, path: str, *, by_ms: int) -> MemoryStorage:
+    """The same objects in another store, the one whose path ends like this older."""
+    born: list[int] = []
+    copy = MemoryStorage(clock=lambda: born[0] if born else SYSTEM.clock.now_ms())
+    found = [(i.modified_ms - (by_ms if i.path.endswith(path) else 0), i.path) for i in storage.list_recursive("")]
+    for modified_ms, name in sorted(found):
+        born[:] = [modified_ms]
+        copy.put(name, storage.read(name))
+    born.clear()
+    return copy
 
 
 def heartbeat_of(storage: Storage, instant_time: str, **changes: Any) -> None:
@@ -185,6 +190,13 @@ def end_the_process_of(storage: Storage, instant_time: str) -> None:
     for info in storage.list_recursive(EXCHANGE_FOLDER):
         if info.name == "owner":
             storage.put(info.path, json.dumps({**json.loads(storage.read(info.path)), "pid": NO_PROCESS}).encode())
+
+
+def own_beat() -> dict[str, Any]:
+    """What a heartbeat of this process says."""
+    storage = MemoryStorage()
+    Heartbeat(storage, "beat", HeartbeatSettings(), replace(environment(), timers=HandMovedTimers())).start()
+    return json.loads(storage.read("beat"))  # type: ignore[no-any-return]
 
 
 def log_files(storage: Storage) -> list[str]:

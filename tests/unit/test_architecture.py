@@ -237,6 +237,16 @@ def test_no_test_module_imports_from_another():
     assert wrong == []
 
 
+def test_no_test_replaces_a_private_name_by_its_text():
+    tests = UNIT_TESTS.parent
+    wrong = [
+        f"{path.relative_to(tests)}: {found.group()}"
+        for path in tests.rglob("*.py")
+        for found in re.finditer(r"""(?:setattr|patch\.object)\([^\n]*, ["']_\w+["'].*""", path.read_text())
+    ]
+    assert wrong == []
+
+
 def test_no_class_hides_in_an_init():
     wrong = [
         f"{name_of(path)}:{node.lineno} {node.name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -165,7 +166,12 @@ def test_a_split_that_fails_leaves_neither_files_nor_spilled_rows(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
 def test_disk_that_is_full_when_rows_spill_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SpilledRows, "_path", "/dev/full")
+    class FullFolder(tempfile.TemporaryDirectory):
+        def __init__(self, **keywords: Any) -> None:
+            super().__init__(**keywords)
+            (Path(self.name) / "rows.arrow").symlink_to("/dev/full")
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", FullFolder)
     batch = pa.RecordBatch.from_pydict({"x": ["y" * 100] * 10_000})
 
     def spill() -> None:

@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
 from tests.support.dead_writers import ADDED, prepared
-from tests.support.tables import environment, open_table, rows
+from tests.support.tables import environment, open_table, own_beat, rows
+from tests.support.timers import HandMovedTimers
 
 from pyhudi.environment import SYSTEM
 from pyhudi.errors import PermissionDeniedError, UnavailableError
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.testing.faults import FaultStorage
-from pyhudi.transaction import heartbeat
 from pyhudi.transaction.heartbeat import Heartbeat, HeartbeatSettings, Liveness, liveness_of
-
-
-@dataclass
-class ByHand:
-    """A timer, or those of an environment, that the test moves."""
-
-    call: Callable[[], bool] | None = None
-    is_stopped: bool = False
-    made: list[ByHand] = field(default_factory=list)
-
-    def every(self, seconds: float, call: Callable[[], bool], *, name: str) -> ByHand:
-        del seconds, name
-        self.made.append(ByHand(call))
-        return self.made[-1]
-
-    def stop(self) -> None:
-        self.is_stopped = True
 
 
 def test_a_heartbeat_goes_on_after_a_beat_that_failed() -> None:
@@ -47,19 +29,17 @@ def test_a_heartbeat_goes_on_after_a_beat_that_failed() -> None:
         if operation == "put" and failures.pop(0):
             raise UnavailableError("busy", path=path)
 
-    timers = ByHand()
+    timers = HandMovedTimers()
     env = replace(environment(), timers=timers)
     storage = FaultStorage(MemoryStorage(), before=fail)
     Heartbeat(storage, "beat", HeartbeatSettings(), env).start()
-    (timer,) = timers.made
-    assert timer.call is not None
 
-    assert [timer.call(), timer.call()] == [True, True]
+    assert [timers.fire(), timers.fire()] == [[True], [True]]
     assert failures == []
 
 
 def test_who_gives_up_beats_no_more_afterwards() -> None:
-    timers = ByHand()
+    timers = HandMovedTimers()
     stopped: list[bool] = []
     watch = FaultStorage(MemoryStorage(), before=lambda *_: stopped.extend(one.is_stopped for one in timers.made))
     ours = Heartbeat(watch, "beat", HeartbeatSettings(), replace(environment(), timers=timers))
@@ -75,7 +55,7 @@ def test_a_write_that_cannot_begin_keeps_no_heartbeat_going() -> None:
         if operation == "put_if_absent" and path.endswith(".requested"):
             raise PermissionDeniedError("no", path=path)
 
-    timers = ByHand()
+    timers = HandMovedTimers()
     storage = prepared()
     table = open_table(FaultStorage(storage, before=deny), env=replace(environment(), timers=timers))
     with pytest.raises(PermissionDeniedError):
@@ -85,11 +65,18 @@ def test_a_write_that_cannot_begin_keeps_no_heartbeat_going() -> None:
     assert all(one.is_stopped for one in timers.made)
 
 
+def beat_of(pid: int) -> bytes:
+    """What a heartbeat of another process of this machine says."""
+    started_ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    started = psutil.Process(pid).create_time()
+    return json.dumps({**own_beat(), "pid": pid, "started": started, "started_ticks": started_ticks}).encode()
+
+
 def test_a_process_that_has_ended_and_was_not_waited_for_is_dead() -> None:
     """A zombie: its pid is still taken, with the time at which it began."""
     child = subprocess.Popen([sys.executable, "-c", ""])
     storage = MemoryStorage()
-    storage.put("beat", heartbeat._this_process.__wrapped__(child.pid))
+    storage.put("beat", beat_of(child.pid))
     try:
         while psutil.Process(child.pid).status() != psutil.STATUS_ZOMBIE:
             time.sleep(0.01)
@@ -100,7 +87,7 @@ def test_a_process_that_has_ended_and_was_not_waited_for_is_dead() -> None:
 
 def test_a_living_process_stays_alive_when_the_clock_of_its_machine_is_set() -> None:
     storage = MemoryStorage()
-    beat = json.loads(heartbeat._this_process.__wrapped__(os.getpid()))
+    beat = own_beat()
     # What psutil tells of the beginning of a process moves with the clock.
     storage.put("beat", json.dumps({**beat, "started": beat["started"] - 5.0}).encode())
 
@@ -109,7 +96,7 @@ def test_a_living_process_stays_alive_when_the_clock_of_its_machine_is_set() -> 
 
 def test_a_process_that_has_the_pid_of_another_one_is_not_taken_for_it() -> None:
     storage = MemoryStorage()
-    beat = json.loads(heartbeat._this_process.__wrapped__(os.getpid()))
+    beat = own_beat()
     storage.put("beat", json.dumps({**beat, "started_ticks": beat["started_ticks"] - 1}).encode())
 
     assert liveness_of(storage, "beat", HeartbeatSettings(), SYSTEM) is Liveness.DEAD

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import multiprocessing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from tests.support.hooks import once
 from tests.support.minio import minio
 
 import pyhudi
 from pyhudi.errors import WriteConflictError
 from pyhudi.storage.open import open_storage
+from pyhudi.table.state import load_table
+from pyhudi.testing.faults import FaultStorage
 from pyhudi.transaction.locks.storage_based import LOCK_PATH
 
 if TYPE_CHECKING:
@@ -76,20 +80,15 @@ def test_two_processes_without_any_setting_lose_nothing(minio: Minio) -> None:
     assert sorted(stored) == sorted(key for keys in written for key in keys)
 
 
-def test_a_write_from_a_stale_base_is_refused(minio: Minio, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_from_a_stale_base_is_refused(minio: Minio) -> None:
     table = new_table(minio.new_root(), minio.options)
     table.insert(rows([1], 1))
-    from pyhudi.write import staged
+    other_commits = once(
+        lambda name, path: name == "put_if_absent" and path.endswith("inflight"), lambda: table.upsert(rows([1], 5))
+    )
+    stale = replace(table, state=load_table(FaultStorage(table.state.storage, before=other_commits)))
 
-    original = staged._route
-
-    def routed_while_another_writer_commits(*args: object) -> object:
-        monkeypatch.setattr(staged, "_route", original)
-        table.upsert(rows([1], 5))
-        return original(*args)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(staged, "_route", routed_while_another_writer_commits)
     with pytest.raises(WriteConflictError):
-        table.upsert(rows([1], 9))
+        stale.upsert(rows([1], 9))
 
     assert table.refresh().to_arrow(["ts"])["ts"].to_pylist() == [5]

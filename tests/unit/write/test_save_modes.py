@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ import pyhudi
 from pyhudi.errors import ConfigError, SchemaMismatchError, TableExistsError, WriteConflictError
 from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import Storage
-from pyhudi.write import run as running
 from pyhudi.write import save as saving
 
 OPTIONS = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
@@ -149,26 +149,24 @@ def test_overwrite_with_another_kind_of_table_says_what_to_do_and_changes_nothin
 
 @pytest.mark.parametrize("second_ends_first", [True, False])
 def test_overwrite_with_other_columns_and_a_write_by_the_former_ones_do_not_both_win(
-    second_ends_first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    second_ends_first: bool, tmp_path: Path
 ) -> None:
     save(tmp_path, {"id": [1], "v": [1]})
-    calls = [
-        lambda: save(tmp_path, {"id": [1], "v": ["a"]}, "overwrite"),
-        lambda: save(tmp_path, {"id": [9], "v": [9]}),
+    calls: list[tuple[dict[str, list[Any]], str]] = [
+        ({"id": [1], "v": ["a"]}, "overwrite"),
+        ({"id": [9], "v": [9]}, "append"),
     ]
     first, second = calls if second_ends_first else reversed(calls)
-    run = running._run
-    pending = [second]
+    rows = pa.table(first[0])
 
-    def run_beside(job: Any, rows: Any, *, overwrite: bool) -> Any:
-        if pending:
-            pending.pop()()
-        return run(job, rows, overwrite=overwrite)
+    def rows_that_come_late() -> Iterator[pa.RecordBatch]:
+        save(tmp_path, *second)
+        yield from rows.to_batches()
 
-    monkeypatch.setattr(running, "_run", run_beside)
+    late = pa.RecordBatchReader.from_batches(rows.schema, rows_that_come_late())
 
     with pytest.raises(WriteConflictError):
-        first()
+        pyhudi.save(late, str(tmp_path), options=OPTIONS, mode=first[1])
 
     winner = {"id": 9, "v": 9} if second_ends_first else {"id": 1, "v": "a"}
     assert winner in stored(tmp_path)

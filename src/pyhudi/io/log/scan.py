@@ -30,7 +30,8 @@ EFFORT_MAX = 16
 """How many times its own size may be read and looked at of a log file's framing; a sound file takes less than twice."""
 EFFORT_FREE_BYTES = 16 * 1024 * 1024
 """What may be read of any log file, however small."""
-_SEARCH_BYTES = 1024 * 1024
+SEARCH_BYTES = 1024 * 1024
+"""Read at a time where the next block of a damaged file is searched for."""
 _MAGIC_PATTERN = re.compile(re.escape(MAGIC))  # searches a buffer where it lies
 
 _log = logging.getLogger("pyhudi")
@@ -145,7 +146,7 @@ class LogReader:
         """Where the next block may begin after a bad one at `offset`; the end of the file if nowhere."""
         at = offset + 1  # not behind a magic at `offset`, whose last byte may be the first of the next
         while at + len(MAGIC) <= self.size:
-            first, window = self._window(at, len(MAGIC), _SEARCH_BYTES)
+            first, window = self._window(at, len(MAGIC), SEARCH_BYTES)
             found = _MAGIC_PATTERN.search(memoryview(window), at - first)
             if found is not None:
                 return first + found.start()

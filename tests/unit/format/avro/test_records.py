@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import CorruptDataError, SchemaMismatchError, UnsupportedFeatureError
-from pyhudi.format.avro import decode as avro_records_decode
 from pyhudi.format.avro import records as avro_records
 from pyhudi.format.avro.decode import Source
 from pyhudi.format.avro.layout import record_layout
@@ -218,6 +217,9 @@ MIXED_ROWS: Sequence[Mapping[str, Any]] = [
     dict.fromkeys(SAMPLES),
 ]
 MIXED_BLOCK = fastavro_block(MIXED, MIXED_ROWS)
+RAGGED_ROWS = [*MIXED_ROWS, {**MIXED_ROWS[0], "array_of_nullable": ["a"] * 3_000}]
+"""One array has so many more items than all others that records are read one by one."""
+RAGGED_BLOCK = fastavro_block(MIXED, RAGGED_ROWS)
 
 NUMBERS = record_schema({"n": "long", "text": ["null", "string"]})
 
@@ -235,10 +237,9 @@ def test_numbers_at_every_varint_length_survive_both_ways() -> None:
         assert decode(block, NUMBERS)["n"].to_pylist() == some
 
 
-def test_more_rows_than_a_piece_holds_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(avro_records, "_ROWS_PER_PIECE", 10)
-    monkeypatch.setattr(avro_records, "_BYTES_PER_PIECE", 60)
-    rows = [{"n": number, "text": "x" * (number % 200)} for number in range(123)]
+def test_more_rows_and_more_bytes_than_a_piece_holds_keep_their_order() -> None:
+    rows = [{"n": number, "text": "x" * (number % 20)} for number in range(20_000)]
+    rows += [{"n": number, "text": "y" * size} for number, size in enumerate([9 << 20, 9 << 20, 17 << 20, 1])]
     batch = arrow_rows(NUMBERS, rows)
 
     block = encode_avro_records(batch, NUMBERS)
@@ -297,13 +298,17 @@ def test_arrays_in_blocks_with_sizes_are_read() -> None:
 
 def test_ragged_records_are_read_one_by_one_to_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     in_columns = decode(MIXED_BLOCK, MIXED)
-    monkeypatch.setattr(avro_records_decode, "_ROUNDS_FREE", -(1 << 20))
+    ways: list[str] = []
+    monkeypatch.setattr(
+        avro_records, "read_rowwise", lambda *args, **more: (ways.append("rows"), read_rowwise(*args, **more))[1]
+    )
 
-    one_by_one = decode(MIXED_BLOCK, MIXED)
+    one_by_one = decode(RAGGED_BLOCK, MIXED)
 
-    assert one_by_one.equals(in_columns)
-    assert one_by_one.equals(arrow_rows(MIXED, MIXED_ROWS))
-    assert decode(MIXED_BLOCK, MIXED, ["map", "int"]).equals(in_columns.select(["map", "int"]))
+    assert ways == ["rows"]
+    assert one_by_one.slice(0, len(MIXED_ROWS)).equals(in_columns)
+    assert one_by_one.equals(arrow_rows(MIXED, RAGGED_ROWS))
+    assert decode(RAGGED_BLOCK, MIXED, ["map", "int"]).equals(one_by_one.select(["map", "int"]))
 
 
 def test_a_single_huge_array_takes_no_round_for_each_item(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -476,15 +481,14 @@ def test_a_damaged_schema_is_an_error_with_path_and_offset() -> None:
         assert caught.value.context["offset"] == 77
 
 
-@pytest.mark.parametrize("rounds", [1024, -(1 << 20)], ids=["in_columns", "one_by_one"])
-def test_any_damage_gives_an_error_or_rows(rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(avro_records_decode, "_ROUNDS_FREE", rounds)
+@pytest.mark.parametrize("block", [MIXED_BLOCK, RAGGED_BLOCK], ids=["in_columns", "one_by_one"])
+def test_any_damage_gives_an_error_or_rows(block: bytes) -> None:
     places = st.integers(0, len(MIXED_BLOCK) - 1)
 
     @settings(max_examples=60, deadline=None)
-    @given(st.lists(st.tuples(places, st.integers(0, 255)), max_size=4), st.just(len(MIXED_BLOCK)) | places)
+    @given(st.lists(st.tuples(places, st.integers(0, 255)), max_size=4), st.just(len(block)) | places)
     def check(changes: list[tuple[int, int]], end: int) -> None:
-        content = bytearray(MIXED_BLOCK)
+        content = bytearray(block)
         for place, value in changes:
             content[place] = value
         try:

@@ -23,7 +23,7 @@ from pyhudi.errors import (
     SchemaMismatchError,
     UnsupportedFeatureError,
 )
-from pyhudi.format.log import delete_block_decode, delete_block_encode
+from pyhudi.format.log import delete_block_encode
 from pyhudi.format.log.delete_block_decode import DeletedRecords, decode_delete_block
 from pyhudi.format.log.delete_block_encode import encode_delete_block
 
@@ -326,13 +326,14 @@ def test_list_in_several_blocks_is_read():
     assert found.ordering[0].to_pylist() == [1, 2, 3]
 
 
-def test_many_deletes_come_back_across_steps(monkeypatch):
-    monkeypatch.setattr(delete_block_decode, "_BYTES_PER_STEP", 1000)
-    monkeypatch.setattr(delete_block_encode, "_ROWS_PER_STEP", 300)
-    keys = pa.array([f"key-{n}" for n in range(2000)])
-    ordering = [pa.array(range(-900, 1100), pa.int64()), pa.array(range(2000), pa.int32())]
+def test_many_deletes_come_back_across_steps():
+    count = 140_000
+    keys = pa.array([f"key-{n:030}" for n in range(count)])
+    ordering = [pa.array(range(-900, count - 900), pa.int64()), pa.array(range(count), pa.int32())]
     everything = pa.record_batch([keys, keys, *ordering], ["k", "p", "a", "b"]).slice(500)
     content = encode_delete_block(*everything.columns[:2], everything.columns[2:], array_wrapper_allowed=True)
+    assert everything.num_rows > 2 * 65_536  # so many are encoded in a step
+    assert len(content) > 2 * (4 << 20)  # so many bytes are decoded in a step
     found = decode(content, pa.int64(), pa.int32())
     assert [found.record_keys, found.partition_paths, *found.ordering] == everything.columns
 

@@ -67,7 +67,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     if request.param == "in-windows":
         monkeypatch.setattr(log_scan, "WHOLE_FILE_BYTES_MAX", 0)
         monkeypatch.setattr(log_scan, "WINDOW_BYTES", 16)
-        monkeypatch.setattr(log_scan, "_SEARCH_BYTES", 7)
+        monkeypatch.setattr(log_scan, "SEARCH_BYTES", 7)
 
 
 @pytest.mark.usefixtures("way")

@@ -478,7 +478,7 @@ def test_a_marker_tells_that_real_hudi_still_runs_a_plan() -> None:
     planned = opened(storage).schedule_compaction()
     assert planned is not None
     begun_by_real_hudi(storage, planned)
-    aged(storage, f"{planned}.compaction.inflight", by_ms=3_600_000)
+    storage = aged(storage, f"{planned}.compaction.inflight", by_ms=3_600_000)
     storage.put(f"{marker_folder(planned)}/city=rome/a_0-1-2_{planned}.parquet.marker.CREATE", b"")
 
     assert later_on(storage, 170).compact(planned).num_rows == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from tests.support.dynamodb import CREDENTIALS, DynamoDb, dynamodb, dynamodb_server
 from tests.support.lock_processes import count_together, holder, taken_over_while_paused
 from tests.support.tables import StepClock, environment
+from tests.support.timers import HandMovedTimers
 from tests.support.zookeeper import free_port
 
 from pyhudi.config.options_locks import BillingMode
@@ -67,9 +69,10 @@ def test_item_has_the_strings_of_the_client_for_java_and_goes_when_it_is_given_b
 
 
 def test_renewal_changes_the_version_and_keeps_the_owner(locks, item_of) -> None:
-    lock = locks.acquire(MemoryStorage(), SYSTEM, wait_ms=0)
+    timers = HandMovedTimers()
+    lock = locks.acquire(MemoryStorage(), replace(SYSTEM, timers=timers), wait_ms=0)
     before = item_of()
-    assert lock._renew() is True
+    assert timers.fire() == [True]
     after = item_of()
 
     assert after["ownerName"] == before["ownerName"]
@@ -127,10 +130,10 @@ def test_item_that_was_given_back_without_being_deleted_is_taken_at_once(locks, 
 
 
 def test_lock_that_somebody_took_is_lost_and_stays_his(locks, aws, item_of) -> None:
-    lock = locks.acquire(MemoryStorage(), SYSTEM, wait_ms=0)
-    lock._renewal.stop()
+    timers = HandMovedTimers()
+    lock = locks.acquire(MemoryStorage(), replace(SYSTEM, timers=timers), wait_ms=0)
     put(aws, locks, OF_JVM)
-    assert lock._renew() is False
+    assert timers.fire() == [False]
 
     with pytest.raises(LockLostError, match="took it over"):
         lock.check_held()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.support.tables import StepClock, environment
+from tests.support.timers import HandMovedTimers
 
 from pyhudi.errors import LockLostError, LockNotAcquiredError
 from pyhudi.storage.local import LocalStorage
@@ -35,9 +37,11 @@ def test_lease_counts_from_before_the_request_whose_answer_was_late(is_renewed: 
     """Others go by what the object says, so its holder must not believe in more."""
     clock = StepClock()
     store = slow(MemoryStorage(), clock, 52_000)
-    lock = StorageLocks(validity_ms=MINUTE_MS).acquire(store, environment(clock), wait_ms=0)
+    timers = HandMovedTimers()
+    env = replace(environment(clock), timers=timers)
+    lock = StorageLocks(validity_ms=MINUTE_MS).acquire(store, env, wait_ms=0)
     if is_renewed:
-        assert lock._renew()
+        assert timers.fire() == [True]
 
     assert lock.lease.ends_ms == LockRecord.decode(store.read(LOCK_PATH)).valid_until_ms
     with pytest.raises(LockLostError, match="about to end"):
@@ -71,7 +75,9 @@ def test_lock_file_counts_from_before_the_put_whose_answer_was_late() -> None:
 
 def test_lock_file_that_was_touched_late_counts_from_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = StepClock()
-    lock = FileSystemLocks(expire_ms=MINUTE_MS).acquire(LocalStorage(tmp_path), environment(clock), wait_ms=0)
+    timers = HandMovedTimers()
+    env = replace(environment(clock), timers=timers)
+    lock = FileSystemLocks(expire_ms=MINUTE_MS).acquire(LocalStorage(tmp_path), env, wait_ms=0)
     touch = os.utime
 
     def late(path: Path) -> None:
@@ -79,7 +85,7 @@ def test_lock_file_that_was_touched_late_counts_from_before(tmp_path: Path, monk
         clock.ms += 52_000
 
     monkeypatch.setattr(os, "utime", late)
-    assert lock._touch(tmp_path / ".hoodie" / "lock")
+    assert timers.fire() == [True]
 
     with pytest.raises(LockLostError, match="expire"):
         lock.check_held()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.support.lock_processes import count_together, taken_over_while_paused, thieves_that_win
 from tests.support.minio import Minio, minio
 from tests.support.tables import StepClock, environment
+from tests.support.timers import HandMovedTimers
 
 from pyhudi.environment import SYSTEM
 from pyhudi.errors import CorruptDataError, LockLostError, LockNotAcquiredError, UnavailableError
@@ -122,11 +124,11 @@ def test_lease_is_renewed_for_as_long_as_its_holder_lives() -> None:
 
 def test_lease_that_somebody_took_is_lost_and_stays_his() -> None:
     store = MemoryStorage()
-    lock = StorageLocks(validity_ms=300_000, renew_ms=20).acquire(store, SYSTEM, wait_ms=0)
+    timers = HandMovedTimers()
+    lock = StorageLocks(validity_ms=300_000).acquire(store, replace(SYSTEM, timers=timers), wait_ms=0)
     theirs = LockRecord(owner="thief", valid_until_ms=2_000_000_000_000).encode()
-    lock._renewal.stop()
     store.put(LOCK_PATH, theirs)
-    assert lock._renew() is False
+    assert timers.fire() == [False]
 
     with pytest.raises(LockLostError, match="took it over"):
         lock.check_held()
@@ -164,8 +166,9 @@ def test_lock_that_cannot_be_given_back_does_not_undo_what_was_done() -> None:
 def test_audit_has_a_line_for_each_thing_that_happened_to_the_lock() -> None:
     store = MemoryStorage()
     store.put(SWITCH_PATH, b'{"STORAGE_LOCK_AUDIT_SERVICE_ENABLED": true}')
-    lock = StorageLocks().acquire(store, SYSTEM, wait_ms=0)
-    assert lock._renew() is True
+    timers = HandMovedTimers()
+    lock = StorageLocks().acquire(store, replace(SYSTEM, timers=timers), wait_ms=0)
+    assert timers.fire() == [True]
     lock.release()
 
     (file,) = store.list_recursive(AUDIT_FOLDER)

@@ -129,7 +129,7 @@ def test_writer_whose_heartbeat_has_expired_is_no_conflict() -> None:
 
     # The store's clock goes by the newest heartbeat: that of the next writer is written so much later.
     (beat,) = storage.list_recursive(".hoodie/.heartbeat")
-    aged(storage, beat.path, by_ms=10_000_000)
+    storage = aged(storage, beat.path, by_ms=10_000_000)
     opened(storage).upsert(rows((2, "oslo", 6, "x")), **EARLY, **{"hoodie.clean.failed.writes.policy": "LAZY"})
 
     assert (2, "oslo", 6, "x") in contents(storage)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import http.client
 import logging
 import socket
@@ -18,7 +20,7 @@ from pyhudi.storage.memory import MemoryStorage
 from pyhudi.transaction.markers import remote
 from pyhudi.transaction.markers.announcing import TaskMarkers, announce, register
 from pyhudi.transaction.markers.reading import load_markers
-from pyhudi.transaction.markers.remote import ServiceAddress, announce_remotely, serving
+from pyhudi.transaction.markers.remote import MARKERS_PER_REQUEST, ServiceAddress, announce_remotely, serving
 from pyhudi.transaction.markers.service import MarkerService
 
 T = "20240102030405678"
@@ -43,9 +45,9 @@ def address(service: MarkerService) -> Iterator[ServiceAddress]:
         yield address
 
 
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_PAUSE_SECONDS", 0.0)
+def signature_of(groups_exist: str, body: bytes) -> str:
+    """As the documentation of the module has it."""
+    return hmac.new(KEY.encode(), f"{groups_exist}\n".encode() + body, hashlib.sha256).hexdigest()
 
 
 def asked(address: ServiceAddress, method: str, path: str, body: bytes, **headers: str) -> int:
@@ -72,11 +74,9 @@ def test_request_that_is_repeated_changes_nothing(storage: MemoryStorage, addres
     assert {info.path: storage.read(info.path) for info in storage.list_recursive("")} == before
 
 
-def test_more_markers_than_a_request_takes_are_sent_in_several(
-    storage: MemoryStorage, address: ServiceAddress, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(remote, "MARKERS_PER_REQUEST", 3)
-    markers = [Marker(f"p={n}/a{n}_0-1-2_{T}.parquet", MarkerKind.CREATE) for n in range(7)]
+def test_more_markers_than_a_request_takes_are_sent_in_several(storage: MemoryStorage, address: ServiceAddress) -> None:
+    count = 2 * MARKERS_PER_REQUEST + 1
+    markers = [Marker(f"p={n}/a{n}_0-1-2_{T}.parquet", MarkerKind.CREATE) for n in range(count)]
 
     announce_remotely(address, KEY, markers, groups_exist=False)
 
@@ -98,7 +98,7 @@ def test_signed_request_whose_flag_or_markers_were_changed_is_refused(
     storage: MemoryStorage, address: ServiceAddress
 ) -> None:
     body = encode_markers_file([MARKER])
-    signature = remote._signature(KEY, "true", body)
+    signature = signature_of("true", body)
     sent = {"X_Markers_Signature": signature}
 
     assert asked(address, "POST", "/markers", body, X_Markers_Groups_Exist="false", **sent) == 403
@@ -131,7 +131,7 @@ def test_signed_request_for_something_else_than_a_data_file_is_refused(
     storage: MemoryStorage, address: ServiceAddress, text: str
 ) -> None:
     body = f"{text}\n".encode()
-    sent = {"X_Markers_Groups_Exist": "true", "X_Markers_Signature": remote._signature(KEY, "true", body)}
+    sent = {"X_Markers_Groups_Exist": "true", "X_Markers_Signature": signature_of("true", body)}
 
     assert asked(address, "POST", "/markers", body, **sent) == 409
     assert storage.list_recursive("") == ()
@@ -200,15 +200,15 @@ def test_task_of_this_process_needs_no_request(storage: MemoryStorage, service: 
 
 
 def test_task_of_another_process_sends_a_request_though_it_has_a_copy_of_the_service(
-    storage: MemoryStorage, service: MarkerService, address: ServiceAddress, monkeypatch: pytest.MonkeyPatch
+    storage: MemoryStorage, service: MarkerService, address: ServiceAddress
 ) -> None:
-    sent = []
-    monkeypatch.setattr(remote, "_post", lambda *args: sent.append(args) or (204, b""))
-    handle = register(service, KEY, address)
+    copied = MemoryStorage()
+    handle = register(MarkerService(copied, T, None), KEY, address)
 
     announce(storage, T, TaskMarkers(service=replace(handle, process=-1)), [MARKER], groups_exist=False)
 
-    assert len(sent) == 1
+    assert load_markers(storage, T) == {MARKER.data_path}  # by the service that listens
+    assert load_markers(copied, T) == frozenset()
 
 
 def test_task_that_outlives_its_write_cannot_announce(storage: MemoryStorage) -> None:
