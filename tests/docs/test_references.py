@@ -47,3 +47,8 @@ def test_page_can_be_reached_from_the_map(page: Path) -> None:
             reached.add(current)
             open_ += [(current.parent / link.partition("#")[0]).resolve() for link in links(current)]
     assert page in reached
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_page_has_no_marks_of_a_merge_conflict(page: Path) -> None:
+    assert not re.search(r"^(<{7}|={7}|>{7})( |$)", page.read_text(encoding="utf-8"), re.MULTILINE)
