@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.docs.pages import ROOT
+from tests.support.pages import ROOT
 
 import pyhudi
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import ROOT, anchors
+from tests.support.pages import ROOT, anchors
 
 FRAGMENTS = sorted((ROOT / "changelog.d").glob("*"))
 TYPES = re.findall(r'\[\[tool\.towncrier\.type\]\]\ndirectory = "(\w+)"', (ROOT / "pyproject.toml").read_text())

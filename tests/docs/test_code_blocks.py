@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.docs.pages import ROOT, Block, blocks, name_of, pages
+from tests.support.pages import ROOT, Block, blocks, name_of, pages
 
 PAGES = [page for page in pages() if any(not block.tested_by for block in blocks(page))]
 ELSEWHERE = [(name_of(page), block.tested_by) for page in pages() for block in blocks(page) if block.tested_by]

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import ROOT, anchors, name_of, pages
+from tests.support.pages import ROOT, anchors, name_of, pages
 
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 _FOLDERS = "benchmarks|docs|examples|src|tests|tools"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from tests.docs.pages import ROOT, blocks
+from tests.support.pages import ROOT, blocks
 
 import pyhudi
 

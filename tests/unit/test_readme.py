@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-from tests.docs.pages import blocks
+from tests.support.pages import blocks
 
 README = Path(__file__).parents[2] / "README.md"
 
