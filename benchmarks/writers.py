@@ -30,6 +30,7 @@ import psutil
 import pyarrow as pa
 
 import pyhudi
+from pyhudi.api.handle import TableHandle
 from pyhudi.engine.local import LocalEngine
 from pyhudi.storage.open import open_storage
 from pyhudi.table.state import load_table
@@ -74,7 +75,7 @@ def write(load: Load, number: int, barrier: Barrier, results: Any) -> None:
     """One writer, in its own process."""
     store = FaultStorage(open_storage(load.path, load.options))
     options = {**load.options, "hoodie.compact.inline": "false"}
-    table = pyhudi.HudiTable(load_table(store), options, LocalEngine(parallelism=load.threads))
+    table = pyhudi.HudiTable(TableHandle(load_table(store), options, LocalEngine(parallelism=load.threads)))
 
     def commit(turn: int) -> None:
         first = (turn * load.batch) % load.rows

@@ -51,13 +51,13 @@ def write_pages(path: str) -> None:
 def compact_pages(path: str) -> None:
     """The service's job: run what was planned, then compact the rest; readers see the same rows all the time."""
     pages = pyhudi.HudiTable.for_path(path)
-    for compaction in pages.compact().to_pylist():
+    for compaction in pages.services.compact().to_pylist():
         print(f"compacted: {compaction['slices']} file slice, {compaction['updated']} row updated")
 
 
 def log_files(path: str) -> int:
     """How many log files a reader merges now."""
-    return sum(len(logs) for logs in pyhudi.HudiTable.for_path(path).files()["logs"].to_pylist())
+    return sum(len(logs) for logs in pyhudi.HudiTable.for_path(path).inspect.files()["logs"].to_pylist())
 
 
 if __name__ == "__main__":

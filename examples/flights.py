@@ -113,9 +113,9 @@ def upsert_december(spark: SparkSession, flights: pa.Table, path: str) -> None:
 def delete_cancelled(path: str) -> None:
     """Step 3: delete by keys, without Spark."""
     table = pyhudi.HudiTable.for_path(path)
-    cancelled = table.to_arrow(
+    cancelled = table.scan(
         [*KEY, "month"], pc.is_null(pc.field("dep_time")) & (pc.field("carrier") == CANCELLED_CARRIER)
-    )
+    ).to_arrow()
     _timed(f"delete cancelled {CANCELLED_CARRIER} flights", lambda: table.delete(cancelled))
     _report_newest(path)
 
@@ -123,7 +123,9 @@ def delete_cancelled(path: str) -> None:
 def pull_changes(path: str, first: pyhudi.WriteResult) -> None:
     """Step 4: what has changed since the first commit."""
     table = pyhudi.HudiTable.for_path(path)
-    changes = _timed("pull what changed since the first commit", lambda: table.changes(first.completion_time))
+    changes = _timed(
+        "pull what changed since the first commit", lambda: table.changes(first.completion_time).to_arrow()
+    )
     corrected = pc.sum(pc.greater(changes["revision"], 0)).as_py()
     console.print(f"   {changes.num_rows:,} rows: {changes.num_rows - corrected:,} new, {corrected:,} corrected")
 
@@ -143,7 +145,7 @@ def compare_with_hudi_rs(path: str) -> None:
 
     def both() -> tuple[pa.Table, pa.Table]:
         theirs = hudi.HudiTableBuilder.from_base_uri(path).build().read()
-        return pyhudi.HudiTable.for_path(path).to_arrow(), pa.Table.from_batches(theirs)
+        return pyhudi.HudiTable.for_path(path).scan().to_arrow(), pa.Table.from_batches(theirs)
 
     ours, theirs = _timed("read with pyhudi and with hudi-rs", both)
     order = [("_hoodie_partition_path", "ascending"), ("_hoodie_record_key", "ascending")]
@@ -159,14 +161,14 @@ def _history(path: str) -> None:
         table.add_column(name, no_wrap=True)
     for name in ("inserted", "updated", "deleted", "files", "MB"):
         table.add_column(name, justify="right")
-    for row in pyhudi.HudiTable.for_path(path).history().to_pylist():
+    for row in pyhudi.HudiTable.for_path(path).inspect.history().to_pylist():
         counts = (f"{row[name]:,}" for name in ("inserted", "updated", "deleted", "files"))
         table.add_row(row["instant"], row["operation"], *counts, f"{row['bytes'] / 1e6:.1f}")
     console.print(table)
 
 
 def _report_newest(path: str) -> pyhudi.WriteResult:
-    newest = pyhudi.HudiTable.for_path(path).last_write()
+    newest = pyhudi.HudiTable.for_path(path).inspect.last_write()
     assert newest is not None
     console.print(
         f"   {newest.inserted:,} inserted, {newest.updated:,} updated, {newest.deleted:,} deleted; "

@@ -34,10 +34,12 @@ def main(folder: str) -> None:
         list(processes.map(write_readings, [path, path], ["cellar", "roof"]))
 
     readings = readings.refresh()
-    counts = readings.to_arrow(columns=["sensor"]).group_by("sensor").aggregate([([], "count_all")]).sort_by("sensor")
+    counts = (
+        readings.scan(columns=["sensor"]).to_arrow().group_by("sensor").aggregate([([], "count_all")]).sort_by("sensor")
+    )
     for row in counts.to_pylist():
         print(f"readings of the {row['sensor']}: {row['count_all']}")
-    print(f"{readings.history().num_rows} commits")
+    print(f"{readings.inspect.history().num_rows} commits")
 
 
 def write_readings(path: str, sensor: str) -> None:

@@ -35,9 +35,9 @@ def main(folder: str) -> None:
 
     # A table is a value: `trips` still shows the moment when it was opened. `refresh()` opens it as it is now.
     now = trips.refresh()
-    print("now:", fares(now.to_arrow(columns=["id", "fare"])))
-    print("in rome:", fares(now.to_arrow(columns=["id", "fare"], where=[("city", "==", "rome")])))
-    print("after the insert:", fares(now.to_arrow(columns=["id", "fare"], as_of=first.instant)))
+    print("now:", fares(now.scan(columns=["id", "fare"]).to_arrow()))
+    print("in rome:", fares(now.scan(columns=["id", "fare"], where=[("city", "==", "rome")]).to_arrow()))
+    print("after the insert:", fares(now.scan(columns=["id", "fare"], as_of=first.instant).to_arrow()))
 
 
 def fares(rows: pa.Table) -> dict[int, float]:

@@ -6,11 +6,13 @@ to, such as that of `table.inspect`.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import enum
 import functools
 import importlib
 import inspect
+import itertools
 import re
 import sys
 from collections.abc import Iterator
@@ -48,6 +50,21 @@ def _members_of_module(module: ModuleType) -> Iterator[str]:
             yield from _class(f"{module.__name__}.{name}", value)
         elif inspect.isfunction(value):
             yield f"### {module.__name__}.{name}\n\n{_signature(name, value)}\n\n{_text(value)}"
+        elif (alias := _alias(module, name)) is not None:
+            yield f"### {module.__name__}.{name}\n\n{alias}"
+
+
+def _alias(module: ModuleType, name: str) -> str | None:
+    """A name for a type: what it stands for, and the docstring below its definition."""
+    home = importlib.import_module(getattr(module, "_HOMES", {}).get(name, module.__name__))
+    body = ast.parse(inspect.getsource(home)).body
+    for statement, behind in itertools.pairwise(body):
+        if not (isinstance(statement, ast.AnnAssign) and ast.unparse(statement.target) == name and statement.value):
+            continue
+        if isinstance(behind, ast.Expr) and isinstance(behind.value, ast.Constant):
+            stands_for = ast.unparse(statement.value).strip("'")
+            return f"```text\n{name} = {stands_for}\n```\n\n{_markdown(inspect.cleandoc(str(behind.value.value)))}"
+    return None
 
 
 def _public_names(module: ModuleType) -> list[str]:
@@ -160,12 +177,18 @@ def _annotation(annotation: Any) -> str:
 
 def _text(value: Any) -> str:
     """A docstring as Markdown: sections of Google's style become lists."""
-    text = inspect.getdoc(value) or ""
+    return _markdown(inspect.getdoc(value) or "")
+
+
+def _markdown(text: str) -> str:
     lines: list[str] = []
     within = False
     for line in text.splitlines():
         section = _SECTION.match(line)
-        if section:
+        if line.startswith(">>> "):
+            within = False
+            lines += ["```text", line, "```"]
+        elif section:
             within = True
             lines += ["", f"{_TITLES.get(section.group(1), section.group(1))}:", ""]
         elif within and re.match(r"^    \S", line):
@@ -176,7 +199,7 @@ def _text(value: Any) -> str:
         else:
             within = within and not line.strip()
             lines.append(line)
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).replace("\n```\n```text\n>>>", "\n>>>")
 
 
 def main(arguments: list[str]) -> int:

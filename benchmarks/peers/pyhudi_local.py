@@ -40,7 +40,7 @@ class PyhudiLocal:
         HudiTable.for_path(str(table)).delete(pq.read_table(keys))
 
     def scan(self, table: Path) -> None:
-        for batch in HudiTable.for_path(str(table)).to_batches(DATA_COLUMNS):
+        for batch in HudiTable.for_path(str(table)).scan(DATA_COLUMNS).to_batches():
             del batch
 
     def scan_base(self, table: Path) -> None:
@@ -52,22 +52,22 @@ class PyhudiLocal:
         raise NotImplementedError
 
     def aggregate(self, table: Path) -> list[str]:
-        rows = HudiTable.for_path(str(table)).to_arrow(AGGREGATED)
+        rows = HudiTable.for_path(str(table)).scan(AGGREGATED).to_arrow()
         return [str(pc.sum(rows[name])) for name in AGGREGATED]
 
     def lookup(self, table: Path, key: str) -> list[str]:
-        rows = HudiTable.for_path(str(table)).to_arrow(["l_comment"], [(KEY, "==", key)])
+        rows = HudiTable.for_path(str(table)).scan(["l_comment"], [(KEY, "==", key)]).to_arrow()
         return [str(comment) for comment in rows["l_comment"]]
 
     def position(self, table: Path) -> str:
         return newest_completion_time(table)
 
     def changes(self, table: Path, since: Any) -> None:
-        HudiTable.for_path(str(table)).changes(since, columns=DATA_COLUMNS)
+        HudiTable.for_path(str(table)).changes(since, columns=DATA_COLUMNS).to_arrow()
 
     def count_changes(self, table: Path, since: Any) -> int:
-        return int(HudiTable.for_path(str(table)).changes(since, columns=[KEY]).num_rows)
+        return int(HudiTable.for_path(str(table)).changes(since, columns=[KEY]).to_arrow().num_rows)
 
     def fingerprint(self, table: Path) -> list[str]:
-        rows = HudiTable.for_path(str(table)).to_arrow([*AGGREGATED, ORDERING])
+        rows = HudiTable.for_path(str(table)).scan([*AGGREGATED, ORDERING]).to_arrow()
         return [str(rows.num_rows), *[str(pc.sum(rows[name])) for name in AGGREGATED], str(pc.max(rows[ORDERING]))]

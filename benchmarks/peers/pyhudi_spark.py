@@ -27,4 +27,4 @@ class MergeOnRead(PyhudiOnSpark):
         return {**super().write_options(), **MERGE_ON_READ}
 
     def compact(self, table: Path) -> None:
-        pyhudi.HudiTable.for_path(str(table), spark=self.spark).compact()
+        pyhudi.HudiTable.for_path(str(table), spark=self.spark).services.compact()

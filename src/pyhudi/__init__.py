@@ -8,32 +8,79 @@ from typing import TYPE_CHECKING, Any
 from pyhudi import errors
 
 if TYPE_CHECKING:
-    from pyhudi.api.hudi_table import HudiTable, save
+    from pyhudi.api.arguments import HudiOptions
+    from pyhudi.api.explanation import ScanExplanation
+    from pyhudi.api.hudi_table import HudiTable
+    from pyhudi.api.inspect import Inspect, TableDetail
+    from pyhudi.api.recovery import Recovery
+    from pyhudi.api.rows import RowsLike
+    from pyhudi.api.scan import Scan
+    from pyhudi.api.services import Services
+    from pyhudi.api.writes import save
+    from pyhudi.config.option import OptionWarning
+    from pyhudi.read.conditions import Where
+    from pyhudi.services.rollback.execute import RolledBack
     from pyhudi.spark.enable import disable, enable
     from pyhudi.spark.session import spark_session
+    from pyhudi.table.outcome import Outcome
     from pyhudi.write.result import WriteResult
 
 __version__ = "0.1.0.dev0"
-__all__ = ["HudiTable", "WriteResult", "__version__", "disable", "enable", "errors", "save", "spark_session"]
+__all__ = [
+    "HudiOptions",
+    "HudiTable",
+    "Inspect",
+    "OptionWarning",
+    "Outcome",
+    "Recovery",
+    "RolledBack",
+    "RowsLike",
+    "Scan",
+    "ScanExplanation",
+    "Services",
+    "TableDetail",
+    "Where",
+    "WriteResult",
+    "__version__",
+    "disable",
+    "enable",
+    "errors",
+    "save",
+    "spark_session",
+]
 
 _HOMES = {
+    "HudiOptions": "pyhudi.api.arguments",
     "HudiTable": "pyhudi.api.hudi_table",
-    "save": "pyhudi.api.hudi_table",
+    "Inspect": "pyhudi.api.inspect",
+    "OptionWarning": "pyhudi.config.option",
+    "Outcome": "pyhudi.table.outcome",
+    "Recovery": "pyhudi.api.recovery",
+    "RolledBack": "pyhudi.services.rollback.execute",
+    "RowsLike": "pyhudi.api.rows",
+    "Scan": "pyhudi.api.scan",
+    "ScanExplanation": "pyhudi.api.explanation",
+    "Services": "pyhudi.api.services",
+    "TableDetail": "pyhudi.api.inspect",
+    "Where": "pyhudi.read.conditions",
     "WriteResult": "pyhudi.write.result",
-    "enable": "pyhudi.spark.enable",
     "disable": "pyhudi.spark.enable",
+    "enable": "pyhudi.spark.enable",
+    "save": "pyhudi.api.writes",
     "spark_session": "pyhudi.spark.session",
 }
 
+if not TYPE_CHECKING:  # type checkers would take any name for one of ours
 
-def __getattr__(name: str) -> Any:
-    """Load a public name when it is first asked for.
+    def __getattr__(name: str) -> Any:
+        """Load a public name when it is first asked for.
 
-    Some need pyspark, and every Python process of Spark that works for us would pay for loading all of it: a second.
-    """
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'pyhudi' has no attribute {name!r}")
+        Some need pyspark, and every Python process of Spark that works for us would pay for loading all of it: a
+        second.
+        """
+        if name in _HOMES:
+            return getattr(importlib.import_module(_HOMES[name]), name)
+        raise AttributeError(f"module 'pyhudi' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -33,11 +33,11 @@ def finish(setting: Setting) -> dict[str, int]:
     """Do what the writer who comes last does: recover, compact, write, read everything once more. What it found."""
     table = setting.open()
     # Nobody else writes now: a write of real Hudi that lost a conflict keeps no heartbeat, and is left to its own kind.
-    rolled_back = table.roll_back_failed_writes(eager=True)
-    compactions = table.compact().num_rows if setting.kind.table_type == "mor" else 0
+    rolled_back = table.recovery.roll_back_failed_writes(eager=True)
+    compactions = table.services.compact().num_rows if setting.kind.table_type == "mor" else 0
     journal = Journal(setting.folder, "last")
     name = journal.begin(Work.ONCE, rows=1)
-    result = table.upsert(rows_of(name, {(f"{name}/0", "once-0"): None}), **{CALL_METADATA: name})
+    result = table.upsert(rows_of(name, {(f"{name}/0", "once-0"): None}), hudi_options={CALL_METADATA: name})
     journal.end(name, Ending.OK, result=result.instant)
     take_snapshot(setting, journal, frozenset())
     followed = (call for call in read_journals(setting.folder) if call.work is Work.PULL and call.ending is Ending.OK)
@@ -66,7 +66,7 @@ def judge(setting: Setting) -> Verdict:
         *_wrong_snapshots(calls),
         *_wrong_pulls(calls, committed, setting),
         *(str(anomaly) for anomaly in check_history(transactions(calls))),
-        *_left_over(table.state.storage),
+        *_left_over(table.handle.state.storage),
     ]
     return Verdict(tuple(problems), _counts(calls, committed, table))
 
@@ -94,8 +94,8 @@ def transactions(calls: Iterable[Call]) -> tuple[Transaction, ...]:
 def _committed_calls(table: pyhudi.HudiTable) -> dict[str, str]:
     """Which calls have a completed write, and its instant, by the commits' own metadata."""
     found: dict[str, str] = {}
-    for instant in table.state.timeline.completed_writes:
-        metadata = load_commit_metadata(table.state.storage, instant, table.state.version)
+    for instant in table.handle.state.timeline.completed_writes:
+        metadata = load_commit_metadata(table.handle.state.storage, instant, table.handle.state.version)
         if (name := metadata.extra.get(CALL_METADATA)) is not None:
             assert name not in found, f"{name} was committed twice"
             found[name] = instant.requested_time
@@ -136,14 +136,14 @@ def _wrong_outcomes(calls: Iterable[Call], committed: Mapping[str, str], table: 
         if call.ending is Ending.OK and is_there and call.answer and call.answer["result"] != committed[call.name]:
             yield f"{call.name} was told {call.answer['result']} and is committed by {committed[call.name]}"
         if call.ending is Ending.UNKNOWN and call.answer and (instant := call.answer.get("instant")):
-            said = outcome_of(table.state, instant)
+            said = outcome_of(table.handle.state, instant)
             if said is not (Outcome.COMMITTED if is_there else Outcome.ROLLED_BACK):
                 yield f"{call.name} asked what became of {instant}: {said.value}"
     for name, instant in committed.items():
-        if (said := outcome_of(table.state, instant)) is not Outcome.COMMITTED:
+        if (said := outcome_of(table.handle.state, instant)) is not Outcome.COMMITTED:
             yield f"the outcome of {instant} ({name}) is {said.value}"
     for instant in _rolled_back(table)[-_ROLLED_BACK_ASKED:]:
-        if (said := outcome_of(table.state, instant)) is not Outcome.ROLLED_BACK:
+        if (said := outcome_of(table.handle.state, instant)) is not Outcome.ROLLED_BACK:
             yield f"the outcome of {instant}, which was rolled back, is {said.value}"
 
 
@@ -151,9 +151,9 @@ def _rolled_back(table: pyhudi.HudiTable) -> tuple[str, ...]:
     """The instants that completed rollbacks took away; those of compactions may run again, under the same instant."""
     return tuple(
         plan.instant_time
-        for rollback in table.state.timeline.instants
+        for rollback in table.handle.state.timeline.instants
         if rollback.action is Action.ROLLBACK and rollback.state is InstantState.COMPLETED
-        for plan in [load_rollback_plan(table.state.storage, rollback, table.state.version)]
+        for plan in [load_rollback_plan(table.handle.state.storage, rollback, table.handle.state.version)]
     )
 
 
@@ -256,6 +256,6 @@ def _counts(calls: Iterable[Call], committed: Mapping[str, str], table: pyhudi.H
     unknown = [call for call in calls if call.work in _WRITES and call.ending is Ending.UNKNOWN]
     counts["unknown, committed"] = sum(call.name in committed for call in unknown)
     counts["unknown, not committed"] = sum(call.name not in committed for call in unknown)
-    counts["commits"] = len(table.state.timeline.completed_writes)
+    counts["commits"] = len(table.handle.state.timeline.completed_writes)
     counts["rollbacks"] = len(_rolled_back(table))
     return dict(sorted(counts.items()))

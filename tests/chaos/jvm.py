@@ -29,7 +29,7 @@ def problems_of_real_hudi(setting: Setting) -> tuple[str, ...]:
 def _problems(setting: Setting, oracle: Oracle) -> Iterator[str]:
     yield from _differences(setting, oracle, "after the run")
     oracle.write(setting.path, rows_of("real-hudi", {("real-hudi/0", "once-0"): None}), write_options(setting))
-    if "real-hudi/0" not in setting.open().to_arrow(["id"]).column("id").to_pylist():
+    if "real-hudi/0" not in setting.open().scan(["id"]).to_arrow().column("id").to_pylist():
         yield "what real Hudi has written is not there"
     yield from _differences(setting, oracle, "after its own write")
 
@@ -38,7 +38,7 @@ def write_options(setting: Setting) -> dict[str, str]:
     """What real Hudi has to be told to upsert into the table of a run."""
     mor = setting.kind.table_type == "mor"
     return {
-        "hoodie.table.name": setting.open().state.config.name,
+        "hoodie.table.name": setting.open().handle.state.config.name,
         "hoodie.datasource.write.table.type": "MERGE_ON_READ" if mor else "COPY_ON_WRITE",
         "hoodie.datasource.write.recordkey.field": "id",
         "hoodie.datasource.write.partitionpath.field": "area",
@@ -50,7 +50,7 @@ def write_options(setting: Setting) -> dict[str, str]:
 
 def _differences(setting: Setting, oracle: Oracle, when: str) -> Iterator[str]:
     columns = ["id", "area", "call", "list", "_hoodie_commit_time"]
-    ours = sorted(map(repr, setting.open().to_arrow(columns).to_pylist()))
+    ours = sorted(map(repr, setting.open().scan(columns).to_arrow().to_pylist()))
     theirs = sorted(map(repr, oracle.read(setting.path).select(columns).to_pylist()))
     if ours != theirs:
         yield f"{when} real Hudi reads {len(theirs)} rows, we read {len(ours)}; {len(set(ours) ^ set(theirs))} differ"

@@ -53,7 +53,7 @@ def take_snapshot(setting: Setting, journal: Journal, seen: frozenset[str]) -> f
     """
     name = journal.begin(Work.SNAPSHOT)
     try:
-        rows = setting.open().to_arrow(_COLUMNS).to_pylist()
+        rows = setting.open().scan(_COLUMNS).to_arrow().to_pylist()
     except HudiError as error:
         journal.end(name, Ending.FAILED, error=type(error).__name__, why=str(error))
         return seen
@@ -77,7 +77,7 @@ def pull(setting: Setting, journal: Journal, position: str) -> str:
     try:
         table = setting.open()
         until = latest_position(table)
-        rows = table.changes(position or None, columns=_COLUMNS).to_pylist() if until > position else []
+        rows = table.changes(position or None, columns=_COLUMNS).to_arrow().to_pylist() if until > position else []
     except HudiError as error:
         journal.end(name, Ending.FAILED, error=type(error).__name__, why=str(error))
         return position
@@ -88,7 +88,7 @@ def pull(setting: Setting, journal: Journal, position: str) -> str:
 
 def latest_position(table: pyhudi.HudiTable) -> str:
     """Up to where an incremental read of this table sees everything."""
-    return max((position_of(one) for one in table.state.timeline.completed_writes), default="")
+    return max((position_of(one) for one in table.handle.state.timeline.completed_writes), default="")
 
 
 def _lists_of(rows: Iterable[dict[str, Any]]) -> dict[str, tuple[str, ...]]:

@@ -25,7 +25,7 @@ def run_spark_writer(setting: Setting, name: str) -> None:
     spark = spark_session(master="local[1]", config=_CONFIG)
     for call, rows in calls:
         try:
-            result = setting.open().upsert(spark.createDataFrame(rows), **{CALL_METADATA: call})
+            result = setting.open().upsert(spark.createDataFrame(rows), hudi_options={CALL_METADATA: call})
         except TransactionError as error:
             journal.end(call, Ending.FAILED, error=type(error).__name__, why=str(error))
         except HudiError as error:

@@ -43,14 +43,16 @@ def forget_a_write(_: Setting, journal: Journal) -> None:
 
 def do_what_was_refused(setting: Setting, journal: Journal) -> None:
     name = journal.begin(Work.ONCE, rows=1)
-    setting.open().upsert(rows_of(name, {(f"{name}/0", "once-0"): None}), **{CALL_METADATA: name})
+    setting.open().upsert(rows_of(name, {(f"{name}/0", "once-0"): None}), hudi_options={CALL_METADATA: name})
     journal.end(name, Ending.FAILED, error="WriteConflictError", why="")
 
 
 def write_a_key_twice(setting: Setting, journal: Journal) -> None:
     for _ in range(2):
         name = journal.begin(Work.ONCE, rows=1)
-        result = setting.open().bulk_insert(rows_of(name, {("a key", "once-1"): None}), **{CALL_METADATA: name})
+        result = setting.open().bulk_insert(
+            rows_of(name, {("a key", "once-1"): None}), hudi_options={CALL_METADATA: name}
+        )
         journal.end(name, Ending.OK, result=result.instant)
     take_snapshot(setting, journal, frozenset())
 
@@ -58,7 +60,7 @@ def write_a_key_twice(setting: Setting, journal: Journal) -> None:
 def write_a_part(setting: Setting, journal: Journal) -> None:
     name = journal.begin(Work.ONCE, rows=2)
     rows = rows_of(name, {(f"{name}/{n}", "once-1"): None for n in range(2)})
-    result = setting.open().bulk_insert(rows.slice(0, 1), **{CALL_METADATA: name})
+    result = setting.open().bulk_insert(rows.slice(0, 1), hudi_options={CALL_METADATA: name})
     journal.end(name, Ending.OK, result=result.instant)
     take_snapshot(setting, journal, frozenset())
 
@@ -67,11 +69,11 @@ def overwrite_an_append(setting: Setting, journal: Journal) -> None:
     for _ in range(2):
         name = journal.begin(Work.APPEND, reads={"list-0/0/0": ()}, appends=["list-0/0/0"])
         rows = rows_of(name, {("list-0/0/0", "list-0"): (name,)})
-        journal.end(name, Ending.OK, result=setting.open().upsert(rows, **{CALL_METADATA: name}).instant)
+        journal.end(name, Ending.OK, result=setting.open().upsert(rows, hudi_options={CALL_METADATA: name}).instant)
 
 
 def leave_something(setting: Setting, _: Journal) -> None:
-    setting.open().state.storage.put(".hoodie/.temp/20260101000000000/list-0/a.marker.CREATE", b"")
+    setting.open().handle.state.storage.put(".hoodie/.temp/20260101000000000/list-0/a.marker.CREATE", b"")
 
 
 def meet_a_bug(_: Setting, journal: Journal) -> None:

@@ -11,7 +11,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow.dataset as ds
@@ -27,6 +27,7 @@ from tests.chaos.setting import (
     rows_of,
     split_list,
 )
+from tests.support.tables import rehandled
 
 import pyhudi
 from pyhudi.engine.local import LocalEngine
@@ -108,8 +109,8 @@ class _Writer:
                 raise WriteConflictError("what this call had read was changed before its write began; run it again")
 
         rows = rows_of(name, {key: (*values, name) for key, values in found.items()})
-        checked = replace(table, engine=CheckedEngine(check=check_unchanged))
-        self._call(name, lambda: checked.upsert(rows, **{CALL_METADATA: name}).instant)
+        checked = rehandled(table, engine=CheckedEngine(check=check_unchanged))
+        self._call(name, lambda: checked.upsert(rows, hudi_options={CALL_METADATA: name}).instant)
 
     def _once(self) -> None:
         """Write new keys, in several partitions, that are never written again."""
@@ -124,7 +125,7 @@ class _Writer:
         """Compact."""
         table = self.setting.open()
         name = self.journal.begin(Work.SERVICE)
-        self._call(name, lambda: table.compact().num_rows)
+        self._call(name, lambda: table.services.compact().num_rows)
 
     def _call(self, name: str, act: Callable[[], object]) -> None:
         try:
@@ -143,7 +144,7 @@ class _Writer:
 
 def read_lists(table: pyhudi.HudiTable, areas: Sequence[str]) -> dict[Key, Version]:
     """All lists of some areas, in one snapshot."""
-    rows = table.to_arrow(["id", "area", "list"], where=ds.field("area").isin(areas)).to_pylist()
+    rows = table.scan(["id", "area", "list"], where=ds.field("area").isin(areas)).to_arrow().to_pylist()
     return {(row["id"], row["area"]): split_list(row["list"]) for row in rows}
 
 

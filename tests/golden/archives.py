@@ -43,9 +43,9 @@ def ask(table: pyhudi.HudiTable, question: dict[str, Any], release: str) -> pa.T
     """What pyhudi answers."""
     match question["query"]:
         case "as_of":
-            return table.to_arrow(as_of=question["instant"])
+            return table.scan(as_of=question["instant"]).to_arrow()
         case "changes":
             begin = str(int(question["begin"]) - 1) if release in BEGIN_IS_INCLUDED else question["begin"]
-            return table.changes(begin, question["end"])
+            return table.changes(begin, question["end"]).to_arrow()
         case kind:
-            return table.to_arrow(query_type=kind)
+            return table.scan(query_type=kind).to_arrow()

@@ -43,7 +43,7 @@ def columns_of_the_table(rows: pa.Table) -> pa.Table:
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in REFUSED_TO_READ])
 def test_special_table_of_real_hudi_gives_the_rows_and_columns_that_real_hudi_reads(name: str, unpack: Unpack) -> None:
     folder = unpack(name)
-    rows = pyhudi.HudiTable.for_path(str(folder)).to_arrow()
+    rows = pyhudi.HudiTable.for_path(str(folder)).scan().to_arrow()
 
     assert_same_rows(expected_features(name), rows, ignore=[], hint=name)
 
@@ -52,7 +52,11 @@ def test_special_table_of_real_hudi_gives_the_rows_and_columns_that_real_hudi_re
 def test_files_from_before_a_rename_are_not_read_by_the_names_of_today(name: str, unpack: Unpack) -> None:
     table = pyhudi.HudiTable.for_path(str(unpack(name)))
     column = "note" if "dropped" in name else "price"
-    for read in (table.to_arrow, lambda: table.to_arrow(["id"]), lambda: table.to_arrow(query_type="read_optimized")):
+    for read in (
+        table.scan,
+        lambda: table.scan(["id"]).to_arrow(),
+        lambda: table.scan(query_type="read_optimized").to_arrow(),
+    ):
         with pytest.raises(UnsupportedFeatureError, match=r"renamed.*JVM Hudi") as caught:
             read()
         assert caught.value.context["columns"] == (column,)
@@ -61,8 +65,8 @@ def test_files_from_before_a_rename_are_not_read_by_the_names_of_today(name: str
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_time_before_a_rename_is_read_by_the_names_of_then(version: int, unpack: Unpack) -> None:
     table = pyhudi.HudiTable.for_path(str(unpack(f"v{version}-renamed-mor")))
-    first = table.state.timeline.completed_writes[0].requested_time
-    assert sorted(table.to_arrow(["id", "fare"], as_of=first).to_pylist(), key=lambda row: row["id"]) == [
+    first = table.handle.state.timeline.completed_writes[0].requested_time
+    assert sorted(table.scan(["id", "fare"], as_of=first).to_arrow().to_pylist(), key=lambda row: row["id"]) == [
         {"id": 1, "fare": 9.5},
         {"id": 2, "fare": 7.0},
     ]
@@ -70,16 +74,16 @@ def test_the_time_before_a_rename_is_read_by_the_names_of_then(version: int, unp
 
 def test_a_log_that_is_named_after_an_earlier_write_counts_from_the_write_that_says_it_wrote_it(unpack: Unpack) -> None:
     table = pyhudi.HudiTable.for_path(str(unpack("v9-updated-in-logs")))
-    first, update = table.state.timeline.completed_writes
+    first, update = table.handle.state.timeline.completed_writes
 
     def fares(rows: pa.Table) -> dict[int, float]:
         return dict(zip(rows["id"].to_pylist(), rows["fare"].to_pylist(), strict=True))
 
-    assert fares(table.to_arrow(as_of=first.requested_time)) == {1: 9.5, 2: 7.0}
-    assert fares(table.to_arrow(as_of=update.requested_time)) == {1: 9.5, 2: 8.0}
-    assert fares(table.changes(None, first.completion_time)) == {1: 9.5, 2: 7.0}
-    assert fares(table.changes(first.completion_time)) == {2: 8.0}
-    assert table.changes(update.completion_time).num_rows == 0
+    assert fares(table.scan(as_of=first.requested_time).to_arrow()) == {1: 9.5, 2: 7.0}
+    assert fares(table.scan(as_of=update.requested_time).to_arrow()) == {1: 9.5, 2: 8.0}
+    assert fares(table.changes(None, first.completion_time).to_arrow()) == {1: 9.5, 2: 7.0}
+    assert fares(table.changes(first.completion_time).to_arrow()) == {2: 8.0}
+    assert table.changes(update.completion_time).to_arrow().num_rows == 0
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in WRITABLE and "slash" not in name])
@@ -95,7 +99,7 @@ def test_special_table_of_real_hudi_is_not_written_and_stays_as_it_is(name: str,
             change(row)
     if name.endswith("mor"):
         with pytest.raises(UnsupportedFeatureError, match="cannot compact this table"):
-            table.compact()
+            table.services.compact()
 
     assert bytes_below(folder) == before
 
@@ -104,22 +108,22 @@ def test_special_table_of_real_hudi_is_not_written_and_stays_as_it_is(name: str,
 def test_table_without_meta_columns_has_no_changes_to_ask_for(name: str, unpack: Unpack) -> None:
     table = pyhudi.HudiTable.for_path(str(unpack(name)))
     with pytest.raises(UnsupportedFeatureError, match=r"incremental queries .*hoodie\.populate\.meta\.fields"):
-        table.changes()
+        table.changes().to_arrow()
 
 
 @pytest.mark.parametrize("name", sorted(WRITABLE))
 def test_table_without_partitions_that_sql_made_is_written_compacted_and_rolled_back(name: str, unpack: Unpack) -> None:
     table = pyhudi.HudiTable.for_path(str(unpack(name)), hudi_options={"hoodie.compact.inline": "false"})
-    row = columns_of_the_table(table.to_arrow()).slice(0, 1)
+    row = columns_of_the_table(table.scan().to_arrow()).slice(0, 1)
     new = row.set_column(0, "id", pa.array([3])).set_column(1, "fare", pa.array([3.5]))
 
     assert table.upsert(row).updated == 1
     if name.endswith("mor"):
-        assert table.refresh().compact().num_rows == 1
+        assert table.refresh().services.compact().num_rows == 1
     assert table.refresh().insert(new).inserted == 1
-    assert sorted(table.refresh().to_arrow().column("id").to_pylist()) == [1, 2, 3]
+    assert sorted(table.refresh().scan().to_arrow().column("id").to_pylist()) == [1, 2, 3]
 
     undone = table.refresh().upsert(new.set_column(1, "fare", pa.array([4.5])))
-    table.refresh().rollback(undone.instant)
-    found = table.refresh().to_arrow(["fare"], where=[("id", "==", 3)]).to_pylist()
+    table.refresh().recovery.rollback(undone.instant)
+    found = table.refresh().scan(["fare"], where=[("id", "==", 3)]).to_arrow().to_pylist()
     assert found == [{"fare": 3.5}]

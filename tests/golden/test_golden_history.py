@@ -28,7 +28,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def archived(table: pyhudi.HudiTable) -> list[tuple[str, str]]:
     """The archived writes with their positions, oldest first."""
-    return sorted(load_archived_writes(table.state.storage, table.state.version).completed.items())
+    return sorted(load_archived_writes(table.handle.state.storage, table.handle.state.version).completed.items())
 
 
 @pytest.mark.parametrize("name", [entry["name"] for entry in ARCHIVED])
@@ -37,16 +37,18 @@ def test_changes_since_the_beginning_are_all_rows_though_most_writes_are_archive
 ) -> None:
     table = pyhudi.HudiTable.for_path(str(unpacked[name] / "table"))
 
-    assert_same_rows(pq.read_table(unpacked[name] / "expected" / "snapshot.parquet"), table.changes(), hint=name)
+    assert_same_rows(
+        pq.read_table(unpacked[name] / "expected" / "snapshot.parquet"), table.changes().to_arrow(), hint=name
+    )
 
 
 @pytest.mark.parametrize("name", [entry["name"] for entry in ARCHIVED])
 def test_changes_since_an_archived_write_are_the_rows_that_are_younger(name: str, unpacked: dict[str, Path]) -> None:
     table = pyhudi.HudiTable.for_path(str(unpacked[name] / "table"))
     third, position = archived(table)[2]
-    rows = table.to_arrow().to_pylist()
+    rows = table.scan().to_arrow().to_pylist()
 
-    changes = table.changes(position).column("_hoodie_record_key").to_pylist()
+    changes = table.changes(position).to_arrow().column("_hoodie_record_key").to_pylist()
 
     younger = [row["_hoodie_record_key"] for row in rows if row["_hoodie_commit_time"] > third]
     assert sorted(changes) == sorted(younger)
@@ -61,16 +63,16 @@ def test_ranges_and_states_of_which_files_were_cleaned_are_refused(name: str, un
 
     for write, _ in writes[:4]:
         with pytest.raises(HistoryNotRetainedError) as refused:
-            table.to_arrow(as_of=write)
+            table.scan(as_of=write).to_arrow()
         assert not (unpacked[name] / "table" / refused.value.context["path"]).exists()
         earliest = refused.value.context["earliest"]
-        assert table.to_arrow(as_of=earliest).num_rows > 0
+        assert table.scan(as_of=earliest).to_arrow().num_rows > 0
     with pytest.raises(HistoryNotRetainedError):
-        table.changes(end=writes[0][1])
+        table.changes(end=writes[0][1]).to_arrow()
 
     scanning = {"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true"}
-    found = pyhudi.HudiTable.for_path(path, hudi_options=scanning).changes(end=writes[0][1])
-    unchanged = [row for row in table.to_arrow().to_pylist() if row["_hoodie_commit_time"] == writes[0][0]]
+    found = pyhudi.HudiTable.for_path(path, hudi_options=scanning).changes(end=writes[0][1]).to_arrow()
+    unchanged = [row for row in table.scan().to_arrow().to_pylist() if row["_hoodie_commit_time"] == writes[0][0]]
     assert_same_rows(pq.read_table(unpacked[name] / "expected" / "snapshot.parquet").slice(0, 0), found.slice(0, 0))
     assert len(found) == len(unchanged) > 0
 
@@ -113,6 +115,6 @@ def test_the_state_of_a_savepoint_is_read_though_states_around_it_are_gone(lived
             savepointed, after = (next(iter(state["instants"])) for state in entry["states"][1:3])
             table = pyhudi.HudiTable.for_path(str(lived[entry["name"]] / "table"))
 
-            assert rows_of(table.to_arrow(as_of=savepointed)) == entry["states"][1]["rows"]
+            assert rows_of(table.scan(as_of=savepointed).to_arrow()) == entry["states"][1]["rows"]
             with pytest.raises(HistoryNotRetainedError):
-                table.to_arrow(as_of=after)
+                table.scan(as_of=after).to_arrow()

@@ -53,9 +53,9 @@ def test_table_of_real_hudi_gives_the_rows_that_real_hudi_reads(
 def test_history_of_a_table_of_real_hudi_names_its_commits(entry: dict[str, Any], unpacked: dict[str, Path]) -> None:
     table = pyhudi.HudiTable.for_path(str(unpacked[entry["name"]] / "table"))
 
-    history = table.history().to_pylist()
+    history = table.inspect.history().to_pylist()
 
     active = [write["requested"] for write in entry["writes"]]
     assert [row["instant"] for row in reversed(history)][-len(active) :] == active
     assert [row["operation"].lower() for row in reversed(history)] == entry["operations"]
-    assert table.history(limit=2).to_pylist() == history[:2]
+    assert table.inspect.history(limit=2).to_pylist() == history[:2]

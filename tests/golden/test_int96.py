@@ -38,7 +38,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> pyhudi.HudiTable:
 
 def test_int96_instants_are_merged_updated_and_compacted_as_they_are(table: pyhudi.HudiTable) -> None:
     merged = [row("k0", end_of(2025)), row("k1", end_of(9999)), row("k2", end_of(1600)), row("k3", None)]
-    assert table.to_arrow(COLUMNS).sort_by("id").to_pylist() == merged
+    assert table.scan(COLUMNS).to_arrow().sort_by("id").to_pylist() == merged
     late = pa.array([end_of(3000)], INSTANT)
     new = pa.table(
         {
@@ -51,14 +51,14 @@ def test_int96_instants_are_merged_updated_and_compacted_as_they_are(table: pyhu
     )
 
     table.upsert(new)
-    table.refresh().compact()
+    table.refresh().services.compact()
 
     found = table.refresh()
-    assert found.files().column("logs").to_pylist() == [[]]
-    assert found.to_arrow(COLUMNS).sort_by("id").to_pylist() == [*merged[:3], row("k3", end_of(3000))]
+    assert found.inspect.files().column("logs").to_pylist() == [[]]
+    assert found.scan(COLUMNS).to_arrow().sort_by("id").to_pylist() == [*merged[:3], row("k3", end_of(3000))]
 
 
 def test_int96_instants_are_found_by_a_condition(table: pyhudi.HudiTable) -> None:
-    found = table.to_arrow(["id"], where=[("moment", "<", end_of(1700))], query_type="read_optimized")
+    found = table.scan(["id"], where=[("moment", "<", end_of(1700))], query_type="read_optimized").to_arrow()
 
     assert found.column("id").to_pylist() == ["k2"]

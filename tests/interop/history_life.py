@@ -222,8 +222,8 @@ def read_by_arrow(path: Path) -> Read:
         table = pyhudi.HudiTable.for_path(str(path), hudi_options={k: v for k, v in options.items() if k == FALL_BACK})
         if _QUERY in options:
             begin = options[BEGIN]
-            return table.changes(None if begin == "000" else begin, options.get(END))
-        return table.to_arrow(as_of=options.get("as.of.instant"))
+            return table.changes(None if begin == "000" else begin, options.get(END)).to_arrow()
+        return table.scan(as_of=options.get("as.of.instant")).to_arrow()
 
     return read
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from tests.interop.parties import HudiRs
 from tests.interop.shapes import EVENT_TIME_PAYLOAD
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
+from tests.support.tables import rehandled
 from tests.support.zookeeper import ZooKeeper
 
 import pyhudi
@@ -73,7 +74,7 @@ class SharedTable:
         oracle.write(self.path, rows, options)
 
     def write_with_us(self, rows: pa.Table, **more: str) -> None:
-        pyhudi.save(rows, str(self.path), options={**self._options(), **self.options, **more}, mode="append")
+        pyhudi.save(rows, str(self.path), hudi_options={**self._options(), **self.options, **more}, mode="append")
 
     def write_with_us_slowly(self, rows: pa.Table, seconds: float) -> None:
         """An upsert that rests when it has looked its keys up: then another writer may come in between."""
@@ -84,13 +85,13 @@ class SharedTable:
 
         opened = self.open()
         store = FaultStorage(LocalStorage(self.path), before=rest)
-        pyhudi.HudiTable(load_table(store), opened.options, opened.engine, opened.environment).upsert(rows)
+        rehandled(opened, state=load_table(store)).upsert(rows)
 
     def open(self, **more: str) -> pyhudi.HudiTable:
         return pyhudi.HudiTable.for_path(str(self.path), hudi_options={**self.options, **more})
 
     def rows_of_ours(self) -> list[Row]:
-        return sorted_rows(self.open().to_arrow())
+        return sorted_rows(self.open().scan().to_arrow())
 
     def _options(self) -> dict[str, str]:
         by_event_time = {
@@ -140,7 +141,7 @@ def let_heartbeats_expire(path: Path) -> None:
 def check_everybody_sees(table: SharedTable, oracle: Oracle, expected: Iterable[Row], hint: str = "") -> None:
     """We, real Hudi and hudi-rs must give exactly these rows; a key that is there twice is a row too many."""
     rows = sorted(expected)
-    readers = {"pyhudi": table.open().to_arrow, "hudi-rs": lambda: HudiRs().read(table.path)}
+    readers = {"pyhudi": table.open().scan().to_arrow, "hudi-rs": lambda: HudiRs().read(table.path)}
     readers[f"Hudi {oracle.release}"] = lambda: oracle.read(table.path)
     for name, read in readers.items():
         found = sorted_rows(read())

@@ -127,20 +127,20 @@ class Pyhudi:
             method(turn.rows)
 
     def schedule(self, path: Path, shape: Shape) -> None:
-        self._open(path, shape).schedule_compaction()
+        self._open(path, shape).services.schedule()
 
     def run(self, path: Path, shape: Shape, instant: str) -> None:
-        assert self._open(path, shape).compact(instant).num_rows == 1
+        assert self._open(path, shape).services.run(instant).num_rows == 1
 
     def read(self, path: Path, question: Question = None) -> pa.Table:
         table = pyhudi.HudiTable.for_path(str(path))
         match question:
             case ReadOptimized():
-                return table.to_arrow(query_type="read_optimized")
+                return table.scan(query_type="read_optimized").to_arrow()
             case Changes(begin, end):
-                return table.changes(begin, end)
+                return table.changes(begin, end).to_arrow()
             case None:
-                return table.to_arrow()
+                return table.scan().to_arrow()
 
     def _open(self, path: Path, shape: Shape) -> pyhudi.HudiTable:
         if (path / ".hoodie").exists():
@@ -166,7 +166,7 @@ class PyhudiSave:
 
     def write(self, path: Path, shape: Shape, turn: Turn) -> None:
         options = {**shape.options, **operation_options(turn), "hoodie.write.table.version": str(shape.table_version)}
-        pyhudi.save(turn.rows, str(path), options=options, mode="append")
+        pyhudi.save(turn.rows, str(path), hudi_options=options, mode="append")
 
 
 class HudiRs:

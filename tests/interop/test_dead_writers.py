@@ -25,8 +25,8 @@ from tests.interop.neighbours import (
     let_heartbeats_expire,
 )
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, OracleError
+from tests.support.tables import rehandled
 
-import pyhudi
 from pyhudi.environment import SYSTEM
 from pyhudi.errors import LockLostError
 from pyhudi.format.timeline.instant import InstantState
@@ -139,7 +139,7 @@ def write_until(table: SharedTable, moment: str, reached: Path) -> None:
 
     opened = table.open()
     store = FaultStorage(LocalStorage(table.path), before=stand_still)
-    pyhudi.HudiTable(load_table(store), opened.options, opened.engine, opened.environment).upsert(batch(LOST))
+    rehandled(opened, state=load_table(store)).upsert(batch(LOST))
 
 
 def in_flight(table: SharedTable) -> list[str]:
@@ -231,10 +231,10 @@ def test_a_compaction_of_a_killed_jvm_is_left_to_it_for_a_while_and_then_run_by_
     plan = kill_jvm_while_it_compacts(table, oracle)
 
     made = [file for file in files_below(table.path) if plan in file[0].name]
-    assert table.open().compact(plan).num_rows == 0  # it may be at it
+    assert table.open().services.run(plan).num_rows == 0  # it may be at it
     assert [file for file in files_below(table.path) if plan in file[0].name] == made
     let_heartbeats_expire(table.path)
-    assert table.open().compact(plan).column("instant").to_pylist() == [plan]
+    assert table.open().services.run(plan).column("instant").to_pylist() == [plan]
     assert_nothing_left_over(table)
     check_everybody_sees(table, oracle, newest(FIRST, SECOND), "compacted")
     table.write_with_jvm(oracle, batch(LATER))
@@ -251,7 +251,7 @@ def test_a_compaction_of_ours_that_real_hudi_begins_anew_fails_and_breaks_nothin
     table.write_with_us(batch(FIRST))
     table.write_with_us(batch(SECOND))
     opened = table.open()
-    plan = opened.schedule_compaction()
+    plan = opened.services.schedule()
     done = []
 
     def begin_anew(operation: str, path: str) -> None:
@@ -262,9 +262,9 @@ def test_a_compaction_of_ours_that_real_hudi_begins_anew_fails_and_breaks_nothin
             oracle.sql(f"CALL run_compaction({arguments})")
 
     store = FaultStorage(LocalStorage(table.path), before=begin_anew)
-    ours = pyhudi.HudiTable(load_table(store), opened.options, opened.engine, opened.environment)
+    ours = rehandled(opened, state=load_table(store))
     with pytest.raises(LockLostError):
-        ours.compact(plan)
+        ours.services.run(plan)
 
     assert done
     table.write_with_us(batch(NEXT))

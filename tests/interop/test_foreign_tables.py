@@ -74,18 +74,21 @@ def test_a_table_that_jvm_hudi_made_is_read_and_written_right_or_refused_by_name
 def check_reads(recipe: ForeignTable, table: MadeTable) -> None:
     """The newest state, the base files alone, and every span and state of the past, by both engines."""
     ours = _open(table)
-    _same(recipe, table, {}, ours.to_arrow)
+    _same(recipe, table, {}, lambda: ours.scan().to_arrow())
     _same(
-        recipe, table, {f"{_PREFIX}.query.type": "read_optimized"}, lambda: ours.to_arrow(query_type="read_optimized")
+        recipe,
+        table,
+        {f"{_PREFIX}.query.type": "read_optimized"},
+        lambda: ours.scan(query_type="read_optimized").to_arrow(),
     )
-    times = ours.history().to_pylist()
+    times = ours.inspect.history().to_pylist()
     for moment in {0, len(times) // 2}:
         if moment < len(times):
             instant, ended = times[moment]["instant"], times[moment]["completion_time"]
-            _same(recipe, table, {_AS_OF: instant}, lambda instant=instant: ours.to_arrow(as_of=instant))
+            _same(recipe, table, {_AS_OF: instant}, lambda instant=instant: ours.scan(as_of=instant).to_arrow())
             begin = str(int(ended) + (table.oracle.release in BEGIN_IS_INCLUDED))
             options = {f"{_PREFIX}.query.type": "incremental", _BEGIN: begin}
-            _same(recipe, table, options, lambda ended=ended: ours.changes(ended))
+            _same(recipe, table, options, lambda ended=ended: ours.changes(ended).to_arrow())
 
 
 def _same(recipe: ForeignTable, table: MadeTable, options: dict[str, str], ours: Callable[[], pa.Table]) -> None:
@@ -162,14 +165,14 @@ def compact(recipe: ForeignTable, table: MadeTable) -> None:
     """A compaction changes no row."""
     before = _data(table.oracle.read(table.path, recipe.read_options))
     ours = _open(table)
-    if ours.detail()["type"] == "MERGE_ON_READ":
-        ours.compact()
+    if ours.inspect.detail().type == "MERGE_ON_READ":
+        ours.services.compact()
         _expect(recipe, table, before)
 
 
 def _expect(recipe: ForeignTable, table: MadeTable, rows: pa.Table) -> None:
     assert_same_rows(rows, _data(table.oracle.read(table.path, recipe.read_options)), hint=f"{recipe.id}: JVM Hudi")
-    assert_same_rows(rows, _data(_open(table).to_arrow()), hint=f"{recipe.id}: pyhudi")
+    assert_same_rows(rows, _data(_open(table).scan().to_arrow()), hint=f"{recipe.id}: pyhudi")
 
 
 def _key(recipe: ForeignTable, row: dict[str, Any]) -> tuple[Any, ...]:

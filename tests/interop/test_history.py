@@ -64,4 +64,4 @@ def test_time_travel_over_a_pending_write_is_refused_by_both(version: int, tmp_p
     assert answered_by(oracle, path, as_of_options(last)) is None
     with pytest.raises(HistoryNotSettledError):
         read_by_arrow(path)(as_of_options(last))
-    assert pyhudi.HudiTable.for_path(str(path)).to_arrow().num_rows == len(history.states[-1].rows)
+    assert pyhudi.HudiTable.for_path(str(path)).scan().to_arrow().num_rows == len(history.states[-1].rows)

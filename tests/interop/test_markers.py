@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from tests.interop.timeline_folder import undo_last_completion
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
+from tests.support.tables import rehandled
 
 import pyhudi
 from pyhudi.format.markers import MarkersType, is_markers_file
@@ -74,8 +75,8 @@ def die_before_the_commit(path: Path, batch: pa.Table) -> str:
     table = pyhudi.HudiTable.for_path(str(path))
     dying = FaultStorage(LocalStorage(path), before=is_commit)
     with suppress(SimulatedCrash):
-        pyhudi.HudiTable(load_table(dying), table.options, table.engine, table.environment).upsert(
-            batch, **SERVED, **{"hoodie.compact.inline": "false"}
+        rehandled(table, state=load_table(dying)).upsert(
+            batch, hudi_options={**SERVED, "hoodie.compact.inline": "false"}
         )
     assert dying.is_dead
     (pending,) = loaded(path).timeline.pending_writes
@@ -87,7 +88,7 @@ def test_real_hudi_takes_back_our_dead_write_by_the_markers_of_our_service(
     version: int, oracle_of: OracleOf, tmp_path: Path
 ) -> None:
     oracle, path = oracle_of(RELEASE_OF_TABLE_VERSION[version]), tmp_path / "t"
-    pyhudi.save(rows("first", 1, 2, 3), str(path), options=options_of(version))
+    pyhudi.save(rows("first", 1, 2, 3), str(path), hudi_options=options_of(version))
     dead = die_before_the_commit(path, rows("dead", 1, 2, 8, 9))
     storage = LocalStorage(path)
     markers = load_markers(storage, dead)
@@ -106,7 +107,7 @@ def test_real_hudi_takes_back_our_dead_write_by_the_markers_of_our_service(
     assert storage.list_recursive(f".hoodie/.temp/{dead}") == ()
     expected = {1: "first", 2: "first", 3: "next"}
     assert seen(oracle.read(path)) == expected
-    assert seen(pyhudi.HudiTable.for_path(str(path)).to_arrow()) == expected
+    assert seen(pyhudi.HudiTable.for_path(str(path)).scan().to_arrow()) == expected
 
 
 @contextmanager
@@ -152,11 +153,11 @@ def test_we_take_back_a_dead_write_of_real_hudi_by_the_markers_of_its_server(
     assert any(is_markers_file(file.name) for file in folder.iterdir())
     assert load_markers(table.storage, dead.requested_time) == written
 
-    pyhudi.HudiTable.for_path(str(path)).roll_back_failed_writes(eager=True)
+    pyhudi.HudiTable.for_path(str(path)).recovery.roll_back_failed_writes(eager=True)
 
     storage = LocalStorage(path)
     assert not any(storage.info(one) for one in written if dead.requested_time in one)
     assert storage.list_recursive(f".hoodie/.temp/{dead.requested_time}") == ()
     expected = {1: "first", 2: "first", 3: "first"}
-    assert seen(pyhudi.HudiTable.for_path(str(path)).to_arrow()) == expected
+    assert seen(pyhudi.HudiTable.for_path(str(path)).scan().to_arrow()) == expected
     assert seen(oracle.read(path)) == expected

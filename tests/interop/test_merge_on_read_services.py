@@ -82,7 +82,7 @@ def test_table_of_ours_that_real_hudi_cleans_keeps_its_rows_and_is_compacted_on(
     table.write(table.us, table.make.new(Operation.BULK_INSERT, 20, table.shape.cities[:2]))
     for _ in range(2):
         table.write(table.us, table.make.change(updates=12, deletes=2))
-        pyhudi.HudiTable.for_path(str(table.path)).compact()
+        pyhudi.HudiTable.for_path(str(table.path)).services.compact()
     before = table.files()
 
     cleans = {"hoodie.clean.automatic": "true", "hoodie.cleaner.commits.retained": "1"}
@@ -93,7 +93,7 @@ def test_table_of_ours_that_real_hudi_cleans_keeps_its_rows_and_is_compacted_on(
     assert any(name.endswith(".parquet") for name in gone)
     table.check("cleaned")
     table.write(table.us, table.make.change(updates=4, returns=2))
-    assert pyhudi.HudiTable.for_path(str(table.path)).compact().num_rows == 1
+    assert pyhudi.HudiTable.for_path(str(table.path)).services.compact().num_rows == 1
     table.check("compacted after the cleaning")
 
 
@@ -111,7 +111,7 @@ def test_write_of_ours_that_died_is_rolled_back_by_real_hudi(version: int, table
     table.check("rolled back")
     table.write(table.us, table.make.change(updates=5))
     table.check("written after the rollback")
-    pyhudi.HudiTable.for_path(str(table.path)).compact()
+    pyhudi.HudiTable.for_path(str(table.path)).services.compact()
     table.check("compacted after the rollback")
 
 
@@ -124,7 +124,7 @@ def test_write_of_real_hudi_that_died_is_rolled_back_by_us(version: int, table_o
     undo_last_completion(table.path)
     table.check("died")
 
-    assert len(pyhudi.HudiTable.for_path(str(table.path)).roll_back_failed_writes(eager=True)) == 1
+    assert len(pyhudi.HudiTable.for_path(str(table.path)).recovery.roll_back_failed_writes(eager=True)) == 1
     table.check("rolled back")
     table.write(table.jvm, table.make.change(updates=5))
     table.check("written after the rollback")

@@ -92,7 +92,7 @@ def test_types_in_logs_of_real_hudi_are_read_updated_and_compacted_by_us(
     everybody_reads(path, jvm, stored(rows), "updated")
 
     merged = oracle.read(path)
-    assert table.compact().num_rows == 1
+    assert table.services.compact().num_rows == 1
     everybody_reads(path, jvm, stored(rows), "compacted")
     assert_same_rows(merged, oracle.read(path), ignore=WRITER_META, hint="before and after compaction")
 

@@ -32,12 +32,12 @@ def row(key: str, value: int) -> pa.Table:
 
 def table_with_orphan(path: Path, version: int) -> Path:
     """A table of two writes, and what a task of a write between them left after it had been rolled back."""
-    pyhudi.save(row("first", 1), str(path), options={**OPTIONS, "hoodie.write.table.version": str(version)})
+    pyhudi.save(row("first", 1), str(path), hudi_options={**OPTIONS, "hoodie.write.table.version": str(version)})
     table = pyhudi.HudiTable.for_path(str(path))
     dead = table.bulk_insert(row("zombie", 1))  # makes a file group of its own
-    (file,) = (path / one for one in table.refresh().files().column("path").to_pylist() if dead.instant in one)
+    (file,) = (path / one for one in table.refresh().inspect.files().column("path").to_pylist() if dead.instant in one)
     content = file.read_bytes()
-    table.refresh().rollback(dead.instant)
+    table.refresh().recovery.rollback(dead.instant)
     assert not file.exists()
     pyhudi.HudiTable.for_path(str(path)).upsert(row("second", 1))
     file.write_bytes(content)
@@ -59,7 +59,7 @@ def test_a_file_that_outlived_its_rollback_is_gone_before_real_hudi_archives(
         for value in range(3, 10):
             oracle.write(path, row("second", value), {**OPTIONS, **ARCHIVES_SOON})
         keys[name] = set(oracle.read(path).column("id").to_pylist())
-        mine = set(pyhudi.HudiTable.for_path(str(path)).to_arrow(["id"]).column("id").to_pylist())
+        mine = set(pyhudi.HudiTable.for_path(str(path)).scan(["id"]).to_arrow().column("id").to_pylist())
         assert mine == {"first", "second"}
 
     # The first shows what JVM Hudi makes of such a file; else this test would prove nothing.

@@ -32,12 +32,12 @@ def test_real_hudi_reads_and_updates_a_table_whose_columns_were_replaced(
         "hoodie.datasource.write.table.type": kind,
     }
     ours = {**options, "hoodie.write.table.version": str(version)}
-    pyhudi.save(pa.table({"id": [1, 2], "v": [1, 2]}), str(path), options=ours)
-    pyhudi.save(pa.table({"id": ["k", "l"], "w": [1.5, 2.5]}), str(path), options=ours, mode="overwrite")
+    pyhudi.save(pa.table({"id": [1, 2], "v": [1, 2]}), str(path), hudi_options=ours)
+    pyhudi.save(pa.table({"id": ["k", "l"], "w": [1.5, 2.5]}), str(path), hudi_options=ours, mode="overwrite")
 
     assert told(oracle.read(path)) == [{"id": "k", "w": 1.5}, {"id": "l", "w": 2.5}]
 
     oracle.write(path, pa.table({"id": ["k", "m"], "w": [9.5, 3.5]}), {**options, "hoodie.metadata.enable": "false"})
 
     expected = [{"id": "k", "w": 9.5}, {"id": "l", "w": 2.5}, {"id": "m", "w": 3.5}]
-    assert told(oracle.read(path)) == told(pyhudi.HudiTable.for_path(str(path)).to_arrow()) == expected
+    assert told(oracle.read(path)) == told(pyhudi.HudiTable.for_path(str(path)).scan().to_arrow()) == expected

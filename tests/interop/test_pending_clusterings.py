@@ -72,11 +72,11 @@ def test_a_write_gives_way_to_a_clustering_that_real_hudi_has_planned(
         table.upsert(rows((1, "oslo", 2)))
     with pytest.raises(WriteConflictError, match="cluster"):
         table.delete_partition("city=oslo")
-    table.upsert(rows((2, "rome", 2), (3, "oslo", 1)), **small)
+    table.upsert(rows((2, "rome", 2), (3, "oslo", 1)), hudi_options=small)
     oracle.sql(f"CALL run_clustering(path => '{path}', op => 'execute', options => '{clustering}')")
     table.upsert(rows((1, "oslo", 3)))
 
-    found = {(row["id"], row["ts"]) for row in table.refresh().to_arrow(columns=["id", "ts"]).to_pylist()}
+    found = {(row["id"], row["ts"]) for row in table.refresh().scan(columns=["id", "ts"]).to_arrow().to_pylist()}
     theirs = {(row["id"], row["ts"]) for row in oracle.read(path).select(["id", "ts"]).to_pylist()}
     assert found == theirs == {(1, 3), (2, 2), (3, 1)}
 
@@ -90,7 +90,7 @@ def test_real_hudi_passes_over_intents_and_signs_of_writers(version: int, tmp_pa
         table.upsert(rows((1, "oslo", turn)))
     ours = [f"{INTENT_FOLDER}/20200101000000000", f"{WRITERS_FOLDER}/somebody"]
     for one in ours:
-        table.state.storage.put(one, b"x")
+        table.handle.state.storage.put(one, b"x")
     short = {
         "hoodie.clean.commits.retained": "1",
         "hoodie.cleaner.commits.retained": "1",
@@ -104,4 +104,4 @@ def test_real_hudi_passes_over_intents_and_signs_of_writers(version: int, tmp_pa
 
     assert oracle.read(path).column("ts").to_pylist() == [6]
     assert all((path / one).exists() for one in ours)
-    assert len(table.refresh().history()) < 7
+    assert len(table.refresh().inspect.history()) < 7

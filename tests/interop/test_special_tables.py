@@ -35,15 +35,15 @@ def test_table_without_partitions_that_sql_made_goes_back_and_forth(
     table.refresh().delete([2])
     if kind == "mor":
         table.refresh().upsert(rows((1, 1.25, 3)))
-        assert table.refresh().compact().num_rows == 1
-    ours = table.refresh().to_arrow()
+        assert table.refresh().services.compact().num_rows == 1
+    ours = table.refresh().scan().to_arrow()
     assert_same_rows(oracle.read(path, NO_METADATA), ours, ignore=[], hint="what pyhudi wrote")
 
     oracle.sql(f"create table {name} using hudi location '{path}'")
     oracle.sql(f"insert into {name} select 4L, 4.5D, 'n', 5L, 'x'")
     oracle.sql(f"update {name} set fare = 9.75 where id = 3")
-    assert_same_rows(oracle.read(path), table.refresh().to_arrow(), ignore=[], hint="what JVM Hudi made of it")
-    assert {row["id"]: row["fare"] for row in table.refresh().to_arrow().to_pylist()} == {
+    assert_same_rows(oracle.read(path), table.refresh().scan().to_arrow(), ignore=[], hint="what JVM Hudi made of it")
+    assert {row["id"]: row["fare"] for row in table.refresh().scan().to_arrow().to_pylist()} == {
         1: 1.25 if kind == "mor" else 1.5,
         3: 9.75,
         4: 4.5,

@@ -30,11 +30,11 @@ def test_jvm_hudi_reads_and_rewrites_files_that_remember_deletes(
     payload = {"hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload"}
 
     def ours(*rows: tuple[str, int, bool]) -> None:
-        pyhudi.save(_batch(*rows), path, options=remembering)
+        pyhudi.save(_batch(*rows), path, hudi_options=remembering)
 
     def seen() -> list[tuple[str, int]]:
         theirs = sorted((row["id"], row["ts"]) for row in judge.read(path).to_pylist())
-        mine = pyhudi.HudiTable.for_path(path).to_arrow(["id", "ts"]).to_pylist()
+        mine = pyhudi.HudiTable.for_path(path).scan(["id", "ts"]).to_arrow().to_pylist()
         assert sorted((row["id"], row["ts"]) for row in mine) == theirs
         return theirs
 

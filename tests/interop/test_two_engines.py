@@ -208,6 +208,6 @@ def test_both_engines_write_at_the_same_time_and_nothing_is_lost(
         assert jvm.conflicts == us.conflicts == 0
     check_everybody_sees(table, oracle, expected, "at the end")
     let_heartbeats_expire(table.path)
-    table.open().roll_back_failed_writes(eager=True)
+    table.open().recovery.roll_back_failed_writes(eager=True)
     assert_nothing_left_over(table)
     check_everybody_sees(table, oracle, expected, "tidied up")

@@ -64,8 +64,8 @@ def main(folder: str, secrets: str) -> None:
     attempt(lambda: spark.sql("select count(*) from trips").show())
     attempt(lambda: spark.sql("explain extended select * from trips").show(truncate=False))
     table = HudiTable.for_path(path, hudi_options=hidden, spark=spark)
-    print(repr(table), repr(table.scan()), table.detail(), flush=True)  # noqa: T201
-    table.compact()
+    print(repr(table), repr(table.scan()), table.inspect.detail(), flush=True)  # noqa: T201
+    table.services.compact()
     spark.stop()
 
 

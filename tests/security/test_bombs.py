@@ -196,12 +196,12 @@ def test_log_compactions_that_replaced_one_another_are_an_error_and_no_endless_l
     table.upsert(rows((1, "oslo", 1, "a")))
     first = open_table(storage, **MOR).upsert(rows((1, "oslo", 2, "b")))
     second = open_table(storage, **MOR).upsert(rows((1, "oslo", 3, "c")))
-    logs = open_table(storage).files().column("logs").to_pylist()[0]
+    logs = open_table(storage).inspect.files().column("logs").to_pylist()[0]
     for path, other in zip(logs[-2:], (second.instant, first.instant), strict=True):
         _say_that_it_replaced(storage, path, other)
 
     with pytest.raises(CorruptDataError, match="replaced itself"):
-        open_table(storage).to_arrow()
+        open_table(storage).scan().to_arrow()
 
 
 def _say_that_it_replaced(storage: MemoryStorage, path: str, instant: str) -> None:
@@ -283,7 +283,7 @@ def test_metadata_file_of_a_terabyte_is_not_read(
     def use() -> None:
         if victim == "MARKERS0":
             # Markers that cannot be read make a rollback look everywhere; they must not stop it.
-            open_table(local).roll_back_failed_writes(eager=True)
+            open_table(local).recovery.roll_back_failed_writes(eager=True)
             return
         with pytest.raises(CorruptDataError, match=r"larger than any of its kind|too large"):
             _use(local, victim)
@@ -296,9 +296,9 @@ def test_metadata_file_of_a_terabyte_is_not_read(
 def _use(storage: LocalStorage, victim: str) -> None:
     table = open_table(storage)
     if victim.endswith("_version_"):
-        table.outcome_of("20200101000000000")
+        table.recovery.outcome_of("20200101000000000")
     table.upsert(rows((2, "oslo", 1, "b")))
-    table.to_arrow()
+    table.scan().to_arrow()
 
 
 def _with_dead_write(storage: LocalStorage) -> str:

@@ -184,9 +184,9 @@ def poisoned(sound: dict[str, bytes], **choice: str) -> Storage:
 
 def uses(storage: Storage) -> tuple[Callable[[], object], ...]:
     return (
-        lambda: open_table(storage).to_arrow(),
+        lambda: open_table(storage).scan().to_arrow(),
         lambda: open_table(storage).upsert(rows((1, "oslo", 3, "c"))),
-        lambda: open_table(storage).compact(),
+        open_table(storage).services.compact,
     )
 
 

@@ -306,7 +306,7 @@ def recorder(tmp_path: Path, beside: Path) -> Iterator[FaultStorage]:
 
 
 def cities(storage: Storage) -> set[str | None]:
-    return set(open_table(storage).to_arrow(["city"]).column("city").to_pylist())
+    return set(open_table(storage).scan(["city"]).to_arrow().column("city").to_pylist())
 
 
 @pytest.mark.parametrize("value", [value for value in NASTY if value != "\ud800"])
@@ -346,4 +346,4 @@ def test_partition_to_delete_that_leads_out_deletes_nothing(recorder: FaultStora
 @pytest.mark.parametrize("path", CORPUS[::40])
 def test_instant_that_is_a_path_is_no_instant(recorder: FaultStorage, path: str) -> None:
     with pytest.raises(InvalidRequestError):
-        open_table(recorder).rollback(path)
+        open_table(recorder).recovery.rollback(path)

@@ -63,11 +63,11 @@ def table(request: pytest.FixtureRequest, tmp_path: Path, outside: Path) -> Iter
 def use_of(storage: Storage) -> dict[str, Callable[[], object]]:
     """What a user does with a table, in an order in which nothing changes before it must."""
     return {
-        "read": lambda: open_table(storage).to_arrow(),
-        "read changes": lambda: open_table(storage).changes(),
-        "look at": lambda: (open_table(storage).history(), open_table(storage).detail()),
-        "recover": lambda: open_table(storage).roll_back_failed_writes(eager=True),
-        "compact": lambda: open_table(storage).compact(),
+        "read": lambda: open_table(storage).scan().to_arrow(),
+        "read changes": lambda: open_table(storage).changes().to_arrow(),
+        "look at": lambda: (open_table(storage).inspect.history(), open_table(storage).inspect.detail()),
+        "recover": lambda: open_table(storage).recovery.roll_back_failed_writes(eager=True),
+        "compact": open_table(storage).services.compact,
         "write": lambda: open_table(storage).upsert(rows((1, "oslo", 9, "new"), (3, "bern", 1, "new"))),
         "delete a partition": lambda: open_table(storage).delete_partition("*"),
     }
@@ -207,7 +207,7 @@ def test_rollback_plan_for_an_instant_that_is_a_path_is_refused(table: FaultStor
     plan = RollbackPlan(instant_time=instant_time, action="commit")
     table.put(instant_path(instant, state.version), encode_rollback_plan(plan))
     with pytest.raises(UnsafePathError):
-        open_table(table).roll_back_failed_writes(eager=True)
+        open_table(table).recovery.roll_back_failed_writes(eager=True)
 
 
 # -- what dead writers seem to have left ------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def test_markers_that_name_a_path_elsewhere_do_not_stop_a_rollback_and_mislead_n
     table.put(f"{marker_folder(WHEN)}/MARKERS0", line.encode())
     table.put(f"city=oslo/f-0_0-1-0_{WHEN}.parquet", b"left over")
 
-    (done,) = open_table(table).roll_back_failed_writes(eager=True)
+    (done,) = open_table(table).recovery.roll_back_failed_writes(eager=True)
 
     assert done.files_deleted == 1
     assert set(outcomes(table).values()) == {None}
@@ -249,10 +249,10 @@ def test_archive_that_names_a_file_elsewhere_is_damage(table: FaultStorage, path
     table.put(f"{folder}/_version_", b"1")
     table.put(f"{folder}/manifest_1", f'{{"files":[{{"fileName":"{path}","fileLen":1}}]}}'.encode())
     with pytest.raises(CorruptDataError, match="no history file"):
-        open_table(table).outcome_of("20200101000000000")
+        open_table(table).recovery.outcome_of("20200101000000000")
     table.put(f"{folder}/_version_", b"../../x")
     with pytest.raises(CorruptDataError, match="no number"):
-        open_table(table).outcome_of("20200101000000000")
+        open_table(table).recovery.outcome_of("20200101000000000")
 
 
 # -- symbolic links ---------------------------------------------------------------------------------------------------

@@ -16,16 +16,15 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.support.tables import MOR, environment, new_table, open_table, rows
+from tests.support.tables import MOR, environment, new_table, open_table, rehandled, rows
 
 import pyhudi
-from pyhudi.api.hudi_table import save
+from pyhudi.api.writes import save
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.local import LocalEngine
 from pyhudi.errors import HudiError
@@ -130,9 +129,9 @@ def test_the_canary_would_be_found() -> None:
 def test_a_table_s_life_with_credentials_leaves_no_trace_of_them(seen: Seen, tmp_path: Path) -> None:
     options = {**DESCRIPTION, **SECRETS, "hoodie.datasource.write.commitmeta.key.prefix": "a"}
     path = str(tmp_path / "table")
-    save(rows((1, "oslo", 1, "a")), path, options=options, mode="append")
-    save(rows((1, "oslo", 2, "b")), path, options=options, mode="append")
-    table = replace(
+    save(rows((1, "oslo", 1, "a")), path, hudi_options=options, mode="append")
+    save(rows((1, "oslo", 2, "b")), path, hudi_options=options, mode="append")
+    table = rehandled(
         pyhudi.HudiTable.for_path(path, hudi_options={**SECRETS, **MOR}),
         engine=TellingEngine(),
         environment=environment(),
@@ -142,11 +141,18 @@ def test_a_table_s_life_with_credentials_leaves_no_trace_of_them(seen: Seen, tmp
     seen.error(lambda: table.upsert(pa.table({"id": ["not a number"], "city": ["a"], "ts": [1], "note": ["x"]})))
     seen.error(lambda: table.upsert(rows((1, "a/../..", 1, "x"))))
     seen.error(lambda: table.delete_partition("nowhere"))
-    seen.error(lambda: table.rollback("20200101000000000"))
-    seen.error(lambda: table.upsert(rows((1, "a", 1, "x")), **{"hoodie.write.lock.wait_time_ms": "never"}))
-    table.compact()
-    assert table.refresh().to_arrow().num_rows == 2
-    seen.texts += [repr(table), str(table), repr(table.scan()), repr(table.detail()), repr(table.history().to_pylist())]
+    seen.error(lambda: table.recovery.rollback("20200101000000000"))
+    seen.error(lambda: table.upsert(rows((1, "a", 1, "x")), hudi_options={"hoodie.write.lock.wait_time_ms": "never"}))
+    table.services.compact()
+    assert table.refresh().scan().to_arrow().num_rows == 2
+    seen.texts += [
+        repr(table),
+        str(table),
+        repr(table.scan()),
+        str(table.scan().explain()),
+        repr(table.inspect.detail()),
+        repr(table.inspect.history().to_pylist()),
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         seen.texts.append(repr(WriteConfig.from_options(options)))
@@ -216,7 +222,7 @@ def test_store_that_repeats_requests_in_its_errors_tells_no_secret(
         lambda: storage.delete_folder("a"),
         lambda: storage.open_output("a").close(),
         lambda: pyhudi.HudiTable.for_path("s3://bucket/t", hudi_options=options),
-        lambda: save(rows((1, "a", 1, "x")), "s3://bucket/t", options={**DESCRIPTION, **options}, mode="append"),
+        lambda: save(rows((1, "a", 1, "x")), "s3://bucket/t", hudi_options={**DESCRIPTION, **options}, mode="append"),
     ):
         with suppress(HudiError):
             call()
@@ -246,7 +252,7 @@ def test_prefix_of_commit_metadata_takes_no_credential_along(seen: Seen, tmp_pat
     for prefix in ("fs.", "aws_", "proxy"):
         chosen = {**SECRETS, "hoodie.datasource.write.commitmeta.key.prefix": prefix}
         open_table(storage, **chosen).upsert(rows((1, "oslo", 1, "a")))
-    open_table(storage).upsert(rows((1, "oslo", 1, "a")), _mine="is kept")
+    open_table(storage).upsert(rows((1, "oslo", 1, "a")), hudi_options={"_mine": "is kept"})
     seen.folder(tmp_path)
     assert any("is kept" in text for text in seen.texts)
 

@@ -20,7 +20,7 @@ def test_comparisons_find_the_rows_in_spark_that_they_find_in_arrow(spark: Any, 
 
     # One query for all of them: each condition as a column.
     held = [spark_condition(where, ROWS.schema).alias(str(number)) for number, (where, _) in enumerate(CASES)]
-    rows = table.to_df(spark).select("id", *held).collect()
+    rows = table.scan().to_df(spark).select("id", *held).collect()
     found = {
         str(where): sorted(row.id for row in rows if row[str(number)] is True)
         for number, (where, _) in enumerate(CASES)
@@ -28,8 +28,8 @@ def test_comparisons_find_the_rows_in_spark_that_they_find_in_arrow(spark: Any, 
 
     assert found == {str(where): ids for where, ids in CASES}
     for where in ([("city", "not in", ["rome"])], [("local", ">", NOON), ("g", "!=", 0.1)]):
-        in_arrow = sorted(table.to_arrow(["id"], where)["id"].to_pylist())
-        assert sorted(row.id for row in table.to_df(spark, columns=["id"], where=where).collect()) == in_arrow
+        in_arrow = sorted(table.scan(["id"], where).to_arrow()["id"].to_pylist())
+        assert sorted(row.id for row in table.scan(["id"], where).to_df(spark).collect()) == in_arrow
     for where in REFUSED:
         with pytest.raises(ConfigError, match="cannot be filtered"):
-            table.to_df(spark, where=where)
+            table.scan(where=where).to_df(spark)

@@ -17,7 +17,7 @@ KEY = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"
 
 def test_catalog_keeps_what_reads_need_and_no_password(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    pyhudi.save(pa.table({"id": [1]}), path, options=KEY)
+    pyhudi.save(pa.table({"id": [1]}), path, hudi_options=KEY)
     options = {"path": path, "hoodie.datasource.query.type": "snapshot", "as.of.instant": "2999-01-01"}
     secrets = {"hoodie.datasource.hive_sync.password": "s3cr3t", "hoodie.metrics.datadog.api.key": "s3cr3t"}
 
@@ -31,7 +31,7 @@ def test_catalog_keeps_what_reads_need_and_no_password(tmp_path: Path) -> None:
 def test_folder_below_a_table_is_read_as_its_partitions(spark: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     partitioned = {**KEY, "hoodie.datasource.write.partitionpath.field": "p"}
-    pyhudi.save(pa.table({"id": [1, 2, 3], "p": ["a", "a", "b"]}), path, options=partitioned)
+    pyhudi.save(pa.table({"id": [1, 2, 3], "p": ["a", "a", "b"]}), path, hudi_options=partitioned)
 
     spark.sql(f"CREATE TEMPORARY VIEW below USING hudi OPTIONS ('hoodie.base.path' '{path}/a')")
 
@@ -42,7 +42,7 @@ def test_folder_below_a_table_is_read_as_its_partitions(spark: Any, tmp_path: Pa
 
 def test_sql_reads_a_table_by_the_name_of_the_package(spark: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    pyhudi.save(pa.table({"id": [1, 2]}), path, options=KEY)
+    pyhudi.save(pa.table({"id": [1, 2]}), path, hudi_options=KEY)
 
     spark.sql(f"CREATE TEMPORARY VIEW by_package USING org.apache.hudi OPTIONS (path '{path}')")
 

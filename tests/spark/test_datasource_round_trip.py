@@ -35,7 +35,7 @@ def trips(spark: Any, path: Path, **options: str) -> list[tuple[Any, ...]]:
 
 
 def instants(path: Path) -> list[str]:
-    history = pyhudi.HudiTable.for_path(str(path)).history()
+    history = pyhudi.HudiTable.for_path(str(path)).inspect.history()
     return sorted(history["instant"].to_pylist())
 
 
@@ -60,7 +60,7 @@ def test_upsert_updates_inserts_and_keeps_the_rest(spark: Any, table: Path) -> N
 
 def test_rows_agree_with_those_read_without_spark(spark: Any, table: Path) -> None:
     frame = spark.read.format("hudi").load(str(table))
-    rows = pyhudi.HudiTable.for_path(str(table)).to_arrow()
+    rows = pyhudi.HudiTable.for_path(str(table)).scan().to_arrow()
 
     assert frame.columns == rows.column_names
     assert sorted(map(tuple, frame.collect())) == sorted(tuple(row.values()) for row in rows.to_pylist())
@@ -104,7 +104,7 @@ def test_columns_of_all_types_come_back_as_they_went(spark: Any, tmp_path: Path)
 
     assert read.dtypes == frame.dtypes
     assert read.collect() == frame.collect()
-    [row] = pyhudi.HudiTable.for_path(str(tmp_path)).to_arrow(["at", "fare"]).to_pylist()
+    [row] = pyhudi.HudiTable.for_path(str(tmp_path)).scan(["at", "fare"]).to_arrow().to_pylist()
     assert row["at"] == dt.datetime(2024, 7, 1, 16, 0, 0, 123456, tzinfo=dt.UTC)
     assert row["fare"] == Decimal("12.34")
 
@@ -127,7 +127,7 @@ def test_time_travel_shows_the_rows_of_then(spark: Any, table: Path) -> None:
 
 
 def test_incremental_read_gives_rows_of_later_commits_only(spark: Any, table: Path) -> None:
-    begin = pyhudi.HudiTable.for_path(str(table)).history()["completion_time"][0].as_py()
+    begin = pyhudi.HudiTable.for_path(str(table)).inspect.history()["completion_time"][0].as_py()
     write(spark, table, [("a", "oslo", 10.0, 2), ("z", "oslo", 9.0, 2)])
     since = {
         "hoodie.datasource.query.type": "incremental",
@@ -207,5 +207,5 @@ def test_table_object_takes_and_gives_dataframes(spark: Any, table: Path) -> Non
     result = pyhudi.HudiTable.for_path(str(table)).upsert(rows)
 
     assert (result.inserted, result.updated) == (1, 0)
-    frame = pyhudi.HudiTable.for_path(str(table)).to_df(spark, columns=["uuid"], where="city = 'rome'")
+    frame = pyhudi.HudiTable.for_path(str(table)).scan().to_df(spark).where("city = 'rome'").select("uuid")
     assert sorted(row.uuid for row in frame.collect()) == ["c", "f"]

@@ -27,7 +27,7 @@ def test_spark_example_of_the_quickstart_adds_a_trip(spark: Any, tmp_path: Path,
 
     run("docs/quickstart.md", tmp_path)
 
-    assert trips.refresh().to_arrow(["id", "fare"]).to_pylist() == [{"id": 4, "fare": 12.0}]
+    assert trips.refresh().scan(["id", "fare"]).to_arrow().to_pylist() == [{"id": 4, "fare": 12.0}]
     assert "oslo" in capsys.readouterr().out
 
 
@@ -38,7 +38,7 @@ def test_spark_example_of_the_readme_writes_and_reads(spark: Any, tmp_path: Path
 
     exec(before_time_travel.replace('"/tmp/', f'"{tmp_path}/'), {"pyhudi": pyhudi, "df": frame})
 
-    assert pyhudi.HudiTable.for_path(f"{tmp_path}/trips").to_arrow(["id"])["id"].to_pylist() == [2]
+    assert pyhudi.HudiTable.for_path(f"{tmp_path}/trips").scan(["id"]).to_arrow()["id"].to_pylist() == [2]
 
 
 def test_spark_example_of_merge_on_read_writes_a_merge_on_read_table(spark: Any, tmp_path: Path) -> None:
@@ -46,4 +46,4 @@ def test_spark_example_of_merge_on_read_writes_a_merge_on_read_table(spark: Any,
 
     run("docs/merge_on_read.md", tmp_path, spark=spark, df=frame)
 
-    assert pyhudi.HudiTable.for_path(f"{tmp_path}/mor-trips").detail()["type"] == "MERGE_ON_READ"
+    assert pyhudi.HudiTable.for_path(f"{tmp_path}/mor-trips").inspect.detail().type == "MERGE_ON_READ"

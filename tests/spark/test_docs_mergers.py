@@ -38,7 +38,7 @@ def test_page_views_and_visitors_with_spark_are_as_the_page_says(spark: Any, tmp
         names = run(COUNTING, tmp_path, spark=spark, visits=spark.createDataFrame(visits, VISITS))
     assert rows_of(names["answer"]) == expected
 
-    pyhudi.HudiTable.for_path(str(tmp_path / "visits")).compact()
+    pyhudi.HudiTable.for_path(str(tmp_path / "visits")).services.compact()
     # The page's code again would add rows: only its query is run.
     query = COUNTING[COUNTING.index("counts =") :]
     names = run(query, tmp_path, spark=spark, F=names["F"])
@@ -113,7 +113,7 @@ def test_merger_that_returns_other_records_is_named_across_processes(
 
     with pytest.raises(InvalidRequestError, match="wrong"):
         bid(spark, path, [(1, "ann", 70), (1, "bob", 50)], "wrong_module:Wrong")
-    assert pyhudi.HudiTable.for_path(str(path)).history().num_rows == 1
+    assert pyhudi.HudiTable.for_path(str(path)).inspect.history().num_rows == 1
 
 
 def test_batch_that_a_stream_sends_again_is_written_once(spark: Any, tmp_path: Path) -> None:
@@ -130,4 +130,4 @@ def test_batch_that_a_stream_sends_again_is_written_once(spark: Any, tmp_path: P
             },
         )
 
-    assert pyhudi.HudiTable.for_path(str(path)).to_arrow(["bid"]).to_pylist() == [{"bid": 70}]
+    assert pyhudi.HudiTable.for_path(str(path)).scan(["bid"]).to_arrow().to_pylist() == [{"bid": 70}]

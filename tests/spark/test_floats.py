@@ -29,7 +29,7 @@ def test_conditions_find_the_rows_of_floats_that_they_find_in_memory(
     path = str(tmp_path / "t")
     table = pyhudi.HudiTable.create(path, schema=rows.schema, record_key="id")
     reader = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(COUNT // 2))
-    table.bulk_insert(reader, **{"hoodie.parquet.block.size": "100000"})
+    table.bulk_insert(reader, hudi_options={"hoodie.parquet.block.size": "100000"})
     (file,) = (tmp_path / "t").glob("*.parquet")
     assert pq.ParquetFile(file).metadata.num_row_groups == 2
     stored, in_memory = spark.read.format("hudi").load(path), spark.createDataFrame(rows)

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.golden.archives import entries, unpack
 from tests.interop.history_life import History, State, check_history
+from tests.support.tables import plan_of
 
 import pyhudi
 from pyhudi.errors import HistoryNotRetainedError
@@ -59,7 +60,7 @@ def test_a_file_that_is_cleaned_before_spark_reads_it_is_an_error_in_a_session_t
     table.insert(pa.table({"id": [1, 2]}))
     pyhudi.enable(careless)
     rows = careless.read.format("hudi").load(path)
-    (gone,) = table.refresh().files().column("path").to_pylist()
+    (gone,) = table.refresh().inspect.files().column("path").to_pylist()
     Path(path, gone).unlink()
 
     with pytest.raises(Exception, match=gone):
@@ -70,7 +71,7 @@ def test_a_file_that_is_cleaned_before_spark_looks_it_up_is_a_typed_error(spark:
     path = str(tmp_path / "t")
     table = pyhudi.HudiTable.create(path, schema=pa.schema([("id", pa.int64())]), record_key="id")
     table.insert(pa.table({"id": [1, 2]}))
-    plan = table.refresh().scan()
+    plan = plan_of(table.refresh())
     gone = str(plan.slices[0].files.base)
     Path(path, gone).unlink()
 

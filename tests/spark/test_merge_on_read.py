@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.support.spark import trip_options
+from tests.support.tables import plan_of as scan_plan_of
 
 import pyhudi
+from pyhudi.config.enums import QueryType
 from pyhudi.spark.reads import har_views as log_archives
 from pyhudi.spark.reads import native_logs as split_reads
 from pyhudi.spark.reads.reader import scan_frame
@@ -42,12 +44,12 @@ def opened(path: Path) -> pyhudi.HudiTable:
 
 
 def instants(path: Path) -> list[str]:
-    return sorted(opened(path).history()["instant"].to_pylist())
+    return sorted(opened(path).inspect.history()["instant"].to_pylist())
 
 
 def shape(path: Path) -> dict[str, int]:
     """How many logs the newest slices have, by partition path."""
-    return {row["partition_path"]: len(row["logs"]) for row in opened(path).files().to_pylist()}
+    return {row["partition_path"]: len(row["logs"]) for row in opened(path).inspect.files().to_pylist()}
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +88,7 @@ def plan_of(frame: Any) -> str:
 @pytest.mark.usefixtures("way")
 def test_a_snapshot_merges_logs_and_agrees_with_what_is_read_without_spark(spark: Any, table: Path) -> None:
     frame = load(spark, table)
-    rows = opened(table).to_arrow()
+    rows = opened(table).scan().to_arrow()
 
     assert trips(frame) == NOW
     assert frame.columns == rows.column_names
@@ -132,7 +134,7 @@ def test_time_travel_shows_the_rows_of_then(spark: Any, table: Path) -> None:
 
 
 def test_an_incremental_read_gives_what_logs_changed_since(spark: Any, table: Path) -> None:
-    times = sorted(opened(table).history()["completion_time"].to_pylist())
+    times = sorted(opened(table).inspect.history()["completion_time"].to_pylist())
     since = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": times[0]}
 
     assert trips(load(spark, table, **since)) == [NOW[0], NOW[1]]
@@ -141,21 +143,21 @@ def test_an_incremental_read_gives_what_logs_changed_since(spark: Any, table: Pa
 
 @pytest.mark.usefixtures("way")
 def test_a_frame_of_the_table_object_takes_columns_and_conditions(spark: Any, table: Path) -> None:
-    frame = opened(table).to_df(spark, columns=["fare", "uuid"], where=[("city", "in", ["oslo", "bern"])])
+    frame = opened(table).scan(["fare", "uuid"], [("city", "in", ["oslo", "bern"])]).to_df(spark)
 
     assert sorted(map(tuple, frame.collect())) == [(4.0, "d"), (10.0, "a")]
-    assert trips(opened(table).to_df(spark, query_type="read_optimized")) == FIRST
+    assert trips(opened(table).scan(query_type="read_optimized").to_df(spark)) == FIRST
 
 
 def test_slices_without_logs_are_left_to_the_reader_of_spark(spark: Any, table: Path) -> None:
-    plan = opened(table).scan()
+    plan = scan_plan_of(opened(table))
     assert (len(plan.plain), len(plan.merged)) == (1, 2)
 
     def text_of(frame: Any) -> str:
         return str(frame._jdf.queryExecution().executedPlan())
 
     assert "MapInArrow" in text_of(scan_frame(spark, plan))
-    only_plain = opened(table).scan(query_type="read_optimized")
+    only_plain = scan_plan_of(opened(table), query_type=QueryType.READ_OPTIMIZED)
     assert "MapInArrow" not in text_of(scan_frame(spark, only_plain))
 
 
@@ -200,7 +202,7 @@ def test_logs_of_older_tables_and_rolled_back_writes_are_opened_as_well(
     path, older = tmp_path / "t", {"hoodie.write.table.version": version}
     write(spark, path, FIRST, **older)
     write(spark, path, [("a", "oslo", 9.0, 9), ("c", "rome", 9.0, 9)])
-    opened(path).rollback(instants(path)[-1])
+    opened(path).recovery.rollback(instants(path)[-1])
     write(spark, path, [("a", "oslo", 10.0, 2), ("c", "rome", 30.0, 2)])
     frame = load(spark, path)
 

@@ -27,4 +27,4 @@ def test_partition_columns_of_tables_of_jvm_hudi_are_what_it_shows(spark: Any, t
         assert_same_rows(pq.read_table(folder / "read.parquet"), frame.toArrow(), hint=name)
         assert [row.id for row in frame.where(frame[column] == value).collect()] == ids
         table = pyhudi.HudiTable.for_path(str(folder / "table"))
-        assert [row.id for row in table.to_df(spark, where=[(column, "==", value)]).collect()] == ids
+        assert [row.id for row in table.scan(where=[(column, "==", value)]).to_df(spark).collect()] == ids

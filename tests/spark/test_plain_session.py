@@ -21,7 +21,7 @@ KEY = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"
 @pytest.mark.timeout(PROGRAM_SECONDS_MAX + 30)
 def test_session_that_was_not_enabled_reads_and_says_what_writing_needs(tmp_path: Path) -> None:
     table, elsewhere = tmp_path / "t", tmp_path / "elsewhere"
-    pyhudi.save(pa.table({"id": [1, 2, 3]}), str(table), options=KEY)
+    pyhudi.save(pa.table({"id": [1, 2, 3]}), str(table), hudi_options=KEY)
     prepare_process()
 
     found = told_by(PROGRAM, str(table), str(elsewhere), folder=tmp_path, seconds_max=PROGRAM_SECONDS_MAX)

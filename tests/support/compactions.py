@@ -43,10 +43,10 @@ def let_the_runner_die(storage: Storage, planned: str | None) -> None:
 
 def plan_with_a_dead_run(storage: Storage) -> str:
     """A plan whose runner has died when it had begun the file of rome."""
-    planned = opened(storage).schedule_compaction()
+    planned = opened(storage).services.schedule()
     assert planned is not None
     with pytest.raises(SimulatedCrash):
-        opened(FaultStorage(storage, before=once_at("open_output", "city=rome", crash))).compact(planned)
+        opened(FaultStorage(storage, before=once_at("open_output", "city=rome", crash))).services.run(planned)
     let_the_runner_die(storage, planned)
     return planned
 

@@ -76,7 +76,7 @@ class Place:
 
 
 def upsert(*values: tuple[int, str, int, str], **options: str) -> Write:
-    return lambda table: table.upsert(rows(*values), **options)
+    return lambda table: table.upsert(rows(*values), hudi_options=options)
 
 
 MINE: Write = upsert((1, "oslo", 9, "mine"))

@@ -48,7 +48,7 @@ def assert_refused(storage: Storage, instant: str, reason: str) -> None:
     """The rollback is refused for this reason, and nothing is changed."""
     before = {info.path: storage.read(info.path) for info in storage.list_recursive("")}
     with pytest.raises(InvalidRequestError, match=reason):
-        opened(storage, later=True).rollback(instant)
+        opened(storage, later=True).recovery.rollback(instant)
     assert {info.path: storage.read(info.path) for info in storage.list_recursive("")} == before
 
 

@@ -73,10 +73,10 @@ class TableBuilder:
         return self.kind == "mor"
 
     def insert(self, *values: Row, **options: str) -> TableBuilder:
-        return self.then(lambda table: table.insert(self.batch(*values), **options))
+        return self.then(lambda table: table.insert(self.batch(*values), hudi_options=options))
 
     def upsert(self, *values: Row, **options: str) -> TableBuilder:
-        return self.then(lambda table: table.upsert(self.batch(*values), **options))
+        return self.then(lambda table: table.upsert(self.batch(*values), hudi_options=options))
 
     def delete(self, *values: Row) -> TableBuilder:
         return self.then(lambda table: table.delete(rows(*values)))
@@ -95,7 +95,7 @@ class TableBuilder:
         """Plan a compaction, and leave it at that."""
 
         def plan(table: pyhudi.HudiTable) -> None:
-            assert table.schedule_compaction() is not None
+            assert table.services.schedule() is not None
 
         return self.then(plan)
 

@@ -14,12 +14,15 @@ import pyarrow as pa
 from tests.support.timers import HandMovedTimers
 
 import pyhudi
+from pyhudi.api.handle import TableHandle
 from pyhudi.config.enums import Arrangement
+from pyhudi.config.read_config import ReadConfig
 from pyhudi.config.table_config import TableConfig
 from pyhudi.engine.local import LocalEngine, as_table
 from pyhudi.engine.protocol import Distribution, TaskContext
 from pyhudi.environment import SYSTEM, Environment
 from pyhudi.format.metadata.commit import WriteStat
+from pyhudi.read.scan import ScanPlan, plan_table_scan
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import TableState, load_table
@@ -157,12 +160,24 @@ def open_table(storage: Storage, *, env: Environment | None = None, **options: s
     """The table in a store, with one thread and a clock of its own."""
     kept = {key: value for key, value in options.items() if "hive_style" not in key}
     small_filters = {"hoodie.index.bloom.num_entries": "500", **kept}
-    return pyhudi.HudiTable(load_table(storage), small_filters, LocalEngine(parallelism=1), env or environment())
+    return pyhudi.HudiTable(
+        TableHandle(load_table(storage), small_filters, LocalEngine(parallelism=1), env or environment())
+    )
+
+
+def rehandled(table: pyhudi.HudiTable, **changes: Any) -> pyhudi.HudiTable:
+    """The same table with another engine, environment or state."""
+    return pyhudi.HudiTable(replace(table.handle, **changes))
+
+
+def plan_of(table: pyhudi.HudiTable, **asked: Any) -> ScanPlan:
+    """What reading this table would take; `asked` are fields of `ReadConfig`."""
+    return plan_table_scan(table.handle.state, ReadConfig(**asked), table.handle.mergers)
 
 
 def contents(storage: Storage) -> set[Row]:
     """All rows that a reader who opens the table now sees."""
-    table = open_table(storage).to_arrow(SCHEMA.names)
+    table = open_table(storage).scan(SCHEMA.names).to_arrow()
     return {tuple(row.values()) for row in table.to_pylist()}  # type: ignore[misc]
 
 
@@ -201,7 +216,7 @@ def own_beat() -> dict[str, Any]:
 
 def log_files(storage: Storage) -> list[str]:
     """The paths of the logs in the newest slices, in merge order within each."""
-    return [path for logs in open_table(storage).files().column("logs").to_pylist() for path in logs]
+    return [path for logs in open_table(storage).inspect.files().column("logs").to_pylist() for path in logs]
 
 
 def newest_stats(storage: Storage) -> list[WriteStat]:

@@ -20,7 +20,7 @@ CLOCK = StepClock()
 
 
 def upsert(*values: tuple[int, str, int, str], **options: str) -> Write:
-    return lambda table: table.upsert(rows(*values), **options)
+    return lambda table: table.upsert(rows(*values), hudi_options=options)
 
 
 WRITES: dict[str, Write] = {
@@ -33,7 +33,7 @@ WRITES: dict[str, Write] = {
     "global new key in bern": upsert((5, "bern", 1, "n"), **{"hoodie.index.type": "GLOBAL_SIMPLE"}),
     "insert into bern": lambda t: t.insert(rows((5, "bern", 1, "n"))),
     "insert into bern, no duplicates": lambda t: t.insert(
-        rows((5, "bern", 1, "n")), **{"hoodie.datasource.insert.dup.policy": "drop"}
+        rows((5, "bern", 1, "n")), hudi_options={"hoodie.datasource.insert.dup.policy": "drop"}
     ),
     "bulk insert into bern": lambda t: t.bulk_insert(rows((6, "bern", 1, "n"))),
     "bulk insert into rome": lambda t: t.bulk_insert(rows((6, "rome", 1, "n"))),

@@ -10,7 +10,10 @@ import pytest
 import pyhudi
 
 NEEDS_SPARK = {"disable", "enable", "spark_session"}
-PUBLIC = {"HudiTable", "WriteResult", "__version__", "errors", "save", *NEEDS_SPARK}
+NOUNS = {"Inspect", "Recovery", "Services"}
+TAKEN = {"HudiOptions", "RowsLike", "Where"}
+RETURNED = {"OptionWarning", "Outcome", "RolledBack", "Scan", "ScanExplanation", "TableDetail", "WriteResult"}
+PUBLIC = {"HudiTable", "__version__", "errors", "save", *NEEDS_SPARK, *NOUNS, *TAKEN, *RETURNED}
 
 
 def test_public_names_are_these_and_no_others():

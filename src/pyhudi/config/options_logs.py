@@ -77,7 +77,7 @@ class CompactionOptions:
         parse=boolean(),
         default=False,
         doc="Whether compaction is left to somebody else, unless `hoodie.compact.inline` says otherwise; as for Spark's"
-        " batch writes, nothing is planned then: run `HudiTable.compact`.",
+        " batch writes, nothing is planned then: run `services.compact` of `HudiTable`.",
     )
     services_enabled: bool = option(
         "hoodie.table.services.enabled",

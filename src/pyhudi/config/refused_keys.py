@@ -243,7 +243,7 @@ REFUSED: tuple[Refused, ...] = (
     ),
     _refused(
         "datasource.read.create.filesystem.relation datasource.read.table.valued.function.timeline.relation",
-        "this asks for the table's files or timeline instead of its rows: use HudiTable.files() or history()",
+        "this asks for the table's files or timeline instead of its rows: use table.inspect.files() or .timeline()",
         READS,
         _OFF,
     ),

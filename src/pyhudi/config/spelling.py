@@ -1,4 +1,4 @@
-"""Option names as users write them: in any case, and as keyword arguments that are none of ours."""
+"""Option names as users write them: in any case, and those that are not the name of an option."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def is_option_name(name: str, *, metadata_prefix: str) -> bool:
     return "." in name or name.lower() in OPTIONS or name.startswith(metadata_prefix)
 
 
-def unknown_argument(name: str, *, call: str) -> ConfigError:
-    """The error for a keyword argument, or an option without a dot in its name, that a call does not have.
+def unknown_option(name: str, *, call: str) -> ConfigError:
+    """The error for an option without a dot in its name, given to a call.
 
-    Such a name is refused and not passed over: `dry_run=True` at a call that has no dry run would delete.
+    Such a name is refused and not passed over: with `{"dry_run": True}` a call that has no dry run would delete.
     """
-    nearest = nearest_to_argument(name)
+    nearest = nearest_option(name)
     hint = f"did you mean {nearest}?" if nearest else "leave it out."
     return ConfigError(
-        f"{call} has no argument {name!r}: {hint} Options have Hudi's names, as in {{'hoodie.index.type': 'BLOOM'}}",
-        argument=name,
+        f"{call} has no option {name!r}: {hint} Options have Hudi's names, as in {{'hoodie.index.type': 'BLOOM'}}",
+        option=name,
     )
 
 
-def nearest_to_argument(name: str) -> str | None:
+def nearest_option(name: str) -> str | None:
     """The option that a Python name such as `record_key` or `retries` probably stands for."""
     close = difflib.get_close_matches(_plain(name), _parts_of_keys(), n=1, cutoff=0.85)
     return _parts_of_keys()[close[0]] if close else None

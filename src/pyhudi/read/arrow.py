@@ -35,7 +35,7 @@ FILES_AT_ONCE = 64
 
 def read_table(storage: Storage, plan: ScanPlan, columns: Sequence[str] | None, where: Where) -> pa.Table:
     """All rows of a scan as one table, in the order of its files."""
-    names = _checked_columns(plan, columns)
+    names = checked_columns(plan, columns)
     schema = pa.schema([plan.schema.field(name) for name in names])
     return pa.Table.from_batches(read_batches(storage, plan, columns, where), schema)
 
@@ -49,7 +49,7 @@ def read_batches(
     Raises `ConfigError` for an unknown column or a condition that does not fit the columns' types, and
     `CorruptDataError` naming a damaged file, and `HistoryNotRetainedError` naming one that was deleted meanwhile.
     """
-    names = _checked_columns(plan, columns)
+    names = checked_columns(plan, columns)
     condition = _condition(plan, where)
     plan = _in_matching_partitions(plan, condition)
     plain = plan.plain
@@ -149,7 +149,8 @@ def _located(storage: Storage, paths: Sequence[str], error: Exception) -> Corrup
     return CorruptDataError("a base file could not be read under the table's schema", cause=str(error))
 
 
-def _checked_columns(plan: ScanPlan, columns: Sequence[str] | None) -> list[str]:
+def checked_columns(plan: ScanPlan, columns: Sequence[str] | None) -> list[str]:
+    """The names of the columns of a read: all if none are given. `ConfigError` for one unknown, or given twice."""
     known = plan.schema.names
     names = list(known) if columns is None else list(columns)
     if unknown := sorted(set(names).difference(known), key=names.index):

@@ -17,7 +17,7 @@ def run_inline_services(call: ServiceCall) -> None:
     """Compact a merge-on-read table when that is due, or join its logs; or only plan it, for somebody else to run.
 
     A failure is a warning: the write before it stands, and must not be run again. What was planned stays planned, and
-    the next write that compacts, or `HudiTable.compact`, runs it.
+    the next write that compacts, or `services.compact` of `HudiTable`, runs it.
     """
     options, table_type = call.config.compaction, call.table.config.table_type
     runs = options.runs_inline(table_type)

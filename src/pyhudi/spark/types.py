@@ -95,7 +95,7 @@ def _spark_type(kind: pa.DataType, column: str) -> spark_types.DataType:
         return spark_types.StructType(children)
     raise UnsupportedFeatureError(
         f"column {column!r} has the type {kind}, which Spark cannot read; select other columns through "
-        "HudiTable.to_arrow",
+        "HudiTable.scan(…).to_arrow()",
         column=column,
         type=str(kind),
     )

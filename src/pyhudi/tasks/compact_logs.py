@@ -82,8 +82,8 @@ def compact_logs(context: TaskContext, task: CompactLogsTask) -> list[WriteStat]
     )
     if versions.column_sets:
         raise UnsupportedFeatureError(
-            "logs with partial updates cannot be joined to one, so this plan cannot be run: take it back with "
-            f"HudiTable.rollback({task.target.instant_time!r}), then HudiTable.compact() does what it was for",
+            "logs with partial updates cannot be joined to one, so this plan cannot be executed: undo it with "
+            f"table.recovery.rollback({task.target.instant_time!r}); then run table.services.compact()",
             instant=task.target.instant_time,
             logs=list(task.files.logs),
         )

@@ -15,7 +15,7 @@ from tests.support.table_builder import TableBuilder
 from tests.support.tables import Row, contents, new_table, open_table, rows, values_of
 
 import pyhudi
-from pyhudi.api.hudi_table import save
+from pyhudi.api.writes import save
 from pyhudi.config.option import OptionWarning
 from pyhudi.errors import (
     ConfigError,
@@ -125,11 +125,11 @@ def test_a_first_write_that_is_refused_leaves_no_table_and_no_file(name: str, op
     path = fresh_path()
 
     with pytest.raises(kind):
-        save(bad, path, options={**OPTIONS, "hoodie.datasource.write.operation": operation})
+        save(bad, path, hudi_options={**OPTIONS, "hoodie.datasource.write.operation": operation})
 
     assert paths_in(open_storage(path, {})) == []
-    save(rows(*START), path, options=OPTIONS)
-    assert len(pyhudi.HudiTable.for_path(path).to_arrow()) == 2
+    save(rows(*START), path, hudi_options=OPTIONS)
+    assert len(pyhudi.HudiTable.for_path(path).scan().to_arrow()) == 2
 
 
 def test_a_first_bulk_insert_that_fails_late_leaves_no_partition_behind() -> None:
@@ -139,7 +139,7 @@ def test_a_first_bulk_insert_that_fails_late_leaves_no_partition_behind() -> Non
     stream = pa.RecordBatchReader.from_batches(schema, [*good.to_batches(), *bad.to_batches()])
 
     with pytest.raises(RecordKeyError):
-        save(stream, path, options={**OPTIONS, "hoodie.datasource.write.operation": "bulk_insert"})
+        save(stream, path, hudi_options={**OPTIONS, "hoodie.datasource.write.operation": "bulk_insert"})
 
     assert paths_in(open_storage(path, {})) == []
 
@@ -148,13 +148,13 @@ def test_a_first_bulk_insert_that_fails_late_leaves_no_partition_behind() -> Non
 def test_an_empty_or_null_text_key_is_refused_with_its_row(key: str | None) -> None:
     path = fresh_path()
     options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
-    save(pa.table({"id": ["a"]}), path, options=options)
+    save(pa.table({"id": ["a"]}), path, hudi_options=options)
 
     with pytest.raises(RecordKeyError) as caught:
-        save(pa.table({"id": ["b", "c", key]}), path, options=options)
+        save(pa.table({"id": ["b", "c", key]}), path, hudi_options=options)
 
     assert caught.value.context["first_row"] == 2
-    assert values_of(pyhudi.HudiTable.for_path(path).to_arrow(), ["id"]) == [("a",)]
+    assert values_of(pyhudi.HudiTable.for_path(path).scan().to_arrow(), ["id"]) == [("a",)]
 
 
 @pytest.mark.parametrize("option", ["recordkey.field", "partitionpath.field", "precombine.field"])
@@ -164,7 +164,7 @@ def test_an_unknown_column_is_refused_with_the_nearest_name(option: str) -> None
     misspelt = {"id": "idd", "city": "citty", "ts": "tss"}[nearest]
 
     with pytest.raises(ConfigError, match=f"did you mean '{nearest}'"):
-        save(rows(*START), path, options={**OPTIONS, f"hoodie.datasource.write.{option}": misspelt})
+        save(rows(*START), path, hudi_options={**OPTIONS, f"hoodie.datasource.write.{option}": misspelt})
 
     assert paths_in(open_storage(path, {})) == []
 
@@ -203,16 +203,16 @@ def test_unusual_partition_values_come_back_as_they_were(value: str | None, enco
         "hoodie.datasource.write.partitionpath.urlencode": encoded,
         "hoodie.datasource.write.hive_style_partitioning": True,
     }
-    save(batch(city=pa.array([value], pa.string())), path, options=options)
-    save(batch(id=[2], city=["plain"]), path, options=options)
+    save(batch(city=pa.array([value], pa.string())), path, hudi_options=options)
+    save(batch(id=[2], city=["plain"]), path, hudi_options=options)
 
-    save(batch(city=pa.array([value], pa.string()), ts=[9]), path, options=options)
+    save(batch(city=pa.array([value], pa.string()), ts=[9]), path, hudi_options=options)
 
     table = pyhudi.HudiTable.for_path(path)
-    assert sorted(values_of(table.to_arrow(), ["id", "ts"])) == [(1, 9), (2, 2)]
+    assert sorted(values_of(table.scan().to_arrow(), ["id", "ts"])) == [(1, 9), (2, 2)]
     wanted = [("city", "==", value)] if value is not None else pa.compute.field("city").is_null()
-    assert values_of(table.to_arrow(where=wanted), ["id", "city"]) == [(1, value)]
-    assert len(table.to_arrow(where=[("city", "!=", "plain")])) == (0 if value is None else 1)
+    assert values_of(table.scan(where=wanted).to_arrow(), ["id", "city"]) == [(1, value)]
+    assert len(table.scan(where=[("city", "!=", "plain")]).to_arrow()) == (0 if value is None else 1)
 
 
 # -- tables that are other than asked for ------------------------------------------------------------------------------
@@ -233,11 +233,11 @@ def test_unusual_partition_values_come_back_as_they_were(value: str | None, enco
 )
 def test_options_that_describe_another_table_are_refused(changed: dict[str, Any]) -> None:
     path = fresh_path()
-    save(rows(*START), path, options=OPTIONS)
+    save(rows(*START), path, hudi_options=OPTIONS)
     before = paths_in(open_storage(path, {}))
 
     with pytest.raises(ConfigError, match="Config conflict"):
-        save(rows((9, "oslo", 1, "")), path, options={**OPTIONS, **changed})
+        save(rows((9, "oslo", 1, "")), path, hudi_options={**OPTIONS, **changed})
 
     assert paths_in(open_storage(path, {})) == before
 
@@ -268,7 +268,7 @@ def test_a_table_whose_merger_nobody_gave_is_read_where_it_has_no_logs_and_is_no
     before = paths_in(open_storage(path, {}))
 
     table = pyhudi.HudiTable.for_path(path)
-    assert values_of(table.to_arrow(), rows().column_names) == sorted(START)
+    assert values_of(table.scan().to_arrow(), rows().column_names) == sorted(START)
     with pytest.raises(UnsupportedFeatureError, match="longest-note"):
         table.upsert(rows((1, "oslo", 9, "z")))
 
@@ -282,10 +282,10 @@ def test_logs_whose_merger_nobody_gave_are_not_read() -> None:
 
     table = pyhudi.HudiTable.for_path(path)
     with pytest.raises(UnsupportedFeatureError, match="longest-note"):
-        table.to_arrow()
-    assert len(table.to_arrow(query_type="read_optimized")) == len(START)
+        table.scan().to_arrow()
+    assert len(table.scan(query_type="read_optimized").to_arrow()) == len(START)
     mine = pyhudi.HudiTable.for_path(path, merger=Longest())
-    assert values_of(mine.to_arrow(), ["id", "note"]) == [(1, "longer"), (2, "a")]
+    assert values_of(mine.scan().to_arrow(), ["id", "note"]) == [(1, "longer"), (2, "a")]
 
 
 def test_a_table_that_must_not_be_written_is_not_rolled_back_either() -> None:
@@ -296,7 +296,7 @@ def test_a_table_that_must_not_be_written_is_not_rolled_back_either() -> None:
 
     for write in (
         lambda: open_table(storage).upsert(rows(*START)),
-        lambda: open_table(storage).roll_back_failed_writes(eager=True),
+        lambda: open_table(storage).recovery.roll_back_failed_writes(eager=True),
     ):
         with pytest.raises(UnsupportedFeatureError, match="change data capture"):
             write()
@@ -306,11 +306,11 @@ def test_a_table_that_must_not_be_written_is_not_rolled_back_either() -> None:
 
 def test_save_mode_errorifexists_refuses_a_table_that_exists() -> None:
     path = fresh_path()
-    save(rows(*START), path, options=OPTIONS, mode="error")
+    save(rows(*START), path, hudi_options=OPTIONS, mode="error")
     with pytest.raises(TableExistsError):
-        save(rows(*START), path, options=OPTIONS, mode="errorifexists")
+        save(rows(*START), path, hudi_options=OPTIONS, mode="errorifexists")
     with pytest.raises(ConfigError, match="save mode"):
-        save(rows(*START), path, options=OPTIONS, mode="merge")
+        save(rows(*START), path, hudi_options=OPTIONS, mode="merge")
 
 
 def test_creating_a_table_twice_is_refused(tmp_path: Path) -> None:
@@ -334,27 +334,27 @@ def test_a_folder_that_is_no_table_is_named(tmp_path: Path) -> None:
         assert str(path) in str(caught.value)
     for operation in ("delete", "delete_partition"):
         with pytest.raises(TableNotFoundError):
-            save(rows(*START), str(tmp_path), options={**OPTIONS, "hoodie.datasource.write.operation": operation})
+            save(rows(*START), str(tmp_path), hudi_options={**OPTIONS, "hoodie.datasource.write.operation": operation})
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_a_misspelt_option_warns_with_the_nearest_name() -> None:
     with pytest.warns(OptionWarning, match=r"did you mean hoodie\.parquet\.max\.file\.size"):
-        save(rows(*START), fresh_path(), options={**OPTIONS, "hoodie.parquet.max.filesize": "1"})
+        save(rows(*START), fresh_path(), hudi_options={**OPTIONS, "hoodie.parquet.max.filesize": "1"})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        save(rows(*START), fresh_path(), options=OPTIONS)
+        save(rows(*START), fresh_path(), hudi_options=OPTIONS)
 
 
 @pytest.mark.parametrize(
     "read",
     [
-        pytest.param(lambda t: t.to_arrow(["nope"]), id="unknown column"),
-        pytest.param(lambda t: t.to_arrow(as_of="yesterday"), id="no time"),
-        pytest.param(lambda t: t.to_arrow(where=[("nope", "==", 1)]), id="condition on an unknown column"),
-        pytest.param(lambda t: t.to_arrow(where=[("city", "==", 1)]), id="text compared with a number"),
-        pytest.param(lambda t: t.to_arrow(where=[("id", "~", 1)]), id="unknown operator"),
-        pytest.param(lambda t: t.to_arrow(where=pa.compute.field("id")), id="no condition"),
+        pytest.param(lambda t: t.scan(["nope"]).to_arrow(), id="unknown column"),
+        pytest.param(lambda t: t.scan(as_of="yesterday").to_arrow(), id="no time"),
+        pytest.param(lambda t: t.scan(where=[("nope", "==", 1)]).to_arrow(), id="condition on an unknown column"),
+        pytest.param(lambda t: t.scan(where=[("city", "==", 1)]).to_arrow(), id="text compared with a number"),
+        pytest.param(lambda t: t.scan(where=[("id", "~", 1)]).to_arrow(), id="unknown operator"),
+        pytest.param(lambda t: t.scan(where=pa.compute.field("id")).to_arrow(), id="no condition"),
     ],
 )
 def test_a_read_that_asks_for_nonsense_is_refused(read: Callable[[pyhudi.HudiTable], object]) -> None:
@@ -364,7 +364,7 @@ def test_a_read_that_asks_for_nonsense_is_refused(read: Callable[[pyhudi.HudiTab
 
 def test_a_range_of_changes_that_ends_before_it_begins_is_refused() -> None:
     with pytest.raises(ConfigError, match="ends before"):
-        open_table(prepared()).changes("20250101000000000", "20240101000000000")
+        open_table(prepared()).changes("20250101000000000", "20240101000000000").to_arrow()
 
 
 # -- damaged files ----------------------------------------------------------------------------------------------------
@@ -384,7 +384,7 @@ def test_a_damaged_file_is_named_and_nothing_is_guessed(victim: str, version: in
     storage.put(path, content[: len(content) // 2] if damage == b"half" else damage)
 
     attempts: list[Callable[[], object]] = [
-        lambda: open_table(storage).to_arrow(),
+        lambda: open_table(storage).scan().to_arrow(),
         lambda: open_table(storage).upsert(rows((1, "oslo", 9, "x"))),
     ]
     for attempt in attempts:
@@ -404,7 +404,7 @@ def test_a_flipped_byte_in_a_base_file_is_found_by_its_checksum() -> None:
     storage.put(path, bytes(content))
 
     for attempt in (
-        lambda: open_table(storage).to_arrow(),
+        lambda: open_table(storage).scan().to_arrow(),
         lambda: open_table(storage).upsert(rows((1, "oslo", 9, "x"))),
     ):
         with pytest.raises(CorruptDataError) as caught:
@@ -424,8 +424,8 @@ def test_damaged_properties_are_named(damage: bytes) -> None:
 def test_a_base_file_that_went_away_since_the_table_was_opened_is_named() -> None:
     storage = prepared()
     table = open_table(storage)
-    path = table.files().column("path").to_pylist()[0]
-    batches = table.to_batches()  # planned now, read later
+    path = table.inspect.files().column("path").to_pylist()[0]
+    batches = table.scan().to_batches()  # planned now, read later
 
     storage.delete(path)
 
@@ -495,7 +495,7 @@ def test_a_lock_that_stays_taken_is_a_typed_error(tmp_path: Path) -> None:
         table_lock(storage, environment(), wait_ms=1000),
         pytest.raises(LockNotAcquiredError, match="wait_time_ms"),
     ):
-        open_table(storage).upsert(rows(*START), **{"hoodie.write.lock.wait_time_ms": 50})
+        open_table(storage).upsert(rows(*START), hudi_options={"hoodie.write.lock.wait_time_ms": 50})
 
     open_table(storage).upsert(rows(*START))
     assert contents(storage) == START

@@ -48,19 +48,19 @@ WRITES: dict[str, tuple[Action, set[Row]]] = {
     "delete_partition": (lambda t: t.delete_partition("city=oslo"), {(3, "rome", 1, "a")}),
 }
 SERVICES: dict[str, tuple[Action, set[Row]]] = {
-    "schedule_compaction": (lambda t: t.schedule_compaction(), BEFORE),
-    "compact": (lambda t: t.compact(), BEFORE),
+    "schedule_compaction": (lambda t: t.services.schedule(), BEFORE),
+    "compact": (lambda t: t.services.compact(), BEFORE),
     "upsert with inline compaction": (
         lambda t: t.upsert(
             rows((1, "oslo", 3, "c")),
-            **{"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"},
+            hudi_options={"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"},
         ),
         BEFORE - {(1, "oslo", 2, "b")} | {(1, "oslo", 3, "c")},
     ),
     "upsert with inline log compaction": (
         lambda t: t.upsert(
             rows((1, "oslo", 3, "c")),
-            **{
+            hudi_options={
                 "hoodie.log.compaction.enable": "true",
                 "hoodie.log.compaction.inline": "true",
                 "hoodie.log.compaction.blocks.threshold": "2",
@@ -83,7 +83,7 @@ prepared = cache(crashes.prepared)
 def planned(kind: TableBuilder) -> MemoryStorage:
     """The same with a compaction planned, and a write since."""
     storage = copied(prepared(kind))
-    assert opened(storage).schedule_compaction()
+    assert opened(storage).services.schedule()
     opened(storage).upsert(rows((2, "oslo", 1, "a"), (3, "rome", 1, "a")))
     return storage
 
@@ -94,7 +94,7 @@ def check_recovers(image: MemoryStorage, found: set[Row], where: str) -> None:
     assert contents(image) == found | {ADDED}, where
     assert_nothing_left_over(image)
     if load_table(image).timeline.pending_compactions:
-        opened(image, later=True).compact()
+        opened(image, later=True).services.compact()
         assert contents(image) == found | {ADDED}, where
         assert not load_table(image).timeline.pending_compactions, where
         assert_nothing_left_over(image)
@@ -122,7 +122,7 @@ def with_orphans(kind: TableBuilder) -> tuple[MemoryStorage, set[str]]:
     storage = crashed(prepared(kind), action, commit)
     assert storage is not None
     files = {info.path: storage.read(info.path) for info in list_data_files(storage)}
-    opened(storage, later=True).roll_back_failed_writes()
+    opened(storage, later=True).recovery.roll_back_failed_writes()
     orphans = files.keys() - {info.path for info in list_data_files(storage)}
     for path in orphans:
         storage.put(path, files[path])
@@ -174,15 +174,15 @@ def test_a_store_that_fails_while_orphans_are_removed_gives_a_typed_error_and_th
 
 @pytest.mark.parametrize("kind", MOR, ids=str)
 def test_a_compaction_killed_half_way_is_finished_by_the_next_run(kind: TableBuilder) -> None:
-    for where, image in crash_images(planned(kind), lambda t: t.compact(), every=2):
+    for where, image in crash_images(planned(kind), lambda t: t.services.compact(), every=2):
         assert contents(image) == BEFORE, where
 
-        opened(image, later=True).compact()
+        opened(image, later=True).services.compact()
 
         assert contents(image) == BEFORE, where
         assert not load_table(image).timeline.pending_compactions
         table = opened(image)
-        assert table.to_arrow(query_type="read_optimized").num_rows == len(BEFORE), where
+        assert table.scan(query_type="read_optimized").to_arrow().num_rows == len(BEFORE), where
         check_recovers(image, BEFORE, where)
 
 
@@ -193,7 +193,7 @@ def test_recovery_killed_at_any_effect_is_finished_by_the_next_one(kind: TableBu
     (commit,) = [number for number, effect in enumerate(effects, start=1) if effect.path.endswith("commit")]
 
     def recover(table: pyhudi.HudiTable) -> None:
-        opened(table.state.storage, later=True).roll_back_failed_writes()
+        opened(table.handle.state.storage, later=True).recovery.roll_back_failed_writes()
 
     # All files are written; and the commit is there, but not removed is what the writer had beside it.
     for number, every in ((commit, 1), (commit + 1, 3)):

@@ -27,10 +27,12 @@ def written(rows: Any, *again: Any, key: str = "id", **options: str) -> list[dic
         "hoodie.index.bloom.num_entries": "100",
     }
     for batch in (rows, *again):
-        pyhudi.save(batch, path, options={**described, **options})
+        pyhudi.save(batch, path, hudi_options={**described, **options})
     table = pyhudi.HudiTable.for_path(path)
     return (
-        table.to_arrow(table.schema.names).sort_by(key).to_pylist() if "." not in key else table.to_arrow().to_pylist()
+        table.scan(table.schema.names).to_arrow().sort_by(key).to_pylist()
+        if "." not in key
+        else table.scan().to_arrow().to_pylist()
     )
 
 
@@ -220,7 +222,7 @@ def test_table_of_more_columns_than_are_read_is_refused_before_anything_is_writt
         pyhudi.save(
             pa.table({"id": [1], **rows}),
             path,
-            options={"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"},
+            hudi_options={"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"},
         )
     with pytest.raises(HudiError):
         pyhudi.HudiTable.for_path(path)

@@ -58,10 +58,10 @@ def test_a_killed_writer_leaves_all_or_nothing_and_never_blocks_the_next_one(
         assert time.monotonic() - begun < PROMPTLY_SECONDS
         expected = found | dict.fromkeys(range(40), turn)
         assert _read(path) == expected, f"kill {kill}"
-        audit(table.state.storage)
+        audit(table.handle.state.storage)
         turn += 1
     if table_type == "mor":
-        assert "compact" in pyhudi.HudiTable.for_path(path).history().column("operation").to_pylist()
+        assert "compact" in pyhudi.HudiTable.for_path(path).inspect.history().column("operation").to_pylist()
 
 
 def _killed_writer(path: str, turn: int, dice: random.Random) -> tuple[int, int]:
@@ -94,6 +94,6 @@ def _written(turn: int) -> dict[int, int]:
 
 
 def _read(path: str) -> dict[int, int]:
-    rows = pyhudi.HudiTable.for_path(path).to_arrow(["id", "turn"]).to_pylist()
+    rows = pyhudi.HudiTable.for_path(path).scan(["id", "turn"]).to_arrow().to_pylist()
     assert max(Counter(row["id"] for row in rows).values(), default=1) == 1
     return {row["id"]: row["turn"] for row in rows}

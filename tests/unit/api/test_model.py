@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.support.audit import audit
 from tests.support.crashes import TEMPORARY_FOLDERS, assert_nothing_left_over
-from tests.support.tables import SplitEngine, StepClock, environment, new_table, open_table
+from tests.support.tables import SplitEngine, StepClock, environment, new_table, open_table, rehandled
 
 import pyhudi
 from pyhudi.errors import InvalidRequestError
@@ -146,7 +146,7 @@ class TableLife(RuleBasedStateMachine):
             "hoodie.copyonwrite.record.size.estimate": "1500",
         }
         table = new_table(self.storage, version=self.version, schema=SCHEMA, **options)
-        self.table = replace(table, engine=SplitEngine(), environment=environment(StepClock()))
+        self.table = rehandled(table, engine=SplitEngine(), environment=environment(StepClock()))
         self.model = Model(is_global=self.index.startswith("GLOBAL"), null_is_zero=self.version > 6)
         self.past: list[tuple[str, str, frozenset[tuple[Any, ...]]]] = []
 
@@ -172,7 +172,7 @@ class TableLife(RuleBasedStateMachine):
         known = {row.id for row in self.model.rows.values()}
         fresh = self.model.combined([row for row in rows if row.id not in known])
         result = self.table.bulk_insert(
-            arrow(fresh), **{"hoodie.bulkinsert.sort.mode": sort, "hoodie.combine.before.insert": False}
+            arrow(fresh), hudi_options={"hoodie.bulkinsert.sort.mode": sort, "hoodie.combine.before.insert": False}
         )
         self.model.insert(fresh, result.instant)
         self._remember(result)
@@ -189,7 +189,7 @@ class TableLife(RuleBasedStateMachine):
     @rule(city=cities)
     def delete_partition(self, city: str | None) -> None:
         path = f"city={city or '__HIVE_DEFAULT_PARTITION__'}"
-        if path not in self.table.files().column("partition_path").to_pylist():
+        if path not in self.table.inspect.files().column("partition_path").to_pylist():
             with pytest.raises(InvalidRequestError, match="no partition"):
                 self.table.delete_partition(path)
             return
@@ -215,7 +215,7 @@ class TableLife(RuleBasedStateMachine):
     @rule(data=st.data())
     def read_the_past(self, data: st.DataObject) -> None:
         instant, _, rows = data.draw(st.sampled_from(self.past))
-        assert self._rows(self.table.to_arrow(as_of=instant)) == sorted(rows, key=repr)
+        assert self._rows(self.table.scan(as_of=instant).to_arrow()) == sorted(rows, key=repr)
 
     @precondition(lambda self: self.past)
     @rule(data=st.data())
@@ -225,7 +225,7 @@ class TableLife(RuleBasedStateMachine):
         written = {instant for instant, _, _ in self.past[begin + 1 : end + 1]}
         after = None if begin < 0 else self.past[begin][1]
 
-        changes = self.table.changes(after, self.past[end][1])
+        changes = self.table.changes(after, self.past[end][1]).to_arrow()
 
         assert self._rows(changes) == sorted((row for row in self.past[end][2] if row[5] in written), key=repr)
 
@@ -234,7 +234,7 @@ class TableLife(RuleBasedStateMachine):
         if not hasattr(self, "model"):
             return
         expected = sorted((row.values for row in self.model.rows.values()), key=repr)
-        assert self._rows(self.table.to_arrow()) == expected
+        assert self._rows(self.table.scan().to_arrow()) == expected
 
     def teardown(self) -> None:
         if hasattr(self, "storage"):
@@ -271,7 +271,7 @@ class MergeOnReadLife(RuleBasedStateMachine):
         }
         kind = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
         self.table = self._on(
-            new_table(self.storage, version=self.version, schema=SCHEMA, **self.options, **kind).state.storage
+            new_table(self.storage, version=self.version, schema=SCHEMA, **self.options, **kind).handle.state.storage
         )
         self.model = Model(is_global=self.index.startswith("GLOBAL"), null_is_zero=self.version > 6)
         self.turn = 0
@@ -282,7 +282,7 @@ class MergeOnReadLife(RuleBasedStateMachine):
         self._write(lambda table: table.insert(arrow(first)), lambda instant: self.model.insert(first, instant), None)
 
     def _on(self, storage: Storage) -> pyhudi.HudiTable:
-        return replace(open_table(storage, **self.options), engine=SplitEngine(), environment=environment(self.clock))
+        return rehandled(open_table(storage, **self.options), engine=SplitEngine(), environment=environment(self.clock))
 
     def _dated(self, rows: Rows) -> Rows:
         """The rows with ordering values above all before; some that were never deleted stay as old as drawn."""
@@ -342,36 +342,36 @@ class MergeOnReadLife(RuleBasedStateMachine):
     @precondition(lambda self: self.writes_since_compaction > 1)
     @rule(dies_at=deaths)
     def compact(self, dies_at: int | None) -> None:
-        if self._run(lambda table: table.compact(), dies_at):
+        if self._run(lambda table: table.services.compact(), dies_at):
             self._recover()
-            self.table.compact()
+            self.table.services.compact()
         self.writes_since_compaction = 0
-        timeline = self.table.refresh().state.timeline
+        timeline = self.table.refresh().handle.state.timeline
         assert not timeline.pending_compactions
-        optimized = self.table.refresh().to_arrow(query_type="read_optimized")
+        optimized = self.table.refresh().scan(query_type="read_optimized").to_arrow()
         assert self._rows(optimized) == self._expected()
 
     @precondition(lambda self: self.writes_since_compaction > 0)
     @rule(dies_at=deaths)
     def schedule_compaction(self, dies_at: int | None) -> None:
-        if self._run(lambda table: table.schedule_compaction(), dies_at):
+        if self._run(lambda table: table.services.schedule(), dies_at):
             self._recover()
 
     @rule(dies_at=deaths)
     def take_the_last_write_back(self, dies_at: int | None) -> None:
         """Refused only where something came after it: then nothing changes."""
         instant, _ = self.past[-1]
-        timeline = self.table.refresh().state.timeline
+        timeline = self.table.refresh().handle.state.timeline
         newest = max(timeline.completed_writes, key=position_of, default=None)
         if newest is None or newest.requested_time != instant:
             return
         if any(one.requested_time > instant and one.state is not InstantState.COMPLETED for one in timeline.instants):
             return
-        died = self._run(lambda table: table.rollback(instant), dies_at)
+        died = self._run(lambda table: table.recovery.rollback(instant), dies_at)
         if died:
             self._recover()
-            self.table.roll_back_failed_writes()
-        if self.table.refresh().outcome_of(instant) == "rolled back":
+            self.table.recovery.roll_back_failed_writes()
+        if self.table.refresh().recovery.outcome_of(instant) == "rolled back":
             self.past.pop()
             self.deleted |= self.model.rows.keys()
             self.model.rows = dict(self.past[-1][1])
@@ -382,18 +382,18 @@ class MergeOnReadLife(RuleBasedStateMachine):
     @rule(data=st.data())
     def read_the_past(self, data: st.DataObject) -> None:
         instant, rows = data.draw(st.sampled_from(self.past[1:]))
-        found = self.table.refresh().to_arrow(as_of=instant)
+        found = self.table.refresh().scan(as_of=instant).to_arrow()
         assert self._rows(found) == sorted((row.values for row in rows.values()), key=repr)
 
     @invariant()
     def a_reader_sees_the_model(self) -> None:
         if hasattr(self, "model"):
-            assert self._rows(self.table.refresh().to_arrow()) == self._expected()
+            assert self._rows(self.table.refresh().scan().to_arrow()) == self._expected()
 
     def teardown(self) -> None:
         if hasattr(self, "storage"):
             self._recover()
-            self.table.roll_back_failed_writes()
+            self.table.recovery.roll_back_failed_writes()
             assert_nothing_left_over(self.storage, folders=TEMPORARY_FOLDERS[:2])
 
     def _write(
@@ -403,10 +403,10 @@ class MergeOnReadLife(RuleBasedStateMachine):
         dies_at: int | None,
     ) -> None:
         """Run a write that may die, and change the model if it is committed; the next writer finds the dead."""
-        known = self.table.refresh().state.timeline.completed_times
+        known = self.table.refresh().handle.state.timeline.completed_times
         if self._run(write, dies_at):
             self._recover()
-        for instant in self.table.refresh().state.timeline.completed_times - known:
+        for instant in self.table.refresh().handle.state.timeline.completed_times - known:
             change(instant)
             self._after(instant)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from tests.support.tables import rehandled
 
 import pyhudi
 from pyhudi.engine.protocol import Engine
@@ -20,7 +20,7 @@ SCHEMA = pa.schema([("id", pa.int64())])
 
 def ids_of(table: pyhudi.HudiTable) -> Any:
     try:
-        return sorted(table.to_arrow(["id"])["id"].to_pylist())
+        return sorted(table.scan(["id"]).to_arrow()["id"].to_pylist())
     except HudiError as error:
         return error
 
@@ -49,7 +49,7 @@ def test_pickled_table_answers_from_the_moment_when_it_was_opened(tmp_path: Path
     again.insert(pa.table({"id": [4]}))
 
     assert ids_of(again.refresh()) == [1, 2, 3, 4]
-    assert again.options == table.options
+    assert again.handle.options == table.handle.options
 
 
 def test_table_in_memory_pickles_within_its_process_only() -> None:
@@ -60,7 +60,7 @@ def test_table_in_memory_pickles_within_its_process_only() -> None:
 
 def test_table_whose_services_run_on_a_session_is_not_pickled() -> None:
     of_a_session = cast("Engine", object())
-    table = replace(filled("memory://pickles/u"), engine=of_a_session)
+    table = rehandled(filled("memory://pickles/u"), engine=of_a_session)
 
     with pytest.raises(UnsupportedFeatureError, match="cannot be sent to another process"):
         pickle.dumps(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyhudi.config.spelling import nearest_to_argument, spelled, unknown_argument
+from pyhudi.config.spelling import nearest_option, spelled, unknown_option
 from pyhudi.errors import ConfigError
 
 
@@ -44,5 +44,5 @@ def test_none_gives_way_to_a_value() -> None:
     ],
 )
 def test_python_name_leads_to_the_option_it_resembles(argument: str, meant: str | None) -> None:
-    assert nearest_to_argument(argument) == meant
-    assert (f"did you mean {meant}?" in unknown_argument(argument, call="upsert").message) is (meant is not None)
+    assert nearest_option(argument) == meant
+    assert (f"did you mean {meant}?" in unknown_option(argument, call="upsert").message) is (meant is not None)

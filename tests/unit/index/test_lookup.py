@@ -152,7 +152,7 @@ def _staged(
         storage=storage.spec,
         folder=folder,
         row_id="x",
-        keys=key_generator_from_table(table.state.config.values, table.state.version, {}),
+        keys=key_generator_from_table(table.handle.state.config.values, table.handle.state.version, {}),
         schema=rows().schema,
         rules=MergeRules(ordering_fields=("ts",)),
         combine=False,
@@ -160,7 +160,7 @@ def _staged(
     )
     batch = rows(*((key, city, 2, "b") for key, city in wanted))
     split = stage_split(task, TaskContext(0, 0, 0), iter(batch.to_batches()))
-    files = table.files().column("path").to_pylist()
+    files = table.inspect.files().column("path").to_pylist()
     searched = tuple(SliceToSearch(n, SliceFiles(path, ()), path.rpartition("/")[0]) for n, path in enumerate(files))
     tagging = TagTask(
         storage=storage.spec,
@@ -182,7 +182,7 @@ def _scope(table_wide: bool) -> KeyScope:
 def _stored(table: object, path: str) -> list[dict[str, object]]:
     import pyarrow.parquet as pq
 
-    with table.state.storage.open_input(path) as source:  # type: ignore[attr-defined]
+    with table.handle.state.storage.open_input(path) as source:  # type: ignore[attr-defined]
         return list(pq.ParquetFile(source).read().to_pylist())
 
 
@@ -215,7 +215,7 @@ def test_all_indexes_find_the_same_records(index: str) -> None:
             before.pop((row[0], "oslo"), None)
         before[row[:2]] = row
     assert contents(storage) == set(before.values())
-    assert len(open_table(storage).to_arrow()) == len(before)
+    assert len(open_table(storage).scan().to_arrow()) == len(before)
     assert result.updated + result.inserted == len(batch)
 
 

@@ -25,7 +25,7 @@ def numbered(count: int, first: int = 0) -> pa.Table:
 
 
 def filter_of(storage: MemoryStorage) -> BloomFilter:
-    (path,) = open_table(storage).files().column("path").to_pylist()
+    (path,) = open_table(storage).inspect.files().column("path").to_pylist()
     footer = pq.ParquetFile(io.BytesIO(storage.read(path))).metadata.metadata
     return parse_bloom_filter(footer[BLOOM_FILTER_KEY.encode()].decode(), BloomFilterType.DYNAMIC_V0)
 
@@ -40,7 +40,7 @@ def test_a_dynamic_filter_keeps_its_rate_at_ten_times_the_expected_keys(operatio
     storage = MemoryStorage()
 
     options = {**FILTERS, "hoodie.parquet.block.size": block_size}
-    getattr(new_table(storage), operation)(numbered(10 * EXPECTED), **options)
+    getattr(new_table(storage), operation)(numbered(10 * EXPECTED), hudi_options=options)
 
     found = filter_of(storage)
     assert found.might_contain(pa.array([str(n) for n in range(10 * EXPECTED)])).all()
@@ -50,7 +50,7 @@ def test_a_dynamic_filter_keeps_its_rate_at_ten_times_the_expected_keys(operatio
 def test_a_filter_for_as_many_keys_as_expected_is_as_large_as_asked() -> None:
     storage = MemoryStorage()
 
-    new_table(storage).bulk_insert(numbered(EXPECTED), **FILTERS)
+    new_table(storage).bulk_insert(numbered(EXPECTED), hudi_options=FILTERS)
 
     assert (filter_of(storage).row_capacity, len(filter_of(storage).rows)) == (EXPECTED, 1)
 
@@ -65,7 +65,7 @@ def test_a_filter_that_may_not_grow_so_far_is_said_where_the_index_asks_it(kind:
     table = new_table(MemoryStorage())
 
     with pytest.warns(OptionWarning, match=rf"5000 records and a bloom filter for (1000|500), .*{option}"):
-        table.bulk_insert(numbered(5000), **{**limits, "hoodie.index.type": "BLOOM"})
+        table.bulk_insert(numbered(5000), hudi_options={**limits, "hoodie.index.type": "BLOOM"})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        table.refresh().bulk_insert(numbered(5000, first=5000), **limits, **{"hoodie.index.type": "SIMPLE"})
+        table.refresh().bulk_insert(numbered(5000, first=5000), hudi_options={**limits, "hoodie.index.type": "SIMPLE"})

@@ -120,7 +120,7 @@ def test_scan_of_wide_rows_gives_batches_of_bounded_bytes(tmp_path: Path, condit
         docs = doc.take(pa.array([0] * 100))
         table.bulk_insert(pa.table({"id": ids, "doc": docs, "city": [city] * 100}, schema))
 
-    batches = list(table.refresh().to_batches(["id", "doc", "city"], where=condition))
+    batches = list(table.refresh().scan(["id", "doc", "city"], condition).to_batches())
 
     assert all(batch.nbytes <= PIECE_BYTES + 2 * MB for batch in batches)
     found = {row["id"]: (row["city"], row["doc"]) for row in pa.Table.from_batches(batches).to_pylist()}

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.support.tables import MOR, new_table, open_table
+from tests.support.tables import MOR, new_table, open_table, plan_of
 
 from pyhudi.io.log.records import list_log_blocks
 from pyhudi.io.row_groups import RowGroupWriter
@@ -121,7 +121,7 @@ def test_base_files_and_parquet_blocks_of_logs_have_no_statistics_of_columns_wit
     new_table(storage, schema=schema, **options).insert(rows)
     open_table(storage, **options).upsert(rows)
 
-    plan = open_table(storage).scan()
+    plan = plan_of(open_table(storage))
     (one,) = plan.slices
     assert one.files.base is not None
     ((place, block),) = list_log_blocks(storage, one.files.logs, plan.merging.blocks)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests.support.cleaning import archive, clean
-from tests.support.tables import MOR, new_table, open_table, rows, values_of
+from tests.support.tables import MOR, new_table, open_table, plan_of, rows, values_of
 
 import pyhudi
 from pyhudi.errors import HistoryNotRetainedError, HistoryNotSettledError
@@ -41,7 +41,7 @@ def files_of(storage: MemoryStorage, instant: str, folder: str = "") -> list[str
 
 
 def notes(table: pyhudi.HudiTable, **asked: str) -> list[tuple[object, ...]]:
-    return values_of(table.to_arrow(**asked), ["id", "note"])  # type: ignore[arg-type]
+    return values_of(table.scan(**asked).to_arrow(), ["id", "note"])  # type: ignore[arg-type]
 
 
 @VERSIONS
@@ -55,7 +55,7 @@ def test_a_state_of_which_a_file_was_cleaned_is_refused_and_names_the_first_that
     table = open_table(storage)
 
     with pytest.raises(HistoryNotRetainedError) as refused:
-        table.to_arrow(as_of=first.instant)
+        table.scan(as_of=first.instant).to_arrow()
 
     assert (refused.value.context["path"], refused.value.context["earliest"]) == (gone, second.instant)
     assert notes(table, as_of=second.instant) == [(1, "b"), (2, "a")]
@@ -70,7 +70,7 @@ def test_a_state_whose_files_a_savepoint_kept_is_read_between_states_that_were_c
 
     assert notes(table, as_of=first.instant) == [(1, "a"), (2, "a")]
     with pytest.raises(HistoryNotRetainedError):
-        table.to_arrow(as_of=second.instant)
+        table.scan(as_of=second.instant).to_arrow()
     assert notes(table, as_of=third.instant) == [(1, "c"), (2, "a")]
 
 
@@ -92,13 +92,15 @@ def test_changes_are_refused_where_their_files_were_cleaned_and_given_where_they
     table = open_table(storage)
 
     with pytest.raises(HistoryNotRetainedError) as refused:
-        table.changes(end=first.completion_time)
+        table.changes(end=first.completion_time).to_arrow()
     assert refused.value.context["earliest"] == third.completion_time
     with pytest.raises(HistoryNotRetainedError):
-        table.changes(first.completion_time, second.completion_time)
-    assert values_of(table.changes(), ["id", "note"]) == [(1, "c"), (2, "a")]
-    assert values_of(table.changes(first.completion_time), ["id", "note"]) == [(1, "c")]
-    assert values_of(table.changes(second.completion_time, third.completion_time), ["id", "note"]) == [(1, "c")]
+        table.changes(first.completion_time, second.completion_time).to_arrow()
+    assert values_of(table.changes().to_arrow(), ["id", "note"]) == [(1, "c"), (2, "a")]
+    assert values_of(table.changes(first.completion_time).to_arrow(), ["id", "note"]) == [(1, "c")]
+    assert values_of(table.changes(second.completion_time, third.completion_time).to_arrow(), ["id", "note"]) == [
+        (1, "c")
+    ]
 
 
 @VERSIONS
@@ -107,7 +109,7 @@ def test_a_full_scan_gives_the_rows_of_a_cleaned_range_that_nobody_changed_since
     clean(storage, files_of(storage, first.instant, "oslo"))
     table = open_table(storage, **{"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true"})
 
-    assert values_of(table.changes(end=first.completion_time), ["id", "note"]) == [(2, "a")]
+    assert values_of(table.changes(end=first.completion_time).to_arrow(), ["id", "note"]) == [(2, "a")]
 
 
 @VERSIONS
@@ -118,7 +120,7 @@ def test_changes_of_a_range_do_not_need_what_was_cleaned_of_other_file_groups(ve
     table.upsert(rows((2, "rome", 5, "e")))
     clean(storage, files_of(storage, fourth.instant))
 
-    changes = open_table(storage).changes(first.completion_time, second.completion_time)
+    changes = open_table(storage).changes(first.completion_time, second.completion_time).to_arrow()
 
     assert values_of(changes, ["id", "note"]) == [(1, "b")]
 
@@ -131,7 +133,7 @@ def test_a_table_that_was_opened_before_a_clean_says_so_instead_of_giving_less(v
     (gone,) = files_of(storage, first.instant, "rome")
     clean(storage, [gone])
 
-    for read in (opened.to_arrow, opened.changes, lambda: opened.to_arrow(query_type="read_optimized")):
+    for read in (opened.scan, opened.changes, lambda: opened.scan(query_type="read_optimized").to_arrow()):
         with pytest.raises(HistoryNotRetainedError) as refused:
             read()
         assert refused.value.context["path"] == gone
@@ -149,11 +151,11 @@ def test_a_replaced_and_cleaned_file_group_is_missed_only_before_it_was_replaced
     table = open_table(storage)
 
     with pytest.raises(HistoryNotRetainedError) as refused:
-        table.to_arrow(as_of=third.instant)
+        table.scan(as_of=third.instant).to_arrow()
     assert refused.value.context["earliest"] == replaced_by.instant
     assert notes(table, as_of=replaced_by.instant) == [(2, "a"), (3, "new")]
-    assert values_of(table.changes(third.completion_time), ["id"]) == [(2,), (3,)]
-    assert values_of(table.changes(replaced_by.completion_time, last.completion_time), ["id"]) == [(2,)]
+    assert values_of(table.changes(third.completion_time).to_arrow(), ["id"]) == [(2,), (3,)]
+    assert values_of(table.changes(replaced_by.completion_time, last.completion_time).to_arrow(), ["id"]) == [(2,)]
 
 
 @VERSIONS
@@ -162,7 +164,7 @@ def test_states_before_a_compaction_are_refused_once_the_slice_that_it_replaced_
     table = new_table(storage, version=version, **MOR)
     first = table.insert(rows((1, "oslo", 1, "a")))
     second = table.upsert(rows((1, "oslo", 2, "b")))
-    (compaction,) = table.refresh().compact().column("instant").to_pylist()
+    (compaction,) = table.refresh().services.compact().column("instant").to_pylist()
     table.upsert(rows((1, "oslo", 3, "c")))
     slice_before = [
         info.path
@@ -174,12 +176,12 @@ def test_states_before_a_compaction_are_refused_once_the_slice_that_it_replaced_
 
     for write in (first, second):
         with pytest.raises(HistoryNotRetainedError) as refused:
-            table.to_arrow(as_of=write.instant)
+            table.scan(as_of=write.instant).to_arrow()
         assert refused.value.context["earliest"] == compaction
     with pytest.raises(HistoryNotRetainedError):
-        table.changes(first.completion_time, second.completion_time)
+        table.changes(first.completion_time, second.completion_time).to_arrow()
     assert notes(table, as_of=compaction) == [(1, "b")]
-    assert notes(table) == values_of(table.changes(first.completion_time), ["id", "note"]) == [(1, "c")]
+    assert notes(table) == values_of(table.changes(first.completion_time).to_arrow(), ["id", "note"]) == [(1, "c")]
 
 
 @pytest.mark.parametrize("options", [{}, MOR], ids=["copy-on-write", "merge-on-read"])
@@ -188,7 +190,7 @@ def test_a_file_that_vanishes_between_planning_and_reading_is_an_error_that_name
     table = new_table(storage, **options)
     table.insert(rows((1, "oslo", 1, "a"), (2, "rome", 1, "a")))
     table.upsert(rows((2, "rome", 2, "b")))
-    plan = open_table(storage).scan()
+    plan = plan_of(open_table(storage))
     gone = str(plan.slices[1].files.base)
     storage.delete(gone)
 
@@ -219,7 +221,7 @@ def test_time_travel_over_a_running_write_is_refused_until_it_has_ended(version:
     table = open_table(storage)
 
     with pytest.raises(HistoryNotSettledError) as refused:
-        table.to_arrow(as_of=third.instant)
+        table.scan(as_of=third.instant).to_arrow()
 
     assert refused.value.context["running"] == began
     assert notes(table, as_of=second.instant) == [(1, "b"), (2, "a")]
@@ -235,9 +237,9 @@ def test_changes_by_instant_times_are_refused_where_a_write_among_them_is_runnin
 
     for begin, end in ((None, None), (first.instant, None), (second.instant, third.instant)):
         with pytest.raises(HistoryNotSettledError):
-            table.changes(begin, end)
-    assert values_of(table.changes(first.instant, second.instant), ["note"]) == [("b",)]
-    assert table.changes(third.instant).num_rows == 0
+            table.changes(begin, end).to_arrow()
+    assert values_of(table.changes(first.instant, second.instant).to_arrow(), ["note"]) == [("b",)]
+    assert table.changes(third.instant).to_arrow().num_rows == 0
 
 
 @pytest.mark.parametrize("version", [8, 9])
@@ -245,7 +247,7 @@ def test_changes_by_completion_times_do_not_wait_for_a_write_that_will_end_later
     storage, (_, second, _) = written(version)
     running(storage, str(int(second.instant) + 1))
 
-    assert values_of(open_table(storage).changes(second.completion_time), ["note"]) == [("c",)]
+    assert values_of(open_table(storage).changes(second.completion_time).to_arrow(), ["note"]) == [("c",)]
 
 
 def test_a_write_that_was_archived_and_ended_late_is_among_the_changes_after_an_active_one() -> None:
@@ -266,10 +268,10 @@ def test_a_write_that_was_archived_and_ended_late_is_among_the_changes_after_an_
 
     table = open_table(storage)
 
-    assert values_of(table.changes(second.completion_time), ["id"]) == [(1,), (3,)]
-    assert values_of(table.changes(second.completion_time, late), ["id"]) == [(1,)]
-    assert values_of(table.changes(late, third.completion_time), ["id"]) == [(3,)]
-    assert values_of(table.changes(), ["id"]) == [(1,), (2,), (3,)]
+    assert values_of(table.changes(second.completion_time).to_arrow(), ["id"]) == [(1,), (3,)]
+    assert values_of(table.changes(second.completion_time, late).to_arrow(), ["id"]) == [(1,)]
+    assert values_of(table.changes(late, third.completion_time).to_arrow(), ["id"]) == [(3,)]
+    assert values_of(table.changes().to_arrow(), ["id"]) == [(1,), (2,), (3,)]
 
 
 def test_an_archived_state_has_the_columns_that_the_table_had_then() -> None:
@@ -281,9 +283,9 @@ def test_an_archived_state_has_the_columns_that_the_table_had_then() -> None:
     archive(storage, [first.instant, second.instant])
     table = open_table(storage)
 
-    assert [row["instant"] for row in table.history().to_pylist()][1:] == [second.instant, first.instant]
-    assert table.to_arrow(as_of=first.instant).column_names[-1] == "note"
-    assert table.to_arrow(as_of=second.instant).column_names[-1] == "more"
+    assert [row["instant"] for row in table.inspect.history().to_pylist()][1:] == [second.instant, first.instant]
+    assert table.scan(as_of=first.instant).to_arrow().column_names[-1] == "note"
+    assert table.scan(as_of=second.instant).to_arrow().column_names[-1] == "more"
     assert notes(table, as_of=second.instant) == [(1, "a"), (2, "a")]
 
 
@@ -291,11 +293,11 @@ def test_a_batch_whose_commit_was_archived_is_not_written_again() -> None:
     storage = MemoryStorage()
     table = new_table(storage)
     batch = {"hoodie.write.batch.id": "7"}
-    first = table.insert(rows((1, "oslo", 1, "a")), **batch)
+    first = table.insert(rows((1, "oslo", 1, "a")), hudi_options=batch)
     table.insert(rows((2, "rome", 1, "a")))
     archive(storage, [first.instant])
 
-    again = open_table(storage).insert(rows((1, "oslo", 1, "a")), **batch)
+    again = open_table(storage).insert(rows((1, "oslo", 1, "a")), hudi_options=batch)
 
     assert (again.instant, again.completion_time) == (first.instant, first.completion_time)
     assert notes(open_table(storage)) == [(1, "a"), (2, "a")]
@@ -308,7 +310,10 @@ def test_files_that_somebody_removed_without_a_clean_are_missed_as_well(version:
     storage.delete(gone)
     table = open_table(storage)
 
-    for read in (lambda: table.to_arrow(as_of=first.instant), lambda: table.changes(end=first.completion_time)):
+    for read in (
+        lambda: table.scan(as_of=first.instant).to_arrow(),
+        lambda: table.changes(end=first.completion_time).to_arrow(),
+    ):
         with pytest.raises(HistoryNotRetainedError) as refused:
             read()
         assert refused.value.context["path"] == gone

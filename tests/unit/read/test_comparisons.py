@@ -22,7 +22,7 @@ def storage(request: pytest.FixtureRequest) -> MemoryStorage:
 
 @pytest.mark.parametrize(("where", "ids"), CASES, ids=str)
 def test_comparison_finds_no_row_without_a_value(storage: MemoryStorage, where: Any, ids: list[int]) -> None:
-    found = open_table(storage).to_arrow(["id"], where)
+    found = open_table(storage).scan(["id"], where).to_arrow()
 
     assert sorted(found["id"].to_pylist()) == ids
 
@@ -30,4 +30,4 @@ def test_comparison_finds_no_row_without_a_value(storage: MemoryStorage, where: 
 @pytest.mark.parametrize("where", REFUSED, ids=str)
 def test_comparison_with_what_no_value_equals_is_refused(storage: MemoryStorage, where: Any) -> None:
     with pytest.raises(ConfigError, match="cannot be filtered"):
-        open_table(storage).to_arrow(where=where)
+        open_table(storage).scan(where=where).to_arrow()

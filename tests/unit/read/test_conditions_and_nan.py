@@ -37,7 +37,7 @@ def storage() -> MemoryStorage:
     """A table whose base file is as pyarrow writes it by itself."""
     storage = MemoryStorage()
     new_table(storage, schema=SCHEMA).insert(ROWS)
-    (path,) = open_table(storage).files().column("path").to_pylist()
+    (path,) = open_table(storage).inspect.files().column("path").to_pylist()
     stored = pq.ParquetFile(io.BytesIO(storage.read(path)))
     careless = io.BytesIO()
     with pq.ParquetWriter(careless, stored.schema_arrow) as writer:
@@ -72,7 +72,7 @@ def storage() -> MemoryStorage:
 def test_conditions_find_the_rows_of_nan_that_they_find_in_memory(storage: MemoryStorage, where: Any) -> None:
     expression = pq.filters_to_expression(where) if isinstance(where, list) else where
 
-    found = open_table(storage).to_arrow(["id"], where=where)
+    found = open_table(storage).scan(["id"], where=where).to_arrow()
 
     assert found == ROWS.filter(expression).select(["id"])
 

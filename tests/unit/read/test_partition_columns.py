@@ -26,7 +26,7 @@ NAMES = ["v9-slash-dates", "v9-by-time-updated-by-sql", "v9-dropped-column", "v9
 def test_partition_columns_of_a_table_of_jvm_hudi_are_what_it_shows(name: str, tmp_path: Path) -> None:
     folder = unpacked(f"keys/{name}", tmp_path)
 
-    rows = pyhudi.HudiTable.for_path(str(folder / "table")).to_arrow()
+    rows = pyhudi.HudiTable.for_path(str(folder / "table")).scan().to_arrow()
 
     assert_same_rows(pq.read_table(folder / "read.parquet"), rows)
 
@@ -51,7 +51,7 @@ def test_condition_finds_the_partition_values_that_are_shown(
 ) -> None:
     table = pyhudi.HudiTable.for_path(str(unpacked(f"keys/{name}", tmp_path) / "table"))
 
-    assert sorted(table.to_arrow(["id"], where)["id"].to_pylist()) == ids
+    assert sorted(table.scan(["id"], where).to_arrow()["id"].to_pylist()) == ids
 
 
 # -- pruning loses no row ----------------------------------------------------------------------------------------------
@@ -114,9 +114,9 @@ def test_condition_on_partition_columns_finds_the_rows_that_it_finds_among_all_r
     table = table.refresh()
     ((name, operator, value),) = where
 
-    found = table.to_arrow(["id"], where)
+    found = table.scan(["id"], where).to_arrow()
 
-    shown = table.to_arrow()
+    shown = table.scan().to_arrow()
     tests = {"==": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater}
     tests[">="] = pc.greater_equal
     if operator in tests:

@@ -11,7 +11,7 @@ import pytest
 from tests.support.tables import StepClock, environment, new_table, open_table, rows, values_of
 
 import pyhudi
-from pyhudi.api.hudi_table import save
+from pyhudi.api.writes import save
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.testing.faults import FaultStorage
 
@@ -39,10 +39,12 @@ def test_time_travel_shows_each_state_that_was(version: int) -> None:
     states = [[1, 2], [1, 2, 3], [1, 3], [3, 4]]
 
     for result, ids in zip(results, states, strict=True):
-        found = open_table(storage).to_arrow(["id"], as_of=result.instant).column("id").to_pylist()
+        found = open_table(storage).scan(["id"], as_of=result.instant).to_arrow().column("id").to_pylist()
         assert sorted(found) == ids
-    assert len(open_table(storage).to_arrow(as_of="2001-01-01")) == 0
-    assert sorted(open_table(storage).to_arrow(["id"], as_of="2099-01-01 00:00:00").column("id").to_pylist()) == [3, 4]
+    assert len(open_table(storage).scan(as_of="2001-01-01").to_arrow()) == 0
+    assert sorted(
+        open_table(storage).scan(["id"], as_of="2099-01-01 00:00:00").to_arrow().column("id").to_pylist()
+    ) == [3, 4]
 
 
 @pytest.mark.parametrize("version", [6, 8, 9])
@@ -52,7 +54,7 @@ def test_changes_are_the_rows_written_in_the_range_as_of_its_end(version: int) -
     at = [None, *(result.completion_time for result in results)]
 
     def ids(begin: int, end: int) -> list[int]:
-        return sorted(table.changes(at[begin], at[end]).column("id").to_pylist())
+        return sorted(table.changes(at[begin], at[end]).to_arrow().column("id").to_pylist())
 
     assert ids(0, 1) == [1, 2]
     assert ids(1, 2) == [1, 3]
@@ -62,7 +64,7 @@ def test_changes_are_the_rows_written_in_the_range_as_of_its_end(version: int) -
     assert ids(1, 4) == [3, 4]
     assert ids(3, 4) == [4]
     assert ids(4, 4) == []
-    assert sorted(table.changes(at[3]).column("id").to_pylist()) == [4]
+    assert sorted(table.changes(at[3]).to_arrow().column("id").to_pylist()) == [4]
 
 
 @pytest.mark.parametrize("version", [8, 9])
@@ -83,17 +85,19 @@ def test_changes_go_by_completion_when_a_write_that_began_earlier_ends_later(ver
     assert slow.instant < quick[0].instant < quick[0].completion_time < slow.completion_time
 
     table = open_table(storage)
-    until_quick = table.changes(None, quick[0].completion_time)
+    until_quick = table.changes(None, quick[0].completion_time).to_arrow()
     assert values_of(until_quick, ["id", "note"]) == [(1, "b"), (2, "c")]
-    assert values_of(table.changes(first.completion_time, quick[0].completion_time), ["id", "note"]) == [(2, "c")]
-    assert values_of(table.changes(quick[0].completion_time), ["id", "note"]) == [(1, "d")]
+    assert values_of(table.changes(first.completion_time, quick[0].completion_time).to_arrow(), ["id", "note"]) == [
+        (2, "c")
+    ]
+    assert values_of(table.changes(quick[0].completion_time).to_arrow(), ["id", "note"]) == [(1, "d")]
 
 
 def test_a_filter_on_a_partition_column_opens_only_its_files() -> None:
     storage, _ = written()
     watched = FaultStorage(storage)
 
-    found = open_table(watched).to_arrow(["id"], [("city", "==", "bern")])
+    found = open_table(watched).scan(["id"], [("city", "==", "bern")]).to_arrow()
 
     assert found.column("id").to_pylist() == [3]
     opened = {o.path for o in watched.operations if o.name == "open_input"}
@@ -113,7 +117,7 @@ def test_a_filter_on_a_partition_column_opens_only_its_files() -> None:
 def test_where_takes_conditions_and_expressions(where: Any, ids: list[int]) -> None:
     storage, _ = written()
 
-    assert sorted(open_table(storage).to_arrow(["id"], where).column("id").to_pylist()) == ids
+    assert sorted(open_table(storage).scan(["id"], where).to_arrow().column("id").to_pylist()) == ids
 
 
 KEYGEN = "hoodie.keygen.timebased"
@@ -140,11 +144,11 @@ def test_a_time_partition_column_reads_as_it_was_written_and_not_as_its_path(nam
         f"{KEYGEN}.output.dateformat": pattern,
         **options,
     }
-    save(pa.table({"id": [1, 2], "at": values}), path, options=options)
+    save(pa.table({"id": [1, 2], "at": values}), path, hudi_options=options)
 
     table = pyhudi.HudiTable.for_path(path)
-    assert values_of(table.to_arrow(), ["id", "at"]) == list(zip([1, 2], values.to_pylist(), strict=True))
-    assert table.to_arrow(["id"], [("at", "==", values[0].as_py())]).column("id").to_pylist() == [1]
+    assert values_of(table.scan().to_arrow(), ["id", "at"]) == list(zip([1, 2], values.to_pylist(), strict=True))
+    assert table.scan(["id"], [("at", "==", values[0].as_py())]).to_arrow().column("id").to_pylist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -165,28 +169,28 @@ def test_a_partition_column_of_any_type_is_read_and_filtered(value: Any, kind: p
     save(
         pa.table({"id": [1, 2], "p": column}),
         path,
-        options={**options, "hoodie.datasource.write.partitionpath.field": "p"},
+        hudi_options={**options, "hoodie.datasource.write.partitionpath.field": "p"},
     )
 
     table = pyhudi.HudiTable.for_path(path)
-    assert table.to_arrow(["id"], pc.field("p") == column[0]).column("id").to_pylist() == [1]
-    assert table.to_arrow(["id"], pc.field("p").is_null()).column("id").to_pylist() == [2]
-    assert table.to_arrow(["p"]).schema.field("p").type == kind
+    assert table.scan(["id"], pc.field("p") == column[0]).to_arrow().column("id").to_pylist() == [1]
+    assert table.scan(["id"], pc.field("p").is_null()).to_arrow().column("id").to_pylist() == [2]
+    assert table.scan(["p"]).to_arrow().schema.field("p").type == kind
 
 
 def test_columns_come_in_the_order_asked_for_and_a_batch_at_a_time() -> None:
     storage, _ = written()
     table = open_table(storage)
 
-    assert table.to_arrow(["note", "id"]).column_names == ["note", "id"]
-    assert sum(batch.num_rows for batch in table.to_batches(["id"])) == 2
+    assert table.scan(["note", "id"]).to_arrow().column_names == ["note", "id"]
+    assert sum(batch.num_rows for batch in table.scan(["id"]).to_batches()) == 2
 
 
 def test_a_table_that_was_never_written_reads_as_empty_in_its_own_columns() -> None:
     table = new_table(MemoryStorage())
 
-    assert len(table.to_arrow(["id", "city"])) == 0
-    assert table.changes().num_rows == 0
+    assert len(table.scan(["id", "city"]).to_arrow()) == 0
+    assert table.changes().to_arrow().num_rows == 0
     assert table.schema.names == rows().schema.names
 
 
@@ -198,15 +202,15 @@ def test_an_opened_table_answers_from_the_moment_it_was_opened() -> None:
     table.upsert(rows((1, "oslo", 2, "b")))
     table.delete_partition("city=oslo")
 
-    assert before.to_arrow(["note"]).to_pylist() == [{"note": "a"}]
-    assert len(before.refresh().to_arrow()) == 0
+    assert before.scan(["note"]).to_arrow().to_pylist() == [{"note": "a"}]
+    assert len(before.refresh().scan().to_arrow()) == 0
 
 
 def test_history_and_detail_say_what_happened() -> None:
     storage, results = written()
     table = open_table(storage)
 
-    history = table.history().to_pylist()
+    history = table.inspect.history().to_pylist()
     assert [row["operation"] for row in history] == ["insert_overwrite", "delete", "upsert", "insert"]
     assert [row["instant"] for row in reversed(history)] == [result.instant for result in results]
     assert [(row["inserted"], row["updated"], row["deleted"]) for row in history] == [
@@ -215,5 +219,5 @@ def test_history_and_detail_say_what_happened() -> None:
         (1, 1, 0),
         (2, 0, 0),
     ]
-    detail = table.detail()
-    assert (detail["writes"], detail["pending"], detail["version"]) == (4, [], 9)
+    detail = table.inspect.detail()
+    assert (detail.writes, detail.pending, detail.version) == (4, (), 9)

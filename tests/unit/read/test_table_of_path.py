@@ -31,7 +31,7 @@ def ids_at(path: str) -> list[int]:
 def base(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     path = str(tmp_path / "lake" / "t") if request.param == "disk" else f"memory://{tmp_path.name}/lake/t"
     rows = {"id": [1, 2, 3, 4], "year": [2025, 2026, 2026, 20], "day": ["a", "a", "b", "[x]*"]}
-    pyhudi.save(pa.table(rows), path, options=OPTIONS)
+    pyhudi.save(pa.table(rows), path, hudi_options=OPTIONS)
     return path
 
 
@@ -83,6 +83,6 @@ def test_folder_outside_of_all_tables_is_no_table(base: str) -> None:
 
 def test_table_in_a_folder_with_characters_of_a_glob_is_read(tmp_path: Path) -> None:
     path = str(tmp_path / "a[1]*{x}?")
-    pyhudi.save(pa.table({"id": [1], "year": [1], "day": ["a"]}), path, options=OPTIONS)
+    pyhudi.save(pa.table({"id": [1], "year": [1], "day": ["a"]}), path, hudi_options=OPTIONS)
 
     assert ids_at(path) == [1]

@@ -23,7 +23,7 @@ def table_with_orphan(version: int, **kind: str) -> tuple[MemoryStorage, str]:
     storage = MemoryStorage()
     first = new_table(storage, version=version, **kind).insert(rows(FIRST))
     open_table(storage, env=environment(StepClock(LATER_MS))).insert(rows(SECOND))
-    (path,) = (path for path in open_table(storage).files().column("path").to_pylist() if "oslo" in path)
+    (path,) = (path for path in open_table(storage).inspect.files().column("path").to_pylist() if "oslo" in path)
     folder, _, name = path.rpartition("/")
     between = next_instant_time(first.instant)
     orphan = f"{folder}/99999999{name[8:]}".replace(first.instant, between)
@@ -92,9 +92,9 @@ def test_a_file_of_a_write_that_began_after_the_table_was_loaded_is_left_alone()
     new_table(storage).insert(rows(FIRST))
     stale = open_table(storage)
     open_table(storage).insert(rows(SECOND))
-    (path,) = (path for path in open_table(storage).files().column("path").to_pylist() if "rome" in path)
+    (path,) = (path for path in open_table(storage).inspect.files().column("path").to_pylist() if "rome" in path)
 
-    stale.to_arrow()
+    stale.scan().to_arrow()
 
     assert storage.info(path) is not None
 

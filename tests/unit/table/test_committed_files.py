@@ -26,7 +26,7 @@ def written(version: int, kind: dict[str, str]) -> tuple[MemoryStorage, str]:
     storage = MemoryStorage()
     new_table(storage, version=version, **kind).insert(rows(OLD))
     open_table(storage).upsert(rows(NEW))
-    (one,) = open_table(storage).files().to_pylist()
+    (one,) = open_table(storage).inspect.files().to_pylist()
     return storage, (one["logs"] or [one["path"]])[0]
 
 
@@ -43,7 +43,7 @@ def empty(storage: MemoryStorage, path: str) -> None:
 
 
 USES: list[Callable[[pyhudi.HudiTable], object]] = [
-    lambda table: table.to_arrow(),
+    lambda table: table.scan().to_arrow(),
     lambda table: table.upsert(rows((1, "oslo", 3, "newest"))),
     lambda table: table.insert(rows((2, "oslo", 1, "other"))),
     lambda table: table.delete(rows(NEW)),
@@ -77,10 +77,10 @@ def test_base_file_below_logs_missing_or_cut_off_is_an_error_that_names_it(
     version: int, damage: Callable[[MemoryStorage, str], None]
 ) -> None:
     storage, _ = written(version, MOR)
-    (one,) = open_table(storage).files().to_pylist()
+    (one,) = open_table(storage).inspect.files().to_pylist()
     damage(storage, one["path"])
 
-    for use in (lambda table: table.to_arrow(), lambda table: table.compact()):
+    for use in (lambda table: table.scan().to_arrow(), lambda table: table.services.compact()):
         with pytest.raises(CorruptDataError) as refused:
             use(open_table(storage))
         assert refused.value.context["path"] == one["path"]
@@ -92,11 +92,11 @@ def test_compaction_over_a_damaged_log_changes_nothing(
     version: int, damage: Callable[[MemoryStorage, str], None]
 ) -> None:
     storage, log = written(version, MOR)
-    open_table(storage).schedule_compaction()
+    open_table(storage).services.schedule()
     damage(storage, log)
 
     with pytest.raises(CorruptDataError):
-        open_table(storage).compact()
+        open_table(storage).services.compact()
 
     assert [info for info in storage.list_recursive("city=oslo") if info.path.endswith(".parquet")][1:] == []
 
@@ -113,7 +113,7 @@ def test_an_option_reads_past_damaged_files_and_says_which(
         return  # an empty base file cannot be read past: the slice is there, and it says nothing
 
     with pytest.warns(DamagedFileWarning, match=path):
-        found = open_table(storage, **SKIP).to_arrow()
+        found = open_table(storage, **SKIP).scan().to_arrow()
 
     assert [row["note"] for row in found.to_pylist()] == ["old"]
 
@@ -122,12 +122,12 @@ def test_a_file_that_a_cleaner_removed_is_no_damage() -> None:
     storage = MemoryStorage()
     first = new_table(storage).insert(rows(OLD, (2, "rome", 1, "x")))
     stale = open_table(storage)
-    (old,) = [path for path in stale.files().column("path").to_pylist() if "oslo" in path]
+    (old,) = [path for path in stale.inspect.files().column("path").to_pylist() if "oslo" in path]
     open_table(storage).upsert(rows(NEW))
     storage.delete(old)
 
     assert contents(storage) == {NEW, (2, "rome", 1, "x")}
-    for read in (stale.to_arrow, lambda: open_table(storage).to_arrow(as_of=first.instant)):
+    for read in (lambda: stale.scan().to_arrow(), lambda: open_table(storage).scan(as_of=first.instant).to_arrow()):
         with pytest.raises(HistoryNotRetainedError, match="removed") as refused:
             read()
         assert refused.value.context["path"] == old
@@ -138,10 +138,10 @@ def test_a_table_that_was_opened_before_its_newest_write_was_taken_back_says_so(
     new_table(storage).insert(rows(OLD))
     newest = open_table(storage).upsert(rows(NEW))
     stale = open_table(storage)
-    open_table(storage).rollback(newest.instant)
+    open_table(storage).recovery.rollback(newest.instant)
 
     with pytest.raises(InvalidRequestError, match="taken back"):
-        stale.to_arrow()
+        stale.scan().to_arrow()
 
 
 # -- files that no write names ----------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def archived(storage: MemoryStorage, version: int, *others: str) -> str:
 def test_a_file_of_a_rolled_back_write_stays_invisible_when_its_time_is_archived(version: int) -> None:
     storage = MemoryStorage()
     new_table(storage, version=version).insert(rows(OLD))
-    (path,) = open_table(storage).files().column("path").to_pylist()
+    (path,) = open_table(storage).inspect.files().column("path").to_pylist()
     open_table(storage).insert(rows((2, "rome", 1, "x")))
     oldest = archived(storage, version)
     orphan_time = str(int(oldest) + 1)
@@ -225,4 +225,4 @@ def test_a_table_whose_write_was_archived_since_it_was_opened_still_answers() ->
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert stale.to_arrow().num_rows == 2
+        assert stale.scan().to_arrow().num_rows == 2

@@ -185,13 +185,13 @@ def test_other_files_beside_the_timeline_are_no_actions(name: str) -> None:
 
 def test_archived_rows_of_a_table_with_a_folder_of_its_own_are_read_and_not_inserted_again(golden) -> None:
     folder = golden("v6-archived")
-    expected = pyhudi.HudiTable.for_path(str(folder)).to_arrow()
+    expected = pyhudi.HudiTable.for_path(str(folder)).scan().to_arrow()
     (folder / ".hoodie" / "archived").rename(folder / ".hoodie" / "old")
     with_properties(folder, {"hoodie.archivelog.folder": "old"})
 
     opened = pyhudi.HudiTable.for_path(str(folder))
 
-    assert opened.to_arrow().num_rows == expected.num_rows == 30
+    assert opened.scan().to_arrow().num_rows == expected.num_rows == 30
     data = expected.drop_columns([name for name in expected.column_names if name.startswith("_hoodie_")])
     result = opened.upsert(data.slice(0, 3))
     assert (result.inserted, result.updated) == (0, 3)
@@ -200,18 +200,18 @@ def test_archived_rows_of_a_table_with_a_folder_of_its_own_are_read_and_not_inse
 @pytest.mark.parametrize("name", ["v8-archived", "v9-archived"])
 def test_timeline_and_history_in_other_folders_are_read_and_gone_on_with(name: str, golden) -> None:
     folder = golden(name)
-    expected = pyhudi.HudiTable.for_path(str(folder)).to_arrow()
+    expected = pyhudi.HudiTable.for_path(str(folder)).scan().to_arrow()
     (folder / ".hoodie" / "timeline" / "history").rename(folder / ".hoodie" / "timeline" / "past")
     (folder / ".hoodie" / "timeline").rename(folder / ".hoodie" / "tl")
     with_properties(folder, {"hoodie.timeline.path": "tl", "hoodie.timeline.history.path": "past"})
 
     opened = pyhudi.HudiTable.for_path(str(folder))
 
-    assert opened.to_arrow().sort_by("_hoodie_record_key").equals(expected.sort_by("_hoodie_record_key"))
+    assert opened.scan().to_arrow().sort_by("_hoodie_record_key").equals(expected.sort_by("_hoodie_record_key"))
     data = expected.drop_columns([name for name in expected.column_names if name.startswith("_hoodie_")])
     assert opened.upsert(data.slice(0, 3)).updated == 3
     assert not (folder / ".hoodie" / "timeline").exists()
-    assert opened.refresh().to_arrow().num_rows == expected.num_rows
+    assert opened.refresh().scan().to_arrow().num_rows == expected.num_rows
 
 
 @pytest.mark.parametrize("key", ["hoodie.timeline.path", "hoodie.timeline.history.path"])
@@ -267,7 +267,7 @@ def test_a_table_with_a_bucket_index_is_not_written(kind: str, version: int, gol
     folder = golden(f"mor/v{version}-{kind}")
     before = snapshot(folder)
     opened = pyhudi.HudiTable.for_path(str(folder))
-    read = opened.to_arrow()
+    read = opened.scan().to_arrow()
     data = read.drop_columns([name for name in read.column_names if name.startswith("_hoodie_")])
 
     for write in (opened.upsert, opened.insert, opened.bulk_insert, opened.delete, opened.insert_overwrite):
@@ -281,22 +281,22 @@ def test_a_table_with_a_bucket_index_is_not_written(kind: str, version: int, gol
 def test_a_table_with_a_simple_bucket_index_may_be_compacted(golden) -> None:
     folder = golden("mor/v9-bucket")
     opened = pyhudi.HudiTable.for_path(str(folder))
-    expected = opened.to_arrow()
-    ids = set(opened.files().column("file_id").to_pylist())
+    expected = opened.scan().to_arrow()
+    ids = set(opened.inspect.files().column("file_id").to_pylist())
 
-    assert opened.compact().num_rows == 1
+    assert opened.services.compact().num_rows == 1
 
     after = opened.refresh()
-    assert set(after.files().column("file_id").to_pylist()) == ids
+    assert set(after.inspect.files().column("file_id").to_pylist()) == ids
     keys = "_hoodie_record_key"
-    assert after.to_arrow([keys]).sort_by(keys).equals(expected.select([keys]).sort_by(keys))
+    assert after.scan([keys]).to_arrow().sort_by(keys).equals(expected.select([keys]).sort_by(keys))
 
 
 def test_a_table_with_a_consistent_bucket_index_is_not_compacted(golden) -> None:
     folder = golden("mor/v9-consistent")
     before = snapshot(folder)
     opened = pyhudi.HudiTable.for_path(str(folder))
-    for service in (opened.compact, opened.compact_logs, opened.schedule_compaction):
+    for service in (opened.services.compact, opened.services.compact_logs, opened.services.schedule):
         with pytest.raises(UnsupportedFeatureError, match="consistent bucket index"):
             service()
     assert snapshot(folder) == before

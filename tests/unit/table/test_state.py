@@ -125,7 +125,7 @@ class StandingClock(StepClock):
 
 @pytest.mark.parametrize("behind_ms", [0, 1, 10**9], ids=["standing", "a millisecond back", "days back"])
 def test_instant_times_rise_whatever_the_clock_does(behind_ms: int) -> None:
-    table = load_table(new_table(MemoryStorage()).state.storage)
+    table = load_table(new_table(MemoryStorage()).handle.state.storage)
     clock = StandingClock()
     now = next_time(table.timeline, table.config, clock)
     clock.ms -= behind_ms
@@ -214,12 +214,12 @@ def test_of_two_attempts_at_a_file_the_one_that_the_commit_lists_counts() -> Non
     storage = MemoryStorage()
     table = new_table(storage)
     table.insert(rows((1, "oslo", 1, "a")))
-    (path,) = table.refresh().files().column("path").to_pylist()
+    (path,) = table.refresh().inspect.files().column("path").to_pylist()
     for token in ("9-9-9", "0-0-1"):
         storage.put(path.replace("_0-0-0_", f"_{token}_"), storage.read(path))
 
-    assert open_table(storage).files().column("path").to_pylist() == [path]
-    assert len(open_table(storage).to_arrow()) == 1
+    assert open_table(storage).inspect.files().column("path").to_pylist() == [path]
+    assert len(open_table(storage).scan().to_arrow()) == 1
 
 
 # -- properties and metadata table ------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def test_of_two_attempts_at_a_file_the_one_that_the_commit_lists_counts() -> Non
 
 def test_of_many_creators_one_makes_the_table() -> None:
     storage = MemoryStorage()
-    properties = new_table(MemoryStorage()).state.config.values
+    properties = new_table(MemoryStorage()).handle.state.config.values
     outcomes: list[object] = []
 
     def create() -> None:

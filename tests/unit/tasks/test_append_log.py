@@ -19,6 +19,7 @@ from tests.support.tables import (
     new_table,
     newest_stats,
     open_table,
+    rehandled,
     rows,
 )
 
@@ -95,7 +96,7 @@ def test_a_log_carries_the_instant_of_its_write_and_a_stat_that_knows_no_other_l
 def test_in_version_6_a_log_carries_the_instant_of_its_slice_and_a_stat_that_lists_those_before_it() -> None:
     storage = filled(6)
     (base,) = newest_stats(storage)
-    first = open_table(storage).state.timeline.completed_writes[0].requested_time
+    first = open_table(storage).handle.state.timeline.completed_writes[0].requested_time
     open_table(storage, **MOR).upsert(rows((1, "oslo", 6, "b")))
     (before,) = newest_stats(storage)
 
@@ -133,7 +134,7 @@ def stat_of_append(storage: MemoryStorage, path: str, file_id: str, *, prev_comm
 def test_in_version_6_a_planned_compaction_begins_the_names_anew() -> None:
     storage = filled(6)
     open_table(storage, **MOR).upsert(rows((1, "oslo", 6, "b")))
-    planned = open_table(storage, **MOR).schedule_compaction()
+    planned = open_table(storage, **MOR).services.schedule()
 
     open_table(storage, **MOR).upsert(rows((1, "oslo", 7, "c")))
 
@@ -201,7 +202,7 @@ def test_updates_leave_the_base_file_alone() -> None:
 
     open_table(storage, **MOR).upsert(rows((1, "oslo", 7, "c")))
 
-    assert open_table(storage).files().column("path").to_pylist() == [before]
+    assert open_table(storage).inspect.files().column("path").to_pylist() == [before]
     assert storage.read(before) == data
 
 
@@ -209,7 +210,7 @@ def many(table_options: dict[str, str]) -> MemoryStorage:
     """Twelve records in one group, all updated over three splits, so that rows arrive in several batches."""
     storage = MemoryStorage()
     new_table(storage, **EVENT_TIME, **MOR).insert(rows(*((n, "oslo", 1, "a") for n in range(12))))
-    table = replace(open_table(storage, **MOR, **table_options), engine=SplitEngine())
+    table = rehandled(open_table(storage, **MOR, **table_options), engine=SplitEngine())
     table.upsert(rows(*((n, "oslo", 2, "b") for n in range(12))))
     return storage
 
@@ -234,7 +235,7 @@ def test_rows_below_the_size_of_a_block_are_one_block() -> None:
 def test_a_file_that_has_reached_its_size_is_followed_by_another(version: int) -> None:
     storage = filled(version)
     small = {"hoodie.logfile.data.block.max.size": "1", "hoodie.logfile.max.size": "1"}
-    table = replace(open_table(storage, **MOR, **small), engine=SplitEngine(splits=2))
+    table = rehandled(open_table(storage, **MOR, **small), engine=SplitEngine(splits=2))
 
     table.upsert(rows(*((n, city, 7, "c") for n, city, _, _ in ONE_GROUP)))
 

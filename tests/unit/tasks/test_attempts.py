@@ -14,7 +14,7 @@ import pytest
 from tests.support.audit import audit
 from tests.support.crashes import BEFORE, COW, MOR, assert_nothing_left_over, copied, opened, prepared, rows
 from tests.support.table_builder import TableBuilder
-from tests.support.tables import contents
+from tests.support.tables import contents, rehandled
 
 import pyhudi
 from pyhudi.engine.local import LocalEngine
@@ -86,7 +86,7 @@ class TwiceEngine(LocalEngine):
 
 def run(storage: Storage, action: Callable[[pyhudi.HudiTable], object], engine: LocalEngine, markers: str) -> None:
     table = opened(storage, **{"hoodie.write.markers.type": markers})
-    action(replace(table, engine=engine))
+    action(rehandled(table, engine=engine))
 
 
 def files_of_newest_write(storage: Storage) -> tuple[set[str], set[str]]:
@@ -127,7 +127,7 @@ def test_compaction_whose_tasks_ran_twice_keeps_the_files_that_count(
 ) -> None:
     storage = prepared(kind)
 
-    run(storage, lambda table: table.compact(), TwiceEngine(winner=winner), markers)
+    run(storage, lambda table: table.services.compact(), TwiceEngine(winner=winner), markers)
 
     there, listed = files_of_newest_write(storage)
     assert there == listed
@@ -144,11 +144,11 @@ def test_lost_attempts_of_a_compaction_that_died_behind_its_commit_go_with_the_n
     crash = at_effect(1, SimulatedCrash(), only=lambda name, path: name == "put_if_absent" and path.endswith(".commit"))
 
     with pytest.raises(SimulatedCrash):
-        run(FaultStorage(storage, after=crash), lambda table: table.compact(), TwiceEngine(winner=1), markers)
+        run(FaultStorage(storage, after=crash), lambda table: table.services.compact(), TwiceEngine(winner=1), markers)
     there, listed = files_of_newest_write(storage)
     assert listed < there
 
-    opened(storage, later=True).roll_back_failed_writes()
+    opened(storage, later=True).recovery.roll_back_failed_writes()
 
     there, listed = files_of_newest_write(storage)
     assert there == listed

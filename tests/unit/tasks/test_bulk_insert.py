@@ -5,14 +5,13 @@ from __future__ import annotations
 import tempfile
 import tracemalloc
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.support.tables import SCHEMA, new_table, open_table, rows, values_of
+from tests.support.tables import SCHEMA, new_table, open_table, rehandled, rows, values_of
 
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import TaskContext
@@ -49,13 +48,13 @@ class SpeculatingEngine(LocalEngine):
 def test_an_attempt_that_outlives_the_commit_takes_its_file_away() -> None:
     engine = SpeculatingEngine()
     storage = MemoryStorage()
-    table = replace(new_table(storage), engine=engine)
+    table = rehandled(new_table(storage), engine=engine)
 
     table.bulk_insert(rows(*ROWS))
     with pytest.raises(LockLostError, match="what the task wrote is removed"):
         engine.late_attempts[0]()
 
-    assert values_of(table.refresh().to_arrow(), ["id", "city", "ts", "note"]) == list(ROWS)
+    assert values_of(table.refresh().scan().to_arrow(), ["id", "city", "ts", "note"]) == list(ROWS)
     assert len([file for file in list_data_files(storage) if file.name.endswith(".parquet")]) == 2
 
 
@@ -65,12 +64,12 @@ def test_an_attempt_that_saw_other_rows_first_and_ends_right_after_the_commit_ad
     # It looks for the end of its write a moment before that comes.
     monkeypatch.setattr(data_file, "check_write_is_running", lambda *_: None)
     engine = SpeculatingEngine()
-    table = replace(new_table(MemoryStorage()), engine=engine)
+    table = rehandled(new_table(MemoryStorage()), engine=engine)
 
     table.bulk_insert(rows(*ROWS))
     engine.late_attempts[0]()
 
-    assert values_of(table.refresh().to_arrow(), ["id", "city", "ts", "note"]) == list(ROWS)
+    assert values_of(table.refresh().scan().to_arrow(), ["id", "city", "ts", "note"]) == list(ROWS)
 
 
 class CountedFile(DataFile):
@@ -121,7 +120,7 @@ def test_a_split_of_many_partitions_has_few_files_open(
 
     assert counted.most_open <= write_split.OPEN_FILES_MAX
     assert result.files == 50
-    assert open_table(storage).to_arrow(SCHEMA.names).sort_by("id") == rows.sort_by("id")
+    assert open_table(storage).scan(SCHEMA.names).to_arrow().sort_by("id") == rows.sort_by("id")
 
 
 def test_partitions_that_grow_evenly_beyond_memory_wait_on_disk(
@@ -137,12 +136,12 @@ def test_partitions_that_grow_evenly_beyond_memory_wait_on_disk(
     )
 
     result = new_table(storage).bulk_insert(
-        in_batches(rows, 200), **{"hoodie.memory.spillable.map.path": str(tmp_path)}
+        in_batches(rows, 200), hudi_options={"hoodie.memory.spillable.map.path": str(tmp_path)}
     )
 
     assert len(written) > 50
     assert (result.files, counted.most_open) == (50, 1)
-    assert open_table(storage).to_arrow(SCHEMA.names).sort_by("id") == rows.sort_by("id")
+    assert open_table(storage).scan(SCHEMA.names).to_arrow().sort_by("id") == rows.sort_by("id")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -158,7 +157,7 @@ def test_a_split_that_fails_leaves_neither_files_nor_spilled_rows(
 
     reader = pa.RecordBatchReader.from_batches(SCHEMA, failing())
     with pytest.raises(OSError, match="no more"):
-        new_table(storage).bulk_insert(reader, **{"hoodie.memory.spillable.map.path": str(tmp_path)})
+        new_table(storage).bulk_insert(reader, hudi_options={"hoodie.memory.spillable.map.path": str(tmp_path)})
 
     assert [info.path for info in storage.list_recursive("") if info.path.endswith(".parquet")] == []
     assert list(tmp_path.iterdir()) == []
@@ -189,7 +188,7 @@ def test_closed_files_take_no_memory_with_their_filters() -> None:
     table, rows = new_table(MemoryStorage()), many(40, 10, is_sorted=False)
     tracemalloc.start()
 
-    table.bulk_insert(rows, **{"hoodie.index.bloom.num_entries": "60000"})
+    table.bulk_insert(rows, hudi_options={"hoodie.index.bloom.num_entries": "60000"})
 
     (_, peak), _ = tracemalloc.get_traced_memory(), tracemalloc.stop()
     assert peak < 40 * 2**20
@@ -203,10 +202,10 @@ def test_no_file_is_larger_than_the_maximum_size(limit: int) -> None:
     rows = pa.table([range(count), ["oslo"] * count, [1] * count, notes], schema=SCHEMA)
     storage = MemoryStorage()
 
-    new_table(storage).bulk_insert(rows, **{"hoodie.parquet.max.file.size": str(limit)})
+    new_table(storage).bulk_insert(rows, hudi_options={"hoodie.parquet.max.file.size": str(limit)})
 
-    found = open_table(storage).files()
+    found = open_table(storage).inspect.files()
     sizes = sorted(found.column("size").to_pylist())
     assert max(sizes) < 1.1 * limit
     assert min(sizes[1:]) > 0.8 * limit
-    assert open_table(storage).to_arrow(SCHEMA.names).sort_by("id") == rows
+    assert open_table(storage).scan(SCHEMA.names).to_arrow().sort_by("id") == rows

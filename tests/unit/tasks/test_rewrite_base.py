@@ -14,7 +14,7 @@ from tests.support.audit import audit
 from tests.support.tables import new_table, rows
 
 import pyhudi
-from pyhudi.api.hudi_table import save
+from pyhudi.api.writes import save
 from pyhudi.errors import CorruptDataError, OutOfSpaceError
 from pyhudi.format.schema.meta_columns import with_meta_columns
 from pyhudi.io.base_file import READ_BATCH_ROWS, BaseFileSettings, BaseFileWriter, read_batches, read_footer
@@ -41,7 +41,7 @@ def test_updates_and_deletes_hit_their_rows_in_a_file_of_many_batches() -> None:
     gone = table.delete(rows((1, "oslo", 0, ""), (READ_BATCH_ROWS + 1, "oslo", 0, "")))
 
     assert (result.updated, result.inserted, gone.deleted) == (5, 1, 2)
-    found = table.refresh().to_arrow(["id", "note"])
+    found = table.refresh().scan(["id", "note"]).to_arrow()
     notes = dict(zip(found.column("id").to_pylist(), found.column("note").to_pylist(), strict=True))
     assert len(found) == len(notes) == count + 1 - 2
     changed = {*edges, count}
@@ -74,14 +74,14 @@ ZOO = pa.table(
 def test_untouched_rows_of_every_type_survive_rewrites_unchanged() -> None:
     path = f"memory://rewrites-{next(_numbers)}/t"
     options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
-    save(ZOO, path, options=options)
+    save(ZOO, path, hudi_options=options)
 
-    save(ZOO.slice(0, 1), path, options=options)
-    save(ZOO.slice(1, 1), path, options=options)
+    save(ZOO.slice(0, 1), path, hudi_options=options)
+    save(ZOO.slice(1, 1), path, hudi_options=options)
 
     table = pyhudi.HudiTable.for_path(path)
-    assert table.to_arrow(ZOO.column_names).sort_by("id").to_pylist() == ZOO.to_pylist()
-    assert len(set(table.to_arrow(["_hoodie_commit_time"]).column(0).to_pylist())) == 3
+    assert table.scan(ZOO.column_names).to_arrow().sort_by("id").to_pylist() == ZOO.to_pylist()
+    assert len(set(table.scan(["_hoodie_commit_time"]).to_arrow().column(0).to_pylist())) == 3
     audit(open_storage(path, {}))
 
 

@@ -131,7 +131,7 @@ def test_of_two_writers_that_both_merge_from_050_the_one_that_locks_second_abort
     (newest,) = load_view(storage, load_timeline(storage, version)).latest["p"]
     assert newest.instant_time == first
     # The loser's slice [1, second] goes with the rollback of its instant.
-    open_table(storage).rollback(second)
+    open_table(storage).recovery.rollback(second)
     assert sorted(info.name for info in storage.list_folder("p").files) == [
         *sorted(f"1_0-0-0_{time}.parquet" for time in ("050", first))
     ]
@@ -162,7 +162,7 @@ def test_update_of_a_slice_makes_the_next_and_so_does_a_delete_and_each_past_sta
         open_table(storage, **kind).delete(letters(k1="Y")).instant,  # delete: slice 5
     ]
     assert times == sorted(times)
-    seen = [open_table(storage).to_arrow(["note"], as_of=time).column("note").to_pylist() for time in times]
+    seen = [open_table(storage).scan(["note"], as_of=time).to_arrow().column("note").to_pylist() for time in times]
     assert seen == [["X"], ["Y"], []]
 
 
@@ -191,7 +191,7 @@ def table_of_letters(kind: dict[str, str]) -> tuple[MemoryStorage, list[str]]:
 @KINDS
 def test_snapshot_has_the_newest_slices(kind: dict[str, str]) -> None:
     storage, _ = table_of_letters(kind)
-    notes = open_table(storage).to_arrow(["note"]).column("note").to_pylist()
+    notes = open_table(storage).scan(["note"]).to_arrow().column("note").to_pylist()
     assert sorted(notes) == ["A''", "B", "C", "D'", "E'", "F"]
 
 
@@ -205,7 +205,7 @@ def test_incremental_query_has_the_rows_that_its_range_changed(
     kind: dict[str, str], after: int, until: int, expected: list[str]
 ) -> None:
     storage, times = table_of_letters(kind)
-    found = open_table(storage).changes(times[after], times[until], columns=["note"])
+    found = open_table(storage).changes(times[after], times[until], columns=["note"]).to_arrow()
     assert sorted(found.column("note").to_pylist()) == expected
     assert bool(log_files(storage)) is bool(kind)
 
@@ -227,14 +227,14 @@ def test_late_row_goes_to_its_own_hour_and_reaches_who_follows_the_changes(kind:
     write(3, "10", "10:10")
     write(4, "09", "09:00, arrived at 10:20")
 
-    found = open_table(storage).changes(ten, columns=["city", "note"]).to_pylist()
+    found = open_table(storage).changes(ten, columns=["city", "note"]).to_arrow().to_pylist()
     assert sorted((row["city"], row["note"]) for row in found) == [
         ("09", "09:00, arrived at 10:20"),
         ("10", "10:10"),
     ]
     # Only groups with new commits are looked at: nothing changed after the newest write.
-    nothing = open_table(storage).scan_changes(load_table(storage).timeline.completed_writes[-1].completion_time)
-    assert not nothing.slices
+    nothing = open_table(storage).changes(load_table(storage).timeline.completed_writes[-1].completion_time)
+    assert not nothing.files().num_rows
 
 
 # -- a target that is above the writer --------------------------------------------------------------------------------
@@ -251,4 +251,4 @@ def test_write_whose_target_has_a_later_time_than_itself_aborts(version: int, mo
         open_table(storage).upsert(letters(k1="lost"))
 
     monkeypatch.undo()
-    assert open_table(storage).to_arrow(["note"]).column("note").to_pylist() == ["stored"]
+    assert open_table(storage).scan(["note"]).to_arrow().column("note").to_pylist() == ["stored"]

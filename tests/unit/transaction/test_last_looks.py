@@ -66,11 +66,11 @@ def test_a_rollback_of_a_completed_write_that_died_after_it_had_begun_is_finishe
             raise SimulatedCrash
 
     with pytest.raises(SimulatedCrash):
-        place.opened(FaultStorage(place.storage, before=dies)).rollback(undone)
+        place.opened(FaultStorage(place.storage, before=dies)).recovery.rollback(undone)
 
-    (done,) = place.opened(later=True).roll_back_failed_writes()
+    (done,) = place.opened(later=True).recovery.roll_back_failed_writes()
 
-    assert done.instant_time == undone
+    assert done.instant == undone
     assert contents(place.storage) == before
     upsert((2, "oslo", 5, "later"))(place.opened(later=True))
 
@@ -101,7 +101,7 @@ def test_a_rollback_by_a_process_whose_clock_is_behind_is_seen_after_the_last_pu
         (instant,) = load_table(place.storage).timeline.pending_writes
         heartbeat_of(place.storage, instant.requested_time, pid=NO_PROCESS)
         env = replace(environment(StepClock(place.clock.ms - 3_600_000)), locks=place.locks)
-        (done,) = open_table(place.storage, env=env).roll_back_failed_writes()
+        (done,) = open_table(place.storage, env=env).recovery.roll_back_failed_writes()
         assert done.files_deleted
 
     with pytest.raises(LockLostError, match="rolled back"):
@@ -130,7 +130,7 @@ def test_a_rollback_between_the_two_looks_of_a_commit_is_seen_though_the_lock_se
     before = contents(place.storage)
 
     def recover() -> None:
-        (done,) = place.opened(later=True).roll_back_failed_writes()
+        (done,) = place.opened(later=True).recovery.roll_back_failed_writes()
         assert done.files_deleted
 
     with pytest.raises(LockLostError):
@@ -179,7 +179,7 @@ def test_a_commit_that_cannot_find_out_whether_it_was_rolled_back_is_not_called_
 
         def put_if_absent(self, path: str, data: bytes) -> None:
             if is_last_put("put_if_absent", path):
-                (done,) = place.opened(later=True).roll_back_failed_writes()
+                (done,) = place.opened(later=True).recovery.roll_back_failed_writes()
                 self.rolled_back = bool(done.files_deleted)
             super().put_if_absent(path, data)
 
@@ -205,7 +205,7 @@ def test_a_rollback_that_lost_its_lock_before_its_plan_puts_none() -> None:
             return found
 
     with pytest.raises(LockLostError):
-        place.opened(Slow(place.storage), later=True).roll_back_failed_writes()
+        place.opened(Slow(place.storage), later=True).recovery.roll_back_failed_writes()
 
     assert not load_table(place.storage).timeline.pending_rollbacks
 
@@ -226,7 +226,7 @@ def test_a_rollback_waits_for_a_writer_who_stands_at_its_last_put() -> None:
                 return
             late.append((path, data))
             env = replace(environment(Pausing(LATER_MS)), locks=place.locks)
-            assert open_table(place.storage, env=env).roll_back_failed_writes() == ()
+            assert open_table(place.storage, env=env).recovery.roll_back_failed_writes() == ()
 
     MINE(place.opened(Late(place.storage)))
 
@@ -258,12 +258,12 @@ def test_a_plan_knows_of_a_commit_that_ended_while_the_planner_looked() -> None:
                         withdraw(place.storage, intent)
                     return super().list_folder(folder)
 
-            planned.append(place.opened(Looking(place.storage)).schedule_compaction())
+            planned.append(place.opened(Looking(place.storage)).services.schedule())
 
     MINE(place.opened(Late(place.storage)))
 
     assert planned != [None]
-    place.opened().compact(planned[0])
+    place.opened().services.run(planned[0])
     assert (1, "oslo", 9, "mine") in contents(place.storage)
 
 
@@ -275,7 +275,7 @@ def test_a_plan_that_was_put_when_the_lock_was_lost_already_is_taken_away() -> N
 
     taken = once(is_plan_of_compaction, lambda: place.locks.acquire(place.storage, environment(), wait_ms=0))
     with pytest.raises(LockLostError):
-        place.opened(FaultStorage(place.storage, after=taken)).schedule_compaction()
+        place.opened(FaultStorage(place.storage, after=taken)).services.schedule()
 
     assert not load_table(place.storage).timeline.pending_compactions
 
@@ -283,17 +283,17 @@ def test_a_plan_that_was_put_when_the_lock_was_lost_already_is_taken_away() -> N
 def test_a_run_whose_last_put_came_after_a_newer_run_had_begun_takes_it_away() -> None:
     """The newer one has removed its files, and is still at it."""
     place = a_place_with_a_log("oslo")
-    planned = place.opened().schedule_compaction()
+    planned = place.opened().services.schedule()
     before = contents(place.storage)
 
     def newer_run_is_at_it() -> None:
         let_the_runner_die(place.storage, planned)
         other = FaultStorage(place.storage, before=once(is_last_put, crash))
         with pytest.raises(SimulatedCrash):
-            place.opened(other).compact(planned)
+            place.opened(other).services.run(planned)
 
     with pytest.raises(LockLostError):
-        place.paused_at_its_put(newer_run_is_at_it).compact(planned)
+        place.paused_at_its_put(newer_run_is_at_it).services.run(planned)
 
     assert not load_table(place.storage).timeline.is_committed(str(planned))
     assert contents(place.storage) == before

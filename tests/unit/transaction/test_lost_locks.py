@@ -48,8 +48,8 @@ OVERLAPPING: dict[str, tuple[Write, Write]] = {
     ),
     "new columns": (MINE, lambda t: t.upsert(widened((3, "rome", 9, "theirs")))),
     "same batch": (
-        lambda t: t.bulk_insert(rows((7, "bern", 1, "mine")), **{"hoodie.write.batch.id": "7"}),
-        lambda t: t.bulk_insert(rows((7, "rome", 1, "theirs")), **{"hoodie.write.batch.id": "7"}),
+        lambda t: t.bulk_insert(rows((7, "bern", 1, "mine")), hudi_options={"hoodie.write.batch.id": "7"}),
+        lambda t: t.bulk_insert(rows((7, "rome", 1, "theirs")), hudi_options={"hoodie.write.batch.id": "7"}),
     ),
 }
 
@@ -167,7 +167,7 @@ def test_a_live_writer_who_is_rolled_back_at_its_last_put_takes_its_commit_away(
     before = contents(place.storage)
 
     def recover() -> None:
-        (done,) = place.opened(later=True).roll_back_failed_writes()
+        (done,) = place.opened(later=True).recovery.roll_back_failed_writes()
         assert done.files_deleted
 
     with pytest.raises(LockLostError, match="rolled back"):
@@ -184,7 +184,7 @@ def test_a_rollback_gives_up_when_the_write_was_completed_before_its_plan_was_th
 
     def recover() -> None:
         store = FaultStorage(place.storage, before=once(is_plan, finish))
-        done.extend(place.opened(store, later=True).roll_back_failed_writes())
+        done.extend(place.opened(store, later=True).recovery.roll_back_failed_writes())
 
     finished: list[tuple[str, bytes]] = []
 
@@ -224,11 +224,11 @@ def test_a_rollback_that_lost_its_lock_deletes_nothing_and_is_finished_by_the_ne
     )
 
     with pytest.raises(LockLostError):
-        place.opened(store, later=True).roll_back_failed_writes()
+        place.opened(store, later=True).recovery.roll_back_failed_writes()
 
     deleted = [one for one in store.effects if one.name == "delete" and ".hoodie" not in one.path]
     assert deleted == []
-    (done,) = place.opened(later=True).roll_back_failed_writes()
+    (done,) = place.opened(later=True).recovery.roll_back_failed_writes()
     assert done.files_deleted
     assert not load_table(place.storage).timeline.pending_rollbacks
     MINE(place.opened(later=True))
@@ -298,13 +298,13 @@ def test_a_compaction_keeps_columns_of_a_write_that_began_before_it_was_planned_
             if not planned:
                 super().put_if_absent(path, data)
                 if path.endswith("requested"):
-                    planned.append(place.opened().schedule_compaction())
+                    planned.append(place.opened().services.schedule())
             elif is_last_put("put_if_absent", path):
                 arrive = once(
                     lambda _, other: other.endswith("compaction.inflight"),
                     lambda: place.storage.put_if_absent(path, data),
                 )
-                place.opened(FaultStorage(place.storage, before=arrive)).compact(planned[0])
+                place.opened(FaultStorage(place.storage, before=arrive)).services.run(planned[0])
             else:
                 super().put_if_absent(path, data)
 
@@ -312,7 +312,7 @@ def test_a_compaction_keeps_columns_of_a_write_that_began_before_it_was_planned_
 
     timeline = load_table(place.storage).timeline
     assert timeline.completed_writes[-1].requested_time == planned[0]
-    assert "extra" in place.opened().to_arrow().column_names
+    assert "extra" in place.opened().scan().to_arrow().column_names
 
 
 def test_a_late_put_of_a_write_that_was_rolled_back_is_rolled_back_too() -> None:

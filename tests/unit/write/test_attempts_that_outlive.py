@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import pyarrow as pa
 import pytest
 from tests.support import crashes
 from tests.support.table_builder import TableBuilder
-from tests.support.tables import contents, new_table, open_table, rows
+from tests.support.tables import contents, new_table, open_table, rehandled, rows
 
 from pyhudi.engine.local import LocalEngine, as_table
 from pyhudi.engine.protocol import TaskContext
@@ -38,7 +37,7 @@ def late_attempts(attempts: list[Callable[[], Any]]) -> LocalEngine:
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_a_bulk_insert_attempt_that_ends_after_the_commit_leaves_no_file(version: int) -> None:
     storage, attempts = MemoryStorage(), []
-    table = dataclasses.replace(new_table(storage, version=version), engine=late_attempts(attempts))
+    table = rehandled(new_table(storage, version=version), engine=late_attempts(attempts))
     table.bulk_insert(rows(*ROWS))
     before = {info.path for info in list_data_files(storage)}
 
@@ -60,7 +59,7 @@ def test_an_attempt_that_ends_after_the_rollback_leaves_no_file(version: int) ->
 
     table = new_table(storage, version=version)
     with pytest.raises(HudiError, match="lost"):
-        dataclasses.replace(table, engine=Failing()).bulk_insert(rows(*ROWS))
+        rehandled(table, engine=Failing()).bulk_insert(rows(*ROWS))
     with pytest.raises(LockLostError, match="ended"):
         attempts[0]()
 
@@ -75,13 +74,13 @@ def test_a_log_that_a_plan_names_by_now_is_not_taken_away_by_the_task_that_wrote
     def roll_back_and_plan(operation: str, path: str) -> None:
         if operation == "close_output" and ".log." in path:
             others = crashes.opened(inner, later=True)
-            assert others.roll_back_failed_writes()
-            assert others.schedule_compaction()
+            assert others.recovery.roll_back_failed_writes()
+            assert others.services.schedule()
 
     with pytest.raises(LockLostError):
         crashes.opened(FaultStorage(inner, after=roll_back_and_plan)).upsert(crashes.rows((2, "oslo", 2, "late")))
 
-    crashes.opened(inner, later=True).compact()
+    crashes.opened(inner, later=True).services.compact()
     assert contents(inner) == crashes.BEFORE
 
 
@@ -105,10 +104,10 @@ def test_an_attempt_that_ends_while_its_write_commits_leaves_no_file(version: in
             return counting
 
     engine = late_attempts(attempts)
-    table = dataclasses.replace(open_table(storage), engine=Early())
+    table = rehandled(open_table(storage), engine=Early())
     table.bulk_insert(rows(*ROWS))
 
     assert not attempts
-    named = set(open_table(inner).files().column("path").to_pylist())
+    named = set(open_table(inner).inspect.files().column("path").to_pylist())
     assert {info.path for info in list_data_files(inner) if info.path.endswith(".parquet")} == named
     assert contents(inner) == set(ROWS)

@@ -29,13 +29,13 @@ def requests_of(storage: MemoryStorage, turn: int, *, others: int = 0) -> Counte
         if not done and operation == "put_if_absent" and path.endswith("inflight"):
             done = True
             for number in range(others):
-                opened(storage).upsert(rows((100 + number, f"w{number}", turn, "other")), **OPTIONS)
+                opened(storage).upsert(rows((100 + number, f"w{number}", turn, "other")), hudi_options=OPTIONS)
 
     store = FaultStorage(storage, before=commit_others)
     table = load_table(store)
     load_written_files(store, table.version, table.timeline.completed_writes)  # as in a process that has written before
     known = len(store.operations)
-    opened(store).upsert(rows((1, "mine", turn, "mine")), **OPTIONS)
+    opened(store).upsert(rows((1, "mine", turn, "mine")), hudi_options=OPTIONS)
     return Counter(one.name for one in store.operations[known:])
 
 
@@ -50,9 +50,9 @@ def prepared(kind: dict[str, str], version: int, *, commits: int = WARM_UP) -> M
     storage = MemoryStorage()
     new_table(storage, version=version, **kind)
     for number in range(8):
-        opened(storage).insert(rows((100 + number, f"w{number}", 0, "other")), **OPTIONS)
+        opened(storage).insert(rows((100 + number, f"w{number}", 0, "other")), hudi_options=OPTIONS)
     for turn in range(commits):
-        opened(storage).upsert(rows((1, "mine", turn, "mine")), **OPTIONS)
+        opened(storage).upsert(rows((1, "mine", turn, "mine")), hudi_options=OPTIONS)
     return storage
 
 
@@ -63,7 +63,7 @@ def test_a_commit_costs_as_many_requests_after_thirty_commits_as_after_a_few(
     storage = prepared(kind, version)
     first = requests_of(storage, WARM_UP)
     for turn in range(WARM_UP + 1, 30):
-        opened(storage).upsert(rows((101, "w1", turn, "other")), **OPTIONS)
+        opened(storage).upsert(rows((101, "w1", turn, "other")), hudi_options=OPTIONS)
 
     last = requests_of(storage, 30)
 
@@ -77,9 +77,9 @@ def test_the_first_read_of_a_process_costs_one_read_for_each_commit_and_the_seco
     kind: dict[str, str], version: int
 ) -> None:
     store = FaultStorage(prepared(kind, version))
-    opened(store).files()
+    opened(store).inspect.files()
     first = Counter(one.name for one in store.operations)
-    opened(store).files()
+    opened(store).inspect.files()
     second = Counter(one.name for one in store.operations) - first
 
     commits = len(load_table(store).timeline.completed_writes)

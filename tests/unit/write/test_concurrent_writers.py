@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from tests.support.audit import audit
-from tests.support.tables import MOR, StepClock, contents, environment, new_table, open_table, rows
+from tests.support.tables import MOR, StepClock, contents, environment, new_table, open_table, rehandled, rows
 from tests.support.two_writers import CLOCK, WRITES, opened, prepared, upsert, with_other_in_between
 
 import pyhudi
@@ -106,7 +105,7 @@ def test_a_conflict_is_retried_as_often_as_the_option_says_and_then_sees_the_win
     upsert((5, "bern", 9, "mine"), **retry)(opened(with_other_in_between(storage, upsert((5, "bern", 1, "theirs")))))
 
     assert (5, "bern", 9, "mine") in contents(storage)
-    assert len(open_table(storage).to_arrow()) == 4
+    assert len(open_table(storage).scan().to_arrow()) == 4
 
 
 class CountingClock(StepClock):
@@ -131,7 +130,7 @@ def test_a_write_that_loses_again_and_again_waits_longer_each_time_and_then_says
     table = open_table(FaultStorage(inner, before=win), env=environment(clock))
 
     with pytest.raises(WriteConflictError) as caught:
-        table.upsert(rows((1, "oslo", 9, "mine")), **{"hoodie.write.num.retries.on.conflict.failures": "4"})
+        table.upsert(rows((1, "oslo", 9, "mine")), hudi_options={"hoodie.write.num.retries.on.conflict.failures": "4"})
 
     assert len(wins) == 5
     assert caught.value.context["winner"] == wins[-1]
@@ -146,9 +145,11 @@ def test_a_write_that_loses_again_and_again_waits_longer_each_time_and_then_says
 def test_a_batch_that_another_writer_committed_first_is_not_written_again_by_a_retry() -> None:
     storage = prepared()
     batch = {"hoodie.write.batch.id": "b1", "hoodie.write.num.retries.on.conflict.failures": "3"}
-    theirs = lambda t: t.bulk_insert(rows((8, "bern", 1, "once")), **batch)  # noqa: E731
+    theirs = lambda t: t.bulk_insert(rows((8, "bern", 1, "once")), hudi_options=batch)  # noqa: E731
 
-    result = opened(with_other_in_between(storage, theirs)).bulk_insert(rows((8, "bern", 1, "once")), **batch)
+    result = opened(with_other_in_between(storage, theirs)).bulk_insert(
+        rows((8, "bern", 1, "once")), hudi_options=batch
+    )
 
     assert [row for row in contents(storage) if row[0] == 8] == [(8, "bern", 1, "once")]
     assert result.instant == load_table(storage).timeline.completed_writes[-1].requested_time
@@ -165,7 +166,7 @@ def test_a_change_of_columns_gives_way_to_a_write_that_would_hide_it(version: in
         opened(store).insert(wider)
     opened(storage).insert(wider)
 
-    assert "extra" in open_table(storage).to_arrow().column_names
+    assert "extra" in open_table(storage).scan().to_arrow().column_names
 
 
 @pytest.mark.parametrize("version", [6, 9])
@@ -179,12 +180,12 @@ def test_a_compaction_keeps_columns_that_were_added_while_it_ran(version: int) -
         nonlocal done
         if not done and operation == "open_output" and path.endswith(".parquet"):
             done = True
-            opened(storage).insert(wider, **MOR)
+            opened(storage).insert(wider, hudi_options=MOR)
 
-    opened(FaultStorage(storage, before=widen)).compact()
+    opened(FaultStorage(storage, before=widen)).services.compact()
 
     assert done
-    assert "extra" in open_table(storage).to_arrow().column_names
+    assert "extra" in open_table(storage).scan().to_arrow().column_names
 
 
 def test_a_stream_of_rows_is_not_lost_by_a_retry() -> None:
@@ -193,7 +194,7 @@ def test_a_stream_of_rows_is_not_lost_by_a_retry() -> None:
     reader = pa.RecordBatchReader.from_batches(batch.schema, batch.to_batches())
     store = with_other_in_between(storage, upsert((2, "oslo", 5, "theirs")))
 
-    opened(store).upsert(reader, **{"hoodie.write.num.retries.on.conflict.failures": "1"})
+    opened(store).upsert(reader, hudi_options={"hoodie.write.num.retries.on.conflict.failures": "1"})
 
     assert {(1, "oslo", 9, "mine"), (2, "oslo", 5, "theirs")} <= contents(storage)
 
@@ -205,7 +206,7 @@ def test_a_schema_changed_meanwhile_by_another_writer_is_a_conflict() -> None:
     with pytest.raises(WriteConflictError, match="schema"):
         WRITES["update oslo"](opened(with_other_in_between(storage, lambda t: t.insert(wider))))
 
-    assert "extra" in open_table(storage).to_arrow().column_names
+    assert "extra" in open_table(storage).scan().to_arrow().column_names
 
 
 def test_two_writers_that_add_the_same_column_do_not_conflict() -> None:
@@ -216,7 +217,7 @@ def test_two_writers_that_add_the_same_column_do_not_conflict() -> None:
 
     opened(with_other_in_between(storage, lambda t: t.insert(wider("bern")))).insert(wider("wien"))
 
-    assert len(open_table(storage).to_arrow(where=[("extra", "==", 1)])) == 2
+    assert len(open_table(storage).scan(where=[("extra", "==", 1)]).to_arrow()) == 2
 
 
 # -- many at once, on local disk --------------------------------------------------------------------------------------
@@ -261,7 +262,7 @@ def test_threads_lose_no_acknowledged_write_and_make_no_key_twice(
                     (k, "all" if shared else f"w{writer}", turn * 10 + writer, f"{writer}.{turn}") for k in range(3)
                 ]
                 with suppress(WriteConflictError):
-                    pyhudi.HudiTable.for_path(path).upsert(rows(*batch), **options)
+                    pyhudi.HudiTable.for_path(path).upsert(rows(*batch), hudi_options=options)
                     acknowledged.extend(batch)
         except Exception as error:  # noqa: BLE001 - shown by the main thread
             failures.append(error)
@@ -275,14 +276,15 @@ def test_threads_lose_no_acknowledged_write_and_make_no_key_twice(
     assert not failures
     table = pyhudi.HudiTable.for_path(path)
     found = [
-        (row["id"], row["city"], row["ts"], row["note"]) for row in table.to_arrow(rows().schema.names).to_pylist()
+        (row["id"], row["city"], row["ts"], row["note"])
+        for row in table.scan(rows().schema.names).to_arrow().to_pylist()
     ]
     newest: dict[tuple[int, str], tuple[int, str, int, str]] = {}
     for row in acknowledged:
         newest[row[:2]] = max(row, newest.get(row[:2], row), key=lambda r: r[2])
     assert Counter(row[:2] for row in found) == Counter(newest.keys())
     assert set(found) == set(newest.values())
-    audit(table.state.storage)
+    audit(table.handle.state.storage)
 
 
 def test_two_tables_of_one_schema_text_are_independent() -> None:
@@ -303,7 +305,7 @@ def test_first_writers_of_one_new_table_agree_on_its_schema() -> None:
     new_table(storage)
     store = with_other_in_between(storage, upsert((1, "oslo", 1, "theirs")))
 
-    replace(opened(store), environment=SYSTEM).upsert(rows((1, "rome", 1, "mine")))
+    rehandled(opened(store), environment=SYSTEM).upsert(rows((1, "rome", 1, "mine")))
 
     assert contents(storage) == {(1, "oslo", 1, "theirs"), (1, "rome", 1, "mine")}
     assert len(load_table(storage).timeline.completed_writes) == 2

@@ -39,7 +39,7 @@ def test_first_write_that_is_refused_above_another_table_touches_none_of_its_fil
     before = files_below(lake)
 
     with pytest.raises(RecordKeyError):
-        pyhudi.save(pa.Table.from_batches([batch([None], "oslo")]), str(lake), options=OPTIONS)
+        pyhudi.save(pa.Table.from_batches([batch([None], "oslo")]), str(lake), hudi_options=OPTIONS)
 
     assert files_below(lake) == before
 
@@ -49,7 +49,7 @@ def test_first_write_that_fails_halfway_takes_its_own_partitions_away_and_no_oth
     halfway = pa.RecordBatchReader.from_batches(SCHEMA, [batch([3], "wien"), batch([None], "oslo")])
 
     with pytest.raises(RecordKeyError):
-        pyhudi.save(halfway, str(lake), options=OPTIONS)
+        pyhudi.save(halfway, str(lake), hudi_options=OPTIONS)
 
     assert files_below(lake) == before
 
@@ -61,6 +61,6 @@ def test_first_write_that_fails_leaves_partition_metadata_that_another_write_mad
     halfway = pa.RecordBatchReader.from_batches(SCHEMA, [batch([3], "wien"), batch([None], "oslo")])
 
     with pytest.raises(RecordKeyError):
-        pyhudi.save(halfway, str(tmp_path), options=OPTIONS)
+        pyhudi.save(halfway, str(tmp_path), hudi_options=OPTIONS)
 
     assert list(files_below(tmp_path)) == ["wien/.hoodie_partition_metadata"]

@@ -33,11 +33,11 @@ def test_new_files_end_at_the_maximum_size_however_wide_rows_are(tmp_path: Path,
 
     result = getattr(table, operation)(rows)
 
-    files = table.refresh().files()
+    files = table.refresh().inspect.files()
     assert result.inserted == 500
     assert max(files["size"].to_pylist()) < 1.2 * MB
     assert len(set(files["file_id"].to_pylist())) == files.num_rows >= 5
-    assert table.refresh().to_arrow(SCHEMA.names).sort_by("id").equals(rows)
+    assert table.refresh().scan(SCHEMA.names).to_arrow().sort_by("id").equals(rows)
 
 
 @pytest.mark.parametrize("table_type", ["cow", "mor"])
@@ -57,10 +57,10 @@ def test_updates_of_wide_rows_meet_a_file_of_narrow_ones(tmp_path: Path, table_t
 
     result = table.refresh().upsert(changes)
     if table_type == "mor":
-        table.refresh().compact()
+        table.refresh().services.compact()
 
     assert (result.updated, result.inserted) == (70, 10)
-    stored = table.refresh().to_arrow(SCHEMA.names).sort_by("id")
+    stored = table.refresh().scan(SCHEMA.names).to_arrow().sort_by("id")
     expected = [b"narrow" if n % 2 else bytes([n % 256]) * MB for n in range(count)]
     expected += [bytes([n % 256]) * MB for n in range(count, count + 20, 2)]
     assert stored.column("doc").to_pylist() == expected
@@ -71,8 +71,8 @@ def test_log_block_whose_values_outgrow_it_is_read_in_whole(tmp_path: Path) -> N
     table = pyhudi.HudiTable.create(str(path), schema=SCHEMA, record_key="id", table_type="mor")
     table.insert(pa.table({"id": range(count), "doc": [b"a"] * count}, SCHEMA))
     table.refresh().upsert(pa.table({"id": range(count), "doc": [b"b"] * count}, SCHEMA))
-    (log,) = table.refresh().files().column("logs")[0].as_py()
-    with open_log(table.state.storage, log) as reader:
+    (log,) = table.refresh().inspect.files().column("logs")[0].as_py()
+    with open_log(table.handle.state.storage, log) as reader:
         (block,) = reader.blocks()
         rows = pq.ParquetFile(pa.BufferReader(reader.content(block).to_pybytes())).read()
     # One value, stored once, that takes more than a piece of memory in all of its rows.
@@ -83,7 +83,7 @@ def test_log_block_whose_values_outgrow_it_is_read_in_whole(tmp_path: Path) -> N
     encoded = encode_block(BlockType.PARQUET_DATA, block.headers, content.getvalue().to_pybytes())
     (path / log).write_bytes(b"".join(bytes(part) for part in encoded))
 
-    batches = list(table.refresh().to_batches(["id", "doc"]))
+    batches = list(table.refresh().scan(["id", "doc"]).to_batches())
 
     assert sum(batch.num_rows for batch in batches) == count
     assert all(batch.nbytes < 100 * MB for batch in batches)

@@ -24,7 +24,7 @@ for turn in range(4):
     age = 10 * turn + writer
     ids = [*range(5), 100 + age]
     try:
-        pyhudi.HudiTable.for_path(path).upsert(pa.table({"id": ids, "age": [age] * len(ids)}), **options)
+        pyhudi.HudiTable.for_path(path).upsert(pa.table({"id": ids, "age": [age] * len(ids)}), hudi_options=options)
     except WriteConflictError:
         continue
     print(age, flush=True)
@@ -49,8 +49,8 @@ def test_processes_lose_no_acknowledged_write_and_make_no_key_twice(tmp_path: Pa
         acknowledged += [int(line) for line in output.split()]
 
     table = pyhudi.HudiTable.for_path(path)
-    found = {row["id"]: row["age"] for row in table.to_arrow(["id", "age"]).to_pylist()}
-    assert max(Counter(table.to_arrow(["id"]).column("id").to_pylist()).values()) == 1
+    found = {row["id"]: row["age"] for row in table.scan(["id", "age"]).to_arrow().to_pylist()}
+    assert max(Counter(table.scan(["id"]).to_arrow().column("id").to_pylist()).values()) == 1
     assert found == {**dict.fromkeys(range(5), max(acknowledged)), **{100 + age: age for age in acknowledged}}
-    assert len(table.history()) == len(acknowledged)
-    audit(table.state.storage)
+    assert len(table.inspect.history()) == len(acknowledged)
+    audit(table.handle.state.storage)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.audit import audit
-from tests.support.tables import SplitEngine, environment
+from tests.support.tables import SplitEngine, environment, rehandled
 
 import pyhudi
 from pyhudi.config.option import OptionWarning
@@ -48,24 +48,24 @@ def new_path() -> str:
 def create(path: str, schema: pa.Schema, merger: Merger | None, **how: Any) -> pyhudi.HudiTable:
     options = {**FAST, **how.pop("hudi_options", {})}
     table = pyhudi.HudiTable.create(path, schema=schema, merger=merger, hudi_options=options, **how)
-    return replace(table, engine=SplitEngine(), environment=environment())
+    return rehandled(table, engine=SplitEngine(), environment=environment())
 
 
 def reopened(path: str, merger: Merger | None = None, **options: str) -> pyhudi.HudiTable:
     table = pyhudi.HudiTable.for_path(path, merger=merger, hudi_options={**FAST, **options})
-    return replace(table, engine=SplitEngine(), environment=environment())
+    return rehandled(table, engine=SplitEngine(), environment=environment())
 
 
 def stored(path: str, columns: list[str], merger: Merger | None = None) -> list[tuple[Any, ...]]:
     """The rows of some columns, after the table's files were found to be in order."""
     table = reopened(path, merger)
-    audit(table.state.storage)
-    rows = table.to_arrow(columns).to_pylist()
+    audit(table.handle.state.storage)
+    rows = table.scan(columns).to_arrow().to_pylist()
     return sorted((tuple(row.values()) for row in rows), key=repr)
 
 
 def writes(path: str) -> int:
-    return len(reopened(path).history())
+    return len(reopened(path).inspect.history())
 
 
 # --- counting --------------------------------------------------------------------------------------------
@@ -103,10 +103,10 @@ def test_counts_add_up_in_any_number_of_batches(kind: str, version: int, rows_pe
     for start in range(0, len(SEEN), rows_per_batch):
         reopened(path).upsert(visits(SEEN[start : start + rows_per_batch]))
         if kind == "mor" and start == 3:
-            reopened(path).compact()
+            reopened(path).services.compact()
     assert stored(path, VISITS.names) == views_by_loop(SEEN)
     if kind == "mor":
-        reopened(path).compact()
+        reopened(path).services.compact()
         assert stored(path, VISITS.names) == views_by_loop(SEEN)
 
 
@@ -137,7 +137,7 @@ def test_upsert_that_is_told_not_to_combine_counts_every_row_and_says_so(kind: s
     table = create(path, VISITS, RecordCount(), table_type=kind, **VISIT_TABLE)
     for rows in (SEEN[:2], SEEN[4:5] * 3):
         with pytest.warns(OptionWarning, match="its rule makes one row of the versions"):
-            table.upsert(visits(rows), **{"hoodie.combine.before.upsert": "false"})
+            table.upsert(visits(rows), hudi_options={"hoodie.combine.before.upsert": "false"})
 
     assert stored(path, ["user", COUNT]) == [("u1", 5)]
 
@@ -164,7 +164,7 @@ def test_deleted_record_counts_afresh(kind: str, version: int, compacts: bool) -
 
     table.delete(visits(["p u d 1"]))
     if compacts:
-        table.refresh().compact()
+        table.refresh().services.compact()
     table.upsert(visits(["p u d 1"]))
     table.upsert(visits(["p u d 2"]))
 
@@ -254,7 +254,7 @@ def wide_table(kind: str, version: int) -> str:
 
 
 def wide_rows(path: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = reopened(path).to_arrow(WIDE.names).sort_by("id").to_pylist()
+    rows: list[dict[str, Any]] = reopened(path).scan(WIDE.names).to_arrow().sort_by("id").to_pylist()
     return rows
 
 
@@ -276,10 +276,10 @@ def test_streams_make_their_full_outer_join_in_any_batches(
             table.delete([step])
             done.append(step)
         elif kind == "mor":
-            getattr(table, step)(**{"hoodie.log.compaction.blocks.threshold": "2"})
+            getattr(table, step)(hudi_options={"hoodie.log.compaction.blocks.threshold": "2"})
 
     if "compact_logs" not in steps:  # of rows in the logs of other writes the audit knows nothing
-        audit(reopened(path).state.storage)
+        audit(reopened(path).handle.state.storage)
     assert wide_rows(path) == outer_join(done)
 
 
@@ -290,13 +290,13 @@ def test_four_streams_shuffled_and_twice_make_their_full_outer_join(kind: str, v
     shuffled = [event for _, event in sorted(((n * 7919) % 101, event) for n, event in enumerate(said * 2))]
     batches = [shuffled[start : start + 12] for start in range(0, len(shuffled), 12)]
 
-    reopened(path).bulk_insert(stream_rows(batches[0]), **{"hoodie.combine.before.insert": "true"})
+    reopened(path).bulk_insert(stream_rows(batches[0]), hudi_options={"hoodie.combine.before.insert": "true"})
     for number, batch in enumerate(batches[1:]):
         reopened(path).upsert(stream_rows(batch))
         if kind == "mor" and number == 1:
-            reopened(path).compact()
+            reopened(path).services.compact()
 
-    audit(reopened(path).state.storage)
+    audit(reopened(path).handle.state.storage)
     assert wide_rows(path) == outer_join(batches)
 
 
@@ -317,9 +317,9 @@ def test_streams_that_bring_their_columns_when_they_first_write_are_stitched(tmp
         [("_ts4", 2, 1)],
     ]
     for batch in batches:
-        pyhudi.save(stream_rows(batch), path, options=options)
+        pyhudi.save(stream_rows(batch), path, hudi_options=options)
 
-    assert pyhudi.HudiTable.for_path(path).to_arrow(WIDE.names).sort_by("id").to_pylist() == outer_join(batches)
+    assert pyhudi.HudiTable.for_path(path).scan(WIDE.names).to_arrow().sort_by("id").to_pylist() == outer_join(batches)
 
 
 def test_source_with_a_column_that_nobody_writes_is_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_source_with_a_column_that_nobody_writes_is_refused_before_anything_is_w
         MERGER_OPTIONS: "_ts1:name,prise",
     }
     with pytest.raises(SchemaMismatchError, match=r"stitching.*prise"):
-        pyhudi.save(stream_rows([("_ts1", 1, 1)]), str(path), options=options)
+        pyhudi.save(stream_rows([("_ts1", 1, 1)]), str(path), hudi_options=options)
     assert list(path.rglob("*.parquet")) == []
     with pytest.raises(HudiError):
         pyhudi.HudiTable.for_path(str(path))
@@ -402,7 +402,7 @@ def test_merger_of_ones_own_merges_batches_logs_and_stored_rows(my_module: str, 
     expected = [(1, "aaa"), (2, "bb"), (3, "ccc")]
     assert stored(path, ["id", "note"], own) == expected
     if kind == "mor":
-        reopened(path, own).compact()
+        reopened(path, own).services.compact()
         assert stored(path, ["id", "note"]) == expected
 
 
@@ -417,17 +417,17 @@ def test_merger_named_by_an_option_makes_writes_and_reads(my_module: str, tmp_pa
         **named,
     }
     for rows in (notes((1, "aaa")), notes((1, "a")), notes((1, "aa"))):
-        pyhudi.save(rows, path, options=options)
+        pyhudi.save(rows, path, hudi_options=options)
 
     with_option = pyhudi.HudiTable.for_path(path, hudi_options=named)
-    assert with_option.to_arrow(["note"]).to_pylist() == [{"note": "aaa"}]
+    assert with_option.scan(["note"]).to_arrow().to_pylist() == [{"note": "aaa"}]
     with pytest.raises(
         UnsupportedFeatureError, match=r"for_path\(path, merger=.*implementation\.classes.*longest_note"
     ):
-        pyhudi.HudiTable.for_path(path).to_arrow()
+        pyhudi.HudiTable.for_path(path).scan().to_arrow()
     with pytest.raises(UnsupportedFeatureError, match="longest_note"):
         pyhudi.HudiTable.for_path(path).upsert(notes((1, "b")))
-    assert pyhudi.HudiTable.for_path(path).to_arrow(["note"], query_type="read_optimized").num_rows == 1
+    assert pyhudi.HudiTable.for_path(path).scan(["note"], query_type="read_optimized").to_arrow().num_rows == 1
 
 
 PAYLOAD = "hoodie.datasource.write.payload.class"
@@ -474,8 +474,8 @@ def test_payload_class_of_ones_own_in_python_merges(my_module: str, tmp_path: Pa
         PAYLOAD: f"{my_module}{separator}LongestNote",
     }
     for rows in (notes((1, "aaa")), notes((1, "a")), notes((1, "aa"))):
-        pyhudi.save(rows, path, options=options)
-    assert pyhudi.HudiTable.for_path(path).to_arrow(["note"]).to_pylist() == [{"note": "aaa"}]
+        pyhudi.save(rows, path, hudi_options=options)
+    assert pyhudi.HudiTable.for_path(path).scan(["note"]).to_arrow().to_pylist() == [{"note": "aaa"}]
 
 
 def test_payload_class_of_java_that_is_unknown_is_refused_by_name_and_leaves_no_table(tmp_path: Path) -> None:
@@ -485,7 +485,7 @@ def test_payload_class_of_java_that_is_unknown_is_refused_by_name_and_leaves_no_
         ("com.acme.MyPayload", ConfigError),
     ):
         with pytest.raises(kind, match=name):
-            pyhudi.save(notes((1, "a")), str(tmp_path / "notes"), options={**options, PAYLOAD: name})
+            pyhudi.save(notes((1, "a")), str(tmp_path / "notes"), hudi_options={**options, PAYLOAD: name})
     assert not list(tmp_path.iterdir())
 
 
@@ -547,7 +547,7 @@ def test_log_that_a_broken_merger_cannot_merge_is_an_error_of_the_read() -> None
     table.upsert(notes((1, "x"), (2, "y")))
 
     with pytest.raises(InvalidRequestError, match=r"order of its arguments.*broken"):
-        reopened(path, broken).to_arrow()
+        reopened(path, broken).scan().to_arrow()
 
 
 class Shouting:
@@ -587,20 +587,20 @@ def test_upsert_that_might_move_records_is_refused_before_anything_is_written(in
     path = new_path()
     table = create(path, VISITS, RecordCount(), **VISIT_TABLE)
     table.upsert(visits(["p u d1 1"]))
-    before = sorted(info.path for info in table.state.storage.list_recursive(""))
+    before = sorted(info.path for info in table.handle.state.storage.list_recursive(""))
 
     with pytest.raises(UnsupportedFeatureError, match=r"update\.partition\.path.*record_count"):
-        table.upsert(visits(["p u d2 2"]), **{"hoodie.index.type": index})
+        table.upsert(visits(["p u d2 2"]), hudi_options={"hoodie.index.type": index})
 
-    assert sorted(info.path for info in table.state.storage.list_recursive("")) == before
+    assert sorted(info.path for info in table.handle.state.storage.list_recursive("")) == before
 
 
 def test_global_index_that_leaves_records_where_they_are_counts() -> None:
     path = new_path()
     table = create(path, VISITS, RecordCount(), **VISIT_TABLE)
     stays = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "false"}
-    table.upsert(visits(["p u d1 1"]), **stays)
-    table.upsert(visits(["p u d2 2"]), **stays)
+    table.upsert(visits(["p u d1 1"]), hudi_options=stays)
+    table.upsert(visits(["p u d2 2"]), hudi_options=stays)
 
     assert stored(path, ["_hoodie_partition_path", COUNT]) == [("d1", 2)]
 
@@ -615,11 +615,11 @@ def test_batch_that_is_sent_again_is_not_written_again(operation: str) -> None:
     path = new_path()
     table = create(path, VISITS, RecordCount(), **VISIT_TABLE)
     table.upsert(visits(SEEN[:1]))
-    first = getattr(table, operation)(visits(SEEN[:2]), **BATCH)
+    first = getattr(table, operation)(visits(SEEN[:2]), hudi_options=BATCH)
     table.upsert(visits(SEEN[2:3]))
     before = stored(path, VISITS.names)
 
-    again = getattr(table, operation)(visits(SEEN[:2]), **BATCH)
+    again = getattr(table, operation)(visits(SEEN[:2]), hudi_options=BATCH)
 
     assert replace(again, seconds=first.seconds) == first
     assert stored(path, VISITS.names) == before
@@ -630,7 +630,7 @@ def test_batches_of_other_names_or_none_are_written() -> None:
     path = new_path()
     table = create(path, VISITS, RecordCount(), **VISIT_TABLE)
     for options in (BATCH, {}, {"hoodie.write.batch.id": "2026-11-21T11"}, {}):
-        table.upsert(visits(SEEN[:1]), **options)
+        table.upsert(visits(SEEN[:1]), hudi_options=options)
 
     assert stored(path, [COUNT]) == [(4,)]
 
@@ -640,10 +640,10 @@ def test_batch_whose_write_failed_is_written_when_it_is_sent_again() -> None:
     table = create(path, NOTES, broken, record_key="id")
     table.upsert(notes((1, "a")))
     with pytest.raises(InvalidRequestError):
-        table.upsert(notes((1, "b")), **BATCH)
+        table.upsert(notes((1, "b")), hudi_options=BATCH)
 
     mended = Broken(lambda _, newer: newer)
-    reopened(path, mended).upsert(notes((1, "b")), **BATCH)
+    reopened(path, mended).upsert(notes((1, "b")), hudi_options=BATCH)
 
     assert stored(path, ["note"], mended) == [("b",)]
 
@@ -683,10 +683,10 @@ def test_batch_that_two_send_at_the_same_time_is_written_once(operation: str, at
     results: list[pyhudi.WriteResult] = []
 
     def other() -> None:
-        results.append(getattr(reopened(path), operation)(visits(SEEN[:3]), **BATCH))
+        results.append(getattr(reopened(path), operation)(visits(SEEN[:3]), hudi_options=BATCH))
 
     engine = Interrupted(parallelism=1, at=at, others=[other])
-    mine = getattr(replace(table, engine=engine), operation)(visits(SEEN[:3]), **BATCH)
+    mine = getattr(rehandled(table, engine=engine), operation)(visits(SEEN[:3]), hudi_options=BATCH)
 
     assert mine.instant == results[0].instant
     assert writes(path) == 1
@@ -700,7 +700,7 @@ def test_write_that_loses_against_another_batch_is_a_conflict_as_ever() -> None:
 
     engine = Interrupted(parallelism=1, at="write base files", others=[lambda: reopened(path).upsert(visits(SEEN[:1]))])
     with pytest.raises(WriteConflictError):
-        replace(table, engine=engine).upsert(visits(SEEN[:1]), **BATCH)
+        rehandled(table, engine=engine).upsert(visits(SEEN[:1]), hudi_options=BATCH)
 
-    table.upsert(visits(SEEN[:1]), **BATCH)
+    table.upsert(visits(SEEN[:1]), hudi_options=BATCH)
     assert stored(path, [COUNT]) == [(3,)]

@@ -6,7 +6,7 @@ import json
 import re
 import tarfile
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from tests.support.tables import (
     new_table,
     newest_stats,
     open_table,
+    rehandled,
     rows,
     values_of,
 )
@@ -61,7 +62,7 @@ class Life:
 
     @property
     def table(self) -> pyhudi.HudiTable:
-        return replace(open_table(self.storage, env=self.env, **self.options), engine=SplitEngine(splits=2))
+        return rehandled(open_table(self.storage, env=self.env, **self.options), engine=SplitEngine(splits=2))
 
     def identity(self, row: Row) -> Any:
         return row[0] if self.options["hoodie.index.type"].startswith("GLOBAL") else row[:2]
@@ -99,19 +100,19 @@ class Life:
         self.check()
 
     def compact(self, instant: str | None = None) -> None:
-        assert len(self.table.compact(instant)) == 1
+        assert len(self.table.services.run(instant)) == 1
         self.check()
 
     def check(self) -> None:
-        assert values_of(self.table.to_arrow(), SCHEMA.names) == self.now
-        self.past.append((self.table.state.timeline.completed_writes[-1].requested_time, self.now))
+        assert values_of(self.table.scan().to_arrow(), SCHEMA.names) == self.now
+        self.past.append((self.table.handle.state.timeline.completed_writes[-1].requested_time, self.now))
 
     @property
     def now(self) -> list[Row]:
         return sorted(self.expected.values())
 
     def read_optimized(self) -> list[tuple[object, ...]]:
-        return values_of(self.table.to_arrow(query_type="read_optimized"), SCHEMA.names)
+        return values_of(self.table.scan(query_type="read_optimized").to_arrow(), SCHEMA.names)
 
 
 @pytest.mark.parametrize("index", INDEXES)
@@ -134,7 +135,7 @@ def test_any_life_of_a_table_is_that_of_a_dictionary_now_and_as_of_every_write(v
     life.upsert((20, "bern", 1, "f"), (21, "bern", 1, "f"))
     life.drop("rome")
     life.upsert((4, "rome", 1, "g"))
-    planned = life.table.schedule_compaction()
+    planned = life.table.services.schedule()
     assert planned is not None
     life.upsert((1, "oslo", 10, "after the plan"), (20, "bern", 2, "after the plan"))
     life.delete((3, "oslo", 0, ""))
@@ -147,7 +148,7 @@ def test_any_life_of_a_table_is_that_of_a_dictionary_now_and_as_of_every_write(v
 
     audit(life.storage)
     for instant, then in life.past:
-        assert values_of(life.table.to_arrow(as_of=instant), SCHEMA.names) == then, instant
+        assert values_of(life.table.scan(as_of=instant).to_arrow(), SCHEMA.names) == then, instant
 
 
 @pytest.mark.parametrize("version", [6, 8, 9])
@@ -160,7 +161,7 @@ def test_what_is_written_as_what_on_the_timeline(version: int) -> None:
     life.overwrite((3, "oslo", 1, "a"))
     life.drop("oslo")
 
-    actions = [str(instant.action.value) for instant in life.table.state.timeline.completed_writes]
+    actions = [str(instant.action.value) for instant in life.table.handle.state.timeline.completed_writes]
     assert actions == ["deltacommit"] * 3 + ["commit"] + ["replacecommit"] * 2
 
 
@@ -183,7 +184,7 @@ def test_changes_are_the_rows_that_later_writes_left_wherever_they_are_stored(ve
 
     def changed(begin: int, end: int | None = None) -> list[tuple[object, ...]]:
         until = None if end is None else ends[end]
-        return values_of(table().changes(ends[begin], until), ["id", "note"])
+        return values_of(table().changes(ends[begin], until).to_arrow(), ["id", "note"])
 
     def check() -> None:
         assert changed(0) == [(0, "b"), (1, "c"), (9, "c")]
@@ -192,7 +193,7 @@ def test_changes_are_the_rows_that_later_writes_left_wherever_they_are_stored(ve
 
     check()
     assert changed(0, 1) == [(0, "b"), (1, "b")]
-    table().compact()
+    table().services.compact()
     check()
 
 
@@ -242,7 +243,7 @@ def test_new_records_do_not_join_a_group_that_is_to_be_compacted() -> None:
     storage = packed()
     open_table(storage, **MOR).upsert(rows((1, "oslo", 2, "b")))
     (log,) = log_files(storage)
-    assert open_table(storage, **MOR).schedule_compaction() is not None
+    assert open_table(storage, **MOR).services.schedule() is not None
 
     open_table(storage, **MOR).upsert(rows((3, "oslo", 1, "a")))
 
@@ -253,7 +254,7 @@ def test_new_records_join_a_group_again_once_it_was_compacted() -> None:
     storage = packed()
     open_table(storage, **MOR).upsert(rows((1, "oslo", 2, "b")))
     (log,) = log_files(storage)
-    open_table(storage, **MOR).compact()
+    open_table(storage, **MOR).services.compact()
 
     open_table(storage, **MOR).upsert(rows((3, "oslo", 1, "a")))
 
@@ -263,9 +264,9 @@ def test_new_records_join_a_group_again_once_it_was_compacted() -> None:
 @pytest.mark.parametrize(("limit", "joined"), [(1, 1), (2, 2), (0, 0)])
 def test_so_many_small_files_of_a_partition_take_new_records_as_the_option_says(limit: int, joined: int) -> None:
     storage = packed()
-    open_table(storage, **MOR).insert(rows((5, "oslo", 1, "a")), **{"hoodie.parquet.small.file.limit": "0"})
-    before = {group_of(path) for path in open_table(storage).files().column("path").to_pylist()}
-    size = max(open_table(storage).files().column("size").to_pylist())
+    open_table(storage, **MOR).insert(rows((5, "oslo", 1, "a")), hudi_options={"hoodie.parquet.small.file.limit": "0"})
+    before = {group_of(path) for path in open_table(storage).inspect.files().column("path").to_pylist()}
+    size = max(open_table(storage).inspect.files().column("size").to_pylist())
     options = {
         "hoodie.merge.small.file.group.candidates.limit": str(limit),
         # Each of the two has room for one record.
@@ -274,7 +275,7 @@ def test_so_many_small_files_of_a_partition_take_new_records_as_the_option_says(
         "hoodie.copyonwrite.record.size.estimate": "1024",
     }
 
-    open_table(storage, **MOR).upsert(rows(*((n, "oslo", 1, "a") for n in (6, 7, 8))), **options)
+    open_table(storage, **MOR).upsert(rows(*((n, "oslo", 1, "a") for n in (6, 7, 8))), hudi_options=options)
 
     assert len({stat.file_id for stat in newest_stats(storage)} & before) == joined
     assert {row[0] for row in contents(storage)} == {1, 2, 5, 6, 7, 8}
@@ -314,10 +315,12 @@ def test_inserts_that_refuse_or_drop_known_keys_know_those_that_were_updated_in_
     life.upsert((1, "oslo", 9, "b"))
 
     with pytest.raises(InvalidRequestError, match="in the table already"):
-        life.table.insert(rows((1, "oslo", 1, "x")), **{"hoodie.datasource.insert.dup.policy": "fail"})
-    life.table.insert(rows((1, "oslo", 1, "x"), (2, "oslo", 1, "x")), **{"hoodie.datasource.insert.dup.policy": "drop"})
+        life.table.insert(rows((1, "oslo", 1, "x")), hudi_options={"hoodie.datasource.insert.dup.policy": "fail"})
+    life.table.insert(
+        rows((1, "oslo", 1, "x"), (2, "oslo", 1, "x")), hudi_options={"hoodie.datasource.insert.dup.policy": "drop"}
+    )
 
-    assert values_of(life.table.to_arrow(), SCHEMA.names) == [(1, "oslo", 9, "b"), (2, "oslo", 1, "x")]
+    assert values_of(life.table.scan().to_arrow(), SCHEMA.names) == [(1, "oslo", 9, "b"), (2, "oslo", 1, "x")]
 
 
 @pytest.mark.parametrize("index", INDEXES)
@@ -333,19 +336,21 @@ def test_records_that_real_hudi_put_into_logs_alone_are_found_and_not_made_twice
         archive.extractall(tmp_path, filter="data")
     path = str(tmp_path / "table")
     _take_buckets_out_of_file_ids(tmp_path / "table")
-    before = pyhudi.HudiTable.for_path(path).to_arrow()
-    base_keys = pyhudi.HudiTable.for_path(path).to_arrow(query_type="read_optimized").column("_hoodie_record_key")
+    before = pyhudi.HudiTable.for_path(path).scan().to_arrow()
+    base_keys = (
+        pyhudi.HudiTable.for_path(path).scan(query_type="read_optimized").to_arrow().column("_hoodie_record_key")
+    )
     assert set(before.column("_hoodie_record_key").to_pylist()) - set(base_keys.to_pylist())
     data = before.drop_columns(list(META_COLUMNS))
 
     options = {"hoodie.index.type": index, "hoodie.compact.inline": "false"}
     pyhudi.HudiTable.for_path(path, hudi_options=options).upsert(data)
 
-    after = pyhudi.HudiTable.for_path(path).to_arrow()
+    after = pyhudi.HudiTable.for_path(path).scan().to_arrow()
     keys = ["_hoodie_partition_path", "_hoodie_record_key"]
     assert values_of(after, keys) == values_of(before, keys)
     assert _plain(after, data.column_names) == _plain(before, data.column_names)
-    newest = pyhudi.HudiTable.for_path(path).state.timeline.completed_writes[-1].requested_time
+    newest = pyhudi.HudiTable.for_path(path).handle.state.timeline.completed_writes[-1].requested_time
     assert set(after.column("_hoodie_commit_time").to_pylist()) == {newest}
 
 
@@ -395,7 +400,7 @@ def test_of_two_writers_that_append_to_one_slice_the_second_loses_and_harms_noth
     assert contents(storage) == {(1, "oslo", 2, "theirs"), (2, "oslo", 1, "a")}
     open_table(storage, **MOR).upsert(rows((1, "oslo", 3, "mine")))
     assert contents(storage) == {(1, "oslo", 3, "mine"), (2, "oslo", 1, "a")}
-    open_table(storage, **MOR).compact()
+    open_table(storage, **MOR).services.compact()
     assert contents(storage) == {(1, "oslo", 3, "mine"), (2, "oslo", 1, "a")}
     audit(storage)
 
@@ -414,8 +419,8 @@ def test_a_write_reports_what_it_put_into_logs_and_base_files() -> None:
     assert (gone.inserted, gone.updated, gone.deleted) == (0, 0, 1)
     table = load_table(storage)
     assert table.config.values["hoodie.table.type"] == "MERGE_ON_READ"
-    assert open_table(storage).detail()["logs"] == 3
-    assert WriteOperation.DELETE.value.lower() in open_table(storage).history().column("operation").to_pylist()
+    assert open_table(storage).inspect.detail().logs == 3
+    assert WriteOperation.DELETE.value.lower() in open_table(storage).inspect.history().column("operation").to_pylist()
 
 
 @pytest.mark.parametrize("version", [6, 9])
@@ -428,9 +433,9 @@ def test_a_table_without_partitions_lives_like_any_other(version: int) -> None:
     open_table(storage, **MOR).delete([2])
 
     assert contents(storage) == {(1, "z", 2, "b")}
-    open_table(storage, **MOR).compact()
+    open_table(storage, **MOR).services.compact()
     assert contents(storage) == {(1, "z", 2, "b")}
-    assert pc.all(pc.equal(open_table(storage).files().column("log_size"), 0)).as_py()
+    assert pc.all(pc.equal(open_table(storage).inspect.files().column("log_size"), 0)).as_py()
     audit(storage)
 
 
@@ -441,6 +446,6 @@ def test_a_column_added_in_a_log_is_null_in_older_rows_before_and_after_compacti
     open_table(storage, **MOR).upsert(wider)
 
     for _ in range(2):
-        found = open_table(storage).to_arrow(["id", "extra"])
+        found = open_table(storage).scan(["id", "extra"]).to_arrow()
         assert values_of(found, ["id", "extra"]) == [(1, 7), (2, None)]
-        open_table(storage, **MOR).compact()
+        open_table(storage, **MOR).services.compact()

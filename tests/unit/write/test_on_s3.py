@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 from tests.support.hooks import once
 from tests.support.minio import minio
+from tests.support.tables import rehandled
 
 import pyhudi
 from pyhudi.errors import WriteConflictError
@@ -49,9 +49,9 @@ def test_a_table_lives_on_an_object_store(minio: Minio) -> None:
     table.delete(pa.table({"id": [1], "city": ["oslo"]}))
 
     now = table.refresh()
-    assert sorted(zip(*now.to_arrow(["id", "ts"]).to_pydict().values(), strict=True)) == [(2, 1), (3, 2), (4, 2)]
-    assert sorted(now.to_arrow(["id"], as_of=first.instant)["id"].to_pylist()) == [1, 2, 3]
-    assert sorted(now.changes(first.completion_time, columns=["id"])["id"].to_pylist()) == [3, 4]
+    assert sorted(zip(*now.scan(["id", "ts"]).to_arrow().to_pydict().values(), strict=True)) == [(2, 1), (3, 2), (4, 2)]
+    assert sorted(now.scan(["id"], as_of=first.instant).to_arrow()["id"].to_pylist()) == [1, 2, 3]
+    assert sorted(now.changes(first.completion_time, columns=["id"]).to_arrow()["id"].to_pylist()) == [3, 4]
 
 
 def test_the_lease_on_the_table_is_given_back(minio: Minio) -> None:
@@ -65,7 +65,7 @@ def upsert_own_keys(root: str, options: dict[str, str], writer: int) -> list[int
     table = pyhudi.HudiTable.for_path(root, hudi_options=options)
     keys = [writer * 100 + n for n in range(3)]
     for key in keys:
-        table.upsert(rows([key], 1), **{"hoodie.write.num.retries.on.conflict.failures": 50})
+        table.upsert(rows([key], 1), hudi_options={"hoodie.write.num.retries.on.conflict.failures": 50})
     return keys
 
 
@@ -76,7 +76,7 @@ def test_two_processes_without_any_setting_lose_nothing(minio: Minio) -> None:
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         written = pool.starmap(upsert_own_keys, [(root, minio.options, writer) for writer in (1, 2)])
 
-    stored = pyhudi.HudiTable.for_path(root, hudi_options=minio.options).to_arrow(["id"])["id"].to_pylist()
+    stored = pyhudi.HudiTable.for_path(root, hudi_options=minio.options).scan(["id"]).to_arrow()["id"].to_pylist()
     assert sorted(stored) == sorted(key for keys in written for key in keys)
 
 
@@ -86,9 +86,9 @@ def test_a_write_from_a_stale_base_is_refused(minio: Minio) -> None:
     other_commits = once(
         lambda name, path: name == "put_if_absent" and path.endswith("inflight"), lambda: table.upsert(rows([1], 5))
     )
-    stale = replace(table, state=load_table(FaultStorage(table.state.storage, before=other_commits)))
+    stale = rehandled(table, state=load_table(FaultStorage(table.handle.state.storage, before=other_commits)))
 
     with pytest.raises(WriteConflictError):
         stale.upsert(rows([1], 9))
 
-    assert table.refresh().to_arrow(["ts"])["ts"].to_pylist() == [5]
+    assert table.refresh().scan(["ts"]).to_arrow()["ts"].to_pylist() == [5]

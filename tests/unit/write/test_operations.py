@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from tests.support.audit import audit
 from tests.support.table_builder import TWO_GROUPS
-from tests.support.tables import SplitEngine, contents, new_table, open_table, rows, values_of
+from tests.support.tables import SplitEngine, contents, new_table, open_table, rehandled, rows, values_of
 
 import pyhudi
-from pyhudi.api.hudi_table import save
+from pyhudi.api.writes import save
 from pyhudi.errors import ConfigError, InvalidRequestError
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.open import open_storage
@@ -30,15 +29,15 @@ def filled(version: int = 9, partitioned: bool = True, **options: str) -> pyhudi
     event_time = {"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}
     layout = {} if partitioned else NOT_PARTITIONED
     table = new_table(MemoryStorage(), version=version, **event_time, **layout, **options)
-    table = replace(table, engine=SplitEngine())
+    table = rehandled(table, engine=SplitEngine())
     table.insert(rows(*TWO_GROUPS))
     return table.refresh()
 
 
 def stored(table: pyhudi.HudiTable) -> list[tuple[Any, ...]]:
     """The rows, duplicates and all, after the table's files were found to be in order."""
-    audit(table.state.storage)
-    return values_of(table.refresh().to_arrow(), ["id", "city", "ts", "note"])
+    audit(table.handle.state.storage)
+    return values_of(table.refresh().scan().to_arrow(), ["id", "city", "ts", "note"])
 
 
 @pytest.mark.parametrize(("version", "partitioned"), TABLES)
@@ -94,7 +93,7 @@ def test_insert_overwrite_table_leaves_only_the_new_rows(version: int, partition
 def test_insert_overwrite_in_static_mode_replaces_the_whole_table() -> None:
     table = filled()
 
-    table.insert_overwrite(rows((7, "bern", 1, "n")), **{"hoodie.datasource.overwrite.mode": "STATIC"})
+    table.insert_overwrite(rows((7, "bern", 1, "n")), hudi_options={"hoodie.datasource.overwrite.mode": "STATIC"})
 
     assert stored(table) == [(7, "bern", 1, "n")]
 
@@ -116,14 +115,14 @@ def test_bulk_insert_in_any_sort_mode_adds_all_rows(version: int, partitioned: b
     table = filled(version, partitioned)
     batch = [(n, "oslo" if n % 2 else "rome", 1, "n") for n in (40, 13, 27, 31, 12, 11, 55)]
 
-    result = table.bulk_insert(rows(*batch), **{"hoodie.bulkinsert.sort.mode": sort_mode})
+    result = table.bulk_insert(rows(*batch), hudi_options={"hoodie.bulkinsert.sort.mode": sort_mode})
 
     assert stored(table) == sorted([*TWO_GROUPS, *batch])
     assert result.inserted == len(batch)
     in_files = [
         [row["id"] for row in _rows_of(table, path)]
         for path, instant in zip(
-            *(table.refresh().files().column(c).to_pylist() for c in ("path", "instant")), strict=True
+            *(table.refresh().inspect.files().column(c).to_pylist() for c in ("path", "instant")), strict=True
         )
         if instant == result.instant
     ]
@@ -131,7 +130,7 @@ def test_bulk_insert_in_any_sort_mode_adds_all_rows(version: int, partitioned: b
 
 
 def _rows_of(table: pyhudi.HudiTable, path: str) -> list[dict[str, Any]]:
-    with table.state.storage.open_input(path) as source:
+    with table.handle.state.storage.open_input(path) as source:
         return list(pq.ParquetFile(source).read().to_pylist())
 
 
@@ -140,7 +139,7 @@ def test_bulk_insert_rolls_over_to_a_new_file_at_the_maximum_size() -> None:
     batches = [rows(*((n + 1000 * b, "bern", 1, f"{n:09}") for n in range(100, 600))) for b in range(6)]
     reader = pa.RecordBatchReader.from_batches(batches[0].schema, [b for t in batches for b in t.to_batches()])
 
-    result = table.bulk_insert(reader, **{"hoodie.parquet.max.file.size": "8000"})
+    result = table.bulk_insert(reader, hudi_options={"hoodie.parquet.max.file.size": "8000"})
 
     assert result.inserted == 3000
     assert result.files > 2
@@ -152,7 +151,7 @@ def test_rows_of_one_key_in_a_batch_are_combined_where_the_operation_says_so(ope
     table = filled()
     batch = rows((9, "bern", 3, "old"), (9, "bern", 4, "first"), (9, "bern", 4, "last"), (9, "bern", None, "null"))
 
-    getattr(table, operation)(batch, **{"hoodie.combine.before.insert": True})
+    getattr(table, operation)(batch, hudi_options={"hoodie.combine.before.insert": True})
 
     assert [row for row in stored(table) if row[0] == 9] == [(9, "bern", 4, "last")]
 
@@ -172,7 +171,7 @@ def test_upsert_without_combining_updates_a_known_key_once_and_inserts_a_new_one
         (1, "oslo", 7, "x"), (1, "oslo", 8, "y"), (1, "oslo", 6, "z"), (9, "oslo", 1, "p"), (9, "oslo", 2, "q")
     )
 
-    table.upsert(batch, **{"hoodie.combine.before.upsert": False, "hoodie.upsert.shuffle.parallelism": 3})
+    table.upsert(batch, hudi_options={"hoodie.combine.before.upsert": False, "hoodie.upsert.shuffle.parallelism": 3})
 
     found = stored(table)
     assert [row for row in found if row[0] == 1] == [(1, "oslo", 8, "y")]
@@ -182,7 +181,9 @@ def test_upsert_without_combining_updates_a_known_key_once_and_inserts_a_new_one
 def test_delete_without_combining_removes_each_key_once() -> None:
     table = filled()
 
-    result = table.delete(rows((1, "oslo", 0, ""), (1, "oslo", 0, "")), **{"hoodie.combine.before.delete": False})
+    result = table.delete(
+        rows((1, "oslo", 0, ""), (1, "oslo", 0, "")), hudi_options={"hoodie.combine.before.delete": False}
+    )
 
     assert stored(table) == list(TWO_GROUPS[1:])
     assert result.deleted == 1
@@ -230,11 +231,11 @@ def test_a_row_marked_as_deleted_removes_its_record_unless_it_is_late(row: tuple
     result = table.upsert(batch(row))
 
     assert (
-        table.refresh().to_arrow(["id"]).column("id").to_pylist() == left
-        or sorted(table.refresh().to_arrow(["id"]).column("id").to_pylist()) == left
+        table.refresh().scan(["id"]).to_arrow().column("id").to_pylist() == left
+        or sorted(table.refresh().scan(["id"]).to_arrow().column("id").to_pylist()) == left
     )
     assert result.deleted == (2 - len(left))
-    audit(table.state.storage)
+    audit(table.handle.state.storage)
 
 
 @pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM"])
@@ -243,7 +244,7 @@ def test_insert_that_drops_duplicates_keeps_what_the_table_has(index: str) -> No
 
     options = {"hoodie.datasource.insert.dup.policy": "drop"}
     result = table.insert(
-        rows((1, "oslo", 9, "new"), (9, "oslo", 9, "n"), (9, "oslo", 8, "n"), (3, "bern", 9, "n")), **options
+        rows((1, "oslo", 9, "new"), (9, "oslo", 9, "n"), (9, "oslo", 8, "n"), (3, "bern", 9, "n")), hudi_options=options
     )
 
     added = [(9, "oslo", 9, "n")] + ([] if index.startswith("GLOBAL") else [(3, "bern", 9, "n")])
@@ -256,11 +257,12 @@ def test_insert_that_refuses_duplicates_writes_nothing() -> None:
 
     with pytest.raises(InvalidRequestError, match="in the table already"):
         table.insert(
-            rows((1, "oslo", 9, "new"), (9, "oslo", 9, "n")), **{"hoodie.datasource.insert.dup.policy": "fail"}
+            rows((1, "oslo", 9, "new"), (9, "oslo", 9, "n")),
+            hudi_options={"hoodie.datasource.insert.dup.policy": "fail"},
         )
 
     assert stored(table) == list(TWO_GROUPS)
-    table.insert(rows((9, "oslo", 9, "n")), **{"hoodie.datasource.insert.dup.policy": "fail"})
+    table.insert(rows((9, "oslo", 9, "n")), hudi_options={"hoodie.datasource.insert.dup.policy": "fail"})
     assert (9, "oslo", 9, "n") in stored(table)
 
 
@@ -296,7 +298,7 @@ class TestGlobalIndex:
 
         table.upsert(rows((1, "rome", 9, "b")))
 
-        (row,) = table.refresh().to_arrow(where=[("id", "==", 1)]).to_pylist()
+        (row,) = table.refresh().scan(where=[("id", "==", 1)]).to_arrow().to_pylist()
         assert (row["city"], row["note"], row["_hoodie_partition_path"]) == ("rome", "b", "city=oslo")
         assert len(stored(table)) == 3
 
@@ -323,7 +325,7 @@ class TestGlobalIndex:
 
         table.upsert(pa.table([[1], ["rome"], [2], [True]], schema=schema))
 
-        assert table.refresh().to_arrow(["id"]).to_pylist() == [{"id": 2}]
+        assert table.refresh().scan(["id"]).to_arrow().to_pylist() == [{"id": 2}]
 
 
 def test_delete_by_a_list_of_keys() -> None:
@@ -380,8 +382,8 @@ def test_option_that_names_partitions_with_blanks_around_them_is_refused(names: 
     with pytest.raises(ConfigError, match="without blanks around them"):
         save(
             rows((1, "oslo", 0, "")),
-            table.state.storage.uri,
-            options={
+            table.handle.state.storage.uri,
+            hudi_options={
                 "hoodie.datasource.write.operation": "delete_partition",
                 "hoodie.datasource.write.partitions.to.delete": names,
             },
@@ -412,33 +414,39 @@ def test_delete_partition_by_a_row_with_a_star_leaves_other_partitions() -> None
     path = "memory://by-example/star"
     options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
     options["hoodie.datasource.write.partitionpath.field"] = "city"
-    save(rows(*TWO_GROUPS, (4, "o*", 1, "")), path, options=options)
+    save(rows(*TWO_GROUPS, (4, "o*", 1, "")), path, hudi_options=options)
 
-    save(rows((0, "o*", 0, "")), path, options={**options, "hoodie.datasource.write.operation": "delete_partition"})
+    save(
+        rows((0, "o*", 0, "")), path, hudi_options={**options, "hoodie.datasource.write.operation": "delete_partition"}
+    )
 
-    assert len(pyhudi.HudiTable.for_path(path).to_arrow()) == len(TWO_GROUPS)
+    assert len(pyhudi.HudiTable.for_path(path).scan().to_arrow()) == len(TWO_GROUPS)
 
 
 @pytest.mark.parametrize("pattern", ["oslo", "city=osl", "city=?slo", "city=[o]slo"])
 def test_delete_partition_that_matches_nothing_is_refused_and_leaves_no_trace(pattern: str) -> None:
     table = filled()
-    before = [info.path for info in table.state.storage.list_recursive("")]
+    before = [info.path for info in table.handle.state.storage.list_recursive("")]
 
     with pytest.raises(InvalidRequestError, match="no partition"):
         table.delete_partition(pattern)
 
-    assert [info.path for info in table.state.storage.list_recursive("")] == before
+    assert [info.path for info in table.handle.state.storage.list_recursive("")] == before
 
 
 def test_delete_partition_by_example_takes_the_partitions_of_the_rows() -> None:
     path = "memory://by-example/t"
     options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
     options["hoodie.datasource.write.partitionpath.field"] = "city"
-    save(rows(*TWO_GROUPS), path, options=options)
+    save(rows(*TWO_GROUPS), path, hudi_options=options)
 
-    save(rows((0, "oslo", 0, "")), path, options={**options, "hoodie.datasource.write.operation": "delete_partition"})
+    save(
+        rows((0, "oslo", 0, "")),
+        path,
+        hudi_options={**options, "hoodie.datasource.write.operation": "delete_partition"},
+    )
 
-    assert values_of(pyhudi.HudiTable.for_path(path).to_arrow(), ["id"]) == [(3,)]
+    assert values_of(pyhudi.HudiTable.for_path(path).scan().to_arrow(), ["id"]) == [(3,)]
 
 
 def test_a_deleted_partition_takes_new_rows() -> None:
@@ -461,35 +469,35 @@ def test_save_mode_overwrite_replaces_all_rows_and_keeps_the_history(operation: 
         "hoodie.combine.before.insert": combine,
         "hoodie.datasource.write.operation": operation,
     }
-    first = save(rows(*TWO_GROUPS), path, options=options)
+    first = save(rows(*TWO_GROUPS), path, hudi_options=options)
     assert first is not None
 
-    save(rows((9, "bern", 1, "n")), path, options=options, mode="overwrite")
+    save(rows((9, "bern", 1, "n")), path, hudi_options=options, mode="overwrite")
 
     table = pyhudi.HudiTable.for_path(path)
-    assert values_of(table.to_arrow(), ["id"]) == [(9,)]
-    assert values_of(table.to_arrow(as_of=first.instant), ["id"]) == [(1,), (2,), (3,)]
+    assert values_of(table.scan().to_arrow(), ["id"]) == [(9,)]
+    assert values_of(table.scan(as_of=first.instant).to_arrow(), ["id"]) == [(1,), (2,), (3,)]
     audit(open_storage(path, {}))
 
 
 def test_save_mode_ignore_leaves_a_table_alone() -> None:
     path = "memory://ignored/t"
     options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
-    assert save(rows(*TWO_GROUPS), path, options=options, mode="ignore") is not None
+    assert save(rows(*TWO_GROUPS), path, hudi_options=options, mode="ignore") is not None
 
-    assert save(rows((9, "bern", 1, "n")), path, options=options, mode="ignore") is None
+    assert save(rows((9, "bern", 1, "n")), path, hudi_options=options, mode="ignore") is None
 
-    assert values_of(pyhudi.HudiTable.for_path(path).to_arrow(), ["id"]) == [(1,), (2,), (3,)]
+    assert values_of(pyhudi.HudiTable.for_path(path).scan().to_arrow(), ["id"]) == [(1,), (2,), (3,)]
 
 
 def test_a_table_that_generates_keys_takes_inserts_only() -> None:
     path = "memory://auto-keys/t"
     options = {"hoodie.table.name": "t"}
-    save(rows(*TWO_GROUPS), path, options=options)
-    save(rows(*TWO_GROUPS), path, options={**options, "hoodie.datasource.write.operation": "bulk_insert"})
+    save(rows(*TWO_GROUPS), path, hudi_options=options)
+    save(rows(*TWO_GROUPS), path, hudi_options={**options, "hoodie.datasource.write.operation": "bulk_insert"})
     table = pyhudi.HudiTable.for_path(path)
 
-    keys = table.to_arrow(["_hoodie_record_key"]).column(0).to_pylist()
+    keys = table.scan(["_hoodie_record_key"]).to_arrow().column(0).to_pylist()
     assert len(set(keys)) == 6
     for write in (table.upsert, table.delete):
         with pytest.raises(InvalidRequestError, match="generates its record keys"):
@@ -501,24 +509,24 @@ def test_a_table_that_generates_keys_takes_inserts_only() -> None:
 
 def test_a_rewrite_keeps_the_commit_time_of_untouched_rows() -> None:
     table = filled(partitioned=False)
-    first = table.last_write()
+    first = table.inspect.last_write()
     assert first is not None
 
     second = table.upsert(rows((1, "oslo", 9, "b")))
 
-    times = {row["id"]: row["_hoodie_commit_time"] for row in table.refresh().to_arrow().to_pylist()}
+    times = {row["id"]: row["_hoodie_commit_time"] for row in table.refresh().scan().to_arrow().to_pylist()}
     assert times == {1: second.instant, 2: first.instant, 3: first.instant}
-    audit(table.state.storage)
+    audit(table.handle.state.storage)
 
 
 def test_a_late_version_leaves_the_commit_time_of_the_row() -> None:
     table = filled(partitioned=False)
-    first = table.last_write()
+    first = table.inspect.last_write()
     assert first is not None
 
     result = table.upsert(rows((1, "oslo", 1, "late")))
 
-    assert set(table.refresh().to_arrow(["_hoodie_commit_time"]).column(0).to_pylist()) == {first.instant}
+    assert set(table.refresh().scan(["_hoodie_commit_time"]).to_arrow().column(0).to_pylist()) == {first.instant}
     assert result.updated == 0
 
 
@@ -534,11 +542,11 @@ SMALL_FILES = {
 def test_new_rows_fill_small_files_first_and_open_new_ones_at_the_maximum_size() -> None:
     table = new_table(MemoryStorage(), **SMALL_FILES)
     first = table.upsert(rows((1, "oslo", 1, "")))
-    (group,) = table.refresh().files().column("file_id").to_pylist()
+    (group,) = table.refresh().inspect.files().column("file_id").to_pylist()
 
     second = table.upsert(rows(*((n, "oslo", 1, "") for n in range(2, 100))))
 
-    files = table.refresh().files().to_pylist()
+    files = table.refresh().inspect.files().to_pylist()
     assert group in {file["file_id"] for file in files}
     assert all(file["instant"] == second.instant for file in files)
     room = (6000 - first.bytes) // 100
@@ -551,16 +559,16 @@ def test_rows_are_not_packed_when_the_small_file_limit_is_zero() -> None:
     for n in range(3):
         table.insert(rows((n, "oslo", 1, "")))
 
-    assert len(table.refresh().files()) == 3
+    assert len(table.refresh().inspect.files()) == 3
 
 
 def test_replaced_file_groups_stay_on_disk_and_are_invisible() -> None:
     table = filled()
-    before = {file["path"] for file in table.files().to_pylist()}
+    before = {file["path"] for file in table.inspect.files().to_pylist()}
 
     table.insert_overwrite_table(rows((9, "oslo", 1, "")))
 
-    storage = table.state.storage
+    storage = table.handle.state.storage
     latest = load_view(storage, load_table(storage).timeline).latest
     visible = {one.base.path for group in latest.values() for one in group if one.base is not None}
     assert all(storage.info(path) is not None for path in before)
@@ -575,7 +583,7 @@ def table_with(*tables: pa.Table, **options: str) -> pyhudi.HudiTable:
     path = f"memory://evolving-{next(_numbers)}/t"
     described = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id", **options}
     for rows_ in tables:
-        save(rows_, path, options=described)
+        save(rows_, path, hudi_options=described)
     audit(open_storage(path, {}))
     return pyhudi.HudiTable.for_path(path)
 
@@ -588,8 +596,8 @@ def test_a_column_added_later_is_null_in_older_rows_rewritten_or_not(small_file_
         **{"hoodie.parquet.small.file.limit": small_file_limit},
     )
 
-    assert values_of(table.to_arrow(), ["id", "a", "b"]) == [(1, "x", None), (2, "y", None), (3, "z", 7)]
-    past = table.to_arrow(as_of=table.history().column("instant").to_pylist()[-1])
+    assert values_of(table.scan().to_arrow(), ["id", "a", "b"]) == [(1, "x", None), (2, "y", None), (3, "z", 7)]
+    past = table.scan(as_of=table.inspect.history().column("instant").to_pylist()[-1]).to_arrow()
     assert "b" not in past.column_names
 
 
@@ -603,13 +611,13 @@ def test_a_widened_column_reads_in_its_new_type_rewritten_or_not(small_file_limi
         **{"hoodie.parquet.small.file.limit": small_file_limit},
     )
 
-    assert values_of(table.to_arrow(), ["id", "a", "b"]) == [(1, 1, 2.0), (2, 2**40, 0.5)]
+    assert values_of(table.scan().to_arrow(), ["id", "a", "b"]) == [(1, 1, 2.0), (2, 2**40, 0.5)]
 
 
 def test_an_integer_key_for_a_column_of_floats_finds_the_float() -> None:
     table = table_with(pa.table({"id": [1.0], "a": ["x"]}), pa.table({"id": [1], "a": ["y"]}))
 
-    assert values_of(table.to_arrow(), ["id", "a"]) == [(1.0, "y")]
+    assert values_of(table.scan().to_arrow(), ["id", "a"]) == [(1.0, "y")]
     assert table.delete(pa.table({"id": [1]})).deleted == 1
 
 
@@ -626,7 +634,7 @@ def test_partition_metadata_lies_in_each_partition() -> None:
     table = filled()
 
     for folder in ("city=oslo", "city=rome"):
-        text = table.state.storage.read(f"{folder}/.hoodie_partition_metadata").decode()
+        text = table.handle.state.storage.read(f"{folder}/.hoodie_partition_metadata").decode()
         assert "partitionDepth=1" in text
 
 
@@ -634,10 +642,10 @@ def test_the_table_reads_the_same_with_one_split_and_with_many() -> None:
     tables = []
     for engine in (SplitEngine(splits=1), SplitEngine(splits=5)):
         storage = MemoryStorage()
-        table = replace(new_table(storage), engine=engine)
+        table = rehandled(new_table(storage), engine=engine)
         table.upsert(rows(*((n % 17, ["oslo", "rome"][n % 2], n % 5, str(n)) for n in range(60))))
         table.upsert(rows(*((n % 23, ["oslo", "rome"][n % 2], n % 7, str(n)) for n in range(60))))
         audit(storage)
         tables.append(contents(storage))
-        assert len(open_table(storage).to_arrow()) == len(contents(storage))
+        assert len(open_table(storage).scan().to_arrow()) == len(contents(storage))
     assert tables[0] == tables[1]

@@ -60,21 +60,23 @@ def test_table_that_jvm_hudi_0_15_0_wrote_goes_by_the_options_of_the_write(
     with tarfile.open(GOLDEN / "v6-hive.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     (folder,) = [found.parent for found in tmp_path.rglob(".hoodie") if "metadata" not in found.parts]
-    before = pyhudi.HudiTable.for_path(str(folder)).to_arrow()
+    before = pyhudi.HudiTable.for_path(str(folder)).scan().to_arrow()
     row = before.drop_columns([name for name in before.column_names if name in META_COLUMNS]).slice(0, 1)
     late = pc.subtract(row["ts"], pa.scalar(1, pa.int64()).cast(row["ts"].type))
     place = row.column_names.index("ts")
 
-    pyhudi.HudiTable.for_path(str(folder)).upsert(row.set_column(place, row.schema.field("ts"), late), **options)
+    pyhudi.HudiTable.for_path(str(folder)).upsert(
+        row.set_column(place, row.schema.field("ts"), late), hudi_options=options
+    )
 
-    after = pyhudi.HudiTable.for_path(str(folder)).to_arrow()
+    after = pyhudi.HudiTable.for_path(str(folder)).scan().to_arrow()
     found = after.filter(pc.equal(after["_hoodie_record_key"], before["_hoodie_record_key"][0]))
     assert found["ts"].to_pylist() == (late if expected == "late" else row["ts"]).to_pylist()
     assert after.num_rows == before.num_rows
 
 
 def upsert(storage: MemoryStorage, *values: Any, **options: str) -> set[Any]:
-    open_table(storage).upsert(rows(*values), **options)
+    open_table(storage).upsert(rows(*values), hudi_options=options)
     return contents(storage)
 
 
@@ -124,7 +126,7 @@ def test_partial_updates_by_payload_class_fill_where_the_table_names_no_rule() -
 
     table = rows((1, "oslo", 11, "x"))
     without_note = table.set_column(3, "note", rows((1, "oslo", 11, None)).column("note"))  # type: ignore[arg-type]
-    open_table(storage).upsert(without_note, **partial)
+    open_table(storage).upsert(without_note, hudi_options=partial)
 
     assert contents(storage) == {(1, "oslo", 11, "stored")}
 
@@ -142,10 +144,10 @@ def test_payload_class_that_contradicts_the_table_is_refused_with_both_named(
     by_commit_time = "OverwriteWithLatestAvroPayload"
     same, other = (by_event_time, by_commit_time) if mode.startswith("EVENT") else (by_commit_time, by_event_time)
     table = open_table(storage, **made_with)
-    table.upsert(rows((1, "oslo", 10, "a")), **{PAYLOAD: same})
+    table.upsert(rows((1, "oslo", 10, "a")), hudi_options={PAYLOAD: same})
 
     with pytest.raises(ConfigError, match=rf"{other}', the table has 'the rule {mode}'") as caught:
-        table.upsert(rows((1, "oslo", 5, "b")), **{PAYLOAD: other})
+        table.upsert(rows((1, "oslo", 5, "b")), hudi_options={PAYLOAD: other})
 
     assert caught.value.context["keys"] == (PAYLOAD,)
     assert contents(storage) == {(1, "oslo", 10, "a")}

@@ -22,13 +22,17 @@ MOR = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
 
 
 def save(path: Path, rows: dict[str, Any], mode: str = "append", **options: str) -> Any:
-    return pyhudi.save(pa.table(rows), str(path), options={**OPTIONS, **options}, mode=mode)
+    return pyhudi.save(pa.table(rows), str(path), hudi_options={**OPTIONS, **options}, mode=mode)
 
 
 def stored(path: Path, **read: Any) -> list[dict[str, Any]]:
     audit(open_storage(str(path)))
     table = pyhudi.HudiTable.for_path(str(path))
-    rows = table.to_arrow(**read).drop_columns([name for name in table.to_arrow().column_names if name[0] == "_"])
+    rows = (
+        table.scan(**read)
+        .to_arrow()
+        .drop_columns([name for name in table.scan().to_arrow().column_names if name[0] == "_"])
+    )
     return sorted(rows.to_pylist(), key=lambda row: str(row["id"]))
 
 
@@ -102,7 +106,7 @@ def test_overwrite_replaces_columns_that_the_rows_do_not_fit(
     table = pyhudi.HudiTable.for_path(str(tmp_path))
     assert table.schema.names == list(rows)
     assert stored(tmp_path) == pa.table(rows).to_pylist()
-    then = table.to_arrow(["id", "v"], as_of=first.instant)
+    then = table.scan(["id", "v"], as_of=first.instant).to_arrow()
     assert sorted(then.to_pylist(), key=str) == [{"id": 1, "v": 1}, {"id": 2, "v": 2}]
 
     save(tmp_path, rows, **kind)
@@ -166,7 +170,7 @@ def test_overwrite_with_other_columns_and_a_write_by_the_former_ones_do_not_both
     late = pa.RecordBatchReader.from_batches(rows.schema, rows_that_come_late())
 
     with pytest.raises(WriteConflictError):
-        pyhudi.save(late, str(tmp_path), options=OPTIONS, mode=first[1])
+        pyhudi.save(late, str(tmp_path), hudi_options=OPTIONS, mode=first[1])
 
     winner = {"id": 9, "v": 9} if second_ends_first else {"id": 1, "v": "a"}
     assert winner in stored(tmp_path)

@@ -22,7 +22,7 @@ def table_of(name: str, folder: Path, **options: Any) -> pyhudi.HudiTable:
 
 
 def own_rows(table: pyhudi.HudiTable) -> pa.Table:
-    rows = table.to_arrow()
+    rows = table.scan().to_arrow()
     return rows.select([name for name in rows.schema.names if not name.startswith("_hoodie")])
 
 
@@ -30,12 +30,12 @@ def own_rows(table: pyhudi.HudiTable) -> pa.Table:
 @pytest.mark.parametrize("name", ["v9-sql-by-timestamp", "v9-bulk-timestamp-key"])
 def test_write_to_a_table_whose_timestamps_are_local_times_is_refused(name: str, write: str, tmp_path: Path) -> None:
     table = table_of(name, tmp_path)
-    before = table.to_arrow()
+    before = table.scan().to_arrow()
 
     with pytest.raises(UnsupportedFeatureError, match="local times"):
         getattr(table, write)(own_rows(table))
 
-    assert table.refresh().to_arrow().equals(before)
+    assert table.refresh().scan().to_arrow().equals(before)
 
 
 @pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "GLOBAL_BLOOM"])
@@ -45,7 +45,7 @@ def test_upsert_that_meets_a_file_with_keys_of_local_times_is_refused(index: str
     with pytest.raises(UnsupportedFeatureError, match="local times"):
         table.upsert(own_rows(table))
 
-    assert table.refresh().to_arrow().num_rows == 4
+    assert table.refresh().scan().to_arrow().num_rows == 4
 
 
 def test_upsert_that_meets_only_keys_of_microseconds_updates_them(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_upsert_that_meets_only_keys_of_microseconds_updates_them(tmp_path: Path
     result = table.upsert(rows.filter(pa.compute.equal(rows["p"], "x")))
 
     assert (result.updated, result.inserted) == (2, 0)
-    assert table.refresh().to_arrow().num_rows == 4
+    assert table.refresh().scan().to_arrow().num_rows == 4
 
 
 @pytest.mark.parametrize("layout", [{"record_key": "at"}, {"record_key": "id", "partition_by": "at"}])
@@ -73,7 +73,7 @@ def test_logical_timestamps_of_another_column_are_without_effect(tmp_path: Path)
 
     table.upsert(rows)
 
-    assert table.refresh().to_arrow(["_hoodie_record_key"]).to_pylist() == [{"_hoodie_record_key": "1"}]
+    assert table.refresh().scan(["_hoodie_record_key"]).to_arrow().to_pylist() == [{"_hoodie_record_key": "1"}]
 
 
 @pytest.mark.parametrize("value", ["false", None])
@@ -109,12 +109,12 @@ def test_logical_timestamps_of_neither_true_nor_false_are_refused(tmp_path: Path
 @pytest.mark.parametrize("write", ["upsert", "insert", "bulk_insert", "delete", "insert_overwrite"])
 def test_write_to_a_table_whose_dates_are_folders_is_refused(write: str, tmp_path: Path) -> None:
     table = table_of("v9-slash-dates", tmp_path)
-    before = table.to_arrow()
+    before = table.scan().to_arrow()
 
     with pytest.raises(UnsupportedFeatureError, match="partition folders of the form 2026/01/31"):
         getattr(table, write)(own_rows(table))
 
-    assert table.refresh().to_arrow().equals(before)
+    assert table.refresh().scan().to_arrow().equals(before)
 
 
 @pytest.mark.parametrize("write", ["upsert", "insert", "bulk_insert", "insert_overwrite"])
@@ -133,7 +133,7 @@ def test_write_of_a_date_beside_folders_of_dates_is_refused(hive_style: bool, wr
     with pytest.raises(UnsupportedFeatureError, match="folders like 2024/01/31"):
         getattr(table.refresh(), write)(pa.table({"id": [1, 3], "day": ["2026-01-31", "oslo"]}))
 
-    assert sorted(table.refresh().to_arrow(["id"])["id"].to_pylist()) == [1, 2]
+    assert sorted(table.refresh().scan(["id"]).to_arrow()["id"].to_pylist()) == [1, 2]
 
 
 # -- the timestamp key generator ---------------------------------------------------------------------------------------
@@ -142,14 +142,14 @@ def test_write_of_a_date_beside_folders_of_dates_is_refused(hive_style: bool, wr
 def test_upsert_of_times_that_sql_has_made_text_finds_their_rows(tmp_path: Path) -> None:
     table = table_of("v9-by-time-updated-by-sql", tmp_path)
     rows = own_rows(table)
-    paths = table.to_arrow(["id", "_hoodie_partition_path"]).sort_by("id")
+    paths = table.scan(["id", "_hoodie_partition_path"]).to_arrow().sort_by("id")
 
     result = table.upsert(rows)
 
     table = table.refresh()
     assert (result.updated, result.inserted) == (3, 0)
     assert own_rows(table).sort_by("id") == rows.sort_by("id")
-    assert table.to_arrow(["id", "_hoodie_partition_path"]).sort_by("id") == paths
+    assert table.scan(["id", "_hoodie_partition_path"]).to_arrow().sort_by("id") == paths
 
 
 def test_text_that_is_no_number_is_refused_where_numbers_make_the_partition(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_custom_partitions_by_time_without_what_only_options_say_are_not_written
         **KINDS,
         **FORMAT,
     }
-    pyhudi.save(rows, str(tmp_path), options=options)
+    pyhudi.save(rows, str(tmp_path), hudi_options=options)
     table = pyhudi.HudiTable.for_path(str(tmp_path), hudi_options=given)
 
     with pytest.raises(ConfigError, match=missing):
@@ -192,7 +192,7 @@ def test_custom_partitions_by_time_without_what_only_options_say_are_not_written
 
     complete = pyhudi.HudiTable.for_path(str(tmp_path), hudi_options={**KINDS, **FORMAT})
     assert complete.upsert(rows).updated == 1
-    assert complete.refresh().to_arrow(["_hoodie_partition_path"]).to_pylist() == [
+    assert complete.refresh().scan(["_hoodie_partition_path"]).to_arrow().to_pylist() == [
         {"_hoodie_partition_path": "oslo/2024-01-31"}
     ]
 

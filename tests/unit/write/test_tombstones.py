@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.support.tables import MOR, SCHEMA, SplitEngine, StepClock, contents, environment, new_table, open_table
+from tests.support.tables import (
+    MOR,
+    SCHEMA,
+    SplitEngine,
+    StepClock,
+    contents,
+    environment,
+    new_table,
+    open_table,
+    rehandled,
+)
 
 from pyhudi.config.option import OptionWarning
 from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
@@ -64,10 +73,10 @@ class Life:
 
     def compact(self) -> None:
         if self.kind:
-            self.open().compact()
+            self.open().services.compact()
 
     def footers(self) -> list[str | None]:
-        paths = self.open().files().column("path").to_pylist()
+        paths = self.open().inspect.files().column("path").to_pylist()
         return [read_footer(self.storage, path).values.get(TOMBSTONES_KEY) for path in paths if path]
 
 
@@ -159,7 +168,7 @@ def test_late_rows_among_others_stay_out_whatever_the_index(index: str) -> None:
     keys = range(200, 260)
     life.open().upsert(pa.concat_tables([batch(5, False, key) for key in keys]))
     life.open().upsert(pa.concat_tables([batch(10, True, key) for key in keys if key % 2]))
-    split = replace(life.open(), engine=SplitEngine())
+    split = rehandled(life.open(), engine=SplitEngine())
     split.upsert(pa.concat_tables([batch(7, False, key, "late") for key in range(200, 280)]))
     found = {row[0]: row[3] for row in contents(life.storage)}
     expected = {key: "late" for key in range(200, 280) if key >= 260 or key % 2 == 0}
@@ -189,7 +198,7 @@ def test_delete_that_is_rolled_back_is_not_remembered(version: int, kind: dict[s
     life = Life(version, kind)
     life.after((5, False))
     deletion = life.open().upsert(batch(10, True))
-    life.open().rollback(deletion.instant)
+    life.open().recovery.rollback(deletion.instant)
     assert life.after(LATE) == [7]
 
 

@@ -53,11 +53,11 @@ def test_a_batch_that_came_while_we_waited_to_begin_is_written_once() -> None:
     storage = prepared()
 
     def batch(table: pyhudi.HudiTable) -> object:
-        return table.bulk_insert(rows((7, "bern", 1, "b")), **BATCH)
+        return table.bulk_insert(rows((7, "bern", 1, "b")), hudi_options=BATCH)
 
     batch(open_table(storage, env=waiting(storage, batch)))
 
-    assert open_table(storage).to_arrow().num_rows == 4
+    assert open_table(storage).scan().to_arrow().num_rows == 4
     audit(storage)
 
 
@@ -68,7 +68,7 @@ def test_columns_that_came_while_we_waited_to_begin_do_not_get_lost() -> None:
     with pytest.raises(WriteConflictError, match="columns"):
         upsert((1, "oslo", 9, "u"))(open_table(storage, env=env))
 
-    assert "extra" in open_table(storage).to_arrow().column_names
+    assert "extra" in open_table(storage).scan().to_arrow().column_names
 
 
 def test_a_write_that_lost_against_new_columns_is_made_with_them_when_it_is_tried_again() -> None:
@@ -82,7 +82,7 @@ def test_a_write_that_lost_against_new_columns_is_made_with_them_when_it_is_trie
     }
     upsert((1, "oslo", 9, "u"), **again)(opened(store))
 
-    table = open_table(storage).to_arrow()
+    table = open_table(storage).scan().to_arrow()
     assert "extra" in table.column_names
     assert (1, "oslo", 9, "u") in contents(storage)
 

@@ -50,12 +50,16 @@ _SERVICES = (Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING)
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """One write that was taken away: its instant time, how many files it had left, and slices with blocks of it.
+    """A write that was rolled back.
 
-    `slices_undone` is zero but in table version 6, where such slices get a log that takes the blocks back.
+    Attributes:
+        instant: the instant of the write.
+        files_deleted: how many files of it were deleted.
+        slices_undone: how many file slices got a rollback block; only in table version 6, where logs of several writes
+            are one file. Else zero.
     """
 
-    instant_time: InstantTime
+    instant: InstantTime
     files_deleted: int
     slices_undone: int = 0
 

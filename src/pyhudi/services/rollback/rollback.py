@@ -132,9 +132,7 @@ def roll_back(
         resumed = _resume_all(table, environment, lock, besides=theirs)
         table = table.reload()
         for done in resumed:
-            if done.instant_time == instant_time and all(
-                i.requested_time != instant_time for i in table.timeline.instants
-            ):
+            if done.instant == instant_time and all(i.requested_time != instant_time for i in table.timeline.instants):
                 return done
         instant = instant_to_roll_back(table, instant_time)
         check_rollback(table, instant, settings.heartbeat, environment)

@@ -27,6 +27,7 @@ from pyspark.sql.column import Column
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.read.comparisons import OPERATORS, Comparison, comparisons_of
+from pyhudi.read.conditions import Where
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import read_slice
 from pyhudi.read.table_of_path import plan_of_path
@@ -64,7 +65,7 @@ def scan_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | Non
     names = list(plan.schema.names) if columns is None else list(columns)
     if plan.slices and plan.uri.startswith("memory:"):
         raise UnsupportedFeatureError(
-            "Spark cannot read the memory of this process: use HudiTable.to_arrow, or another store", uri=plan.uri
+            "Spark cannot read the memory of this process: use scan().to_arrow(), or another store", uri=plan.uri
         )
     parts = []
     if plan.plain:
@@ -74,6 +75,19 @@ def scan_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | Non
     if not parts:
         return spark.createDataFrame([], spark_schema(plan.schema)).select(*map(_quoted, names))
     return reduce(lambda rows, more: rows.unionAll(more), parts)
+
+
+def filtered_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str], where: Where) -> DataFrame:
+    """The rows of a planned scan that pass a condition, with these columns.
+
+    Raises:
+        UnsupportedFeatureError: as `scan_frame`, and for a condition that is not a list of comparisons.
+    """
+    all_columns = list(columns) == plan.schema.names
+    if where is None:
+        return scan_frame(spark, plan, None if all_columns else columns)
+    rows = scan_frame(spark, plan).where(spark_condition(where, plan.schema))
+    return rows if all_columns else rows.select(*map(_quoted, columns))
 
 
 def _rows_with_logs(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | None) -> Iterator[DataFrame]:
@@ -139,8 +153,14 @@ def _with_path_columns(spark: SparkSession, rows: DataFrame, plan: ScanPlan) -> 
     return joined.select(*[_quoted(field.name) for field in plan.schema])
 
 
-def spark_condition(where: Sequence[Any], schema: pa.Schema) -> Column:
-    """A condition as a list of comparisons, in Spark; it has been found to fit the schema (`condition_of`)."""
+def spark_condition(where: Where, schema: pa.Schema) -> Column:
+    """A list of comparisons, in Spark; it has been found to fit the schema (`condition_of`)."""
+    if not isinstance(where, list | tuple):
+        raise UnsupportedFeatureError(
+            'Spark takes conditions as lists of comparisons, such as [("city", "==", "oslo")], and not as Arrow '
+            "expressions: give a list, or filter the DataFrame with its own where()",
+            given=type(where).__name__,
+        )
     alternatives = comparisons_of(where, schema)
     return reduce(or_, (reduce(and_, (_comparison(one, schema) for one in each)) for each in alternatives))
 

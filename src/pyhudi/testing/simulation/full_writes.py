@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyhudi.api.handle import TableHandle
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import TaskContext
@@ -59,7 +60,7 @@ def write_whole(
 ) -> WriteResult:
     """Run the request as its operation of `HudiTable`, which raises what it raises. `attempts`: see `write_thinly`."""
     engine = _OutlivedEngine(attempts=attempts, is_abandoned=request.is_abandoned) if request.is_outlived else _ENGINE
-    table = HudiTable(load_table(storage), {**options, **_OPTIONS, WRITER: writer}, engine, environment)
+    table = HudiTable(TableHandle(load_table(storage), {**options, **_OPTIONS, WRITER: writer}, engine, environment))
     rows = pa.Table.from_pylist(
         [{"key": key, "part": key[0], "value": value or "", "ts": 1} for key, value in request.values.items()], SCHEMA
     )
@@ -79,6 +80,6 @@ def write_whole(
 
 
 def read_whole(table: TableState, as_of: str | None) -> list[tuple[str, str]]:
-    """All keys and values as `HudiTable.to_arrow` gives them; see `thin.read_rows`."""
-    rows = HudiTable(table, {}, _ENGINE, SYSTEM).to_arrow(["key", "value"], as_of=as_of)
+    """All keys and values as `HudiTable.scan` gives them; see `thin.read_rows`."""
+    rows = HudiTable(TableHandle(table, {}, _ENGINE, SYSTEM)).scan(["key", "value"], as_of=as_of).to_arrow()
     return sorted(zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True))

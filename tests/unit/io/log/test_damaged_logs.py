@@ -19,7 +19,7 @@ def with_log(version: int) -> tuple[MemoryStorage, str]:
     storage = MemoryStorage()
     new_table(storage, version=version, **MOR).insert(rows(OLD))
     open_table(storage).upsert(rows(NEW))
-    (one,) = open_table(storage).files().to_pylist()
+    (one,) = open_table(storage).inspect.files().to_pylist()
     return storage, one["logs"][0]
 
 
@@ -55,11 +55,11 @@ def test_a_compaction_of_a_damaged_log_is_refused_and_changes_nothing(version: i
     flip(storage, log, 0)
 
     with pytest.raises(CorruptDataError, match="damaged"):
-        open_table(storage).compact()
+        open_table(storage).services.compact()
 
     storage.put(log, whole)
     assert contents(storage) == {NEW}
-    open_table(storage).compact()
+    open_table(storage).services.compact()
     assert contents(storage) == {NEW}
 
 
@@ -69,7 +69,7 @@ def test_an_option_reads_past_a_damaged_log_and_says_so(version: int) -> None:
     flip(storage, log, 0)
 
     with pytest.warns(DamagedFileWarning, match=log):
-        found = open_table(storage, **SKIP).to_arrow(["note"])
+        found = open_table(storage, **SKIP).scan(["note"]).to_arrow()
 
     assert found.to_pylist() == [{"note": "old"}]
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.table_builder import ONE_GROUP, TableBuilder
-from tests.support.tables import EVENT_TIME, MOR, SCHEMA, contents, new_table, open_table, rows
+from tests.support.tables import EVENT_TIME, MOR, SCHEMA, contents, new_table, open_table, plan_of, rows
 
 from pyhudi.errors import StorageError
 from pyhudi.format.log.blocks import BlockHeader, BlockType
@@ -56,7 +56,7 @@ def out_of_use(storage: Storage, plan: ScanPlan, one: ScanSlice, parts: dict[Blo
 def joined(storage: Storage) -> list[tuple[Any, ...]]:
     """The rows of all slices as an engine puts them together that reads base files and blocks by itself."""
     found: list[tuple[Any, ...]] = []
-    plan = open_table(storage).scan()
+    plan = plan_of(open_table(storage))
     for one in plan.slices:
         tables = blocks_of(storage, plan, one)
         parts = {place: BASE + 1 + number for number, place in enumerate(tables)}
@@ -104,7 +104,7 @@ def test_any_writes_leave_blocks_that_give_the_merged_rows(batches: list[Any], m
 
 def test_logs_of_another_format_are_left_to_those_who_can_decode_them() -> None:
     storage = prepared(**{"hoodie.logfile.data.block.format": "avro"})
-    plan = open_table(storage).scan()
+    plan = plan_of(open_table(storage))
 
     assert [parquet_blocks(storage, one.files, plan.merging) for one in plan.merged] == [None]
 
@@ -112,9 +112,9 @@ def test_logs_of_another_format_are_left_to_those_who_can_decode_them() -> None:
 def test_a_block_with_another_type_than_the_table_has_now_is_left_to_those_who_can_change_it() -> None:
     storage = prepared()
     wider = pa.schema([field.with_type(pa.float64()) if field.name == "id" else field for field in SCHEMA])
-    settled = open_table(storage).scan().merging
+    settled = plan_of(open_table(storage)).merging
     changed = type(settled)(schema=wider, rules=settled.rules)
-    (one,) = open_table(storage).scan().slices
+    (one,) = plan_of(open_table(storage)).slices
 
     assert wider != SCHEMA
     assert parquet_blocks(storage, one.files, changed) is None
@@ -136,7 +136,7 @@ def test_a_block_that_takes_more_than_a_reader_of_parquet_leaves_its_slice_to_ot
     change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = prepared()
-    plan = open_table(storage).scan()
+    plan = plan_of(open_table(storage))
     (one,) = plan.slices
     (place, block), *others = list_log_blocks(storage, one.files.logs, plan.merging.blocks)
     headers = {key: text for key, text in {**block.headers, **change.get("headers", {})}.items() if text is not None}
@@ -149,7 +149,7 @@ def test_a_block_that_takes_more_than_a_reader_of_parquet_leaves_its_slice_to_ot
 @pytest.mark.parametrize("gone", [0, 1])
 def test_a_block_that_counts_for_one_and_not_for_the_other_means_that_the_log_changed(gone: int) -> None:
     storage = prepared()
-    plan = open_table(storage).scan()
+    plan = plan_of(open_table(storage))
     (one,) = plan.slices
     parts = {place: BASE + 1 + number for number, place in enumerate(blocks_of(storage, plan, one))}
     more = {**parts, BlockPlace("city=oslo/.another.log.1_0-0-0", 99): 77}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.support.tables import plan_of
 
 import pyhudi
 from pyhudi.io.base_file import read_batches
@@ -33,7 +34,7 @@ CASES = (
 
 def joined(table: pyhudi.HudiTable, plan: ScanPlan) -> list[str]:
     """The rows of the slices with logs as an engine puts them together, as text."""
-    storage, names = table.state.storage, list(plan.schema.names)
+    storage, names = table.handle.state.storage, list(plan.schema.names)
     out_of_use: set[tuple[int, int]] = set()
     rows: list[tuple[tuple[int, int], dict[str, Any]]] = []
     for number, one in enumerate(plan.merged):
@@ -63,14 +64,14 @@ def test_parts_of_a_slice_join_to_the_merged_slice(entry: dict[str, Any], tmp_pa
     with tarfile.open(GOLDEN / entry["archive"]) as archive:
         archive.extractall(tmp_path, filter="data")
     table = pyhudi.HudiTable.for_path(str(tmp_path / "table"))
-    plan = table.scan()
+    plan = plan_of(table)
     assert plan.merging.rules.in_logs.selects
-    merged = [row for row in table.to_arrow().to_pylist() if row["_hoodie_record_key"]]
+    merged = [row for row in table.scan().to_arrow().to_pylist() if row["_hoodie_record_key"]]
     plain = {one.files.base for one in plan.plain}
 
     found = joined(table, plan)
 
-    stored = [batch for path in plain if path for batch in read_batches(table.state.storage, path)]
+    stored = [batch for path in plain if path for batch in read_batches(table.handle.state.storage, path)]
     in_plain = sum(batch.num_rows for batch in stored)
     assert len(found) + in_plain == len(merged)
     assert set(found) <= {repr(row) for row in merged}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.support.table_builder import ONE_GROUP, TableBuilder
-from tests.support.tables import EVENT_TIME, MOR, SCHEMA, contents, new_table, open_table, rows
+from tests.support.tables import EVENT_TIME, MOR, SCHEMA, contents, new_table, open_table, plan_of, rows
 
 from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
 from pyhudi.io.slices import merged as merged_slice
@@ -28,7 +28,7 @@ def prepared(version: int = 9) -> Storage:
 
 
 def only_slice(storage: MemoryStorage) -> tuple[SliceFiles, MergeSettings]:
-    plan = open_table(storage).scan()
+    plan = plan_of(open_table(storage))
     (one,) = plan.slices
     return one.files, plan.merging
 
@@ -86,7 +86,7 @@ def test_the_result_has_the_wanted_columns_in_their_order_and_no_others() -> Non
 
 def test_changed_rows_carry_the_write_that_changed_them_and_others_their_own() -> None:
     storage = prepared()
-    first, second, _ = (i.requested_time for i in open_table(storage).state.timeline.completed_writes)
+    first, second, _ = (i.requested_time for i in open_table(storage).handle.state.timeline.completed_writes)
 
     files, settings = only_slice(storage)
     found = list(read_merged(storage, files, settings, ["id", "_hoodie_commit_time"]))
@@ -123,7 +123,7 @@ def test_stored_duplicates_of_a_key_are_all_changed() -> None:
 
 def test_of_stored_rows_only_those_of_the_wanted_writes_are_there() -> None:
     storage = prepared()
-    first, second, third = (i.requested_time for i in open_table(storage).state.timeline.completed_writes)
+    first, second, third = (i.requested_time for i in open_table(storage).handle.state.timeline.completed_writes)
     files, settings = only_slice(storage)
 
     def ids(*writes: str) -> list[int]:
@@ -143,7 +143,7 @@ def test_rows_of_an_older_schema_are_read_under_the_newest() -> None:
 
     open_table(storage, **MOR).upsert(rows((1, "oslo", 2**40, "b")))
 
-    assert open_table(storage).to_arrow(SCHEMA.names).schema.field("ts").type == pa.int64()
+    assert open_table(storage).scan(SCHEMA.names).to_arrow().schema.field("ts").type == pa.int64()
     assert contents(storage) == {(1, "oslo", 2**40, "b"), (2, "oslo", 5, None)}
 
 
@@ -152,9 +152,9 @@ def test_a_slice_without_logs_costs_no_merge() -> None:
     new_table(storage, **MOR).insert(rows(*ONE_GROUP))
     watched = FaultStorage(storage)
 
-    assert len(open_table(watched).to_arrow(["note"])) == 3
+    assert len(open_table(watched).scan(["note"]).to_arrow()) == 3
 
-    assert not open_table(storage).scan().merged
+    assert not plan_of(open_table(storage)).merged
     assert [one.path for one in watched.operations if ".log." in one.path] == []
 
 
@@ -173,7 +173,7 @@ def test_a_damaged_base_file_under_logs_is_named() -> None:
     storage.put(files.base, storage.read(files.base)[:-20])
 
     with pytest.raises(CorruptDataError) as caught:
-        open_table(storage).to_arrow()
+        open_table(storage).scan().to_arrow()
 
     assert files.base in str(caught.value)
 
@@ -183,7 +183,7 @@ def test_a_damaged_base_file_under_logs_is_named() -> None:
     [([("note", "==", "b")], [1]), ([("note", "==", "a")], [2]), ([("ts", ">", 5)], [1]), ([("ts", "<", 5)], [])],
 )
 def test_a_condition_is_asked_of_merged_rows_and_not_of_older_versions(where: list[Any], kept: list[int]) -> None:
-    found = open_table(prepared()).to_arrow(["id"], where)
+    found = open_table(prepared()).scan(["id"], where).to_arrow()
 
     assert found.column("id").to_pylist() == kept
 
@@ -193,7 +193,7 @@ def test_pruned_partitions_with_logs_are_not_opened() -> None:
     open_table(storage, **MOR).insert(rows((8, "rome", 1, "a")))
     watched = FaultStorage(storage)
 
-    found = open_table(watched).to_arrow(["id"], [("city", "==", "rome")])
+    found = open_table(watched).scan(["id"], [("city", "==", "rome")]).to_arrow()
 
     assert found.column("id").to_pylist() == [8]
     assert [one.path for one in watched.operations if one.path.startswith("city=oslo/")] == []

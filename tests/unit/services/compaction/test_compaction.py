@@ -6,7 +6,6 @@ import logging
 import tarfile
 import time
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from tests.support.tables import (
     new_table,
     newest_stats,
     open_table,
+    rehandled,
     rows,
 )
 
@@ -66,7 +66,7 @@ def snapshot(storage: MemoryStorage) -> dict[str, bytes]:
 
 
 def read_optimized(storage: Storage) -> set[tuple[Any, ...]]:
-    found = opened(storage).to_arrow(["id", "city", "ts", "note"], query_type="read_optimized")
+    found = opened(storage).scan(["id", "city", "ts", "note"], query_type="read_optimized").to_arrow()
     return {tuple(row.values()) for row in found.to_pylist()}
 
 
@@ -78,7 +78,7 @@ def test_compaction_makes_base_files_that_say_what_their_slices_said(version: in
     storage = prepared(version)
     assert read_optimized(storage) == set(TWO_GROUPS)
 
-    (done,) = opened(storage).compact().to_pylist()
+    (done,) = opened(storage).services.compact().to_pylist()
 
     assert contents(storage) == read_optimized(storage) == AFTER
     assert log_files(storage) == []
@@ -90,13 +90,13 @@ def test_compaction_makes_base_files_that_say_what_their_slices_said(version: in
 def test_a_plan_changes_nothing_that_readers_see_until_it_is_run(version: int) -> None:
     storage = prepared(version)
 
-    planned = opened(storage).schedule_compaction()
+    planned = opened(storage).services.schedule()
 
     assert planned is not None
     assert pending(storage) == [(planned, InstantState.REQUESTED)]
     assert contents(storage) == AFTER
     assert read_optimized(storage) == set(TWO_GROUPS)
-    (done,) = opened(storage).compact(planned).to_pylist()
+    (done,) = opened(storage).services.run(planned).to_pylist()
     assert done["instant"] == planned
     assert pending(storage) == []
     assert contents(storage) == read_optimized(storage) == AFTER
@@ -106,29 +106,29 @@ def test_a_plan_changes_nothing_that_readers_see_until_it_is_run(version: int) -
 @VERSIONS
 def test_writes_while_a_plan_is_pending_belong_to_the_slices_after_it(version: int) -> None:
     storage = prepared(version)
-    planned = opened(storage).schedule_compaction()
+    planned = opened(storage).services.schedule()
     opened(storage).upsert(rows((1, "oslo", 7, "c"), (9, "oslo", 1, "new")))
     opened(storage).delete(rows((3, "rome", 0, "")))
     expected = {(1, "oslo", 7, "c"), (2, "oslo", 5, "a"), (9, "oslo", 1, "new")}
     assert contents(storage) == expected
 
-    opened(storage).compact(planned)
+    opened(storage).services.run(planned)
 
     assert contents(storage) == expected
     assert read_optimized(storage) == AFTER | {(9, "oslo", 1, "new")}
     assert len(log_files(storage)) == 2
     audit(storage)
-    opened(storage).compact()
+    opened(storage).services.compact()
     assert contents(storage) == read_optimized(storage) == expected
     audit(storage)
 
 
 def test_compact_first_finishes_what_is_planned_and_then_takes_what_has_come_since() -> None:
     storage = prepared()
-    planned = opened(storage).schedule_compaction()
+    planned = opened(storage).services.schedule()
     opened(storage).upsert(rows((1, "oslo", 7, "c")))
 
-    done = opened(storage).compact().to_pylist()
+    done = opened(storage).services.compact().to_pylist()
 
     assert [one["instant"] == planned for one in done] == [True, False]
     assert [one["slices"] for one in done] == [2, 1]
@@ -137,23 +137,23 @@ def test_compact_first_finishes_what_is_planned_and_then_takes_what_has_come_sin
 
 def test_compact_with_an_instant_runs_that_plan_alone() -> None:
     storage = prepared()
-    first = opened(storage).schedule_compaction()
+    first = opened(storage).services.schedule()
     opened(storage).insert(rows((7, "wien", 1, "a")))
     opened(storage).upsert(rows((7, "wien", 2, "b")))
-    second = opened(storage).schedule_compaction()
+    second = opened(storage).services.schedule()
 
-    opened(storage).compact(second)
+    opened(storage).services.run(second)
 
     assert [instant for instant, _ in pending(storage)] == [first]
 
 
 def test_groups_of_a_pending_plan_are_not_planned_again() -> None:
     storage = prepared()
-    opened(storage).schedule_compaction()
+    opened(storage).services.schedule()
     opened(storage).upsert(rows((1, "oslo", 7, "c")))
 
-    assert opened(storage).schedule_compaction() is None
-    reasons = opened(storage).compact(dry_run=True).to_pylist()
+    assert opened(storage).services.schedule() is None
+    reasons = opened(storage).services.plan_compaction().to_pylist()
     assert {(row["compacts"], "pending" in row["reason"]) for row in reasons} == {(False, True)}
 
 
@@ -161,16 +161,16 @@ def test_a_table_without_logs_has_nothing_to_compact() -> None:
     storage = MemoryStorage()
     new_table(storage, **MOR).insert(rows(*TWO_GROUPS))
 
-    assert opened(storage).schedule_compaction() is None
-    assert opened(storage).compact().num_rows == 0
-    assert opened(storage).compact(dry_run=True).num_rows == 0
+    assert opened(storage).services.schedule() is None
+    assert opened(storage).services.compact().num_rows == 0
+    assert opened(storage).services.plan_compaction().num_rows == 0
 
 
 def test_a_dry_run_tells_what_would_be_done_and_why_and_does_nothing() -> None:
     storage = prepared()
     before = snapshot(storage)
 
-    found = opened(storage).compact(dry_run=True).to_pylist()
+    found = opened(storage).services.plan_compaction().to_pylist()
 
     assert snapshot(storage) == before
     assert [(row["partition_path"], row["compacts"], row["logs"]) for row in found] == [
@@ -186,9 +186,9 @@ def test_what_the_strategy_leaves_stays_and_the_dry_run_says_why() -> None:
     storage = prepared()
     large = {"hoodie.compaction.logfile.size.threshold": "1000000"}
 
-    assert opened(storage).compact(**large).num_rows == 0
+    assert opened(storage).services.compact(hudi_options=large).num_rows == 0
 
-    found = opened(storage).compact(dry_run=True, **large).to_pylist()
+    found = opened(storage).services.plan_compaction(hudi_options=large).to_pylist()
     assert [row["compacts"] for row in found] == [False, False]
     assert all("1000000" in row["reason"] for row in found)
     assert contents(storage) == AFTER
@@ -201,7 +201,7 @@ def test_only_the_partitions_that_the_strategy_takes_are_compacted() -> None:
         "hoodie.compaction.partition.path.regex": "rome",
     }
 
-    (done,) = opened(storage).compact(**chosen).to_pylist()
+    (done,) = opened(storage).services.compact(hudi_options=chosen).to_pylist()
 
     assert done["slices"] == 1
     assert [path.partition("/")[0] for path in log_files(storage)] == ["city=oslo"]
@@ -212,7 +212,7 @@ def test_records_that_logs_delete_are_gone_from_the_base_file_and_counted() -> N
     storage = prepared()
     opened(storage).delete(rows((2, "oslo", 0, ""), (3, "rome", 0, "")))
 
-    (done,) = opened(storage).compact().to_pylist()
+    (done,) = opened(storage).services.compact().to_pylist()
 
     assert done["deleted"] == 2
     assert contents(storage) == read_optimized(storage) == {(1, "oslo", 6, "b")}
@@ -222,11 +222,11 @@ def test_records_that_logs_delete_are_gone_from_the_base_file_and_counted() -> N
 def test_compacted_rows_keep_the_write_that_they_are_from() -> None:
     storage = prepared()
     columns = ["id", "_hoodie_commit_time", "_hoodie_commit_seqno"]
-    before = {tuple(row.values()) for row in opened(storage).to_arrow(columns).to_pylist()}
+    before = {tuple(row.values()) for row in opened(storage).scan(columns).to_arrow().to_pylist()}
 
-    opened(storage).compact()
+    opened(storage).services.compact()
 
-    assert {tuple(row.values()) for row in opened(storage).to_arrow(columns).to_pylist()} == before
+    assert {tuple(row.values()) for row in opened(storage).scan(columns).to_arrow().to_pylist()} == before
     assert len({commit for _, commit, _ in before}) == 2
 
 
@@ -235,7 +235,7 @@ def test_the_stats_of_a_compaction_count_what_was_in_the_logs() -> None:
     opened(storage).delete(rows((2, "oslo", 0, "")))
     sizes = {path: len(storage.read(path)) for path in log_files(storage)}
 
-    opened(storage).compact()
+    opened(storage).services.compact()
 
     stat = next(stat for stat in newest_stats(storage) if stat.partition_path == "city=oslo")
     assert (stat.total_log_files, stat.total_log_files_compacted, stat.total_log_blocks) == (2, 2, 2)
@@ -247,7 +247,9 @@ def test_the_stats_of_a_compaction_count_what_was_in_the_logs() -> None:
 def test_log_records_that_outgrow_memory_are_compacted_all_the_same(tmp_path: Path) -> None:
     storage = prepared()
 
-    opened(storage).compact(**{"hoodie.memory.merge.max.size": "1", "hoodie.memory.spillable.map.path": str(tmp_path)})
+    opened(storage).services.compact(
+        hudi_options={"hoodie.memory.merge.max.size": "1", "hoodie.memory.spillable.map.path": str(tmp_path)}
+    )
 
     assert read_optimized(storage) == AFTER
     assert list(tmp_path.iterdir()) == []
@@ -257,7 +259,7 @@ def test_a_copy_on_write_table_is_not_compacted() -> None:
     storage = MemoryStorage()
     new_table(storage).insert(rows(*TWO_GROUPS))
 
-    for call in (open_table(storage).compact, open_table(storage).schedule_compaction):
+    for call in (open_table(storage).services.compact, open_table(storage).services.schedule):
         with pytest.raises(InvalidRequestError, match="copy-on-write"):
             call()
 
@@ -266,16 +268,16 @@ def test_an_instant_that_is_no_plan_is_refused() -> None:
     storage = prepared()
 
     with pytest.raises(InvalidRequestError, match="no planned compaction"):
-        opened(storage).compact("20200101000000000")
+        opened(storage).services.run("20200101000000000")
 
 
 def test_a_compaction_that_has_ended_is_not_run_again() -> None:
     storage = prepared()
-    planned = opened(storage).schedule_compaction()
-    opened(storage).compact(planned)
+    planned = opened(storage).services.schedule()
+    opened(storage).services.run(planned)
     before = snapshot(storage)
 
-    assert opened(storage).compact(planned).num_rows == 0
+    assert opened(storage).services.run(planned).num_rows == 0
     assert snapshot(storage) == before
 
 
@@ -352,14 +354,14 @@ def test_a_write_only_plans_where_somebody_else_runs() -> None:
 
     assert [state for _, state in pending(storage)] == [InstantState.REQUESTED]
     assert compactions(storage) == 0
-    assert opened(storage).compact().num_rows == 2
+    assert opened(storage).services.compact().num_rows == 2
     assert contents(storage) == {(1, "oslo", 12, "2"), *TWO_GROUPS[1:]}
     audit(storage)
 
 
 def test_a_write_stands_though_the_compaction_after_it_fails(caplog: pytest.LogCaptureFixture) -> None:
     storage = prepared()
-    opened(storage).schedule_compaction()
+    opened(storage).services.schedule()
     lost = log_files(storage)[0]
     data = storage.read(lost)
     storage.delete(lost)
@@ -379,11 +381,11 @@ def test_a_write_stands_though_the_compaction_after_it_fails(caplog: pytest.LogC
 @VERSIONS
 def test_of_two_runners_of_one_plan_one_does_it(version: int) -> None:
     storage = prepared(version)
-    planned = opened(storage).schedule_compaction()
+    planned = opened(storage).services.schedule()
     others: list[int] = []
-    hook = once_at("open_output", ".parquet", lambda: others.append(opened(storage).compact(planned).num_rows))
+    hook = once_at("open_output", ".parquet", lambda: others.append(opened(storage).services.run(planned).num_rows))
 
-    mine = opened(FaultStorage(storage, before=hook)).compact(planned).num_rows
+    mine = opened(FaultStorage(storage, before=hook)).services.run(planned).num_rows
 
     assert (mine, others) == (1, [0])
     assert contents(storage) == read_optimized(storage) == AFTER
@@ -393,14 +395,14 @@ def test_of_two_runners_of_one_plan_one_does_it(version: int) -> None:
 
 def test_a_runner_that_was_taken_for_dead_completes_nothing_and_breaks_nothing() -> None:
     storage = prepared()
-    planned = opened(storage).schedule_compaction()
+    planned = opened(storage).services.schedule()
 
     def take_over() -> None:
         let_the_runner_die(storage, planned)
-        assert replace(opened(storage), engine=AnotherRun()).compact(planned).num_rows == 1
+        assert rehandled(opened(storage), engine=AnotherRun()).services.run(planned).num_rows == 1
 
     with pytest.raises(LockLostError):
-        opened(FaultStorage(storage, before=once_at("open_output", "city=rome", take_over))).compact(planned)
+        opened(FaultStorage(storage, before=once_at("open_output", "city=rome", take_over))).services.run(planned)
 
     assert contents(storage) == read_optimized(storage) == AFTER
     assert compactions(storage) == 1
@@ -410,7 +412,7 @@ def test_a_runner_that_was_taken_for_dead_completes_nothing_and_breaks_nothing()
 @pytest.mark.parametrize("at", ["inflight", "run", "open_output", "close_output", "commit"])
 def test_a_compaction_that_was_killed_is_finished_by_the_next_run(version: int, at: str) -> None:
     storage = prepared(version)
-    planned = opened(storage).schedule_compaction()
+    planned = opened(storage).services.schedule()
     assert planned is not None
 
     def dies(operation: str, path: str) -> None:
@@ -423,13 +425,13 @@ def test_a_compaction_that_was_killed_is_finished_by_the_next_run(version: int, 
             raise SimulatedCrash
 
     with suppress(SimulatedCrash):
-        opened(FaultStorage(storage, before=dies)).compact(planned)
+        opened(FaultStorage(storage, before=dies)).services.run(planned)
     if at != "inflight":
         let_the_runner_die(storage, planned)
     assert contents(storage) == AFTER
     opened(storage).upsert(rows((1, "oslo", 7, "c")))
 
-    assert opened(storage).compact(planned).num_rows == 1
+    assert opened(storage).services.run(planned).num_rows == 1
 
     assert contents(storage) == {(1, "oslo", 7, "c"), *(AFTER - {(1, "oslo", 6, "b")})}
     assert read_optimized(storage) == AFTER
@@ -457,16 +459,16 @@ def test_a_plan_that_real_hudi_runs_is_left_to_it_for_as_long_as_a_writer_may_be
     version: int, had_been_ours: bool
 ) -> None:
     storage = prepared(version)
-    planned = plan_with_a_dead_run(storage) if had_been_ours else opened(storage).schedule_compaction()
+    planned = plan_with_a_dead_run(storage) if had_been_ours else opened(storage).services.schedule()
     assert planned is not None
     begun_by_real_hudi(storage, planned)
     before = snapshot(storage)
 
-    assert later_on(storage, 170).compact(planned).num_rows == 0
+    assert later_on(storage, 170).services.run(planned).num_rows == 0
     with pytest.raises(InvalidRequestError, match="another process is running this plan"):
-        later_on(storage, 170).rollback(planned)
+        later_on(storage, 170).recovery.rollback(planned)
     assert snapshot(storage) == before
-    assert later_on(storage, 190).compact(planned).num_rows == 1
+    assert later_on(storage, 190).services.run(planned).num_rows == 1
 
     assert contents(storage) == read_optimized(storage) == AFTER
     assert storage.list_recursive(HEARTBEAT_FOLDER) == ()
@@ -475,14 +477,14 @@ def test_a_plan_that_real_hudi_runs_is_left_to_it_for_as_long_as_a_writer_may_be
 
 def test_a_marker_tells_that_real_hudi_still_runs_a_plan() -> None:
     storage = prepared()
-    planned = opened(storage).schedule_compaction()
+    planned = opened(storage).services.schedule()
     assert planned is not None
     begun_by_real_hudi(storage, planned)
     storage = aged(storage, f"{planned}.compaction.inflight", by_ms=3_600_000)
     storage.put(f"{marker_folder(planned)}/city=rome/a_0-1-2_{planned}.parquet.marker.CREATE", b"")
 
-    assert later_on(storage, 170).compact(planned).num_rows == 0
-    assert later_on(storage, 190).compact(planned).num_rows == 1
+    assert later_on(storage, 170).services.run(planned).num_rows == 0
+    assert later_on(storage, 190).services.run(planned).num_rows == 1
 
 
 def test_a_write_leaves_what_tells_that_the_runner_of_a_plan_is_dead() -> None:
@@ -492,7 +494,7 @@ def test_a_write_leaves_what_tells_that_the_runner_of_a_plan_is_dead() -> None:
     opened(storage).upsert(rows((1, "oslo", 7, "c")))
 
     assert [info.name for info in storage.list_recursive(HEARTBEAT_FOLDER)] == [planned]
-    assert opened(storage).compact(planned).num_rows == 1
+    assert opened(storage).services.run(planned).num_rows == 1
     assert storage.list_recursive(HEARTBEAT_FOLDER) == ()
 
 
@@ -517,12 +519,12 @@ def _day(ms: int) -> Any:
 def test_in_version_6_a_plan_waits_for_running_writes() -> None:
     storage = prepared(6)
     planned: list[str | None] = []
-    hook = once_at("open_output", ".log.", lambda: planned.append(opened(storage).schedule_compaction()))
+    hook = once_at("open_output", ".log.", lambda: planned.append(opened(storage).services.schedule()))
 
     opened(FaultStorage(storage, before=hook)).upsert(rows((1, "oslo", 7, "c")))
 
     assert planned == [None]
-    assert opened(storage).schedule_compaction() is not None
+    assert opened(storage).services.schedule() is not None
 
 
 def test_in_version_6_an_append_loses_against_a_plan_that_closed_its_slice_meanwhile() -> None:
@@ -543,18 +545,18 @@ def test_an_append_that_was_under_way_when_a_compaction_was_planned_lands_behind
     storage, env = prepared(version), environment()
 
     def compact() -> None:
-        planned = replace(opened(storage), environment=env).schedule_compaction()
+        planned = rehandled(opened(storage), environment=env).services.schedule()
         assert planned is not None
         if runs:
-            assert opened(storage).compact(planned).num_rows == 1
+            assert opened(storage).services.run(planned).num_rows == 1
 
     watched = FaultStorage(storage, before=once_at("close_output", ".log.", compact))
-    replace(opened(watched), environment=env).upsert(rows((1, "oslo", 7, "c")))
+    rehandled(opened(watched), environment=env).upsert(rows((1, "oslo", 7, "c")))
 
     expected = {(1, "oslo", 7, "c"), *(AFTER - {(1, "oslo", 6, "b")})}
     assert contents(storage) == expected
     for _ in range(2):
-        replace(opened(storage), environment=env).compact()
+        rehandled(opened(storage), environment=env).services.compact()
         assert contents(storage) == expected
     assert read_optimized(storage) == expected
     audit(storage)
@@ -581,10 +583,10 @@ def test_a_group_that_got_new_records_while_it_was_planned_for_compaction_loses_
 @VERSIONS
 def test_groups_that_were_replaced_while_their_compaction_was_pending_stay_replaced(version: int) -> None:
     storage = prepared(version)
-    planned = opened(storage).schedule_compaction()
+    planned = opened(storage).services.schedule()
     opened(storage).insert_overwrite(rows((8, "oslo", 1, "over")))
 
-    opened(storage).compact(planned)
+    opened(storage).services.run(planned)
 
     assert contents(storage) == read_optimized(storage) == {(8, "oslo", 1, "over"), (3, "rome", 6, "b")}
 
@@ -596,13 +598,13 @@ def test_groups_that_were_replaced_while_their_compaction_was_pending_stay_repla
 @pytest.mark.parametrize("lost", [".log.", ".parquet"])
 def test_a_plan_that_names_missing_files_is_an_error_that_changes_nothing(version: int, lost: str) -> None:
     storage = prepared(version)
-    planned = opened(storage).schedule_compaction()
+    planned = opened(storage).services.schedule()
     (path,) = (info.path for info in storage.list_recursive("city=rome") if lost in info.path)
     storage.delete(path)
     before = snapshot(storage)
 
     with pytest.raises(CorruptDataError) as caught:
-        opened(storage).compact(planned)
+        opened(storage).services.run(planned)
 
     assert caught.value.context["missing"] == [path.rpartition("/")[2]]
     assert str(planned) in caught.value.context["plan"]
@@ -622,7 +624,7 @@ def test_a_damaged_log_stops_its_compaction_and_readers_see_what_they_saw() -> N
     storage.put(path, bytes(data))
 
     with pytest.raises(CorruptDataError, match="rome"):
-        opened(storage).compact()
+        opened(storage).services.compact()
 
     assert len(pending(storage)) == 1
     assert read_optimized(storage) == set(TWO_GROUPS)
@@ -646,15 +648,19 @@ def test_compaction_of_a_table_of_real_hudi_changes_no_row(name: str, tmp_path: 
     with tarfile.open(GOLDEN / f"{name}.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     path = str(tmp_path / "table")
-    before = _rows(pyhudi.HudiTable.for_path(path).to_arrow())
+    before = _rows(pyhudi.HudiTable.for_path(path).scan().to_arrow())
     strategy = {"hoodie.compaction.strategy": "UnBoundedCompactionStrategy"}
 
-    assert replace(pyhudi.HudiTable.for_path(path), engine=SplitEngine()).compact(**strategy).num_rows
+    assert (
+        rehandled(pyhudi.HudiTable.for_path(path), engine=SplitEngine())
+        .services.compact(hudi_options=strategy)
+        .num_rows
+    )
 
     table = pyhudi.HudiTable.for_path(path)
-    after = _rows(table.to_arrow())
-    assert after == _rows(table.to_arrow(query_type="read_optimized"))
-    assert not any(table.files().column("logs").to_pylist())
+    after = _rows(table.scan().to_arrow())
+    assert after == _rows(table.scan(query_type="read_optimized").to_arrow())
+    assert not any(table.inspect.files().column("logs").to_pylist())
     changed = AFTERWARDS.get(name, {})
     assert {row["id"]: (row["ts"], row["note"]) for row in after if row["id"] in changed} == changed
     assert [row for row in after if row["id"] not in changed] == [row for row in before if row["id"] not in changed]

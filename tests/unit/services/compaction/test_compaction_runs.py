@@ -21,7 +21,7 @@ from tests.support.compactions import (
 from tests.support.crashes import assert_nothing_left_over
 from tests.support.crashes import opened as opened_with_flags
 from tests.support.hooks import crash, once_at
-from tests.support.tables import MOR, StepClock, contents, end_the_process_of, environment, open_table, rows
+from tests.support.tables import MOR, StepClock, contents, end_the_process_of, environment, open_table, rehandled, rows
 
 from pyhudi.errors import LockLostError
 from pyhudi.storage.protocol import FileInfo, FolderListing, Storage
@@ -41,30 +41,30 @@ def test_recovery_of_a_dead_write_leaves_what_tells_that_the_runner_of_a_plan_is
     (dead,) = load_table(storage).timeline.pending_writes
     end_the_process_of(storage, dead.requested_time)
 
-    (done,) = opened(storage).roll_back_failed_writes()
+    (done,) = opened(storage).recovery.roll_back_failed_writes()
 
-    assert done.instant_time == dead.requested_time
+    assert done.instant == dead.requested_time
     assert [info.name for info in storage.list_recursive(HEARTBEAT_FOLDER)] == [planned]
-    assert opened(storage).compact(planned).num_rows == 1
+    assert opened(storage).services.run(planned).num_rows == 1
     assert contents(storage) == AFTER
 
 
 def test_a_runner_that_was_taken_for_dead_does_not_give_up_for_the_one_who_took_over() -> None:
     storage = prepared()
-    planned = opened(storage).schedule_compaction()
+    planned = opened(storage).services.schedule()
 
     def take_over() -> None:
         """The other one is still at it when ours goes on."""
         let_the_runner_die(storage, planned)
         other = FaultStorage(storage, before=once_at("put_if_absent", ".commit", crash))
         with pytest.raises(SimulatedCrash):
-            replace(opened(other), engine=AnotherRun()).compact(planned)
+            rehandled(opened(other), engine=AnotherRun()).services.run(planned)
 
     ours = FaultStorage(storage, before=once_at("open_output", "city=rome", take_over))
     with pytest.raises(LockLostError):
-        opened(ours).compact(planned)
+        opened(ours).services.run(planned)
 
-    assert opened(storage).compact(planned).num_rows == 0, "the other one is alive"
+    assert opened(storage).services.run(planned).num_rows == 0, "the other one is alive"
     assert [info.name for info in storage.list_recursive(".hoodie/.aux/.runs")] == [planned]
 
 
@@ -81,7 +81,7 @@ def test_a_runner_that_stands_still_while_it_looks_for_files_of_dead_runs_takes_
                 let_the_runner_die(storage, planned)
                 other = FaultStorage(storage, before=once_at("put_if_absent", ".commit", crash))
                 with pytest.raises(SimulatedCrash):
-                    replace(opened(other), engine=AnotherRun()).compact(planned)
+                    rehandled(opened(other), engine=AnotherRun()).services.run(planned)
                 made.extend(info.path for info in storage.list_recursive("") if _is_made(info.path))
             return super().list_folder(path)
 
@@ -90,7 +90,7 @@ def test_a_runner_that_stands_still_while_it_looks_for_files_of_dead_runs_takes_
 
     made: list[str] = []
     with pytest.raises(LockLostError):
-        opened(Slow(storage)).compact(planned)
+        opened(Slow(storage)).services.run(planned)
 
     assert len(made) == 2
     assert [info.path for info in storage.list_recursive("") if _is_made(info.path)] == made
@@ -105,7 +105,7 @@ def test_a_plan_that_is_taken_back_leaves_nothing_of_its_dead_run() -> None:
     storage = prepared()
     planned = plan_with_a_dead_run(storage)
 
-    opened(storage).rollback(planned)
+    opened(storage).recovery.rollback(planned)
 
     assert runs(storage) == []
 
@@ -113,15 +113,15 @@ def test_a_plan_that_is_taken_back_leaves_nothing_of_its_dead_run() -> None:
 def test_what_a_compaction_that_died_behind_its_commit_leaves_goes_with_the_next_recovery() -> None:
     for effect in range(1, 5):
         storage = prepared()
-        planned = opened(storage).schedule_compaction()
+        planned = opened(storage).services.schedule()
         assert planned is not None
         store = FaultStorage(storage, before=_at_effect_behind_the_commit(effect))
         with suppress(SimulatedCrash):
-            opened(store).compact(planned)
+            opened(store).services.run(planned)
         if storage.list_recursive(HEARTBEAT_FOLDER):
             let_the_runner_die(storage, planned)
 
-        opened(storage).roll_back_failed_writes()
+        opened(storage).recovery.roll_back_failed_writes()
 
         assert runs(storage) == []
         audit(storage)
@@ -150,7 +150,7 @@ def test_a_run_whose_first_beat_is_as_old_as_its_mark_was_ours_and_is_over() -> 
             return None if found is None else replace(found, modified_ms=1_790_000_000_000)
 
     env = environment(StepClock(1_790_000_001_000))
-    assert open_table(OfOneSecond(storage), env=env, **MOR).compact(planned).num_rows == 1
+    assert open_table(OfOneSecond(storage), env=env, **MOR).services.run(planned).num_rows == 1
 
 
 def test_the_number_of_a_run_is_not_the_beginning_of_another_one() -> None:
@@ -172,12 +172,12 @@ def test_a_planned_log_compaction_goes_with_what_its_dead_run_appended(kind: Any
             raise SimulatedCrash
 
     with pytest.raises(SimulatedCrash):
-        opened_with_flags(FaultStorage(storage, before=dies)).compact_logs(
-            **{"hoodie.log.compaction.blocks.threshold": "1"}
+        opened_with_flags(FaultStorage(storage, before=dies)).services.compact_logs(
+            hudi_options={"hoodie.log.compaction.blocks.threshold": "1"}
         )
     (plan,) = load_table(storage).timeline.pending_compactions
 
-    done = opened_with_flags(storage, later=True).rollback(plan.requested_time)
+    done = opened_with_flags(storage, later=True).recovery.rollback(plan.requested_time)
 
     assert (done.files_deleted, done.slices_undone) == ((0, 1) if kind.version == 6 else (1, 0))
     assert contents(storage) == rollbacks.SECOND

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from tests.support.tables import SplitEngine
+from tests.support.tables import SplitEngine, rehandled
 
 import pyhudi
 from pyhudi.errors import UnsupportedFeatureError
@@ -30,21 +29,21 @@ PARTIAL = pytest.mark.parametrize("name", ["v8-partial", "v9-partial"])
 def unpacked(name: str, folder: Path) -> pyhudi.HudiTable:
     with tarfile.open(GOLDEN / f"{name}.tar.xz") as archive:
         archive.extractall(folder, filter="data")
-    return replace(pyhudi.HudiTable.for_path(str(folder / "table")), engine=SplitEngine())
+    return rehandled(pyhudi.HudiTable.for_path(str(folder / "table")), engine=SplitEngine())
 
 
 def rows_of(table: pyhudi.HudiTable) -> list[dict[str, Any]]:
-    found = table.refresh().to_arrow()
+    found = table.refresh().scan().to_arrow()
     return sorted(found.drop_columns([n for n in found.column_names if n.startswith("_hoodie_")]).to_pylist(), key=str)
 
 
 def pending(table: pyhudi.HudiTable) -> tuple[Instant, ...]:
-    return table.refresh().state.timeline.pending_compactions
+    return table.refresh().handle.state.timeline.pending_compactions
 
 
 def stuck_plan(table: pyhudi.HudiTable) -> str:
     """A planned log compaction of all logs, as a release that did not look into them left it."""
-    state = table.state
+    state = table.handle.state
     slices = [one for group in load_view(state.storage, state.timeline).latest.values() for one in group]
     plan = plan_log_compaction(slices, (), 1).plan
     time = next_instant_time(state.timeline.instants[-1].requested_time)
@@ -60,13 +59,13 @@ def test_logs_with_partial_updates_are_not_planned_to_be_joined(
     table = unpacked(name, tmp_path)
     before = rows_of(table)
     with caplog.at_level(logging.WARNING, "pyhudi"):
-        joined = table.compact_logs(**JOIN_ALL)
+        joined = table.services.compact_logs(hudi_options=JOIN_ALL)
 
     assert "partial updates and are not joined" in caplog.text
     assert not any(one.action is Action.LOG_COMPACTION for one in pending(table))
     assert rows_of(table) == before
     assert joined.num_rows == 0
-    assert table.refresh().compact().num_rows
+    assert table.refresh().services.compact().num_rows
     assert rows_of(table) == before
     assert pending(table) == ()
 
@@ -77,11 +76,11 @@ def test_stuck_log_compaction_is_taken_back_as_its_error_says(name: str, tmp_pat
     before = rows_of(table)
     stuck = stuck_plan(table)
 
-    with pytest.raises(UnsupportedFeatureError, match=rf"HudiTable.rollback\('{stuck}'\)"):
-        table.refresh().compact()
-    table.refresh().rollback(stuck)
+    with pytest.raises(UnsupportedFeatureError, match=rf"table\.recovery\.rollback\('{stuck}'\)"):
+        table.refresh().services.compact()
+    table.refresh().recovery.rollback(stuck)
 
-    assert table.refresh().compact().num_rows
+    assert table.refresh().services.compact().num_rows
     assert rows_of(table) == before
     assert pending(table) == ()
 
@@ -94,18 +93,18 @@ def test_log_that_is_written_while_logs_are_looked_into_waits_for_the_next_plan(
             found = super().map(function, tasks, size_bytes=size_bytes, description=description)
             if description == "look into logs":
                 again = pyhudi.HudiTable.for_path(str(tmp_path / "table"))
-                again.upsert(_row_with_logs(again), **{"hoodie.compact.inline": "false"})
+                again.upsert(_row_with_logs(again), hudi_options={"hoodie.compact.inline": "false"})
             return found
 
-    with_logs = [one for one in table.files().to_pylist() if one["logs"]]
-    (joined,) = replace(table, engine=WritesMeanwhile()).compact_logs(**JOIN_ALL).to_pylist()
+    with_logs = [one for one in table.inspect.files().to_pylist() if one["logs"]]
+    (joined,) = rehandled(table, engine=WritesMeanwhile()).services.compact_logs(hudi_options=JOIN_ALL).to_pylist()
 
     assert joined["slices"] == len(with_logs) - 1
     assert not pending(table)
 
 
 def _row_with_logs(table: pyhudi.HudiTable) -> pa.Table:
-    file_id = next(one["file_id"] for one in table.files().to_pylist() if one["logs"])
-    found = table.to_arrow()
+    file_id = next(one["file_id"] for one in table.inspect.files().to_pylist() if one["logs"])
+    found = table.scan().to_arrow()
     of_group = found.filter(pc.starts_with(found["_hoodie_file_name"], file_id))
     return of_group.select([name for name in found.column_names if name not in META_COLUMNS]).slice(0, 1)

@@ -64,10 +64,10 @@ def test_a_write_whose_rollback_is_archived_was_rolled_back(version: int) -> Non
     archive(storage, version)
     table = open_table(storage)
 
-    assert table.outcome_of(DEAD) == "rolled back"
-    assert table.outcome_of(ROLLBACK) == "committed"
-    assert table.outcome_of(DONE) == "committed"
-    assert table.outcome_of("20240101000000003") == "unknown"
+    assert table.recovery.outcome_of(DEAD) == "rolled back"
+    assert table.recovery.outcome_of(ROLLBACK) == "committed"
+    assert table.recovery.outcome_of(DONE) == "committed"
+    assert table.recovery.outcome_of("20240101000000003") == "unknown"
 
 
 def test_only_completed_instants_are_taken_from_an_archive() -> None:

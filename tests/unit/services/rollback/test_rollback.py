@@ -122,7 +122,7 @@ def test_a_live_writer_is_never_rolled_back(changes: dict[str, Any]) -> None:
 
     assert [i.requested_time for i in load_table(storage).timeline.pending_writes] == [instant_time]
     assert contents(storage) == START | {ADDED}
-    assert open_table(storage).roll_back_failed_writes(eager=True) == ()
+    assert open_table(storage).recovery.roll_back_failed_writes(eager=True) == ()
 
 
 def test_a_writer_elsewhere_counts_as_dead_when_its_heartbeat_has_expired() -> None:
@@ -160,8 +160,8 @@ def test_pending_writes_without_heartbeat_are_left_alone_unless_eager(version: i
     next_upsert(storage)
     assert [i.requested_time for i in load_table(storage).timeline.pending_writes] == ["20240101000000000"]
 
-    (done,) = open_table(storage).roll_back_failed_writes(eager=True)
-    assert done.instant_time == "20240101000000000"
+    (done,) = open_table(storage).recovery.roll_back_failed_writes(eager=True)
+    assert done.instant == "20240101000000000"
     audit(storage)
 
 
@@ -173,7 +173,7 @@ def test_a_rollback_that_was_interrupted_anywhere_is_finished_by_the_next_write(
         end_the_process_of(storage, instant_time)
         dying = FaultStorage(storage, before=_at_number(effect))
         with suppress(SimulatedCrash):
-            open_table(dying).roll_back_failed_writes()
+            open_table(dying).recovery.roll_back_failed_writes()
         assert contents(storage) == START
         next_upsert(storage)
         assert contents(storage) == START | {ADDED}
@@ -210,7 +210,7 @@ def test_a_writer_that_was_taken_for_dead_cannot_commit_and_leaves_nothing(versi
         heartbeat_of(storage, timeline.pending_writes[0].requested_time, pid=NO_PROCESS)
         rolling = FaultStorage(storage, before=at("inflight", "delete") if interrupted else None)
         with suppress(SimulatedCrash):
-            open_table(rolling).roll_back_failed_writes()
+            open_table(rolling).recovery.roll_back_failed_writes()
 
     with pytest.raises(LockLostError):
         open_table(FaultStorage(storage, before=take_for_dead)).upsert(rows((1, "oslo", 2, "b"), (9, "bern", 2, "b")))
@@ -343,8 +343,8 @@ def test_a_rollback_of_real_hudi_that_is_silent_for_too_long_is_finished(version
     begun_by_real_hudi(storage, instant_time)
 
     if by_hand:
-        (done,) = open_table(storage).roll_back_failed_writes(eager=True)
-        assert done.instant_time == instant_time
+        (done,) = open_table(storage).recovery.roll_back_failed_writes(eager=True)
+        assert done.instant == instant_time
     next_upsert(storage, NOW_MS + (0 if by_hand else SILENT_MS + 1000))
 
     timeline = load_table(storage).timeline
@@ -359,7 +359,7 @@ def test_a_write_that_real_hudi_is_rolling_back_cannot_be_rolled_back_by_hand() 
     rollback = begun_by_real_hudi(storage, instant_time)
 
     with pytest.raises(WriteConflictError, match="real Hudi is rolling this back") as caught:
-        open_table(storage).rollback(instant_time)
+        open_table(storage).recovery.rollback(instant_time)
 
     assert caught.value.context["winner"] == rollback.requested_time
     assert load_table(storage).timeline.pending_rollbacks == (rollback,)

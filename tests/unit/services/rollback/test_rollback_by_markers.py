@@ -34,13 +34,13 @@ AFTER = {(1, "oslo", 3, "c"), (2, "oslo", 1, "a"), (3, "rome", 1, "a"), (9, "rom
 def upsert(markers: str):
     def act(table: pyhudi.HudiTable) -> None:
         changed = rows((1, "oslo", 3, "c"), (9, "rome", 2, "b"), (7, "bern", 2, "b"))
-        table.upsert(changed, **{"hoodie.write.markers.type": markers})
+        table.upsert(changed, hudi_options={"hoodie.write.markers.type": markers})
 
     return act
 
 
 def recover(table: pyhudi.HudiTable) -> None:
-    opened(table.state.storage, later=True).roll_back_failed_writes()
+    opened(table.handle.state.storage, later=True).recovery.roll_back_failed_writes()
 
 
 def killed_before_its_commit(kind: TableBuilder, markers: str) -> MemoryStorage:

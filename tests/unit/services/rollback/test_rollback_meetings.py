@@ -71,7 +71,7 @@ def test_a_writer_that_goes_on_while_recovery_waits_for_the_lock_is_not_rolled_b
         store.put_if_absent(instant_path(inflight, load_table(store).version), b"")
 
     env = replace(environment(StepClock(NOW_MS)), locks=_late(goes_on))
-    assert open_table(storage, env=env).roll_back_failed_writes() == ()
+    assert open_table(storage, env=env).recovery.roll_back_failed_writes() == ()
 
     (left,) = load_table(storage).timeline.pending_writes
     assert left.state is InstantState.INFLIGHT
@@ -127,7 +127,7 @@ def test_a_rollback_that_a_user_asks_for_goes_round_one_without_a_plan() -> None
     (instant,) = load_table(storage).timeline.completed_writes
     path = put_rollback(storage, InstantState.REQUESTED, b"")
 
-    at_time(storage, SILENT_MS + 1000).rollback(instant.requested_time)
+    at_time(storage, SILENT_MS + 1000).recovery.rollback(instant.requested_time)
 
     assert storage.info(path) is None
     assert contents(storage) == set()
@@ -180,7 +180,7 @@ def test_a_commit_that_is_taken_back_takes_a_live_metadata_table_away_first() ->
     (instant,) = load_table(storage).timeline.completed_writes
     watched = FaultStorage(storage)
 
-    open_table(watched).rollback(instant.requested_time)
+    open_table(watched).recovery.rollback(instant.requested_time)
 
     assert not load_table(storage).config.values.get(PARTITIONS_KEY)
     effects = [(one.name, one.path) for one in watched.effects]

@@ -62,7 +62,7 @@ def die_before_commit(storage: Storage) -> InstantTime:
 def recover(storage: Storage) -> pyhudi.HudiTable:
     """Roll back whatever is dead at a time when every heartbeat has expired."""
     table = opened(storage, later=True)
-    table.roll_back_failed_writes(eager=True)
+    table.recovery.roll_back_failed_writes(eager=True)
     return table.refresh()
 
 
@@ -162,7 +162,7 @@ def test_writes_after_a_rollback_go_on_in_the_same_slices(kind: TableBuilder) ->
     after = BEFORE - {(1, "oslo", 2, "b"), (3, "rome", 1, "a")} | {(1, "oslo", 3, "d"), (3, "rome", 3, "d")}
     assert contents(storage) == after
 
-    table.compact()
+    table.services.compact()
     assert contents(storage) == after
     check_rolled_back(storage)
 
@@ -271,19 +271,19 @@ def test_dead_writes_of_real_hudi_without_markers_are_taken_away(version: str, t
     (snapshot,) = [one["file"] for one in entry["expected"] if one["query"] == "snapshot"]
     expected = pq.read_table(tmp_path / snapshot)
     table = pyhudi.HudiTable.for_path(str(tmp_path / "table"))
-    (dead,) = [instant.requested_time for instant in table.state.timeline.pending_writes]
+    (dead,) = [instant.requested_time for instant in table.handle.state.timeline.pending_writes]
 
-    (done,) = table.roll_back_failed_writes(eager=True)
+    (done,) = table.recovery.roll_back_failed_writes(eager=True)
 
     table = table.refresh()
-    assert table.outcome_of(dead) == "rolled back"
+    assert table.recovery.outcome_of(dead) == "rolled back"
     assert (done.files_deleted, done.slices_undone) == ((1, 2) if version == "v6" else (3, 0))
-    assert_same_rows(expected, table.to_arrow(), ignore=[], hint=version)
-    assert_nothing_left_over(table.state.storage)
-    table.compact()
+    assert_same_rows(expected, table.scan().to_arrow(), ignore=[], hint=version)
+    assert_nothing_left_over(table.handle.state.storage)
+    table.services.compact()
     assert_same_rows(
         expected.drop_columns(["_hoodie_file_name"]),
-        table.refresh().to_arrow(),
+        table.refresh().scan().to_arrow(),
         ignore=["_hoodie_file_name"],
         hint=version,
     )
@@ -312,7 +312,7 @@ def test_a_rollback_that_real_hudi_began_is_finished(named: str) -> None:
     storage.put(requested, encode_rollback_plan(plan))
     storage.put(instant_path(rollback, table.version), b"")
 
-    opened(storage).roll_back_failed_writes()
+    opened(storage).recovery.roll_back_failed_writes()
 
     assert {(instant, target) for _, instant, target in commands_in(storage)} == {(rollback.requested_time, dead)}
     assert len(commands_in(storage)) == 2
@@ -355,7 +355,7 @@ def test_a_plan_that_reaches_out_of_the_data_changes_nothing(request_: RollbackR
     before = {info.path for info in storage.list_recursive("")}
 
     with pytest.raises(UnsafePathError):
-        opened(storage).roll_back_failed_writes()
+        opened(storage).recovery.roll_back_failed_writes()
 
     assert {info.path for info in storage.list_recursive("")} == before
 
@@ -431,10 +431,10 @@ def test_a_compaction_begins_with_taking_dead_writes_away(kind: TableBuilder) ->
     storage = prepared(kind)
     die_before_commit(storage)
 
-    done = opened(storage, later=True).compact()
+    done = opened(storage, later=True).services.compact()
 
     assert done.num_rows == 1
     assert not load_table(storage).timeline.pending_writes
-    assert opened(storage).to_arrow(query_type="read_optimized").num_rows == len(BEFORE)
+    assert opened(storage).scan(query_type="read_optimized").to_arrow().num_rows == len(BEFORE)
     assert contents(storage) == BEFORE
     check_rolled_back(storage)

@@ -54,16 +54,16 @@ def test_the_newest_write_is_taken_back_and_then_the_one_before(kind: TableBuild
     storage = prepared(kind)
     first, second = writes_of(storage)
 
-    done = opened(storage).rollback(second)
+    done = opened(storage).recovery.rollback(second)
 
-    assert done.instant_time == second
+    assert done.instant == second
     assert contents(storage) == FIRST
     table = opened(storage)
-    assert table.outcome_of(second) == "rolled back"
-    assert table.outcome_of(first) == "committed"
+    assert table.recovery.outcome_of(second) == "rolled back"
+    assert table.recovery.outcome_of(first) == "committed"
     assert_nothing_left_over(storage)
 
-    table.rollback(first)
+    table.recovery.rollback(first)
     assert contents(storage) == set()
     table.upsert(rows((5, "rome", 1, "x")))
     assert contents(storage) == {(5, "rome", 1, "x")}
@@ -86,7 +86,7 @@ def test_every_operation_can_be_taken_back(name: str, kind: TableBuilder) -> Non
     OTHERS[name](opened(storage))
     assert contents(storage) != SECOND
 
-    opened(storage).rollback(writes_of(storage)[-1])
+    opened(storage).recovery.rollback(writes_of(storage)[-1])
 
     assert contents(storage) == SECOND
     assert_nothing_left_over(storage)
@@ -99,11 +99,11 @@ def test_a_rollback_of_a_completed_write_killed_anywhere_is_never_seen_in_part_a
     second = writes_of(prepared(kind))[-1]
     storage = prepared(kind)
     second = writes_of(storage)[-1]
-    for where, image in crash_images(storage, lambda t: t.rollback(second)):
+    for where, image in crash_images(storage, lambda t: t.recovery.rollback(second)):
         found = contents(image)
         assert found in (SECOND, FIRST), where
         begun = bool(load_table(image).timeline.pending_rollbacks) or found == FIRST
-        assert opened(image).outcome_of(second) == ("committed" if found == SECOND else "rolled back"), where
+        assert opened(image).recovery.outcome_of(second) == ("committed" if found == SECOND else "rolled back"), where
 
         opened(image, later=True).upsert(rows((50, "wien", 9, "z")))
 
@@ -136,7 +136,7 @@ def test_an_instant_that_is_not_there_is_refused(instant: str) -> None:
 def test_a_write_that_is_rolled_back_already_is_refused() -> None:
     storage = prepared(V9)
     second = writes_of(storage)[-1]
-    opened(storage).rollback(second)
+    opened(storage).recovery.rollback(second)
     assert_refused(storage, second, "no write and no plan")
 
 
@@ -188,7 +188,7 @@ def test_a_replacement_whose_former_groups_were_cleaned_up_is_refused(kind: Tabl
 
 def test_the_last_write_that_is_not_archived_is_refused() -> None:
     storage = prepared(V9)
-    opened(storage).rollback(writes_of(storage)[-1])
+    opened(storage).recovery.rollback(writes_of(storage)[-1])
     storage.put(".hoodie/timeline/history/_version_", b"1")
     assert_refused(storage, writes_of(storage)[-1], "archived")
 
@@ -208,12 +208,12 @@ def dying_upsert(storage: Storage) -> InstantTime:
 def test_a_pending_write_is_taken_back_though_others_are_newer(kind: TableBuilder) -> None:
     storage = prepared(kind)
     dead = dying_upsert(storage)
-    opened(storage).upsert(rows((3, "rome", 4, "d")), **{"hoodie.clean.failed.writes.policy": "NEVER"})
-    assert opened(storage).outcome_of(dead) == "pending"
+    opened(storage).upsert(rows((3, "rome", 4, "d")), hudi_options={"hoodie.clean.failed.writes.policy": "NEVER"})
+    assert opened(storage).recovery.outcome_of(dead) == "pending"
 
-    opened(storage).rollback(dead)
+    opened(storage).recovery.rollback(dead)
 
-    assert opened(storage).outcome_of(dead) == "rolled back"
+    assert opened(storage).recovery.outcome_of(dead) == "rolled back"
     assert contents(storage) == SECOND - {(3, "rome", 1, "a")} | {(3, "rome", 4, "d")}
     assert not load_table(storage).timeline.pending_writes
 
@@ -224,7 +224,7 @@ def test_a_write_that_is_taken_back_while_it_runs_fails_and_leaves_nothing() -> 
     def take_back(operation: str, path: str) -> None:
         pending = load_table(storage).timeline.pending_writes
         if operation == "close_output" and path.startswith("city=") and pending:
-            opened(storage).rollback(pending[0].requested_time)
+            opened(storage).recovery.rollback(pending[0].requested_time)
 
     with pytest.raises(LockLostError):
         opened(FaultStorage(storage, before=take_back)).upsert(rows((2, "oslo", 3, "c"), (9, "rome", 3, "c")))
@@ -239,7 +239,7 @@ def test_a_write_that_is_taken_back_while_it_runs_fails_and_leaves_nothing() -> 
 def planned_and_run_half(kind: TableBuilder) -> tuple[MemoryStorage, str]:
     """A planned compaction that died with its base files written."""
     storage = prepared(kind)
-    instant = opened(storage).schedule_compaction()
+    instant = opened(storage).services.schedule()
     assert instant is not None
 
     def dies(operation: str, path: str) -> None:
@@ -247,7 +247,7 @@ def planned_and_run_half(kind: TableBuilder) -> tuple[MemoryStorage, str]:
             raise SimulatedCrash
 
     with suppress(SimulatedCrash):
-        opened(FaultStorage(storage, before=dies)).compact(instant)
+        opened(FaultStorage(storage, before=dies)).services.run(instant)
     assert [info for info in storage.list_folder("city=oslo").files if instant in info.name]
     return storage, instant
 
@@ -256,30 +256,32 @@ def planned_and_run_half(kind: TableBuilder) -> tuple[MemoryStorage, str]:
 def test_a_planned_compaction_goes_with_its_base_files(kind: TableBuilder) -> None:
     storage, instant = planned_and_run_half(kind)
 
-    done = opened(storage, later=True).rollback(instant)
+    done = opened(storage, later=True).recovery.rollback(instant)
 
     assert done.files_deleted == 1
     table = opened(storage)
-    assert not table.state.timeline.pending_compactions
-    assert table.outcome_of(instant) == "rolled back"
+    assert not table.handle.state.timeline.pending_compactions
+    assert table.recovery.outcome_of(instant) == "rolled back"
     assert contents(storage) == SECOND
     assert_nothing_left_over(storage)
     table.upsert(rows((1, "oslo", 5, "e")))
-    table.compact()
+    table.services.compact()
     assert contents(storage) == SECOND - {(1, "oslo", 2, "b")} | {(1, "oslo", 5, "e")}
 
 
 @every_merge_on_read
 def test_taking_a_planned_compaction_back_killed_anywhere_can_be_repeated(kind: TableBuilder) -> None:
     storage, instant = planned_and_run_half(kind)
-    for where, image in crash_images(storage, lambda t: opened(t.state.storage, later=True).rollback(instant)):
+    for where, image in crash_images(
+        storage, lambda t: opened(t.handle.state.storage, later=True).recovery.rollback(instant)
+    ):
         assert contents(image) == SECOND, where
         again = opened(image, later=True)
-        again.roll_back_failed_writes()
+        again.recovery.roll_back_failed_writes()
         if load_table(image).timeline.pending_compactions:
-            assert again.outcome_of(instant) == "pending", where
-            again.rollback(instant)
-        assert again.outcome_of(instant) == "rolled back", where
+            assert again.recovery.outcome_of(instant) == "pending", where
+            again.recovery.rollback(instant)
+        assert again.recovery.outcome_of(instant) == "rolled back", where
         assert contents(image) == SECOND, where
         assert_nothing_left_over(image)
 
@@ -287,16 +289,16 @@ def test_taking_a_planned_compaction_back_killed_anywhere_can_be_repeated(kind: 
 @every_merge_on_read
 def test_a_completed_compaction_is_taken_back_with_its_plan(kind: TableBuilder) -> None:
     storage = prepared(kind)
-    opened(storage).compact()
+    opened(storage).services.compact()
     compaction = writes_of(storage)[-1]
 
-    opened(storage).rollback(compaction)
+    opened(storage).recovery.rollback(compaction)
 
     table = opened(storage)
-    assert not table.state.timeline.pending_compactions
+    assert not table.handle.state.timeline.pending_compactions
     assert contents(storage) == SECOND
     assert_nothing_left_over(storage)
-    table.compact()
+    table.services.compact()
     assert contents(storage) == SECOND
 
 
@@ -304,7 +306,7 @@ def test_a_completed_compaction_is_taken_back_with_its_plan(kind: TableBuilder) 
 def test_a_compaction_whose_logs_were_cleaned_up_is_refused(kind: TableBuilder) -> None:
     storage = prepared(kind)
     (log,) = [info.path for info in storage.list_folder("city=oslo").files if ".log." in info.path]
-    opened(storage).compact()
+    opened(storage).services.compact()
     storage.delete(log)
     assert_refused(storage, writes_of(storage)[-1], "cleaned up")
 
@@ -312,7 +314,7 @@ def test_a_compaction_whose_logs_were_cleaned_up_is_refused(kind: TableBuilder) 
 def test_a_write_whose_log_is_compacted_is_refused() -> None:
     storage = prepared(V9)
     second = writes_of(storage)[-1]
-    opened(storage).compact()
+    opened(storage).services.compact()
     assert_refused(storage, second, "later write is completed")
 
 
@@ -321,7 +323,7 @@ def test_a_plan_with_writes_since_is_taken_back_where_logs_do_not_carry_its_name
     storage, instant = planned_and_run_half(kind)
     opened(storage, later=True).upsert(rows((1, "oslo", 5, "e")))
 
-    opened(storage, later=True).rollback(instant)
+    opened(storage, later=True).recovery.rollback(instant)
 
     assert contents(storage) == SECOND - {(1, "oslo", 2, "b")} | {(1, "oslo", 5, "e")}
     assert_nothing_left_over(storage)
@@ -331,7 +333,7 @@ def test_a_plan_with_writes_since_is_refused_in_version_6() -> None:
     storage, instant = planned_and_run_half(V6)
     opened(storage, later=True).upsert(rows((1, "oslo", 5, "e")))
     assert_refused(storage, instant, "appended to the file slices")
-    opened(storage, later=True).compact(instant)
+    opened(storage, later=True).services.run(instant)
     assert_refused(storage, instant, "later write is completed|appended to the file slices")
 
 
@@ -343,17 +345,17 @@ def test_a_plan_is_refused_in_version_6_while_a_write_is_pending() -> None:
 
 def test_a_plan_that_is_being_run_is_refused() -> None:
     storage = prepared(V9)
-    instant = opened(storage).schedule_compaction()
+    instant = opened(storage).services.schedule()
     assert instant is not None
     refused = []
 
     def take_back(operation: str, path: str) -> None:
         if operation == "close_output" and path.startswith("city="):
             with pytest.raises(InvalidRequestError, match="running this plan"):
-                opened(storage).rollback(instant)
+                opened(storage).recovery.rollback(instant)
             refused.append(path)
 
-    opened(FaultStorage(storage, before=take_back)).compact(instant)
+    opened(FaultStorage(storage, before=take_back)).services.run(instant)
 
     assert refused
     assert contents(storage) == SECOND
@@ -367,16 +369,16 @@ def test_a_rollback_of_a_compaction_run_by_real_hudi_is_finished_and_leaves_the_
     plan = RollbackPlan(instant_time=instant, action="compaction")
     storage.put(instant_path(pending, table.version), encode_rollback_plan(plan))
 
-    opened(storage, later=True).roll_back_failed_writes()
+    opened(storage, later=True).recovery.roll_back_failed_writes()
 
     timeline = load_table(storage).timeline
     assert [(one.requested_time, one.state) for one in timeline.pending_compactions] == [
         (instant, InstantState.REQUESTED)
     ]
-    assert opened(storage).outcome_of(instant) == "pending"
-    opened(storage, later=True).compact()
+    assert opened(storage).recovery.outcome_of(instant) == "pending"
+    opened(storage, later=True).services.compact()
     assert contents(storage) == SECOND
-    assert opened(storage).outcome_of(instant) == "committed"
+    assert opened(storage).recovery.outcome_of(instant) == "committed"
 
 
 @pytest.mark.parametrize("kind", [COW[0], V6], ids=str)
@@ -391,9 +393,9 @@ def test_a_clustering_of_version_6_is_no_dead_write(kind: TableBuilder) -> None:
         replace_commit = Instant(InstantTime(time), timeline_format.Action.REPLACE_COMMIT, InstantState.REQUESTED)
         storage.put(instant_path(replace_commit, table.version), body)
 
-    (done,) = opened(storage).roll_back_failed_writes(eager=True)
+    (done,) = opened(storage).recovery.roll_back_failed_writes(eager=True)
 
-    assert done.instant_time == "20991231000000001"
+    assert done.instant == "20991231000000001"
     assert [one.requested_time for one in load_table(storage).timeline.pending_writes] == ["20991231000000000"]
 
 
@@ -402,16 +404,16 @@ def test_a_clustering_of_version_6_is_no_dead_write(kind: TableBuilder) -> None:
 
 def test_an_outcome_that_nobody_knows_is_unknown() -> None:
     table = opened(prepared(V9))
-    assert table.outcome_of("20240101000000000") == "unknown"
-    assert table.outcome_of("29990101000000000") == "unknown"
+    assert table.recovery.outcome_of("20240101000000000") == "unknown"
+    assert table.recovery.outcome_of("29990101000000000") == "unknown"
 
 
 def test_a_rollback_that_has_begun_is_the_end_of_a_write() -> None:
     storage = prepared(V9)
     dead = dying_upsert(storage)
-    for where, image in crash_images(storage, lambda t: t.rollback(dead)):
+    for where, image in crash_images(storage, lambda t: t.recovery.rollback(dead)):
         begun = load_table(image).timeline.pending_rollbacks or not load_table(image).timeline.pending_writes
-        assert opened(image).outcome_of(dead) == ("rolled back" if begun else "pending"), where
+        assert opened(image).recovery.outcome_of(dead) == ("rolled back" if begun else "pending"), where
 
 
 @pytest.mark.parametrize(("version", "archived"), [(6, "20261121135503885"), (8, None), (9, "20261121140829312")])
@@ -422,10 +424,10 @@ def test_an_archived_write_is_still_known(version: int, archived: str | None, tm
     if archived is None:
         history = tmp_path / "table" / ".hoodie" / "timeline" / "history"
         archived = min(path.name.partition("_")[0] for path in history.glob("*_0.parquet"))
-    assert all(archived != one.requested_time for one in table.state.timeline.instants)
+    assert all(archived != one.requested_time for one in table.handle.state.timeline.instants)
 
-    assert table.outcome_of(archived) == "committed"
-    assert table.outcome_of(str(int(archived) + 1)) == "unknown"
+    assert table.recovery.outcome_of(archived) == "committed"
+    assert table.recovery.outcome_of(str(int(archived) + 1)) == "unknown"
 
 
 def test_a_damaged_archive_is_an_error_and_not_an_answer(tmp_path: Path) -> None:
@@ -437,7 +439,7 @@ def test_a_damaged_archive_is_an_error_and_not_an_answer(tmp_path: Path) -> None
     for damaged in (data[:-1], data[:200] + b"\x00" * 50 + data[250:], b"#HUDI#", data + b"x"):
         file.write_bytes(damaged)
         with pytest.raises(CorruptDataError):
-            pyhudi.HudiTable.for_path(str(tmp_path / "table")).outcome_of("20240101000000000")
+            pyhudi.HudiTable.for_path(str(tmp_path / "table")).recovery.outcome_of("20240101000000000")
 
 
 @every_merge_on_read
@@ -447,4 +449,4 @@ def test_a_plan_whose_run_real_hudi_takes_back_is_pending(kind: TableBuilder) ->
     plan = RollbackPlan(instant_time=instant, action="compaction")
     storage.put(instant_path(pending, load_table(storage).version), encode_rollback_plan(plan))
 
-    assert opened(storage).outcome_of(instant) == "pending"
+    assert opened(storage).recovery.outcome_of(instant) == "pending"

@@ -55,7 +55,7 @@ def prepared(kind: str, version: int) -> Storage:
 
 
 def group_of(storage: Storage, city: str) -> FileGroupId:
-    files = opened(storage).files().to_pylist()
+    files = opened(storage).inspect.files().to_pylist()
     (found,) = (FileGroupId(row["partition_path"], row["file_id"]) for row in files if city in row["partition_path"])
     return found
 
@@ -81,7 +81,9 @@ def service(operation: WriteOperation, action: Action, city: str) -> Act:
         file_id = "00000000-0000-0000-0000-00000000c1u5-0" if is_clustering else group.file_id
         instant = begun(storage, action)
         path = f"{group.partition_path}/{file_id}_1-0-1_{instant.requested_time}.parquet"
-        (former,) = (row["path"] for row in opened(storage).files().to_pylist() if row["file_id"] == group.file_id)
+        (former,) = (
+            row["path"] for row in opened(storage).inspect.files().to_pylist() if row["file_id"] == group.file_id
+        )
         storage.put(path, storage.read(former))
         metadata = CommitMetadata(
             operation=operation,
@@ -162,7 +164,7 @@ def change_of_schema(*, changes: bool) -> Act:
 
 
 def upsert(*values: tuple[int, str, int, str], **options: str) -> Act:
-    return lambda storage: opened(storage).upsert(rows(*values), **options)
+    return lambda storage: opened(storage).upsert(rows(*values), hudi_options=options)
 
 
 def overwrite(*values: tuple[int, str, int, str]) -> Act:
@@ -386,7 +388,7 @@ def test_new_rows_are_not_packed_into_what_is_about_to_be_clustered(kind: str, v
 
     PACKED_INTO_ROME(storage)
 
-    groups = {row["file_id"] for row in opened(storage).files().to_pylist() if "rome" in row["partition_path"]}
+    groups = {row["file_id"] for row in opened(storage).inspect.files().to_pylist() if "rome" in row["partition_path"]}
     assert len(groups) == 2
     assert clustered.file_id in groups
 
@@ -398,12 +400,12 @@ def test_a_compaction_is_planned_around_other_plans(case: Case) -> None:
     if case.met is Met.RESTORE:
         THEIRS[case.met, case.ground](storage)
         with pytest.raises(WriteConflictError, match="restore"):
-            opened(storage).schedule_compaction()
+            opened(storage).services.schedule()
         return
     hamn, oslo = group_of(storage, "hamn"), group_of(storage, "oslo")
     THEIRS[case.met, case.ground](storage)
 
-    planned = opened(storage).schedule_compaction()
+    planned = opened(storage).services.schedule()
 
     table = load_table(storage)
     (instant,) = (i for i in table.timeline.pending_compactions if i.requested_time == planned)
@@ -416,17 +418,17 @@ def test_a_compaction_is_planned_around_other_plans(case: Case) -> None:
 @pytest.mark.parametrize("case", cases(Ours.COMPACTION), ids=str)
 def test_a_compaction_is_run_whatever_it_meets_but_what_takes_it_back(case: Case) -> None:
     storage = prepared(case.kind, case.version)
-    instant = opened(storage).schedule_compaction()
+    instant = opened(storage).services.schedule()
     assert instant is not None
     store = meeting(storage, THEIRS[case.met, case.ground], at=("open_output", ".parquet"))
 
     if case.ground is None:
-        done = opened(store).compact(instant)
+        done = opened(store).services.run(instant)
         assert done["instant"].to_pylist() == [instant]
         assert load_table(storage).timeline.is_committed(instant)
     else:
         with pytest.raises(LockLostError if case.ground is Ground.ITSELF else WriteConflictError):
-            opened(store).compact(instant)
+            opened(store).services.run(instant)
         assert not load_table(storage).timeline.is_committed(instant)
 
 
@@ -453,16 +455,16 @@ def test_a_failed_write_is_rolled_back_whatever_is_on_the_timeline(case: Case) -
     killed(WRITE_ROME, storage, at="commit")
     (dead,) = load_table(storage).timeline.pending_writes
     if case.ground is Ground.ITSELF:
-        killed(lambda store: much_later(store).roll_back_failed_writes(), storage, at="rollback.inflight")
+        killed(lambda store: much_later(store).recovery.roll_back_failed_writes(), storage, at="rollback.inflight")
         assert load_table(storage).timeline.pending_rollbacks
     else:
         THEIRS[case.met, case.ground](storage)
 
-    done = much_later(storage).roll_back_failed_writes()
+    done = much_later(storage).recovery.roll_back_failed_writes()
 
     is_gone = dead not in load_table(storage).timeline.instants
     assert is_gone is (case.ground is not Ground.ANYTHING)
-    assert (dead.requested_time in {one.instant_time for one in done}) is is_gone
+    assert (dead.requested_time in {one.instant for one in done}) is is_gone
     if case.met in (Met.RESTORE, Met.CLEAN, Met.SAVEPOINT):
         assert contents(storage) == before
 

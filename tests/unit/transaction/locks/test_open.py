@@ -176,14 +176,14 @@ def upsert(table: pyhudi.HudiTable, _: Path) -> None:
 
 
 def roll_back(table: pyhudi.HudiTable, _: Path) -> None:
-    last = table.refresh().last_write()
+    last = table.refresh().inspect.last_write()
     assert last is not None
-    table.rollback(last.instant)
+    table.recovery.rollback(last.instant)
 
 
 def recover(table: pyhudi.HudiTable, root: Path) -> None:
     (root / ".hoodie" / "timeline" / "20200101000000000.commit.requested").write_bytes(b"")
-    table.roll_back_failed_writes(eager=True)
+    table.recovery.roll_back_failed_writes(eager=True)
 
 
 @pytest.mark.parametrize("write", [upsert, roll_back, recover])

@@ -44,7 +44,7 @@ def while_writing(storage: Storage, options: dict[str, str], then: Callable[[], 
     slow = FaultStorage(
         storage, before=once(lambda operation, path: operation == "open_output" and is_data(path), then)
     )
-    opened(slow).upsert(rows((1, "oslo", 5, "first")), **options)
+    opened(slow).upsert(rows((1, "oslo", 5, "first")), hudi_options=options)
 
 
 def data_files_begun(storage: FaultStorage) -> list[str]:
@@ -64,7 +64,7 @@ def test_second_writer_on_a_file_group_gives_up_before_its_data_file(
 
     def second() -> None:
         with pytest.raises(WriteConflictError) as conflict:
-            opened(mine).upsert(rows((2, "oslo", 6, "second")), **ours, **EARLY)
+            opened(mine).upsert(rows((2, "oslo", 6, "second")), hudi_options={**ours, **EARLY})
         conflicts.append(conflict.value)
 
     while_writing(storage, theirs, second)
@@ -87,7 +87,9 @@ def test_writers_of_different_file_groups_do_not_disturb_each_other(
 ) -> None:
     storage = prepared(kind)
 
-    while_writing(storage, markers, lambda: opened(storage).upsert(rows((3, "rome", 6, "x")), **markers, **EARLY))
+    while_writing(
+        storage, markers, lambda: opened(storage).upsert(rows((3, "rome", 6, "x")), hudi_options={**markers, **EARLY})
+    )
 
     assert {(1, "oslo", 5, "first"), (3, "rome", 6, "x")} <= contents(storage)
 
@@ -98,7 +100,9 @@ def test_without_detection_the_conflict_is_found_at_the_commit(markers: dict[str
     mine = FaultStorage(storage)
 
     with pytest.raises(WriteConflictError, match="changed the same file groups"):
-        while_writing(storage, markers, lambda: opened(mine).upsert(rows((2, "oslo", 6, "second")), **markers))
+        while_writing(
+            storage, markers, lambda: opened(mine).upsert(rows((2, "oslo", 6, "second")), hudi_options=markers)
+        )
 
     assert len(data_files_begun(mine)) == 1
     assert (2, "oslo", 6, "second") in contents(storage)
@@ -108,7 +112,9 @@ def test_without_detection_the_conflict_is_found_at_the_commit(markers: dict[str
 def test_new_file_groups_are_announced_without_a_look(markers: dict[str, str]) -> None:
     storage = prepared(COW[2])
     mine = FaultStorage(storage)
-    while_writing(storage, markers, lambda: opened(mine).bulk_insert(rows((9, "oslo", 6, "x")), **markers, **EARLY))
+    while_writing(
+        storage, markers, lambda: opened(mine).bulk_insert(rows((9, "oslo", 6, "x")), hudi_options={**markers, **EARLY})
+    )
 
     assert ".hoodie/.temp" not in [operation.path for operation in mine.operations if operation.name == "list_folder"]
     assert (9, "oslo", 6, "x") in contents(storage)
@@ -125,12 +131,14 @@ def test_writer_whose_heartbeat_has_expired_is_no_conflict() -> None:
     storage = prepared(COW[2])
     left_by_a_dead_writer(storage)
     with pytest.raises(WriteConflictError):
-        opened(storage).upsert(rows((2, "oslo", 6, "x")), **EARLY)
+        opened(storage).upsert(rows((2, "oslo", 6, "x")), hudi_options=EARLY)
 
     # The store's clock goes by the newest heartbeat: that of the next writer is written so much later.
     (beat,) = storage.list_recursive(".hoodie/.heartbeat")
     storage = aged(storage, beat.path, by_ms=10_000_000)
-    opened(storage).upsert(rows((2, "oslo", 6, "x")), **EARLY, **{"hoodie.clean.failed.writes.policy": "LAZY"})
+    opened(storage).upsert(
+        rows((2, "oslo", 6, "x")), hudi_options={**EARLY, "hoodie.clean.failed.writes.policy": "LAZY"}
+    )
 
     assert (2, "oslo", 6, "x") in contents(storage)
 
@@ -140,7 +148,7 @@ def test_writer_without_a_heartbeat_is_no_conflict() -> None:
     left_by_a_dead_writer(storage)
     storage.delete_folder(".hoodie/.heartbeat")
 
-    opened(storage).upsert(rows((2, "oslo", 6, "x")), **EARLY)
+    opened(storage).upsert(rows((2, "oslo", 6, "x")), hudi_options=EARLY)
 
     assert (2, "oslo", 6, "x") in contents(storage)
 
@@ -159,7 +167,7 @@ def test_markers_that_a_completed_write_left_are_no_conflict() -> None:
     for path, data in kept:
         storage.put(path, data)
 
-    opened(storage).upsert(rows((2, "oslo", 6, "x")), **EARLY, **CHECKS_COMMITS)
+    opened(storage).upsert(rows((2, "oslo", 6, "x")), hudi_options={**EARLY, **CHECKS_COMMITS})
 
     assert len(kept) == 2
     assert (2, "oslo", 6, "x") in contents(storage)
@@ -171,7 +179,7 @@ def test_damaged_markers_of_another_writer_leave_the_decision_to_the_commit() ->
     def second() -> None:
         (path,) = [info.path for info in storage.list_recursive(".hoodie/.temp") if info.name == "MARKERS0"]
         storage.put(path, b"\xff\n")
-        opened(storage).upsert(rows((2, "oslo", 6, "x")), **EARLY)
+        opened(storage).upsert(rows((2, "oslo", 6, "x")), hudi_options=EARLY)
 
     with pytest.raises(CorruptDataError, match="not text"):
         while_writing(storage, SERVED, second)
@@ -187,12 +195,12 @@ def test_write_that_was_completed_meanwhile_is_found_early_if_asked_for(
     storage = prepared(COW[2])
     first = once(
         lambda _, path: path.endswith(".inflight"),
-        lambda: opened(storage).upsert(rows((1, "oslo", 5, "first")), **markers),
+        lambda: opened(storage).upsert(rows((1, "oslo", 5, "first")), hudi_options=markers),
     )
     mine = FaultStorage(storage, before=first)
 
     with pytest.raises(WriteConflictError, match="changed the same file groups"):
-        opened(mine).upsert(rows((2, "oslo", 6, "second")), **markers, **EARLY, **more)
+        opened(mine).upsert(rows((2, "oslo", 6, "second")), hudi_options={**markers, **EARLY, **more})
 
     assert len(data_files_begun(mine)) == begun
     assert (1, "oslo", 5, "first") in contents(storage)
@@ -213,12 +221,12 @@ def test_write_that_gave_up_is_run_again_like_after_any_conflict(markers: dict[s
             events.append("gave up")
         if operation == "open_output" and "/.exchange/" in path and events == ["gave up"]:
             events.append("goes on")
-            opened(storage).rollback(pending.requested_time)
+            opened(storage).recovery.rollback(pending.requested_time)
 
     mine = FaultStorage(storage, before=go_between_attempts)
     retry = {"hoodie.write.num.retries.on.conflict.failures": "1"}
 
-    opened(mine).upsert(rows((2, "oslo", 6, "x")), **markers, **EARLY, **retry)
+    opened(mine).upsert(rows((2, "oslo", 6, "x")), hudi_options={**markers, **EARLY, **retry})
 
     assert (2, "oslo", 6, "x") in contents(storage)
     assert events == ["gave up", "goes on"]
@@ -230,7 +238,7 @@ def look_costs(storage: MemoryStorage, **options: str) -> list[str]:
     """The reading operations on metadata between inflight and the first data file, of an upsert with a look."""
     mine = FaultStorage(copied(storage))
     try:
-        opened(mine).upsert(rows((3, "rome", 6, "x")), **EARLY, **options)
+        opened(mine).upsert(rows((3, "rome", 6, "x")), hudi_options={**EARLY, **options})
     finally:
         names = [(operation.name, operation.path) for operation in mine.operations]
         inflight = next(n for n, (_, path) in enumerate(names) if path.endswith(".inflight"))
@@ -277,7 +285,7 @@ def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], ex
     storage = prepared(COW[2])
 
     with pytest.raises(expected):
-        opened(storage).upsert(rows(OSLO), **full_names(options))
+        opened(storage).upsert(rows(OSLO), hudi_options=full_names(options))
 
 
 @pytest.mark.parametrize(
@@ -293,7 +301,7 @@ def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], ex
 def test_strategies_of_the_jvm_are_known_by_their_class_names(options: dict[str, str]) -> None:
     storage = prepared(COW[2])
 
-    opened(storage).upsert(rows((1, "oslo", 6, "x")), **full_names(options), **EARLY)
+    opened(storage).upsert(rows((1, "oslo", 6, "x")), hudi_options={**full_names(options), **EARLY})
 
     assert (1, "oslo", 6, "x") in contents(storage)
 
@@ -311,7 +319,7 @@ def test_who_gives_up_early_has_announced_nothing(ours: dict[str, str]) -> None:
 
     def second() -> None:
         with pytest.raises(WriteConflictError, match="is writing"):
-            opened(mine).upsert(rows((2, "oslo", 6, "second")), **ours, **EARLY)
+            opened(mine).upsert(rows((2, "oslo", 6, "second")), hudi_options={**ours, **EARLY})
 
     while_writing(storage, ours, second)
 

@@ -1,0 +1,130 @@
+"""What a scan would do, in numbers and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyhudi.config.enums import QueryType
+from pyhudi.config.read_config import EARLIEST, ReadConfig
+from pyhudi.read.conditions import Where
+from pyhudi.read.scan import ScanPlan
+from pyhudi.table.state import TableState
+
+_PARTITIONS_NAMED = 10
+"""How many partitions the text of an explanation names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanExplanation:
+    """What a scan would read, and why not the rest; `str()` says it in words.
+
+    The numbers that end in `_of` count what the query would read without the condition.
+
+    Attributes:
+        uri: where the table is.
+        query: "snapshot", "read_optimized" or "incremental".
+        as_of: the moment of the rows: the time asked for, or the newest completed write; None for a table that was
+            never written to, and for changes.
+        begin: of changes: after which time; None for all that was ever written.
+        end: of changes: until which time; None for all until the table was opened.
+        columns: the columns of the result.
+        where: the condition as text.
+        base_files: how many base files are read.
+        logs: how many log files are read.
+        bytes: the size of both; of Parquet files only the wanted columns and row groups are fetched.
+        merged: how many file slices have logs, whose records are merged with those of the base file.
+        merge_mode: how the versions of a record become one, where slices are merged.
+        partitions: the paths of the partitions that are read.
+        partitions_left_out: those whose path rules the condition out.
+    """
+
+    uri: str
+    query: str
+    as_of: str | None
+    begin: str | None
+    end: str | None
+    columns: tuple[str, ...]
+    where: str | None
+    base_files: int
+    base_files_of: int
+    logs: int
+    logs_of: int
+    bytes: int
+    bytes_of: int
+    merged: int
+    merge_mode: str
+    partitions: tuple[str, ...]
+    partitions_left_out: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        if self.query == QueryType.INCREMENTAL.value:
+            yield f"changes of {self.uri} after {self.begin or 'the beginning'} until {self.end or 'it was opened'}"
+        else:
+            yield f"{self.query} of {self.uri} as of {self.as_of or 'before its first write'}"
+        yield f"columns: {', '.join(self.columns)}"
+        yield f"where: {self.where or 'all rows'}"
+        found = len(self.partitions) + len(self.partitions_left_out)
+        yield f"partitions: {len(self.partitions)} of {found}"
+        if self.partitions_left_out:
+            yield f"  left out, as their paths rule the condition out: {_named(self.partitions_left_out)}"
+        yield f"base files: {self.base_files} of {self.base_files_of}"
+        yield f"logs: {self.logs} of {self.logs_of}"
+        yield f"bytes: {self.bytes} of {self.bytes_of}, before columns and row groups are left out"
+        if self.merged:
+            yield f"merged: {self.merged} file slices with logs, by {self.merge_mode}"
+        else:
+            yield "merged: nothing; no file slice has logs"
+
+
+def explanation_of(
+    state: TableState, request: ReadConfig, whole: ScanPlan, pruned: ScanPlan, *, columns: tuple[str, ...], where: Where
+) -> ScanExplanation:
+    """The explanation of a scan: of the `whole` one, `pruned` is what its condition leaves."""
+    is_range = request.query_type is QueryType.INCREMENTAL
+    writes = state.timeline.completed_writes
+    read = _partitions(pruned)
+    return ScanExplanation(
+        uri=state.storage.uri,
+        query=request.query_type.value,
+        as_of=None if is_range else request.as_of or (writes[-1].requested_time if writes else None),
+        begin=request.begin if is_range and request.begin != EARLIEST else None,
+        end=request.end if is_range else None,
+        columns=columns,
+        where=None if where is None else str(where),
+        base_files=_base_files(pruned),
+        base_files_of=_base_files(whole),
+        logs=_logs(pruned),
+        logs_of=_logs(whole),
+        bytes=_bytes(pruned),
+        bytes_of=_bytes(whole),
+        merged=sum(bool(one.files.logs) for one in pruned.slices),
+        merge_mode=state.config.merge_mode.value,
+        partitions=tuple(sorted(read)),
+        partitions_left_out=tuple(sorted(_partitions(whole) - read)),
+    )
+
+
+def _partitions(plan: ScanPlan) -> set[str]:
+    return {one.partition_path for one in plan.slices}
+
+
+def _base_files(plan: ScanPlan) -> int:
+    return sum(one.files.base is not None for one in plan.slices)
+
+
+def _logs(plan: ScanPlan) -> int:
+    return sum(len(one.files.logs) for one in plan.slices)
+
+
+def _bytes(plan: ScanPlan) -> int:
+    return sum(one.size if one.files.logs else one.size - one.log_size for one in plan.slices)
+
+
+def _named(partitions: tuple[str, ...]) -> str:
+    more = len(partitions) - _PARTITIONS_NAMED
+    named = ", ".join(path or "(the table's own folder)" for path in partitions[:_PARTITIONS_NAMED])
+    return f"{named}, and {more} more" if more > 0 else named

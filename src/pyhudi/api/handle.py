@@ -1,0 +1,79 @@
+"""What a `HudiTable` and its nouns share: the table as it was opened, the options, and where its tasks run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyhudi.api.arguments import HudiOptions, known_options
+from pyhudi.config.table_config import TableConfig
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.engine.local import LocalEngine
+from pyhudi.engine.protocol import Engine
+from pyhudi.environment import SYSTEM, Environment
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.merge.rules import Merger
+from pyhudi.services.call import ServiceCall
+from pyhudi.storage.open import open_spec
+from pyhudi.storage.options import select_storage_options
+from pyhudi.storage.protocol import StorageSpec
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import Timeline
+from pyhudi.transaction.settings import locking, transaction_settings
+
+
+@dataclass(frozen=True)
+class TableHandle:
+    """An opened table, and how to work on it.
+
+    `options` are those that the table was opened with: they hold for all its reads and writes, and may contain
+    credentials of the store. `engine` runs the tasks of table services and of writes whose rows it accepts.
+    """
+
+    state: TableState
+    options: Mapping[str, str] = field(repr=False)
+    engine: Engine = field(default_factory=LocalEngine)
+    environment: Environment = SYSTEM
+    mergers: tuple[Merger, ...] = ()
+
+    def reloaded(self) -> TableHandle:
+        """The same handle on the table as it is now. Cost: one listing of the timeline, one read."""
+        return replace(self, state=self.state.reload())
+
+    def options_of_call(self, given: HudiOptions | None, *, call: str) -> dict[str, str]:
+        """The table's options, overridden by those of one call. Raises `ConfigError` for an option of the store."""
+        of_call = known_options(given, call=call, defaults=self.options)
+        for name in select_storage_options(of_call):
+            if self.options.get(name) != of_call[name]:
+                raise ConfigError(
+                    f"{name} says how to reach the store, which this table has done: give it to "
+                    "HudiTable.for_path(hudi_options=…)",
+                    option=name,
+                )
+        return {**self.options, **of_call}
+
+    def service_call(self, given: HudiOptions | None, *, call: str) -> ServiceCall:
+        """What a table service works with. Raises `ConfigError` for an option that is not legal."""
+        config = WriteConfig.from_options(self.options_of_call(given, call=call))
+        environment = locking(self.environment, config, self.state.config.name)
+        return ServiceCall(self.state, config, transaction_settings(config), self.engine, environment, self.mergers)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles as the table at the moment when it was opened; with the options, and so the store's credentials.
+
+        Raises `UnsupportedFeatureError` for a table that runs its services on a Spark session.
+        """
+        if not isinstance(self.engine, LocalEngine):
+            raise UnsupportedFeatureError(
+                "a table whose services run on a Spark session cannot be sent to another process: open it there, with "
+                "HudiTable.for_path(path, hudi_options=…)",
+                path=self.state.storage.uri,
+            )
+        state = (self.state.storage.spec, self.state.config, self.state.timeline)
+        return _unpickled, (state, dict(self.options), self.engine, self.environment, self.mergers)
+
+
+def _unpickled(state: tuple[StorageSpec, TableConfig, Timeline], *others: Any) -> TableHandle:
+    spec, config, timeline = state
+    return TableHandle(TableState(open_spec(spec), config, timeline), *others)

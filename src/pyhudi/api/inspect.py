@@ -1,0 +1,216 @@
+"""`table.inspect`: what a table is made of and what happened to it, without reading its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi.api.handle import TableHandle
+from pyhudi.format.metadata.commit import CommitMetadata
+from pyhudi.format.timeline.instant import Instant
+from pyhudi.table.file_system_view import SlicesByPartition, load_view
+from pyhudi.table.history import archived_metadata
+from pyhudi.table.timeline import load_commit_metadata, position_of
+from pyhudi.write.result import WriteResult, result_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDetail:
+    """What kind of table this is, and how large.
+
+    Attributes:
+        name: the table's name.
+        uri: where its folder is.
+        type: "COPY_ON_WRITE" or "MERGE_ON_READ".
+        version: the table version: 6, 8 or 9.
+        record_key_fields: the columns of the record key; empty for a table that generates keys.
+        partition_fields: the columns that partition it.
+        ordering_fields: the columns that say which version of a record is the newest.
+        merge_mode: how the versions of a record become one.
+        partitions: how many partitions have files.
+        base_files: how many base files readers need.
+        logs: how many log files readers need.
+        bytes: the size of both.
+        writes: how many completed writes the active timeline has.
+        pending: the instants of writes that are not completed.
+    """
+
+    name: str
+    uri: str
+    type: str
+    version: int
+    record_key_fields: tuple[str, ...]
+    partition_fields: tuple[str, ...] | None
+    ordering_fields: tuple[str, ...]
+    merge_mode: str
+    partitions: int
+    base_files: int
+    logs: int
+    bytes: int
+    writes: int
+    pending: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Metadata of a table, as of the moment when it was opened. `HudiTable.inspect` makes it.
+
+    Methods that read metadata raise `CorruptDataError` where these do not parse.
+    """
+
+    _handle: TableHandle = field(repr=False)
+
+    def detail(self) -> TableDetail:
+        """Name, type, version, keys, merge mode, and size of the table. Cost: one listing of each partition."""
+        state = self._handle.state
+        config, latest = state.config, self._latest()
+        slices = [one for group in latest.values() for one in group]
+        return TableDetail(
+            name=config.name,
+            uri=state.storage.uri,
+            type=config.table_type.value,
+            version=config.version.number,
+            record_key_fields=config.record_key_fields,
+            partition_fields=config.partition_fields,
+            ordering_fields=config.ordering_fields,
+            merge_mode=config.merge_mode.value,
+            partitions=len(latest),
+            base_files=sum(one.base is not None for one in slices),
+            logs=sum(len(one.logs) for one in slices),
+            bytes=sum(one.size for one in slices),
+            writes=len(state.timeline.completed_writes),
+            pending=tuple(instant.requested_time for instant in state.timeline.pending_writes),
+        )
+
+    def history(self, limit: int | None = None) -> pa.Table:
+        """The completed writes, newest first, archived ones among them; `limit` of them, or all.
+
+        Columns: instant, completion_time, action, operation, inserted, updated, deleted, files, bytes.
+
+        Cost: one read per write of the active timeline; the archived timeline only where `limit` is not reached before.
+        """
+        rows = [_history_row(instant, metadata) for instant, metadata in islice(self._writes(), limit)]
+        return pa.Table.from_pylist(rows, schema=_HISTORY_SCHEMA)
+
+    def last_write(self) -> WriteResult | None:
+        """What the newest completed write of the active timeline did; None for a table without any. Cost: one read."""
+        writes = self._handle.state.timeline.completed_writes
+        if not writes:
+            return None
+        metadata = load_commit_metadata(self._handle.state.storage, writes[-1], self._handle.state.version)
+        return result_of(metadata, writes[-1].requested_time, position_of(writes[-1]), 0.0)
+
+    def timeline(self) -> pa.Table:
+        """The instants of the active timeline, of writes and of services, completed or not, by requested time.
+
+        Columns: instant, action ("commit", "deltacommit", "rollback", …), state ("requested", "inflight", "completed"),
+        completion_time (null where it is pending, and in table version 6). Cost: no request.
+        """
+        rows = [
+            {
+                "instant": instant.requested_time,
+                "action": instant.action.value,
+                "state": instant.state.name.lower(),
+                "completion_time": instant.completion_time,
+            }
+            for instant in self._handle.state.timeline.instants
+        ]
+        return pa.Table.from_pylist(rows, schema=_TIMELINE_SCHEMA)
+
+    def files(self) -> pa.Table:
+        """The newest file slice of each file group.
+
+        Columns: partition_path, file_id, path and size of the base file (null where there is none), logs (their paths),
+        log_size, instant (where the slice begins). Sizes are in bytes. Cost: one listing of each partition.
+        """
+        rows = [
+            {
+                "partition_path": one.partition_path,
+                "file_id": one.file_id,
+                "path": one.base.path if one.base else None,
+                "size": one.base.size if one.base else None,
+                "logs": [log.path for log in one.logs],
+                "log_size": sum(log.size for log in one.logs),
+                "instant": one.instant_time,
+            }
+            for slices in self._latest().values()
+            for one in slices
+        ]
+        return pa.Table.from_pylist(rows, schema=_FILES_SCHEMA)
+
+    def partitions(self) -> pa.Table:
+        """The partitions that have files, by path; a table without partitions has one, with an empty path.
+
+        Columns: partition_path, file_groups, base_files, logs, bytes. Cost: one listing of each partition.
+        """
+        rows = [
+            {
+                "partition_path": path,
+                "file_groups": len(slices),
+                "base_files": sum(one.base is not None for one in slices),
+                "logs": sum(len(one.logs) for one in slices),
+                "bytes": sum(one.size for one in slices),
+            }
+            for path, slices in sorted(self._latest().items())
+        ]
+        return pa.Table.from_pylist(rows, schema=_PARTITIONS_SCHEMA)
+
+    def _latest(self) -> SlicesByPartition:
+        state = self._handle.state
+        return load_view(state.storage, state.timeline).latest
+
+    def _writes(self) -> Iterator[tuple[Instant, CommitMetadata]]:
+        state = self._handle.state
+        for instant in reversed(state.timeline.completed_writes):
+            yield instant, load_commit_metadata(state.storage, instant, state.version)
+        for instant, metadata in archived_metadata(state.storage, state.version):
+            if not state.timeline.is_committed(instant.requested_time):
+                yield instant, metadata
+
+
+def _history_row(instant: Instant, metadata: CommitMetadata) -> dict[str, Any]:
+    result = result_of(metadata, instant.requested_time, position_of(instant), 0.0)
+    row = {name: getattr(result, name) for name in _HISTORY_SCHEMA.names if name != "action"}
+    return {**row, "action": instant.action.value}
+
+
+_HISTORY_SCHEMA = pa.schema(
+    [
+        ("instant", pa.string()),
+        ("completion_time", pa.string()),
+        ("action", pa.string()),
+        ("operation", pa.string()),
+        ("inserted", pa.int64()),
+        ("updated", pa.int64()),
+        ("deleted", pa.int64()),
+        ("files", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
+_TIMELINE_SCHEMA = pa.schema(
+    [("instant", pa.string()), ("action", pa.string()), ("state", pa.string()), ("completion_time", pa.string())]
+)
+_FILES_SCHEMA = pa.schema(
+    [
+        ("partition_path", pa.string()),
+        ("file_id", pa.string()),
+        ("path", pa.string()),
+        ("size", pa.int64()),
+        ("logs", pa.list_(pa.string())),
+        ("log_size", pa.int64()),
+        ("instant", pa.string()),
+    ]
+)
+_PARTITIONS_SCHEMA = pa.schema(
+    [
+        ("partition_path", pa.string()),
+        ("file_groups", pa.int64()),
+        ("base_files", pa.int64()),
+        ("logs", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)

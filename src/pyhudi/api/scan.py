@@ -1,0 +1,200 @@
+"""`Scan`: what is to be read, as a value, and all the forms in which it can be had."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pyhudi.api.arguments import query_type_of, time_text
+from pyhudi.api.explanation import ScanExplanation, explanation_of
+from pyhudi.api.handle import TableHandle
+from pyhudi.config.enums import QueryType
+from pyhudi.config.read_config import ReadConfig
+from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.read.arrow import checked_columns, prune_partitions, read_batches, read_table
+from pyhudi.read.conditions import Where, condition_of
+from pyhudi.read.count import count_rows
+from pyhudi.read.scan import ScanPlan, plan_table_scan
+from pyhudi.table.state import TableState
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import polars as pl
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """Rows of a table that were asked for: which columns, under which condition, of which moment or range.
+
+    Made by `HudiTable.scan` and `HudiTable.changes`, which find out what files there are and check the arguments; the
+    rows are read by the methods here, each time anew. A scan answers from the moment when its table was opened.
+
+    Every method that reads raises `CorruptDataError` naming a damaged file, and `HistoryNotRetainedError` naming one
+    that a cleaner deleted after the scan was made.
+
+    Attributes:
+        columns: the names of the columns, in the order of the result.
+        where: the condition as it was given; None for all rows.
+    """
+
+    columns: tuple[str, ...]
+    where: Where
+    _state: TableState = field(repr=False)
+    _request: ReadConfig = field(repr=False)
+    _plan: ScanPlan = field(repr=False)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the result and their types. Cost: none."""
+        return pa.schema([self._plan.schema.field(name) for name in self.columns])
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as one Arrow table, in memory.
+
+        Cost: the footer of each base file whose partition can match, then the wanted columns of the row groups whose
+        statistics can; of file slices with logs the logs, and all columns that merging needs.
+        """
+        return read_table(self._state.storage, self._plan, self.columns, self.where)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows batch by batch, in bounded memory. Cost: as `to_arrow`, spread over the batches."""
+        return read_batches(self._state.storage, self._plan, self.columns, self.where)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a pandas DataFrame. Raises `UnsupportedFeatureError` without pandas. Cost: as `to_arrow`."""
+        _required("pandas", by="to_pandas")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> pl.DataFrame:
+        """The rows as a polars DataFrame. Raises `UnsupportedFeatureError` without polars. Cost: as `to_arrow`."""
+        polars = _required("polars", by="to_polars")
+        frame: pl.DataFrame = polars.from_arrow(self.to_arrow())
+        return frame
+
+    def to_duckdb(
+        self, table_name: str, connection: duckdb.DuckDBPyConnection | None = None
+    ) -> duckdb.DuckDBPyConnection:
+        """The rows as a view of a duckdb connection, of a new one in memory if none is given; returns the connection.
+
+        Raises `UnsupportedFeatureError` without duckdb. Cost: as `to_arrow`; the rows are held in memory.
+
+        >>> table.scan().to_duckdb("trips").sql("SELECT city, sum(fare) FROM trips GROUP BY city")
+        """
+        package = _required("duckdb", by="to_duckdb")
+        into: duckdb.DuckDBPyConnection = package.connect() if connection is None else connection
+        into.register(table_name, self.to_arrow())
+        return into
+
+    def to_df(self, spark: SparkSession) -> DataFrame:
+        """The rows as a Spark DataFrame, read when an action runs.
+
+        Spark reads base files without logs by its own Parquet reader, and skips row groups by the condition. A further
+        condition, as a Spark Column or as SQL text, goes on top: `scan.to_df(spark).where("fare > 10")` skips as much.
+
+        Raises `UnsupportedFeatureError` for a condition that is an Arrow expression, for a column of a type that Spark
+        does not have, and for a store that Spark does not reach. Cost: no request and no shuffle.
+        """
+        # The one place where the public face needs pyspark to read.
+        from pyhudi.spark.reads.reader import filtered_frame  # noqa: PLC0415
+
+        return filtered_frame(spark, self._pruned(), self.columns, self.where)
+
+    def count(self) -> int:
+        """How many rows there are.
+
+        Cost: without a condition, one footer per base file without logs; no column is read. File slices with logs,
+        and all slices of a scan with a condition or of changes, are read with the columns that this needs.
+        """
+        return count_rows(self._state.storage, self._pruned(), self.where)
+
+    def files(self) -> pa.Table:
+        """What would be read: one row per file slice, after leaving out partitions by the condition. Cost: no request.
+
+        Columns: partition_path; path and size of the base file (null where there is none); logs (their paths) and
+        log_size. Sizes are in bytes.
+        """
+        rows = [
+            {
+                "partition_path": one.partition_path,
+                "path": one.files.base,
+                "size": one.size - one.log_size if one.files.base is not None else None,
+                "logs": list(one.files.logs),
+                "log_size": one.log_size if one.files.logs else 0,
+            }
+            for one in self._pruned().slices
+        ]
+        return pa.Table.from_pylist(rows, schema=_FILES_SCHEMA)
+
+    def explain(self) -> ScanExplanation:
+        """What this scan would do, and why: query, times, files and bytes, partitions left out, what is merged.
+
+        `print()` it for a text. Cost: no request.
+        """
+        return explanation_of(
+            self._state, self._request, self._plan, self._pruned(), columns=self.columns, where=self.where
+        )
+
+    def _pruned(self) -> ScanPlan:
+        """The plan without the partitions that the condition rules out."""
+        return prune_partitions(self._plan, self.where)
+
+
+def scan_of(
+    handle: TableHandle,
+    columns: Sequence[str] | None,
+    where: Where,
+    *,
+    as_of: str | None,
+    query_type: str | None,
+) -> Scan:
+    """A scan of the rows at one moment; what is not asked for is as the table's options say."""
+    request = ReadConfig.from_options(handle.options)
+    if query_type is not None or as_of is not None:
+        kind = request.query_type if query_type is None else query_type_of(query_type)
+        if kind is QueryType.INCREMENTAL:
+            kind = QueryType.SNAPSHOT
+        moment = request.as_of if as_of is None else time_text(as_of, "as_of")
+        request = replace(request, query_type=kind, as_of=moment)
+    return _scan(handle, request, columns, where)
+
+
+def scan_of_changes(
+    handle: TableHandle, begin: str | None, end: str | None, columns: Sequence[str] | None, where: Where
+) -> Scan:
+    """A scan of the rows that were written in a range of time."""
+    request = ReadConfig.from_options(handle.options)
+    begin = request.begin if begin is None else time_text(begin, "begin")
+    end = request.end if end is None else time_text(end, "end")
+    request = replace(request, query_type=QueryType.INCREMENTAL, as_of=None, begin=begin, end=end)
+    return _scan(handle, request, columns, where)
+
+
+def _scan(handle: TableHandle, request: ReadConfig, columns: Sequence[str] | None, where: Where) -> Scan:
+    plan = plan_table_scan(handle.state, request, handle.mergers)
+    names = checked_columns(plan, columns)
+    condition_of(where, plan.schema)  # what is wrong with it is said here, not when rows are read
+    return Scan(tuple(names), where, handle.state, request, plan)
+
+
+def _required(package: str, *, by: str) -> Any:
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise UnsupportedFeatureError(f"{by} needs {package}: pip install {package}", package=package) from error
+
+
+_FILES_SCHEMA = pa.schema(
+    [
+        ("partition_path", pa.string()),
+        ("path", pa.string()),
+        ("size", pa.int64()),
+        ("logs", pa.list_(pa.string())),
+        ("log_size", pa.int64()),
+    ]
+)
