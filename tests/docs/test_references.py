@@ -52,3 +52,15 @@ def test_page_can_be_reached_from_the_map(page: Path) -> None:
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_page_has_no_marks_of_a_merge_conflict(page: Path) -> None:
     assert not re.search(r"^(<{7}|={7}|>{7})( |$)", page.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+PLACES = [*pages(), *sorted((ROOT / ".github").rglob("*.yml")), ROOT / ".ci" / "run", ROOT / ".pre-commit-config.yaml"]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=name_of)
+def test_make_targets_that_are_named_are_there(place: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    named = re.findall(
+        r"(?:`|^\s*|run: |- |entry: )make ((?:[a-z]+(?:-[a-z]+)*(?: |`|$))+)", place.read_text(), re.MULTILINE
+    )
+    assert {target for one in named for target in one.strip("` ").split()} <= targets
