@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from pyhudi.errors import ConfigError, CorruptDataError
+from pyhudi.format.keys.partition_paths import typed_value
 from pyhudi.format.schema.meta_columns import COMMIT_TIME
 from pyhudi.io.parquet_batches import rows_at_once, wide_dictionaries
 from pyhudi.read.conditions import Condition, Where, columns_of, condition_of
@@ -200,21 +201,8 @@ def _guarantee(schema: pa.Schema, values: Sequence[tuple[str, str | None]]) -> p
     """What a partition path says of all rows in a file, where its text is a value of the column's type."""
     guarantee: pc.Expression | None = None
     for name, text in values:
-        value = _typed(schema, name, text)
+        value = None if text is None or name not in schema.names else typed_value(text, schema.field(name).type)
         if value is not None:
             holds = pc.field(name) == value
             guarantee = holds if guarantee is None else guarantee & holds
     return guarantee
-
-
-def _typed(schema: pa.Schema, name: str, text: str | None) -> pa.Scalar | None:
-    """A partition value as its column's type; None for null, and for types whose text in a path is not the value's."""
-    if text is None or name not in schema.names:
-        return None
-    kind = schema.field(name).type
-    if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_date(kind)):
-        return None
-    try:
-        return pa.scalar(text).cast(kind)
-    except pa.ArrowInvalid:
-        return None

@@ -24,6 +24,7 @@ from pyhudi.tasks.data_file import SequenceNumbers, WriteTarget
 from pyhudi.tasks.exchange import Segment, read_segment, read_segments
 from pyhudi.tasks.log_writer import LogSettings, LogWriter, SliceToAppend
 from pyhudi.tasks.route import DELETE
+from pyhudi.tasks.staying_rows import with_values_of_path
 
 DELETES_PER_BLOCK = 1_000_000
 
@@ -51,7 +52,7 @@ def append_rows(context: TaskContext, task: AppendTask) -> list[WriteStat]:
     pending: list[pa.RecordBatch] = []
     size = 0
     with LogWriter(storage, task.target, task.logs, task.to, context) as writer:
-        for batch in _batches(storage, task):
+        for batch in _staying(_batches(storage, task), task):
             deletes = pc.or_(batch.column(DELETE), delete_mask(batch, task.target.rules))
             deleted.append(batch.filter(deletes).select(_delete_columns(batch, task)))
             live = batch.filter(pc.invert(deletes))
@@ -82,6 +83,11 @@ def _batches(storage: Storage, task: AppendTask) -> Iterator[pa.RecordBatch]:
         first, last = np.searchsorted(newest, [start, start + batch.num_rows])
         yield batch.take(pa.array(newest[first:last] - start))
         start += batch.num_rows
+
+
+def _staying(batches: Iterator[pa.RecordBatch], task: AppendTask) -> Iterator[pa.RecordBatch]:
+    keys = task.target.stays_by
+    return batches if keys is None else (with_values_of_path(rows, task.to.partition_path, keys) for rows in batches)
 
 
 def _delete_columns(batch: pa.RecordBatch, task: AppendTask) -> list[str]:

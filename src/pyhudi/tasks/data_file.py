@@ -17,6 +17,7 @@ from pyhudi.config.option import OptionWarning
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import AlreadyExistsError, LockLostError
 from pyhudi.format.file_names import BaseFileName
+from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.keys.partition_paths import partition_depth
 from pyhudi.format.markers import Marker, MarkerKind
 from pyhudi.format.metadata.commit import WriteStat
@@ -45,6 +46,7 @@ class WriteTarget:
 
     `markers`: how tasks announce their files. `tombstones_since`: base files remember deletes of this and later
     instants; None: of none. `heartbeat`: a file that is there for as long as the write runs; None: nobody looks.
+    `stays_by`: rows for records in other partitions stay there (`staying_rows`), whose paths are made by this.
     """
 
     storage: StorageSpec
@@ -55,6 +57,7 @@ class WriteTarget:
     markers: TaskMarkers = DIRECT_MARKERS
     tombstones_since: str | None = None
     heartbeat: str | None = None
+    stays_by: KeyGenerator | None = None
 
 
 @dataclass(frozen=True, slots=True)

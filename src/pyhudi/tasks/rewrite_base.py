@@ -40,6 +40,7 @@ from pyhudi.tasks.data_file import (
 )
 from pyhudi.tasks.exchange import Segment, read_segment
 from pyhudi.tasks.route import DELETE
+from pyhudi.tasks.staying_rows import with_values_of_path
 from pyhudi.tasks.tagged_rows import POSITION
 
 
@@ -130,6 +131,8 @@ def _write_next(context: TaskContext, task: BaseFileTask, former: FormerVersion,
 
 def _gathered(storage: Storage, task: BaseFileTask) -> pa.Table:
     batches = (batch for segment in task.segments for batch in read_segment(storage, segment))
+    if (keys := task.target.stays_by) is not None:
+        batches = (with_values_of_path(rows, task.partition_path, keys) for rows in batches)
     first = next(batches)
     return gather(itertools.chain([first], batches), first.schema, task.spill)
 

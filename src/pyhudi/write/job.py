@@ -117,7 +117,9 @@ class WriteJob:
 
     def target(self, instant_time: str, markers: TaskMarkers) -> WriteTarget:
         """What the writing tasks need to know."""
-        return write_target(self.table, self.config, instant_time, self.schema, self.rules, markers)
+        target = write_target(self.table, self.config, instant_time, self.schema, self.rules, markers)
+        stays = self.config.index.index_type.is_global and not self.config.moves_partition
+        return replace(target, stays_by=self.keys) if stays else target
 
 
 def _own_metadata(config: WriteConfig) -> dict[str, str]:

@@ -295,6 +295,22 @@ def test_a_version_that_lost_against_the_newest_one_in_a_log_does_not_move_its_r
     assert life.now == [(1, "oslo", 9, "newest, in a log"), (2, "rome", 10, "newer than all")]
 
 
+def test_a_record_that_stays_in_its_partition_is_found_by_the_value_of_that_before_and_after_compaction() -> None:
+    storage = MemoryStorage()
+    options = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "false"}
+    table = new_table(storage, **MOR, **options)
+    table.insert(rows((1, "oslo", 5, "a"), (2, "rome", 5, "a")))
+
+    table.upsert(rows((1, "rome", 9, "b"), (2, None, 9, "b")))
+
+    for _ in range(2):
+        now = table.refresh()
+        assert contents(storage) == {(1, "oslo", 9, "b"), (2, "rome", 9, "b")}
+        assert now.scan(where=[("city", "==", "oslo")]).to_arrow()["id"].to_pylist() == [1]
+        assert now.scan(where=[("city", "==", "rome")]).to_arrow()["id"].to_pylist() == [2]
+        now.services.compact()
+
+
 @pytest.mark.parametrize("index", ["GLOBAL_SIMPLE", "GLOBAL_BLOOM"])
 def test_a_record_that_a_log_deleted_is_new_wherever_it_comes_again(index: str) -> None:
     life = Life.of(9, index)

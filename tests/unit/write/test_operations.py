@@ -292,15 +292,19 @@ class TestGlobalIndex:
 
         assert stored(table) == list(TWO_GROUPS)
 
-    def test_without_moving_the_record_is_updated_where_it_is(self, index: str) -> None:
+    def test_without_moving_the_record_is_updated_where_it_is_and_found_by_the_value_of_its_partition(
+        self, index: str
+    ) -> None:
         kind = index.removeprefix("GLOBAL_").lower()
         table = filled(**{"hoodie.index.type": index, f"hoodie.{kind}.index.update.partition.path": "false"})
 
-        table.upsert(rows((1, "rome", 9, "b")))
+        table.upsert(rows((1, "rome", 9, "b"), (4, "rome", 9, "new")))
 
         (row,) = table.refresh().scan(where=[("id", "==", 1)]).to_arrow().to_pylist()
-        assert (row["city"], row["note"], row["_hoodie_partition_path"]) == ("rome", "b", "city=oslo")
-        assert len(stored(table)) == 3
+        assert (row["city"], row["note"], row["_hoodie_partition_path"]) == ("oslo", "b", "city=oslo")
+        found = table.refresh().scan(where=[("city", "==", "oslo")]).to_arrow()
+        assert 1 in found["id"].to_pylist()
+        assert len(stored(table)) == 4
 
     def test_a_batch_is_combined_over_partitions(self, index: str) -> None:
         table = filled(**{"hoodie.index.type": index})

@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import pyarrow as pa
+
 from pyhudi.errors import CorruptDataError, UnsafePathError
 from pyhudi.format.safe_paths import METADATA_FOLDER, is_metadata_folder, path_problem
 
@@ -116,6 +118,16 @@ def partition_values(path: str, fields: Sequence[str], *, hive_style: bool, url_
     if texts is None:
         raise CorruptDataError("The partition path does not fit the partition fields.", path=path, fields=tuple(fields))
     return {field: _value_of(text, url_encoded=url_encoded) for field, text in zip(fields, texts, strict=True)}
+
+
+def typed_value(text: str, kind: pa.DataType) -> pa.Scalar | None:
+    """The text of a partition value as a column's type; None for types whose text in a path is not the value's."""
+    if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_date(kind)):
+        return None
+    try:
+        return pa.scalar(text).cast(kind)
+    except pa.ArrowInvalid:
+        return None
 
 
 def _value_of(text: str, *, url_encoded: bool) -> str | None:
