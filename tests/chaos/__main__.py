@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.chaos.judge import finish, judge
-from tests.chaos.jvm import problems_of_real_hudi
+from tests.chaos.jvm import problems_of_jvm_hudi
 from tests.chaos.run import run
 from tests.chaos.setting import Kind, Setting
 from tests.interop.neighbours import let_heartbeats_expire, zookeeper_lock
@@ -58,7 +58,7 @@ def _one(
     setting.create()
     happened = run(setting, writers=asked.writers, seconds=seconds, kill_every=asked.kill_every, beside=asked.beside)
     if "jvm" in asked.beside:
-        # Real Hudi 0.15.0 leaves those of writes that lost a conflict.
+        # JVM Hudi 0.15.0 leaves those of writes that lost a conflict.
         let_heartbeats_expire(Path(path))
     found = finish(setting)
     verdict = judge(setting)
@@ -67,8 +67,8 @@ def _one(
         print(f"  {name:28} {count}")
     problems = [*happened.ended_badly, *verdict.problems]
     if asked.jvm:
-        problems += problems_of_real_hudi(setting)
-        print("  real Hudi was asked, too")
+        problems += problems_of_jvm_hudi(setting)
+        print("  JVM Hudi was asked, too")
     print(f"  {len(problems) or 'no'} problems")
     for problem in problems[:PROBLEMS_SHOWN]:
         print(f"  PROBLEM {problem}")
@@ -89,13 +89,13 @@ def _arguments() -> argparse.Namespace:
         nargs="+",
         choices=("spark", "jvm"),
         default=(),
-        help="further writers, which nobody kills: pyhudi on Spark, and real Hudi (local; all under a ZooKeeper lock)",
+        help="further writers, which nobody kills: pyhudi on Spark, and JVM Hudi (local; all under a ZooKeeper lock)",
     )
-    parser.add_argument("--jvm", action="store_true", help="let real Hudi read and write the table in the end (local)")
+    parser.add_argument("--jvm", action="store_true", help="let JVM Hudi read and write the table in the end (local)")
     parser.add_argument("--folder", type=Path, help="where journals and local tables lie; a temporary one by default")
     asked = parser.parse_args()
     if asked.store != "local" and (asked.jvm or "jvm" in asked.beside):
-        parser.error("real Hudi reaches local tables only here: take --store local, or leave it out")
+        parser.error("JVM Hudi reaches local tables only here: take --store local, or leave it out")
     return asked
 
 
@@ -112,7 +112,7 @@ def _store(name: str, folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 @contextlib.contextmanager
 def _shared_lock(is_shared: bool, folder: Path) -> Iterator[dict[str, str]]:
-    """Where real Hudi writes along: a lock that it knows, and that ends with its holder."""
+    """Where JVM Hudi writes along: a lock that it knows, and that ends with its holder."""
     if not is_shared:
         yield {}
         return

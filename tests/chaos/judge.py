@@ -32,7 +32,7 @@ _ROLLED_BACK_ASKED = 40
 def finish(setting: Setting) -> dict[str, int]:
     """Do what the writer who comes last does: recover, compact, write, read everything once more. What it found."""
     table = setting.open()
-    # Nobody else writes now: a write of real Hudi that lost a conflict keeps no heartbeat, and is left to its own kind.
+    # Nobody else writes now: a write of JVM Hudi that lost a conflict keeps no heartbeat, and is left to its own kind.
     rolled_back = table.recovery.roll_back_failed_writes(eager=True)
     compactions = table.services.compact().num_rows if setting.kind.table_type == "mor" else 0
     journal = Journal(setting.folder, "last")

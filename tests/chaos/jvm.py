@@ -1,4 +1,4 @@
-"""Real Hudi reads and writes the table that a chaos run left."""
+"""JVM Hudi reads and writes the table that a chaos run left."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _TABLE_VERSION = "hoodie.write.table.version"  # which 0.15.0 does not know
 _OPTIONS_OF_0_15 = {"hoodie.combine.before.upsert": "false"}
 
 
-def problems_of_real_hudi(setting: Setting) -> tuple[str, ...]:
+def problems_of_jvm_hudi(setting: Setting) -> tuple[str, ...]:
     """What it sees otherwise than we do, before and after it has written a row of its own."""
     release = RELEASE_OF_TABLE_VERSION[setting.kind.version]
     if (reason := missing_oracle(release)) is not None:
-        return (f"real Hudi cannot be asked: {reason}",)
+        return (f"JVM Hudi cannot be asked: {reason}",)
     oracle = Oracle(release)
     try:
         return tuple(_problems(setting, oracle))
     except OracleError as error:
-        return (f"real Hudi failed: {error}",)
+        return (f"JVM Hudi failed: {error}",)
     finally:
         oracle.stop()
 
@@ -30,12 +30,12 @@ def _problems(setting: Setting, oracle: Oracle) -> Iterator[str]:
     yield from _differences(setting, oracle, "after the run")
     oracle.write(setting.path, rows_of("real-hudi", {("real-hudi/0", "once-0"): None}), write_options(setting))
     if "real-hudi/0" not in setting.open().scan(["id"]).to_arrow().column("id").to_pylist():
-        yield "what real Hudi has written is not there"
+        yield "what JVM Hudi has written is not there"
     yield from _differences(setting, oracle, "after its own write")
 
 
 def write_options(setting: Setting) -> dict[str, str]:
-    """What real Hudi has to be told to upsert into the table of a run."""
+    """What JVM Hudi has to be told to upsert into the table of a run."""
     mor = setting.kind.table_type == "mor"
     return {
         "hoodie.table.name": setting.open().handle.state.config.name,
@@ -53,4 +53,4 @@ def _differences(setting: Setting, oracle: Oracle, when: str) -> Iterator[str]:
     ours = sorted(map(repr, setting.open().scan(columns).to_arrow().to_pylist()))
     theirs = sorted(map(repr, oracle.read(setting.path).select(columns).to_pylist()))
     if ours != theirs:
-        yield f"{when} real Hudi reads {len(theirs)} rows, we read {len(ours)}; {len(set(ours) ^ set(theirs))} differ"
+        yield f"{when} JVM Hudi reads {len(theirs)} rows, we read {len(ours)}; {len(set(ours) ^ set(theirs))} differ"

@@ -1,4 +1,4 @@
-"""A writer that is real Hudi, beside ours and under the same lock: `run_jvm_writer`."""
+"""A writer that is JVM Hudi, beside ours and under the same lock: `run_jvm_writer`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEEP_ALL = {"hoodie.archive.automatic": "false", "hoodie.clean.automatic": "fal
 
 
 def run_jvm_writer(setting: Setting, name: str) -> None:
-    """Upsert new keys in several partitions by real Hudi until told to stop (SIGTERM)."""
+    """Upsert new keys in several partitions by JVM Hudi until told to stop (SIGTERM)."""
     journal = Journal(setting.folder, name)
     calls = calls_until_stopped(setting, journal)
     oracle = Oracle(RELEASE_OF_TABLE_VERSION[setting.kind.version])
@@ -24,7 +24,7 @@ def run_jvm_writer(setting: Setting, name: str) -> None:
     oracle.sql("select 1")  # starts it, which takes a while
     for call, rows in calls:
         try:
-            # Real Hudi, too, puts options that begin with an underscore into the commit.
+            # JVM Hudi, too, puts options that begin with an underscore into the commit.
             oracle.write(setting.path, rows, {**options, CALL_METADATA: call})
         except OracleError as error:
             why = f"{error} {error.trace}"

@@ -1,4 +1,4 @@
-"""Inputs of real Hudi: the files of some golden tables, unpacked in memory."""
+"""Inputs of JVM Hudi: the files of some golden tables, unpacked in memory."""
 
 from __future__ import annotations
 

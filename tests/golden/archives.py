@@ -23,7 +23,7 @@ def entries(folder: Path) -> list[Entry]:
 
 
 def questions(tables: list[Entry]) -> list[Any]:
-    """A parameter set (table, question) for everything that real Hudi was asked."""
+    """A parameter set (table, question) for everything that JVM Hudi was asked."""
     return [
         pytest.param(entry, question, id=f"{entry['name']}-{Path(question['file']).stem}")
         for entry in tables

@@ -41,7 +41,7 @@ def columns_of_the_table(rows: pa.Table) -> pa.Table:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in REFUSED_TO_READ])
-def test_special_table_of_real_hudi_gives_the_rows_and_columns_that_real_hudi_reads(name: str, unpack: Unpack) -> None:
+def test_special_table_of_jvm_hudi_gives_the_rows_and_columns_that_jvm_hudi_reads(name: str, unpack: Unpack) -> None:
     folder = unpack(name)
     rows = pyhudi.HudiTable.for_path(str(folder)).scan().to_arrow()
 
@@ -72,7 +72,7 @@ def test_the_time_before_a_rename_is_read_by_the_names_of_then(version: int, unp
     ]
 
 
-def test_a_log_that_is_named_after_an_earlier_write_counts_from_the_write_that_says_it_wrote_it(unpack: Unpack) -> None:
+def test_log_named_after_an_earlier_write_counts_from_the_commit_that_lists_it(unpack: Unpack) -> None:
     table = pyhudi.HudiTable.for_path(str(unpack("v9-updated-in-logs")))
     first, update = table.handle.state.timeline.completed_writes
 
@@ -87,7 +87,7 @@ def test_a_log_that_is_named_after_an_earlier_write_counts_from_the_write_that_s
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in WRITABLE and "slash" not in name])
-def test_special_table_of_real_hudi_is_not_written_and_stays_as_it_is(name: str, unpack: Unpack) -> None:
+def test_special_table_of_jvm_hudi_is_not_written_and_stays_as_it_is(name: str, unpack: Unpack) -> None:
     folder = unpack(name)
     before = bytes_below(folder)
     table = pyhudi.HudiTable.for_path(str(folder))

@@ -1,4 +1,4 @@
-"""Merge-on-read tables that real Hudi wrote, against the rows that real Hudi reads from them. No JVM is needed."""
+"""Merge-on-read tables that JVM Hudi wrote, against the rows that JVM Hudi reads from them. No JVM is needed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize(("entry", "question"), questions(ENTRIES))
-def test_merge_on_read_table_of_real_hudi_gives_the_rows_that_real_hudi_reads(
+def test_merge_on_read_table_of_jvm_hudi_gives_the_rows_that_jvm_hudi_reads(
     entry: dict[str, Any], question: dict[str, Any], unpacked: dict[str, Path]
 ) -> None:
     folder = unpacked[entry["name"]]

@@ -1,4 +1,4 @@
-"""Tables that real Hudi wrote, against the rows that real Hudi read from them. No JVM: both are in the archives."""
+"""Tables that JVM Hudi wrote, against the rows that JVM Hudi read from them. No JVM: both are in the archives."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def folder_of(row: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(("entry", "question"), questions(ENTRIES))
-def test_table_of_real_hudi_gives_the_rows_that_real_hudi_reads(
+def test_table_of_jvm_hudi_gives_the_rows_that_jvm_hudi_reads(
     entry: dict[str, Any], question: dict[str, Any], unpacked: dict[str, Path]
 ) -> None:
     folder = unpacked[entry["name"]]
@@ -50,7 +50,7 @@ def test_table_of_real_hudi_gives_the_rows_that_real_hudi_reads(
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["name"])
-def test_history_of_a_table_of_real_hudi_names_its_commits(entry: dict[str, Any], unpacked: dict[str, Path]) -> None:
+def test_history_of_a_table_of_jvm_hudi_names_its_commits(entry: dict[str, Any], unpacked: dict[str, Path]) -> None:
     table = pyhudi.HudiTable.for_path(str(unpacked[entry["name"]] / "table"))
 
     history = table.inspect.history().to_pylist()

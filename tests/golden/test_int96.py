@@ -1,4 +1,4 @@
-"""Tables in which older releases of real Hudi stored instants as INT96: written to, merged and compacted."""
+"""Tables in which older releases of JVM Hudi stored instants as INT96: written to, merged and compacted."""
 
 from __future__ import annotations
 

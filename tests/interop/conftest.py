@@ -1,4 +1,4 @@
-"""One process of each real Hudi release for the whole run, started when first asked."""
+"""One process of each JVM Hudi release for the whole run, started when first asked."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def oracle_of() -> Iterator[Callable[[str], Oracle]]:
-    """Real Hudi by release; skips the test, with the reason, where it cannot be had."""
+    """JVM Hudi by release; skips the test, with the reason, where it cannot be had."""
     running: dict[str, Oracle] = {}
 
     def get(release: str) -> Oracle:

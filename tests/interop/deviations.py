@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 SEQUENCE_NUMBER = "_hoodie_commit_seqno"
 
-#: Golden tables whose partition column real Hudi takes from the folder names and not from the files, so that it gives
+#: Golden tables whose partition column JVM Hudi takes from the folder names and not from the files, so that it gives
 #: the encoded text or the formatted date instead of the value. We give the value, which must fit the partition path.
 PARTITION_COLUMN_FROM_PATH = {
     "v6-by-time": "event_ms",
@@ -33,7 +33,7 @@ UNREADABLE_DELETES = frozenset({(8, "decimal")})
 def late_changes(changes: pa.Table, snapshot: pa.Table) -> pa.Array:
     """Sequence numbers of changes that a snapshot of the same moment does not have: they came too late.
 
-    Real Hudi gives them, as an incremental read merges only what lies in the interval. hudi-rs does too, but for those
+    JVM Hudi gives them, as an incremental read merges only what lies in the interval. hudi-rs does too, but for those
     whose older and better version was compacted in the interval. So they do not count between the two.
     """
     numbers = changes.column(SEQUENCE_NUMBER).combine_chunks()

@@ -77,7 +77,7 @@ def merge_on_read_life_of(shape: Shape, *, seed: int = 7) -> list[Step]:
 def wild_life_of(shape: Shape, *, seed: int, steps: int = 10) -> list[Step]:
     """Random steps over ten keys with small ordering values: late ones, ties, deletes and returns in any order.
 
-    What comes out depends on which versions lie in base files, so no simple model foretells it: real Hudi is the judge.
+    What comes out depends on which versions lie in base files, so no simple model foretells it: JVM Hudi is the judge.
     """
     chance = random.Random(seed)
     row_of = RowMaker(shape)

@@ -1,4 +1,4 @@
-"""One table that real Hudi and we share: the same options on both sides, one lock, rows that say who wrote them."""
+"""One table that JVM Hudi and we share: the same options on both sides, one lock, rows that say who wrote them."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ LOCK_PACKAGE = "org.apache.hudi.client.transaction.lock"
 FILE_SYSTEM = f"{LOCK_PACKAGE}.FileSystemBasedLockProvider"
 ZOOKEEPER = f"{LOCK_PACKAGE}.ZookeeperBasedLockProvider"
 
-#: What the documents tell real Hudi's writers of a shared table to set, besides the lock; by its old name, too.
+#: What the documents tell JVM Hudi's writers of a shared table to set, besides the lock; by its old name, too.
 LAZY = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
     "hoodie.clean.failed.writes.policy": "LAZY",
     "hoodie.cleaner.policy.failed.writes": "LAZY",
 }
-#: Real Hudi waits for five seconds between two attempts to get the lock.
+#: JVM Hudi waits for five seconds between two attempts to get the lock.
 ASK_OFTEN = {
     "hoodie.write.lock.wait_time_ms_between_retry": "50",
     "hoodie.write.lock.client.wait_time_ms_between_retry": "100",
@@ -138,8 +138,8 @@ def let_heartbeats_expire(path: Path) -> None:
         os.utime(file, (long_ago, long_ago))
 
 
-def check_everybody_sees(table: SharedTable, oracle: Oracle, expected: Iterable[Row], hint: str = "") -> None:
-    """We, real Hudi and hudi-rs must give exactly these rows; a key that is there twice is a row too many."""
+def assert_everybody_sees(table: SharedTable, oracle: Oracle, expected: Iterable[Row], hint: str = "") -> None:
+    """We, JVM Hudi and hudi-rs must give exactly these rows; a key that is there twice is a row too many."""
     rows = sorted(expected)
     readers = {"pyhudi": table.open().scan().to_arrow, "hudi-rs": lambda: HudiRs().read(table.path)}
     readers[f"Hudi {oracle.release}"] = lambda: oracle.read(table.path)

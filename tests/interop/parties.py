@@ -61,7 +61,7 @@ def operation_options(turn: Turn) -> dict[str, str]:
 
 
 class JvmHudi:
-    """Real Hudi, as writer and as reader."""
+    """JVM Hudi, as writer and as reader."""
 
     def __init__(self, oracle: Oracle) -> None:
         self._oracle = oracle

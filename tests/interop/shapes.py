@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 #: The columns of every table that lives through many commits. `price` is wide on purpose: with a decimal of at most
-#: 18 digits real Hudi before 1.2 bulk-inserts lists in a layout that it cannot rewrite (docs/design/interop.md).
+#: 18 digits JVM Hudi before 1.2 bulk-inserts lists in a layout that it cannot rewrite (docs/design/interop.md).
 SCHEMA = pa.schema(
     [
         ("id", pa.string()),
@@ -101,7 +101,7 @@ class Shape:
 
     @property
     def jvm_options(self) -> dict[str, str]:
-        """The same for real Hudi, which by default keeps a metadata table."""
+        """The same for JVM Hudi, which by default keeps a metadata table."""
         return {**self.options, "hoodie.metadata.enable": str(self.metadata).lower()}
 
     def record_key_of(self, row: Mapping[str, object]) -> str:

@@ -1,4 +1,4 @@
-"""Writers that are killed while they write: we take back what a JVM left, and real Hudi what we left.
+"""Writers that are killed while they write: we take back what a JVM left, and JVM Hudi what we left.
 
 The killed are real processes, and what they leave is what `kill -9` leaves: markers of either kind, data files that
 are there in part or whole, an inflight instant, a heartbeat.
@@ -18,9 +18,9 @@ import pytest
 from tests.interop.neighbours import (
     Row,
     SharedTable,
+    assert_everybody_sees,
     assert_nothing_left_over,
     batch,
-    check_everybody_sees,
     file_lock,
     let_heartbeats_expire,
 )
@@ -65,7 +65,7 @@ def newest(*batches: list[Row]) -> list[Row]:
 
 
 def kill_jvm_while_it_writes(table: SharedTable, oracle: Oracle, moment: str) -> str:
-    """Let real Hudi write the rows that are to be lost, and kill it; the instant that it leaves."""
+    """Let JVM Hudi write the rows that are to be lost, and kill it; the instant that it leaves."""
 
     def until(instant: str) -> None:
         wait_until(lambda: files_below(table.path / ".hoodie" / ".temp" / instant))
@@ -76,7 +76,7 @@ def kill_jvm_while_it_writes(table: SharedTable, oracle: Oracle, moment: str) ->
 
 
 def kill_jvm_while_it_compacts(table: SharedTable, oracle: Oracle) -> str:
-    """Let real Hudi write the second rows and compact what is there, and kill it; the plan that it leaves."""
+    """Let JVM Hudi write the second rows and compact what is there, and kill it; the plan that it leaves."""
     compacts = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
 
     def until(_plan: str) -> None:
@@ -94,10 +94,10 @@ def kill_jvm(
     begun: Callable[[SharedTable], list[str]],
     until: Callable[[str], None],
 ) -> str:
-    """Kill real Hudi while it acts, some time after it has begun an instant; that instant.
+    """Kill JVM Hudi while it acts, some time after it has begun an instant; that instant.
 
     We hold the table lock from the moment at which it has begun, so that it cannot be completed. (Before that moment
-    real Hudi needs the lock itself.)
+    JVM Hudi needs the lock itself.)
     """
     with ThreadPoolExecutor(1) as pool:
         dying = pool.submit(act)
@@ -193,14 +193,14 @@ def test_we_take_back_what_a_killed_jvm_left(
     let_heartbeats_expire(table.path)
     table.write_with_us(batch(NEXT))
     assert_nothing_left_over(table)
-    check_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT), "taken back")
+    assert_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT), "taken back")
     table.write_with_jvm(oracle, batch(LATER))
-    check_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT, LATER), "written on")
+    assert_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT, LATER), "written on")
 
 
 @pytest.mark.filterwarnings("ignore::pyhudi.config.option.OptionWarning")
 @pytest.mark.parametrize(("version", "kind", "markers", "moment"), DYING)
-def test_real_hudi_takes_back_what_a_killed_process_of_ours_left(
+def test_jvm_hudi_takes_back_what_a_killed_process_of_ours_left(
     version: int, kind: str, markers: str, moment: str, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
     oracle = oracle_of(RELEASE_OF_TABLE_VERSION[version])
@@ -214,9 +214,9 @@ def test_real_hudi_takes_back_what_a_killed_process_of_ours_left(
     let_heartbeats_expire(table.path)
     table.write_with_jvm(oracle, batch(NEXT))
     assert_nothing_left_over(table)
-    check_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT), "taken back")
+    assert_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT), "taken back")
     table.write_with_us(batch(LATER))
-    check_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT, LATER), "written on")
+    assert_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT, LATER), "written on")
 
 
 @pytest.mark.filterwarnings("ignore::pyhudi.config.option.OptionWarning")
@@ -236,14 +236,14 @@ def test_a_compaction_of_a_killed_jvm_is_left_to_it_for_a_while_and_then_run_by_
     let_heartbeats_expire(table.path)
     assert table.open().services.run(plan).column("instant").to_pylist() == [plan]
     assert_nothing_left_over(table)
-    check_everybody_sees(table, oracle, newest(FIRST, SECOND), "compacted")
+    assert_everybody_sees(table, oracle, newest(FIRST, SECOND), "compacted")
     table.write_with_jvm(oracle, batch(LATER))
-    check_everybody_sees(table, oracle, newest(FIRST, SECOND, LATER), "written on")
+    assert_everybody_sees(table, oracle, newest(FIRST, SECOND, LATER), "written on")
 
 
 @pytest.mark.filterwarnings("ignore::pyhudi.config.option.OptionWarning")
 @pytest.mark.parametrize("version", [6, pytest.param(8, marks=pytest.mark.thorough), 9])
-def test_a_compaction_of_ours_that_real_hudi_begins_anew_fails_and_breaks_nothing(
+def test_a_compaction_of_ours_that_jvm_hudi_begins_anew_fails_and_breaks_nothing(
     version: int, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
     oracle = oracle_of(RELEASE_OF_TABLE_VERSION[version])
@@ -269,4 +269,4 @@ def test_a_compaction_of_ours_that_real_hudi_begins_anew_fails_and_breaks_nothin
     assert done
     table.write_with_us(batch(NEXT))
     assert_nothing_left_over(table)
-    check_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT), "compacted by real Hudi")
+    assert_everybody_sees(table, oracle, newest(FIRST, SECOND, NEXT), "compacted by JVM Hudi")

@@ -62,7 +62,7 @@ def test_a_table_that_jvm_hudi_made_is_read_and_written_right_or_refused_by_name
     recipe, table = made
     check_reads(recipe, table)
     if recipe.writes is not None or not recipe.key:
-        check_refusal(recipe, table)
+        assert_refusal(recipe, table)
         return
     for write in (upsert, delete, compact):
         write(recipe, table)
@@ -123,7 +123,7 @@ def _refusals(recipe: ForeignTable, options: dict[str, str]) -> tuple[type[HudiE
     return tuple(allowed)
 
 
-def check_refusal(recipe: ForeignTable, table: MadeTable) -> None:
+def assert_refusal(recipe: ForeignTable, table: MadeTable) -> None:
     """Every write is refused by name before it changes a byte."""
     before = _bytes_of(table.path)
     rows = _data(table.oracle.read(table.path, recipe.read_options))

@@ -145,6 +145,6 @@ def test_table_written_through_both_our_doors_is_read_by_its_release_the_newest_
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("shape", OWN_LIVES, ids=str)
-def test_table_written_by_real_hudi_alone_matches_the_model(shape: Shape, tmp_path: Path, oracle_of: OracleOf) -> None:
+def test_table_written_by_jvm_hudi_alone_matches_the_model(shape: Shape, tmp_path: Path, oracle_of: OracleOf) -> None:
     jvm = JvmHudi(oracle_of(RELEASE_OF_TABLE_VERSION[shape.table_version]))
     live(tmp_path / "t", shape, (jvm,), (jvm, Pyhudi(), HudiRs()))

@@ -1,4 +1,4 @@
-"""Real Hudi's lock providers and ours, on one lock: each keeps the other out.
+"""JVM Hudi's lock providers and ours, on one lock: each keeps the other out.
 
 Three of the classes behind the locks are not Hudi's own, because Hudi's need AWS: `java/` has stand-ins that say what
 they replace. The locks themselves, on disk, in ZooKeeper and in DynamoDB, are as the JVM makes them.
@@ -139,7 +139,7 @@ def _class_path(release: str) -> list[str]:
 
 @pytest.fixture(scope="session")
 def jvm(tmp_path_factory: pytest.TempPathFactory) -> Jvm:
-    """The compiled `LockHolder`; skips, with the reason, where there is no real Hudi or no compiler."""
+    """The compiled `LockHolder`; skips, with the reason, where there is no JVM Hudi or no compiler."""
     _skip_without(NEWEST)
     classes = tmp_path_factory.mktemp("classes")
     _compile(classes, SOURCES / "LockHolder.java", AWS_SOURCES / "S3StorageLockClient.java")

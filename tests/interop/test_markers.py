@@ -1,4 +1,4 @@
-"""Dead writers that kept their markers in `MARKERS<n>` files: real Hudi takes ours back by them, and we take its."""
+"""Dead writers that kept their markers in `MARKERS<n>` files: JVM Hudi takes ours back by them, and we take its."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def die_before_the_commit(path: Path, batch: pa.Table) -> str:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_real_hudi_takes_back_our_dead_write_by_the_markers_of_our_service(
+def test_jvm_hudi_takes_back_our_dead_write_by_the_markers_of_our_service(
     version: int, oracle_of: OracleOf, tmp_path: Path
 ) -> None:
     oracle, path = oracle_of(RELEASE_OF_TABLE_VERSION[version]), tmp_path / "t"
@@ -136,7 +136,7 @@ def markers_copied(path: Path, to: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_we_take_back_a_dead_write_of_real_hudi_by_the_markers_of_its_server(
+def test_we_take_back_a_dead_write_of_jvm_hudi_by_the_markers_of_its_server(
     version: int, oracle_of: OracleOf, tmp_path: Path
 ) -> None:
     oracle, path = oracle_of(RELEASE_OF_TABLE_VERSION[version]), tmp_path / "t"

@@ -89,11 +89,11 @@ def live(path: Path, shape: Shape, parties: Mapping[Side, Compactor], judge: Rea
         agree(rows, path, None, asked, hint)
         question = ReadOptimized() if changes_base_files(step) else Changes(turns[-2].position)
         agree(judge.read(path, question), path, question, asked, hint, snapshot=rows)
-    check_closed_interval(path, Changes(turns[0].position, turns[-3].position), judge, rows)
+    assert_closed_interval(path, Changes(turns[0].position, turns[-3].position), judge, rows)
 
 
-def check_closed_interval(path: Path, interval: Changes, judge: Reader, snapshot: pa.Table) -> None:
-    """We must give real Hudi's rows, and besides them only such as were written again later.
+def assert_closed_interval(path: Path, interval: Changes, judge: Reader, snapshot: pa.Table) -> None:
+    """We must give JVM Hudi's rows, and besides them only such as were written again later.
 
     1.0.2 and 1.2.0 answer from base files that were compacted later on, and lose rows of the interval that have newer
     versions there. Our answer stays what it was at the end of the interval.
@@ -198,7 +198,7 @@ WILD_LIVES = [
 
 
 @pytest.mark.parametrize(("shape", "seed"), WILD_LIVES, ids=str)
-def test_random_versions_in_random_order_are_merged_as_real_hudi_merges_them(
+def test_random_versions_in_random_order_are_merged_as_jvm_hudi_merges_them(
     shape: Shape, seed: int, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
     shape, path = replace(shape, merge_on_read=True), tmp_path / "t"

@@ -1,4 +1,4 @@
-"""Deletes with ordering values of every type, in logs of ours: which of them take effect, says real Hudi."""
+"""Deletes with ordering values of every type, in logs of ours: which of them take effect, says JVM Hudi."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def left_in(version: int, kind: str) -> set[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_deletes_with_ordering_values_take_effect_as_in_real_hudi(
+def test_deletes_with_ordering_values_take_effect_as_in_jvm_hudi(
     version: int, kind: str, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
     jvm, path = JvmHudi(oracle_of(RELEASE_OF_TABLE_VERSION[version])), tmp_path / "t"

@@ -43,7 +43,7 @@ class Table:
         self.model.apply(turn)
 
     def check(self, hint: str) -> None:
-        """All three must see the model's rows, and the same meta columns; ourselves and real Hudi also base files."""
+        """All three must see the model's rows, and the same meta columns; ourselves and JVM Hudi also base files."""
         writes = [write.requested for write in completed_turns(self.path)]
         rows = self.jvm.read(self.path)
         assert_same_rows(self.model.expected(writes), rows, ignore=WRITER_META, hint=f"{hint}, read by {self.jvm}")
@@ -75,7 +75,7 @@ def table_of(tmp_path: Path, oracle_of: OracleOf) -> Callable[..., Table]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_table_of_ours_that_real_hudi_cleans_keeps_its_rows_and_is_compacted_on(
+def test_table_of_ours_that_jvm_hudi_cleans_keeps_its_rows_and_is_compacted_on(
     version: int, table_of: Callable[..., Table]
 ) -> None:
     table = table_of(version)
@@ -98,7 +98,7 @@ def test_table_of_ours_that_real_hudi_cleans_keeps_its_rows_and_is_compacted_on(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_write_of_ours_that_died_is_rolled_back_by_real_hudi(version: int, table_of: Callable[..., Table]) -> None:
+def test_write_of_ours_that_died_is_rolled_back_by_jvm_hudi(version: int, table_of: Callable[..., Table]) -> None:
     table = table_of(version)
     table.write(table.us, table.make.new(Operation.BULK_INSERT, 20, table.shape.cities[:2]))
     table.write(table.us, table.make.change(updates=6))
@@ -116,7 +116,7 @@ def test_write_of_ours_that_died_is_rolled_back_by_real_hudi(version: int, table
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_write_of_real_hudi_that_died_is_rolled_back_by_us(version: int, table_of: Callable[..., Table]) -> None:
+def test_write_of_jvm_hudi_that_died_is_rolled_back_by_us(version: int, table_of: Callable[..., Table]) -> None:
     table = table_of(version)
     table.write(table.jvm, table.make.new(Operation.BULK_INSERT, 20, table.shape.cities[:2]))
     table.write(table.jvm, table.make.change(updates=6))

@@ -40,7 +40,7 @@ def options(version: int, block_format: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("block_format", ["parquet", "avro"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_types_in_our_logs_are_read_updated_and_compacted_by_real_hudi(
+def test_types_in_our_logs_are_read_updated_and_compacted_by_jvm_hudi(
     version: int, block_format: str, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
     oracle = oracle_of(RELEASE_OF_TABLE_VERSION[version])
@@ -74,7 +74,7 @@ def test_types_in_our_logs_are_read_updated_and_compacted_by_real_hudi(
 
 @pytest.mark.parametrize("block_format", ["parquet", "avro"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_types_in_logs_of_real_hudi_are_read_updated_and_compacted_by_us(
+def test_types_in_logs_of_jvm_hudi_are_read_updated_and_compacted_by_us(
     version: int, block_format: str, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
     oracle = oracle_of(RELEASE_OF_TABLE_VERSION[version])
@@ -98,7 +98,7 @@ def test_types_in_logs_of_real_hudi_are_read_updated_and_compacted_by_us(
 
 
 def everybody_reads(path: Path, jvm: JvmHudi, rows: pa.Table, hint: str) -> None:
-    """The rows as given, by all three; and the meta columns as real Hudi gives them."""
+    """The rows as given, by all three; and the meta columns as JVM Hudi gives them."""
     answer = jvm.read(path)
     assert_same_rows(rows, answer, ignore=ALL_META, hint=f"{hint}, read by {jvm}")
     for reader in (Pyhudi(), HudiRs()):

@@ -45,7 +45,7 @@ def table_with_orphan(path: Path, version: int) -> Path:
 
 
 @pytest.mark.parametrize(("release", "version"), [("1.2.0", 9), ("0.15.0", 6)])
-def test_a_file_that_outlived_its_rollback_is_gone_before_real_hudi_archives(
+def test_a_file_that_outlived_its_rollback_is_gone_before_jvm_hudi_archives(
     release: str, version: int, oracle_of: Callable[[str], Oracle], tmp_path: Path
 ) -> None:
     oracle = oracle_of(release)

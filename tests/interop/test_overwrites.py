@@ -22,7 +22,7 @@ def told(table: pa.Table) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_real_hudi_reads_and_updates_a_table_whose_columns_were_replaced(
+def test_jvm_hudi_reads_and_updates_a_table_whose_columns_were_replaced(
     version: int, kind: str, tmp_path: Path, oracle_of: Callable[[str], Oracle]
 ) -> None:
     oracle, path = oracle_of(RELEASE_OF_TABLE_VERSION[version]), tmp_path / "t"

@@ -1,4 +1,4 @@
-"""Writers of ours beside real Hudi: its pending clusterings, and what it makes of our folders."""
+"""Writers of ours beside JVM Hudi: its pending clusterings, and what it makes of our folders."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def options(version: int, **more: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_write_gives_way_to_a_clustering_that_real_hudi_has_planned(
+def test_a_write_gives_way_to_a_clustering_that_jvm_hudi_has_planned(
     version: int, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
     oracle = oracle_of(RELEASE_OF_TABLE_VERSION[version])
@@ -82,7 +82,7 @@ def test_a_write_gives_way_to_a_clustering_that_real_hudi_has_planned(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_real_hudi_passes_over_intents_and_signs_of_writers(version: int, tmp_path: Path, oracle_of: OracleOf) -> None:
+def test_jvm_hudi_passes_over_intents_and_signs_of_writers(version: int, tmp_path: Path, oracle_of: OracleOf) -> None:
     oracle = oracle_of(RELEASE_OF_TABLE_VERSION[version])
     path = tmp_path / "t"
     table = table_at(path, version)

@@ -1,4 +1,4 @@
-"""Real Hudi and we write to one table at the same time, under one lock: nothing is lost, no key is there twice."""
+"""JVM Hudi and we write to one table at the same time, under one lock: nothing is lost, no key is there twice."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import pytest
 from tests.interop.neighbours import (
     Row,
     SharedTable,
+    assert_everybody_sees,
     assert_nothing_left_over,
     batch,
-    check_everybody_sees,
     file_lock,
     let_heartbeats_expire,
     zookeeper_lock,
@@ -159,7 +159,7 @@ def meet(table: SharedTable, oracle: Oracle, meeting: Meeting) -> tuple[Side, Si
     )
 
     def write_and_look(changes: pa.Table) -> None:
-        # About as long as real Hudi takes: either must be able to lose.
+        # About as long as JVM Hudi takes: either must be able to lose.
         table.write_with_us_slowly(changes, us.chance.uniform(0, jvm.seconds))
         written = set(changes.filter(pc.invert(changes["_hoodie_is_deleted"]))["id"].to_pylist()) - set(common)
         seen = [row[0] for row in table.rows_of_ours()]
@@ -206,8 +206,8 @@ def test_both_engines_write_at_the_same_time_and_nothing_is_lost(
     assert jvm.committed == us.committed == meeting.commits
     if not meeting.overlapping:
         assert jvm.conflicts == us.conflicts == 0
-    check_everybody_sees(table, oracle, expected, "at the end")
+    assert_everybody_sees(table, oracle, expected, "at the end")
     let_heartbeats_expire(table.path)
     table.open().recovery.roll_back_failed_writes(eager=True)
     assert_nothing_left_over(table)
-    check_everybody_sees(table, oracle, expected, "tidied up")
+    assert_everybody_sees(table, oracle, expected, "tidied up")

@@ -26,7 +26,7 @@ def after_update(table: pa.Table) -> pa.Table:
 
 @pytest.mark.parametrize("operation", WRITES)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_types_written_by_real_hudi_are_read_and_rewritten_by_us(
+def test_types_written_by_jvm_hudi_are_read_and_rewritten_by_us(
     version: int, operation: str, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
     oracle = oracle_of(RELEASE_OF_TABLE_VERSION[version])
@@ -43,7 +43,7 @@ def test_types_written_by_real_hudi_are_read_and_rewritten_by_us(
 
 @pytest.mark.parametrize("operation", WRITES)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_types_written_by_us_are_read_and_rewritten_by_real_hudi(
+def test_types_written_by_us_are_read_and_rewritten_by_jvm_hudi(
     version: int, operation: str, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
     oracle = oracle_of(RELEASE_OF_TABLE_VERSION[version])

@@ -14,8 +14,8 @@ _STRUCT = pa.struct([("a", pa.int32()), ("b", pa.string())])
 def zoo(*, shorts: bool = True) -> pa.Table:
     """Four rows: usual values, extremes, empty values, nulls. Keys `k0` to `k3`, ordering column `ts`.
 
-    List elements are never null: no real Hudi can rewrite a file that holds such a list. `shorts=False` leaves the
-    16-bit column out: no real Hudi can read a table to which it bulk-inserted one.
+    List elements are never null: no JVM Hudi can rewrite a file that holds such a list. `shorts=False` leaves the
+    16-bit column out: no JVM Hudi can read a table to which it bulk-inserted one.
     """
     utc = dt.UTC
     columns = {

@@ -309,7 +309,7 @@ def _with_dead_write(storage: LocalStorage) -> str:
 
 
 @pytest.mark.parametrize("content", [None, nested_json(2000)], ids=["a terabyte", "nested deep"])
-def test_heartbeat_that_is_no_heartbeat_counts_as_one_of_real_hudi(
+def test_heartbeat_that_is_no_heartbeat_counts_as_one_of_jvm_hudi(
     local: LocalStorage, tmp_path: Path, content: bytes | None
 ) -> None:
     path = heartbeat_path("29990101000000000")

@@ -272,7 +272,7 @@ def test_metadata_that_lead_out_are_refused_and_name_their_file(field: str) -> N
     assert refused >= sum(map(leads_out, texts)) - sum("\ud800" <= max(text, default="") <= "\udfff" for text in texts)
 
 
-def test_marker_of_a_file_that_lies_elsewhere_is_none() -> None:
+def test_marker_of_a_file_outside_the_table_is_ignored() -> None:
     for text in CORPUS:
         found = parse_marker_path(f".hoodie/.temp/1/{text}/{BASE}.marker.CREATE", "1")
         if found is not None:

@@ -52,7 +52,7 @@ def test_spark_gives_answers_of_a_cleaned_table_whole_or_refuses_them(
     assert len(refused) > 2
 
 
-def test_a_file_that_is_cleaned_before_spark_reads_it_is_an_error_in_a_session_that_ignores_missing_files(
+def test_cleaned_file_is_an_error_though_the_session_ignores_missing_files(
     careless: SparkSession, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "t")

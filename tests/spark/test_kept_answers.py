@@ -190,7 +190,7 @@ def test_an_answer_that_cannot_be_kept_is_given_all_the_same(
     assert list(folder.iterdir()) == []
 
 
-def test_a_missing_file_is_left_to_those_who_read_it(reading: Reading, folder: Path) -> None:
+def test_missing_file_is_left_to_the_reader(reading: Reading, folder: Path) -> None:
     reading.storage.delete(reading.one.files.logs[0])
 
     assert word(reading.read()) == 1

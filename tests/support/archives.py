@@ -51,7 +51,7 @@ def archive_file_of_version_6(entries: Sequence[Mapping[str, Any]]) -> bytes:
     blocks = []
     for entry in entries:
         content = encode_avro_records(pa.RecordBatch.from_pylist([entry], schema), avro)
-        # Real Hudi leaves the instant time out; its place in these blocks is of no meaning.
+        # JVM Hudi leaves the instant time out; its place in these blocks is of no meaning.
         headers = {BlockHeader.SCHEMA: avro, BlockHeader.INSTANT_TIME: "0"}
         blocks.append(b"".join(encode_block(BlockType.AVRO_DATA, headers, content)))
     return b"".join(blocks)

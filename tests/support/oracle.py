@@ -1,4 +1,4 @@
-"""Real Hudi as a judge: a client of `tools/oracle/server.py`, one process per Hudi version.
+"""JVM Hudi as a judge: a client of `tools/oracle/server.py`, one process per Hudi version.
 
 `make interop` has fetched the jars; where it could not, `missing_oracle` says why and the tests skip aloud.
 """
@@ -32,7 +32,7 @@ ANSWER_SECONDS_MAX = 300
 
 
 class OracleError(Exception):
-    """Real Hudi refused a request; `trace` has the whole story."""
+    """JVM Hudi refused a request; `trace` has the whole story."""
 
     def __init__(self, message: str, trace: str) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ def missing_oracle(release: str) -> str | None:
 
 
 class Oracle:
-    """One real Hudi. The process starts with the first request and lives until `stop`. Not thread-safe."""
+    """One JVM Hudi. The process starts with the first request and lives until `stop`. Not thread-safe."""
 
     def __init__(self, release: str) -> None:
         self.release = release
@@ -64,13 +64,13 @@ class Oracle:
         self._files = 0
 
     def write(self, path: Path | str, rows: pa.Table, options: Mapping[str, str], *, mode: str = "append") -> None:
-        """`df.write.format("hudi")` of real Hudi."""
+        """`df.write.format("hudi")` of JVM Hudi."""
         source = self._new_file()
         pq.write_table(rows, source)
         self._ask("write", path=str(path), input=str(source), options=dict(options), mode=mode)
 
     def read(self, path: Path | str, options: Mapping[str, str] | None = None) -> pa.Table:
-        """Every row and column, meta columns included, as `spark.read.format("hudi")` of real Hudi gives them."""
+        """Every row and column, meta columns included, as `spark.read.format("hudi")` of JVM Hudi gives them."""
         target = self._new_file()
         self._ask("read", path=str(path), options=dict(options or {}), output=str(target))
         return pq.read_table(target)

@@ -21,7 +21,7 @@ def with_metadata_table() -> Storage:
 
 
 def begun(storage: Storage, action: Action, body: bytes = b"") -> Instant:
-    """A requested instant of real Hudi, above everything on the timeline."""
+    """A requested instant of JVM Hudi, above everything on the timeline."""
     table = load_table(storage)
     instant = Instant(next_time(table.timeline, table.config, StepClock()), action, InstantState.REQUESTED)
     storage.put_if_absent(instant_path(instant, table.version), body)

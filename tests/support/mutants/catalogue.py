@@ -671,17 +671,17 @@ MUTANTS = (
 
 EQUIVALENT = {
     "a second compaction is planned for a file group": "both read what is there and give the same rows; the first is "
-    "only of no use, and real Hudi does not expect two plans for a group",
+    "only of no use, and JVM Hudi does not expect two plans for a group",
     "what a write began from may be rolled back": "our rollback refuses to take a completed write back while another "
-    "is pending; the look is there for real Hudi's, which does not",
+    "is pending; the look is there for JVM Hudi's, which does not",
     "an absent heartbeat means death": "our writers keep one from before their instant is there until after it is "
-    "completed; the look is there for writers of real Hudi that keep none",
+    "completed; the look is there for writers of JVM Hudi that keep none",
     "a plan of version 6 is made beside a running write": "the write looks at plans, too, and gives way; only both "
     "together make a mutant",
     "the inflight instant goes before the files, after the plan": "whoever finds the plan deletes the files by it",
     "a failed write does not roll itself back": "the next writer does, when its heartbeat has expired",
     "a sweep looks at the timeline only before it lists": "whoever takes his time under the lock is above all that the "
-    "sweep knows, and such files it passes over; the second look is there for real Hudi 0.15, which takes its time "
+    "sweep knows, and such files it passes over; the second look is there for JVM Hudi 0.15, which takes its time "
     "first, see tests/unit/services/test_orphans.py",
     "markers come after their files, or not at all": "a rollback lists files by the instant in their names, too",
 }

@@ -263,7 +263,7 @@ def merged_by_the_user(table_type: str) -> str:
 
 
 @pytest.mark.parametrize("table_type", ["cow", "mor"])
-def test_a_table_whose_merger_nobody_gave_is_read_where_it_has_no_logs_and_is_not_written(table_type: str) -> None:
+def test_table_without_its_merger_is_read_where_it_has_no_logs_and_not_written(table_type: str) -> None:
     path = merged_by_the_user(table_type)
     before = paths_in(open_storage(path, {}))
 
@@ -275,7 +275,7 @@ def test_a_table_whose_merger_nobody_gave_is_read_where_it_has_no_logs_and_is_no
     assert paths_in(open_storage(path, {})) == before
 
 
-def test_logs_whose_merger_nobody_gave_are_not_read() -> None:
+def test_logs_without_the_merger_of_the_table_are_not_read() -> None:
     path = merged_by_the_user("mor")
     pyhudi.HudiTable.for_path(path, merger=Longest()).upsert(rows((1, "oslo", 9, "longer")))
     pyhudi.HudiTable.for_path(path, merger=Longest()).upsert(rows((1, "oslo", 9, "z")))

@@ -88,7 +88,7 @@ def planned(kind: TableBuilder) -> MemoryStorage:
     return storage
 
 
-def check_recovers(image: MemoryStorage, found: set[Row], where: str) -> None:
+def assert_recovers(image: MemoryStorage, found: set[Row], where: str) -> None:
     """The next write goes through and leaves nothing of the dead; so does the next compaction."""
     opened(image, later=True).upsert(rows(ADDED))
     assert contents(image) == found | {ADDED}, where
@@ -108,7 +108,7 @@ def test_a_process_killed_at_any_effect_leaves_all_or_nothing_and_the_next_write
     for where, image in crash_images(prepared(kind), action, every=1 if (name, kind) in EVERYWHERE else 3):
         found = contents(image)
         assert found in ((after,) if where == "at the end" else (BEFORE, after)), where
-        check_recovers(image, found, where)
+        assert_recovers(image, found, where)
 
 
 def with_orphans(kind: TableBuilder) -> tuple[MemoryStorage, set[str]]:
@@ -130,7 +130,7 @@ def with_orphans(kind: TableBuilder) -> tuple[MemoryStorage, set[str]]:
 
 
 @pytest.mark.parametrize("kind", [*COW, *MOR], ids=str)
-def test_a_process_killed_while_it_removes_orphans_leaves_all_or_nothing_and_the_next_write_ends_it(
+def test_removal_of_orphans_that_is_killed_is_finished_by_the_next_write(
     kind: TableBuilder,
 ) -> None:
     given, orphans = with_orphans(kind)
@@ -151,7 +151,7 @@ def test_a_process_killed_while_it_removes_orphans_leaves_all_or_nothing_and_the
 
 
 @pytest.mark.parametrize("kind", [COW[2], MOR[0], MOR[2]], ids=str)
-def test_a_store_that_fails_while_orphans_are_removed_gives_a_typed_error_and_the_next_write_ends_it(
+def test_store_failure_while_orphans_are_removed_is_typed_and_the_next_write_finishes(
     kind: TableBuilder,
 ) -> None:
     given, orphans = with_orphans(kind)
@@ -183,7 +183,7 @@ def test_a_compaction_killed_half_way_is_finished_by_the_next_run(kind: TableBui
         assert not load_table(image).timeline.pending_compactions
         table = opened(image)
         assert table.scan(query_type="read_optimized").to_arrow().num_rows == len(BEFORE), where
-        check_recovers(image, BEFORE, where)
+        assert_recovers(image, BEFORE, where)
 
 
 @pytest.mark.parametrize("kind", [COW[2], MOR[0], MOR[2]], ids=str)
@@ -202,7 +202,7 @@ def test_recovery_killed_at_any_effect_is_finished_by_the_next_one(kind: TableBu
         found = contents(image)
         for where, again in crash_images(image, recover, every=every):
             assert contents(again) == found, where
-            check_recovers(again, found, where)
+            assert_recovers(again, found, where)
 
 
 @pytest.mark.parametrize(("name", "kind"), [(n, k) for n, k in MATRIX if k.version == 9], ids=str)
@@ -219,4 +219,4 @@ def test_a_store_that_fails_at_any_effect_gives_a_typed_error_and_leaves_all_or_
             assert contents(inner) in (BEFORE, after), effect
         else:
             assert contents(inner) == after, effect
-        check_recovers(inner, contents(inner), f"effect {effect}")
+        assert_recovers(inner, contents(inner), f"effect {effect}")

@@ -249,7 +249,7 @@ class MergeOnReadLife(RuleBasedStateMachine):
     """A merge-on-read table whose writers, compactors and rollbacks die at random effects.
 
     Records that were deleted once come back only with a higher ordering value, and not by inserts: until the deletion
-    is compacted it stands in the way of lower ones, and its key is still in a base file, both as in real Hudi.
+    is compacted it stands in the way of lower ones, and its key is still in a base file, both as in JVM Hudi.
     """
 
     version: ClassVar[int] = 9

@@ -1,4 +1,4 @@
-"""How tables merge: against the properties that real Hudi wrote, and what only pyhudi's tables have.
+"""How tables merge: against the properties that JVM Hudi wrote, and what only pyhudi's tables have.
 
 `tables_of_hudi.json` has what 0.15.0, 1.0.2 and 1.2.0 put into `hoodie.properties` for some options: all of it
 (`is_whole`), or what says how the table merges.
@@ -80,7 +80,7 @@ def is_ours_to_make(real):
     )
 
 
-# ---- against real Hudi
+# ---- against JVM Hudi
 
 
 @pytest.mark.parametrize("real", list(filter(is_ours_to_make, REAL)), ids=label)
@@ -279,7 +279,7 @@ def test_mergers_are_built_in_names_or_classes_and_those_of_hudi_are_passed_over
 @pytest.mark.parametrize(
     "text", ["stiching", "a.b:", ":C", "a.b:C:D", "a..b:C", "a.b:C,,a.b:D", "1a:C", "a-b:C", "../a:C"]
 )
-def test_merger_that_is_no_class_is_refused_with_what_is_legal(text):
+def test_merger_that_is_no_class_is_refused_with_the_legal_forms(text):
     with pytest.raises(ConfigError, match="record_count or stitching, or importable classes"):
         WriteConfig.from_options({MERGERS_KEY: text})
 

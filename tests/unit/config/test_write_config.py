@@ -188,7 +188,7 @@ def test_value_that_only_the_jvm_can_serve_is_refused_by_name(key, value, named)
 
 
 @pytest.mark.parametrize("version", ["5", "7", "10", "nine"])
-def test_table_version_that_nobody_can_write_is_refused(version):
+def test_unwritable_table_version_is_refused(version):
     with pytest.raises(ConfigError, match="6, 8 or 9"):
         WriteConfig.from_options({"hoodie.write.table.version": version})
 

@@ -458,7 +458,7 @@ def test_columns_said_below_a_delete_are_not_said():
 
 @pytest.mark.parametrize("value", ["x", MARKER])
 @pytest.mark.parametrize("rules", [rules for rules in FOLDS if rules.partial_updates is FILL])
-def test_column_that_is_not_said_shows_what_is_below_although_null_is_a_value(rules, value):
+def test_undeclared_column_keeps_the_older_value_although_null_is_a_value(rules, value):
     below, above = [Version(ts=1, a=value)], [Version(ts=2, b=["y"], columns=1)]
     incoming = table(above).to_batches()[0]
 

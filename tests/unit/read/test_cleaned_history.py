@@ -104,7 +104,7 @@ def test_changes_are_refused_where_their_files_were_cleaned_and_given_where_they
 
 
 @VERSIONS
-def test_a_full_scan_gives_the_rows_of_a_cleaned_range_that_nobody_changed_since(version: int) -> None:
+def test_full_scan_gives_unchanged_rows_of_a_cleaned_range(version: int) -> None:
     storage, (first, _, _) = written(version)
     clean(storage, files_of(storage, first.instant, "oslo"))
     table = open_table(storage, **{"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true"})
@@ -304,7 +304,7 @@ def test_a_batch_whose_commit_was_archived_is_not_written_again() -> None:
 
 
 @VERSIONS
-def test_files_that_somebody_removed_without_a_clean_are_missed_as_well(version: int) -> None:
+def test_files_removed_without_a_clean_are_missed_as_well(version: int) -> None:
     storage, (first, second, _) = written(version)
     (gone,) = files_of(storage, first.instant, "oslo")
     storage.delete(gone)

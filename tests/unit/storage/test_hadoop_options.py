@@ -257,7 +257,7 @@ def recorder() -> Iterator[tuple[str, list[dict[str, str]]]]:
         thread.join()
 
 
-def test_what_is_put_is_encrypted_and_paid_for_as_the_options_say() -> None:
+def test_puts_are_encrypted_and_paid_for_as_the_options_say() -> None:
     with recorder() as (endpoint, sent), warnings.catch_warnings():
         warnings.simplefilter("error")
         options = {"fs.s3a.endpoint": endpoint, **KEYS, ALGORITHM: "SSE-KMS", KEY: "arn:k"}

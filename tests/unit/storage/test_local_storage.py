@@ -188,7 +188,7 @@ class TestExclusiveCreation:
         assert type(caught.value) is StorageError
 
     @pytest.mark.parametrize("name", WRITES)
-    def test_folder_that_somebody_removed_is_made_again(self, storage: LocalStorage, root: Path, name: str) -> None:
+    def test_removed_folder_is_made_again(self, storage: LocalStorage, root: Path, name: str) -> None:
         storage.put("a/b/first", b"")
         LocalStorage(root).delete_folder("a")
 

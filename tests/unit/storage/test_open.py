@@ -187,6 +187,6 @@ def test_storage_options_are_picked_from_the_options_of_a_write() -> None:
 
 
 @pytest.mark.parametrize("attempts", ["0", "-1", "", "x", "1.5", "3²", "9" * 5000])
-def test_a_number_of_attempts_that_is_none_is_refused(attempts: str) -> None:
+def test_malformed_number_of_attempts_is_refused(attempts: str) -> None:
     with pytest.raises(ConfigError, match=r"fs\.s3a\.attempts\.maximum"):
         client_settings({"fs.s3a.attempts.maximum": attempts}, authority="bucket")

@@ -97,7 +97,7 @@ def test_short_or_empty_secret_does_not_eat_the_text() -> None:
         "grant_type=x&client_secret=hunter22",
     ],
 )
-def test_what_looks_like_a_credential_is_masked_unknown_as_it_is(text: str) -> None:
+def test_unknown_option_that_looks_like_a_credential_is_masked(text: str) -> None:
     masked = redact(text)
     assert "hunter22" not in masked
     assert MASK in masked

@@ -120,7 +120,7 @@ def test_table_that_we_must_not_write_can_still_be_read(changes: dict[str, str],
     ],
 )
 @pytest.mark.parametrize("version", [6, 8, 9])
-def test_properties_that_mean_nothing_new_are_in_nobodys_way(changes: dict[str, str], version: int) -> None:
+def test_properties_without_a_new_meaning_are_accepted(changes: dict[str, str], version: int) -> None:
     for check in (check_loadable, check_writable, check_compactable, check_undoable):
         check(table(changes, version=version))
 
@@ -158,14 +158,14 @@ def test_a_refused_write_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("version", "name"), [(9, f"{T1}_{T2}.merge"), (8, f"{T1}_{T2}.merge"), (6, f"{T1}.merge")])
-def test_completed_action_that_nobody_here_has_heard_of_stops_readers_too(version: int, name: str) -> None:
+def test_unknown_completed_action_stops_readers_too(version: int, name: str) -> None:
     for check in (check_loadable, check_writable, check_compactable, check_undoable):
         with pytest.raises(UnsupportedFeatureError, match=f"the instant {name}"):
             check(table({}, name, version=version))
 
 
 @pytest.mark.parametrize("name", [f"{T1}.merge.requested", f"{T1}.merge.inflight"])
-def test_pending_action_that_nobody_here_has_heard_of_stops_writers(name: str) -> None:
+def test_unknown_pending_action_stops_writers(name: str) -> None:
     check_loadable(table({}, name))
     for check in (check_writable, check_compactable, check_undoable):
         with pytest.raises(UnsupportedFeatureError, match=f"the pending instant {name}"):

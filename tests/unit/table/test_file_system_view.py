@@ -300,7 +300,7 @@ def test_archived_writes_place_their_logs_by_the_completion_times_of_the_archive
 
 
 @pytest.mark.parametrize("content", [None, b""], ids=["deleted", "not filled yet"])
-def test_while_real_hudi_replaces_the_version_of_the_archive_its_newest_manifest_counts(content: bytes | None) -> None:
+def test_while_jvm_hudi_replaces_the_version_of_the_archive_its_newest_manifest_counts(content: bytes | None) -> None:
     world = World()
     archive(world, ("20", "45"), ("22", "25"))
     folder = table_version(9).history_folder

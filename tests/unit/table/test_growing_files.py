@@ -1,4 +1,4 @@
-"""Files that another program has created and not filled yet, or is replacing, as real Hudi does on local disk."""
+"""Files that another program has created and not filled yet, or is replacing, as JVM Hudi does on local disk."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_commit_that_is_still_being_filled_is_read_when_it_is_whole(
     assert any(one.name == "wait_for_writer" for one in storage.operations)
 
 
-def test_a_commit_that_nobody_fills_any_more_is_an_error_at_once(tmp_path: Path) -> None:
+def test_commit_that_stays_empty_is_an_error_at_once(tmp_path: Path) -> None:
     file = written(tmp_path, 9)
     file.write_bytes(b"")
     os.utime(file, (0, 0))
@@ -60,7 +60,7 @@ def test_a_commit_that_nobody_fills_any_more_is_an_error_at_once(tmp_path: Path)
     assert sum(one.name == "wait_for_writer" for one in storage.operations) == 1
 
 
-def test_properties_that_real_hudi_is_replacing_are_found_at_every_moment() -> None:
+def test_properties_that_jvm_hudi_is_replacing_are_found_at_every_moment() -> None:
     """It makes a backup, deletes the file, makes it anew, fills it, and deletes the backup."""
     storage = MemoryStorage()
     new_table(storage).upsert(rows(ROW))

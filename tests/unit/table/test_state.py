@@ -260,7 +260,7 @@ def test_a_commit_drops_a_live_metadata_table_property_first() -> None:
     assert contents(storage) == {(1, "oslo", 2, "b")}
 
 
-def test_a_write_that_fails_before_its_commit_leaves_the_metadata_table_of_the_store_consistent() -> None:
+def test_write_that_fails_before_its_commit_leaves_the_metadata_table_consistent() -> None:
     storage = with_metadata_table()
     drop_metadata_table(load_table(storage))
 

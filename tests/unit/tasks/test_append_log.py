@@ -93,7 +93,7 @@ def test_a_log_carries_the_instant_of_its_write_and_a_stat_that_knows_no_other_l
     assert (stat.log_version, stat.log_offset, stat.base_file) == (1, 0, "")
 
 
-def test_in_version_6_a_log_carries_the_instant_of_its_slice_and_a_stat_that_lists_those_before_it() -> None:
+def test_version_6_log_has_the_instant_of_its_slice_and_its_stat_lists_earlier_logs() -> None:
     storage = filled(6)
     (base,) = newest_stats(storage)
     first = open_table(storage).handle.state.timeline.completed_writes[0].requested_time
@@ -112,7 +112,7 @@ def test_in_version_6_a_log_carries_the_instant_of_its_slice_and_a_stat_that_lis
 
 
 def stat_of_append(storage: MemoryStorage, path: str, file_id: str, *, prev_commit: str, rows: int) -> WriteStat:
-    """What real Hudi says of an append of so many updates, but for the names of logs (checked apart)."""
+    """What JVM Hudi says of an append of so many updates, but for the names of logs (checked apart)."""
     size = len(storage.read(path))
     (stat,) = newest_stats(storage)
     return replace(

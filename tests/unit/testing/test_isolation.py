@@ -116,7 +116,7 @@ def test_write_skew_is_allowed() -> None:
     assert not kinds(first, second, done("r", {"x": "a", "y": "b"}))
 
 
-def test_what_a_failed_transaction_read_counts_for_nothing() -> None:
+def test_reads_of_a_failed_transaction_do_not_count() -> None:
     assert not kinds(done("t", {"x": "nonsense"}, {}, FAILED))
 
 

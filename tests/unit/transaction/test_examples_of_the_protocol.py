@@ -92,7 +92,7 @@ def complete(writer: Transaction, file_id: str) -> None:
 
 
 @VERSIONS
-def test_writers_of_two_groups_that_overtake_each_other_are_both_visible_in_the_order_of_their_times(
+def test_overtaking_writers_of_two_groups_are_both_visible_in_order_of_their_times(
     version: TableVersion,
 ) -> None:
     storage, begin = writers(version)
@@ -214,7 +214,7 @@ def test_incremental_query_has_the_rows_that_its_range_changed(
 
 
 @KINDS
-def test_late_row_goes_to_its_own_hour_and_reaches_who_follows_the_changes(kind: dict[str, str]) -> None:
+def test_late_row_goes_to_its_own_hour_and_into_the_incremental_read(kind: dict[str, str]) -> None:
     storage = MemoryStorage()
     new_table(storage, **kind)
 

@@ -38,7 +38,7 @@ def test_a_heartbeat_goes_on_after_a_beat_that_failed() -> None:
     assert failures == []
 
 
-def test_who_gives_up_beats_no_more_afterwards() -> None:
+def test_heartbeat_stopped_for_good_beats_no_more() -> None:
     timers = HandMovedTimers()
     stopped: list[bool] = []
     watch = FaultStorage(MemoryStorage(), before=lambda *_: stopped.extend(one.is_stopped for one in timers.made))

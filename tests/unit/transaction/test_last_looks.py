@@ -39,7 +39,7 @@ def is_inflight(operation: str, path: str) -> bool:
     return operation == "put_if_absent" and path.endswith(".inflight")
 
 
-def test_the_intent_of_a_writer_who_began_after_ours_stands_when_ours_is_committed() -> None:
+def test_intent_of_a_later_writer_stays_when_ours_is_committed() -> None:
     """Its instant is not on the timeline that ours began from, and pending all the same."""
     place = Place()
 
@@ -111,7 +111,7 @@ def test_a_rollback_by_a_process_whose_clock_is_behind_is_seen_after_the_last_pu
     audit(place.storage)
 
 
-def test_a_rollback_between_the_two_looks_of_a_commit_is_seen_though_the_lock_seems_to_be_held() -> None:
+def test_rollback_between_both_checks_of_a_commit_is_seen_though_the_lock_seems_held() -> None:
     """As where two clocks differ by more than leases allow for."""
 
     class Seems:
@@ -210,7 +210,7 @@ def test_a_rollback_that_lost_its_lock_before_its_plan_puts_none() -> None:
     assert not load_table(place.storage).timeline.pending_rollbacks
 
 
-def test_a_rollback_waits_for_a_writer_who_stands_at_its_last_put() -> None:
+def test_rollback_waits_for_a_writer_at_its_last_put() -> None:
     place = Place()
     late: list[tuple[str, bytes]] = []
 

@@ -56,7 +56,7 @@ OVERLAPPING: dict[str, tuple[Write, Write]] = {
 
 @BOTH_VERSIONS
 @pytest.mark.parametrize(("mine", "theirs"), OVERLAPPING.values(), ids=OVERLAPPING)
-def test_who_comes_while_another_is_at_its_last_put_gives_way(mine: Write, theirs: Write, version: int) -> None:
+def test_writer_that_comes_during_a_last_put_on_its_group_gives_way(mine: Write, theirs: Write, version: int) -> None:
     place, alone = Place(version), Place(version)
     mine(alone.opened())
 
@@ -74,7 +74,7 @@ def test_who_comes_while_another_is_at_its_last_put_gives_way(mine: Write, their
 
 
 @BOTH_VERSIONS
-def test_who_comes_to_another_place_while_one_is_at_its_last_put_commits(version: int) -> None:
+def test_writer_that_comes_during_a_last_put_elsewhere_commits(version: int) -> None:
     place = Place(version, MOR)
 
     MINE(place.paused_at_its_put(lambda: upsert((3, "rome", 9, "theirs"))(place.opened())))
@@ -120,7 +120,7 @@ def test_under_a_lock_that_cannot_be_lost_there_are_no_intents() -> None:
     assert not [one for one in store.operations if one.path.startswith(INTENT_FOLDER) and one.name != "delete"]
 
 
-def test_the_intent_of_a_writer_who_died_at_its_last_put_blocks_its_groups_until_it_is_rolled_back() -> None:
+def test_intent_of_a_writer_killed_at_its_last_put_blocks_its_groups_until_rollback() -> None:
     place = Place()
 
     def die() -> None:
@@ -162,7 +162,7 @@ def test_a_commit_whose_outcome_is_unknown_leaves_its_intent() -> None:
 
 
 @BOTH_VERSIONS
-def test_a_live_writer_who_is_rolled_back_at_its_last_put_takes_its_commit_away(version: int) -> None:
+def test_live_writer_rolled_back_at_its_last_put_removes_its_commit(version: int) -> None:
     place = Place(version)
     before = contents(place.storage)
 
@@ -237,7 +237,7 @@ def test_a_rollback_that_lost_its_lock_deletes_nothing_and_is_finished_by_the_ne
 
 @BOTH_VERSIONS
 @pytest.mark.parametrize("action", ["commit", "replacecommit"])
-def test_of_two_writers_who_took_one_instant_time_one_gives_it_up(version: int, action: str) -> None:
+def test_one_of_two_writers_with_the_same_instant_time_gives_it_up(version: int, action: str) -> None:
     place = Place(version)
     before = contents(place.storage)
     taken: list[str] = []
@@ -286,7 +286,7 @@ def test_a_completed_write_that_vanished_since_ours_began_ends_ours() -> None:
         MINE(place.opened(FaultStorage(place.storage, before=once(is_inflight, take_away))))
 
 
-def test_a_compaction_keeps_columns_of_a_write_that_began_before_it_was_planned_and_completed_while_it_ran() -> None:
+def test_compaction_keeps_columns_of_a_write_that_completed_while_it_ran() -> None:
     place = Place(options=MOR)
     MINE(place.opened())  # a log
     planned: list[str | None] = []

@@ -98,7 +98,7 @@ class Waiting:
 
 
 @pytest.mark.parametrize(("answer_seconds", "pause"), [(0.0, 0.2), (0.1, 0.4), (30.0, 1.0)])
-def test_who_waits_for_a_lock_asks_a_slow_store_less_often(answer_seconds: float, pause: float) -> None:
+def test_wait_for_a_lock_asks_a_slow_store_less_often(answer_seconds: float, pause: float) -> None:
     clock = Waiting()
 
     def look() -> str | None:
@@ -110,7 +110,7 @@ def test_who_waits_for_a_lock_asks_a_slow_store_less_often(answer_seconds: float
     assert clock.sleeps == pytest.approx([pause] * 3)
 
 
-def test_who_waits_long_for_a_lock_that_answers_at_once_asks_less_and_less_often() -> None:
+def test_long_wait_for_a_lock_asks_less_and_less_often() -> None:
     clock = Waiting()
 
     def look() -> str | None:

@@ -117,7 +117,7 @@ class CountingClock(StepClock):
         self.pauses.append(seconds)
 
 
-def test_a_write_that_loses_again_and_again_waits_longer_each_time_and_then_says_who_won() -> None:
+def test_repeated_conflicts_wait_longer_each_time_and_the_error_names_the_winner() -> None:
     inner = prepared()
     clock = CountingClock(CLOCK.ms)
     clock.pauses = []
@@ -311,7 +311,7 @@ def test_first_writers_of_one_new_table_agree_on_its_schema() -> None:
     assert len(load_table(storage).timeline.completed_writes) == 2
 
 
-def test_a_key_that_is_new_in_the_whole_table_conflicts_with_an_overwrite_that_adds_rows_elsewhere() -> None:
+def test_globally_new_key_conflicts_with_an_overwrite_that_adds_rows_elsewhere() -> None:
     storage, alone = prepared(), prepared()
     theirs = WRITES["overwrite oslo"]  # with key 7
     theirs(opened(alone))

@@ -322,7 +322,7 @@ def test_streams_that_bring_their_columns_when_they_first_write_are_stitched(tmp
     assert pyhudi.HudiTable.for_path(path).scan(WIDE.names).to_arrow().sort_by("id").to_pylist() == outer_join(batches)
 
 
-def test_source_with_a_column_that_nobody_writes_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_stitching_source_with_an_unknown_column_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     path = tmp_path / "wide"
     options = {
         "hoodie.table.name": "wide",

@@ -152,7 +152,7 @@ def test_any_life_of_a_table_is_that_of_a_dictionary_now_and_as_of_every_write(v
 
 
 @pytest.mark.parametrize("version", [6, 8, 9])
-def test_what_is_written_as_what_on_the_timeline(version: int) -> None:
+def test_each_operation_has_its_action_on_the_timeline(version: int) -> None:
     life = Life.of(version, "SIMPLE")
     life.insert((1, "oslo", 1, "a"))
     life.upsert((1, "oslo", 2, "b"))
@@ -341,7 +341,7 @@ def test_inserts_that_refuse_or_drop_known_keys_know_those_that_were_updated_in_
 
 @pytest.mark.parametrize("index", INDEXES)
 @pytest.mark.parametrize("name", ["v6-bucket", "v8-bucket", "v9-bucket"])
-def test_records_that_real_hudi_put_into_logs_alone_are_found_and_not_made_twice(
+def test_records_that_jvm_hudi_put_into_logs_alone_are_found_and_not_made_twice(
     name: str, index: str, tmp_path: Path
 ) -> None:
     """Some indexes of JVM Hudi insert into logs, so that base files do not have all keys of their groups.

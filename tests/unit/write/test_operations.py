@@ -165,7 +165,7 @@ def test_rows_of_one_key_in_a_batch_all_stay_without_combining(operation: str) -
     assert [row for row in stored(table) if row[0] == 9] == [(9, "bern", 3, "x"), (9, "bern", 4, "y")]
 
 
-def test_upsert_without_combining_updates_a_known_key_once_and_inserts_a_new_one_as_often_as_it_comes() -> None:
+def test_upsert_without_combining_updates_known_keys_once_and_inserts_every_new_row() -> None:
     table = filled()
     batch = rows(
         (1, "oslo", 7, "x"), (1, "oslo", 8, "y"), (1, "oslo", 6, "z"), (9, "oslo", 1, "p"), (9, "oslo", 2, "q")

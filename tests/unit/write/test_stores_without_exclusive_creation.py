@@ -222,7 +222,7 @@ def test_the_file_of_a_dead_writer_is_removed(kind: type[Conditional]) -> None:
 
 
 @WITHOUT
-def test_a_pending_write_of_somebody_who_may_be_alive_refuses_a_second_writer(kind: type[Conditional]) -> None:
+def test_pending_write_of_a_possibly_living_writer_refuses_a_second_one(kind: type[Conditional]) -> None:
     storage = table_in(kind())
     table = load_table(storage)
     pending = Instant(InstantTime("20260101000000000"), Action.COMMIT, InstantState.REQUESTED)
@@ -270,7 +270,7 @@ def test_the_only_writer_shows_itself_before_it_looks_for_others(kind: type[Cond
 
 @WITHOUT
 def test_a_write_that_began_since_the_table_was_loaded_refuses_a_second_writer(kind: type[Conditional]) -> None:
-    """One of real Hudi, which shows itself nowhere else."""
+    """One of JVM Hudi, which shows itself nowhere else."""
     inner = kind()
     new_table(inner)
 

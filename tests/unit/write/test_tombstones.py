@@ -256,7 +256,7 @@ def test_entries_are_joined_and_those_before_an_instant_go() -> None:
     assert joined_tombstones(text, "3", None, since="3", path="f") is None
 
 
-def test_what_does_not_fit_goes_oldest_first() -> None:
+def test_oldest_tombstones_go_first_when_they_do_not_fit() -> None:
     large = "x" * (TOMBSTONES_BYTES_MAX // 2)
     text = None
     for time in ("1", "2", "3"):

@@ -87,7 +87,7 @@ def test_a_write_that_lost_against_new_columns_is_made_with_them_when_it_is_trie
     assert (1, "oslo", 9, "u") in contents(storage)
 
 
-def test_a_partition_that_is_dropped_goes_with_what_came_while_we_waited_to_begin() -> None:
+def test_dropped_partition_takes_rows_committed_while_we_waited_to_begin() -> None:
     storage = prepared()
     env = waiting(storage, lambda table: table.bulk_insert(rows((8, "oslo", 1, "n"))))
 
@@ -96,7 +96,7 @@ def test_a_partition_that_is_dropped_goes_with_what_came_while_we_waited_to_begi
     assert contents(storage) == {(3, "rome", 1, "a")}
 
 
-def test_a_bulk_insert_over_everything_takes_the_place_of_what_came_while_it_waited_to_begin() -> None:
+def test_bulk_insert_overwrite_replaces_rows_committed_while_it_waited_to_begin() -> None:
     storage = prepared()
     options = {"hoodie.datasource.write.operation": "bulk_insert"}
 
@@ -120,7 +120,7 @@ def fail_first_write(storage: Storage, config: WriteConfig, env: Environment) ->
 
 
 @pytest.mark.parametrize("is_completed", [False, True])
-def test_a_new_table_that_somebody_else_writes_to_stays_when_our_first_write_fails(is_completed: bool) -> None:
+def test_new_table_with_another_writer_stays_when_our_first_write_fails(is_completed: bool) -> None:
     storage = MemoryStorage()
     new_table(storage)
     config = WriteConfig.from_options({"hoodie.table.name": "t"})
@@ -145,7 +145,7 @@ def test_a_new_table_that_somebody_else_writes_to_stays_when_our_first_write_fai
     assert contents(storage) == {(1, "oslo", 1, "a")}
 
 
-def test_a_new_table_that_somebody_wrote_to_while_we_waited_to_remove_it_stays() -> None:
+def test_new_table_written_while_we_waited_to_remove_it_stays() -> None:
     storage = MemoryStorage()
     new_table(storage)
     config = WriteConfig.from_options({"hoodie.table.name": "t"})

@@ -1,4 +1,4 @@
-"""HFiles: those of real Hudi (tests/golden/hfile), those of a second writer below, our own, and damaged ones."""
+"""HFiles: those of JVM Hudi (tests/golden/hfile), those of a second writer below, our own, and damaged ones."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ ENTRIES = [(f"key{n:03d}".encode(), b"v" * n) for n in range(100)]
 PAYLOAD = b"".join(entry(row, value) for row, value in ENTRIES)
 
 
-# --- Files of real Hudi --------------------------------------------------------------------------------------
+# --- Files of JVM Hudi --------------------------------------------------------------------------------------
 
 
 def test_log_block_of_a_user_table_gives_its_rows_with_keys_restored():
@@ -279,7 +279,7 @@ def test_rewriting_a_real_file_gives_the_same_blocks(name: str):
 
 
 @pytest.mark.parametrize("name", GOLDEN_NAMES)
-def test_statistics_that_the_writer_computes_are_those_of_real_hudi(name: str):
+def test_statistics_that_the_writer_computes_are_those_of_jvm_hudi(name: str):
     found = read(golden(name))
     ours = read(write_hfile(found.keys, found.values, schema=found.schema or "")).file_info
     names = {"KEY_VALUE_VERSION", "MAX_MEMSTORE_TS_KEY", "hfile.AVG_VALUE_LEN", "schema"}
@@ -471,7 +471,7 @@ def test_records_without_a_known_key_column_are_refused():
 
 
 @pytest.mark.parametrize("schema", ["{", "[]", '{"type":"record","name":"r"}', '{"fields":[1]}'])
-def test_schema_that_is_none_is_damage(schema: str):
+def test_malformed_schema_is_damage(schema: str):
     with pytest.raises(CorruptDataError):
         decode_hfile_records(user_block([b"a"]), schema, path=PATH, offset=0)
 

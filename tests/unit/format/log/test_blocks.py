@@ -1,4 +1,4 @@
-"""The framing of log blocks: bytes of real Hudi, and what a reader refuses."""
+"""The framing of log blocks: bytes of JVM Hudi, and what a reader refuses."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def frame(kind: int, entries: list[tuple[int, bytes]], content: bytes = b"", *, 
 INSTANT_ENTRY = (0, INSTANT.encode())
 
 
-def test_block_of_real_hudi_is_read_and_written_alike():
+def test_block_of_jvm_hudi_is_read_and_written_alike():
     block = parse(WRITTEN_BY_HUDI)
     assert (block.kind, block.offset, block.size) == (BlockType.DELETE, 0, len(WRITTEN_BY_HUDI))
     assert block.instant_time == "20261121153641450"

@@ -109,7 +109,7 @@ WRITTEN_BY_HUDI: dict[str, tuple[str, tuple[pa.Array, ...]]] = {
 
 
 @pytest.mark.parametrize(("datum", "ordering"), WRITTEN_BY_HUDI.values(), ids=WRITTEN_BY_HUDI)
-def test_block_of_real_hudi_is_read_and_written_alike(datum, ordering):
+def test_block_of_jvm_hudi_is_read_and_written_alike(datum, ordering):
     content = content_of(bytes.fromhex(datum))
     found = decode(content, *(each.type for each in ordering))
     assert found.record_keys.equals(column(pa.string(), "k1", "k2"))
@@ -119,7 +119,7 @@ def test_block_of_real_hudi_is_read_and_written_alike(datum, ordering):
     assert encode(["k1", "k2"], *ordering, partition="a") == content.to_pybytes()
 
 
-def test_delete_by_key_of_real_hudi_counts_by_commit_time():
+def test_delete_by_key_of_jvm_hudi_counts_by_commit_time():
     content = bytes.fromhex("000000030000000d") + bytes.fromhex("0202046b300206703d30040000")
     for types in ((), (pa.int64(),), (pa.string(),), (pa.int32(), UTC_MICROS)):
         found = decode(content, *types)

@@ -1,4 +1,4 @@
-"""Compaction plans as bytes: against plans of real Hudi, round trips, damage, and names that would lead elsewhere."""
+"""Compaction plans as bytes: against plans of JVM Hudi, round trips, damage, and names that would lead elsewhere."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def body_of(**changes: Any) -> bytes:
     return encode_container(COMPACTION_PLAN, {"operations": [{**operation, **changes}], "version": 2})
 
 
-def test_plan_of_real_hudi_decodes_to_what_it_planned() -> None:
+def test_plan_of_jvm_hudi_decodes_to_what_it_planned() -> None:
     plan = decode_compaction_plan(PLAN_OF_HUDI, path=PATH)
 
     assert not plan.is_log_compaction
@@ -89,7 +89,7 @@ def test_plan_of_real_hudi_decodes_to_what_it_planned() -> None:
     )
 
 
-def test_log_compaction_plan_of_real_hudi_says_that_it_is_one() -> None:
+def test_log_compaction_plan_of_jvm_hudi_says_that_it_is_one() -> None:
     plan = decode_compaction_plan(LOG_PLAN_OF_HUDI, path=PATH)
 
     assert plan.is_log_compaction
@@ -99,7 +99,7 @@ def test_log_compaction_plan_of_real_hudi_says_that_it_is_one() -> None:
 
 
 @every_plan
-def test_plan_of_ours_is_the_record_of_real_hudi(plan: bytes) -> None:
+def test_plan_of_ours_is_the_record_of_jvm_hudi(plan: bytes) -> None:
     encoded = encode_compaction_plan(decode_compaction_plan(plan, path=PATH))
 
     ours, theirs = decode_container(encoded, path=PATH), decode_container(plan, path=PATH)
@@ -107,7 +107,7 @@ def test_plan_of_ours_is_the_record_of_real_hudi(plan: bytes) -> None:
 
 
 @every_plan
-def test_schema_of_ours_is_that_of_real_hudi(plan: bytes) -> None:
+def test_schema_of_ours_is_that_of_jvm_hudi(plan: bytes) -> None:
     assert without_notes(embedded_schema(plan)) == COMPACTION_PLAN
 
 

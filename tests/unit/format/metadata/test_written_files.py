@@ -28,7 +28,7 @@ def test_the_files_of_a_commit_are_those_of_its_whole_metadata(name: str) -> Non
     assert bool(files.replaced) is name.startswith("replace")
 
 
-def test_what_was_appended_to_a_log_is_a_stretch_of_it() -> None:
+def test_appended_bytes_are_a_range_of_the_log() -> None:
     stats = [
         {"fileId": "g-0", "path": "p=1/.g-0_1.log.1_0-0-0", "fileSizeInBytes": 30, "logOffset": 40},
         {"fileId": "g-1", "path": "p=1/g-1_0-0-0_1.parquet", "fileSizeInBytes": 7},

@@ -332,7 +332,7 @@ def test_null_where_the_rows_own_schema_allows_none_is_refused() -> None:
         aligned(outer, outer.type)
 
 
-def test_null_under_a_null_parent_is_none() -> None:
+def test_null_under_a_null_parent_is_allowed_in_a_not_null_column() -> None:
     struct = pa.StructArray.from_arrays(
         [pa.array([1, None], pa.int32())], fields=[pa.field("x", pa.int32())], mask=pa.array([False, True])
     )

@@ -74,7 +74,7 @@ def test_an_option_reads_past_a_damaged_log_and_says_so(version: int) -> None:
     assert found.to_pylist() == [{"note": "old"}]
 
 
-def test_what_a_dead_writer_left_behind_committed_blocks_of_version_6_is_passed_over() -> None:
+def test_damage_by_a_dead_writer_after_committed_version_6_blocks_is_skipped() -> None:
     storage, log = with_log(6)
     whole = storage.read(log)
     storage.put(log, whole + whole[: len(whole) // 2])

@@ -102,14 +102,14 @@ def test_any_writes_leave_blocks_that_give_the_merged_rows(batches: list[Any], m
     assert joined(storage) == sorted(contents(storage))
 
 
-def test_logs_of_another_format_are_left_to_those_who_can_decode_them() -> None:
+def test_logs_of_another_format_are_not_read_natively() -> None:
     storage = prepared(**{"hoodie.logfile.data.block.format": "avro"})
     plan = plan_of(open_table(storage))
 
     assert [parquet_blocks(storage, one.files, plan.merging) for one in plan.merged] == [None]
 
 
-def test_a_block_with_another_type_than_the_table_has_now_is_left_to_those_who_can_change_it() -> None:
+def test_block_with_another_type_than_the_table_is_not_read_natively() -> None:
     storage = prepared()
     wider = pa.schema([field.with_type(pa.float64()) if field.name == "id" else field for field in SCHEMA])
     settled = plan_of(open_table(storage)).merging

@@ -229,7 +229,7 @@ def test_rows_that_stand_for_deletions(column: str, values: list[Any], rules: Me
     assert delete_mask(pa.record_batch({column: values}), rules).to_pylist() == expected
 
 
-def test_a_row_with_the_deleted_flag_deletes_though_nobody_asked_for_the_column() -> None:
+def test_row_with_the_deleted_flag_deletes_though_the_column_is_not_read() -> None:
     flagged = with_meta_columns(
         pa.schema([("ts", pa.int64()), ("note", pa.string()), ("_hoodie_is_deleted", pa.bool_())])
     )

@@ -136,7 +136,7 @@ def test_garbage_at_the_start_is_reported_and_costs_no_block(garbage):
     ]
 
 
-def test_torn_write_of_real_hudi_keeps_the_block_before_it():
+def test_torn_write_of_jvm_hudi_keeps_the_block_before_it():
     """A failed append of Hudi 1.2.0 leaves the magic alone behind the last whole block."""
     found = scan(BLOCKS[0] + MAGIC)
     assert [(block.kind, block.size) for block in found[1:]] == [(BlockType.CORRUPT, 6)]

@@ -1,4 +1,4 @@
-"""A slice in two parts gives the rows of the merged slice: on the tables of real Hudi."""
+"""A slice in two parts gives the rows of the merged slice: on the tables of JVM Hudi."""
 
 from __future__ import annotations
 

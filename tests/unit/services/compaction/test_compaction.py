@@ -182,7 +182,7 @@ def test_a_dry_run_tells_what_would_be_done_and_why_and_does_nothing() -> None:
     assert all("log file" in row["reason"] for row in found)
 
 
-def test_what_the_strategy_leaves_stays_and_the_dry_run_says_why() -> None:
+def test_slices_left_out_by_the_strategy_stay_and_the_dry_run_says_why() -> None:
     storage = prepared()
     large = {"hoodie.compaction.logfile.size.threshold": "1000000"}
 
@@ -341,7 +341,7 @@ def test_a_write_that_leaves_services_to_others_neither_plans_nor_runs_one(optio
     assert pending(storage) == []
 
 
-def test_a_write_only_plans_where_somebody_else_runs() -> None:
+def test_write_only_plans_a_compaction_that_another_process_runs() -> None:
     storage = MemoryStorage()
     new_table(storage, **EVENT_TIME, **MOR).insert(rows(*TWO_GROUPS))
     planning = {
@@ -446,8 +446,8 @@ def later_on(storage: Storage, seconds: int) -> pyhudi.HudiTable:
     return open_table(storage, env=environment(clock), **MOR)
 
 
-def begun_by_real_hudi(storage: Storage, planned: str) -> None:
-    """As real Hudi begins to run a plan: it marks it inflight, and keeps no heartbeat."""
+def begun_by_jvm_hudi(storage: Storage, planned: str) -> None:
+    """As JVM Hudi begins to run a plan: it marks it inflight, and keeps no heartbeat."""
     table = load_table(storage)
     instant = Instant(InstantTime(planned), Action.COMPACTION, InstantState.INFLIGHT)
     storage.put(instant_path(instant, table.version), b"")
@@ -455,13 +455,13 @@ def begun_by_real_hudi(storage: Storage, planned: str) -> None:
 
 @VERSIONS
 @pytest.mark.parametrize("had_been_ours", [False, True])
-def test_a_plan_that_real_hudi_runs_is_left_to_it_for_as_long_as_a_writer_may_be_silent(
+def test_a_plan_that_jvm_hudi_runs_is_left_to_it_for_as_long_as_a_writer_may_be_silent(
     version: int, had_been_ours: bool
 ) -> None:
     storage = prepared(version)
     planned = plan_with_a_dead_run(storage) if had_been_ours else opened(storage).services.schedule()
     assert planned is not None
-    begun_by_real_hudi(storage, planned)
+    begun_by_jvm_hudi(storage, planned)
     before = snapshot(storage)
 
     assert later_on(storage, 170).services.run(planned).num_rows == 0
@@ -475,11 +475,11 @@ def test_a_plan_that_real_hudi_runs_is_left_to_it_for_as_long_as_a_writer_may_be
     audit(storage)
 
 
-def test_a_marker_tells_that_real_hudi_still_runs_a_plan() -> None:
+def test_a_marker_tells_that_jvm_hudi_still_runs_a_plan() -> None:
     storage = prepared()
     planned = opened(storage).services.schedule()
     assert planned is not None
-    begun_by_real_hudi(storage, planned)
+    begun_by_jvm_hudi(storage, planned)
     storage = aged(storage, f"{planned}.compaction.inflight", by_ms=3_600_000)
     storage.put(f"{marker_folder(planned)}/city=rome/a_0-1-2_{planned}.parquet.marker.CREATE", b"")
 
@@ -487,7 +487,7 @@ def test_a_marker_tells_that_real_hudi_still_runs_a_plan() -> None:
     assert later_on(storage, 190).services.run(planned).num_rows == 1
 
 
-def test_a_write_leaves_what_tells_that_the_runner_of_a_plan_is_dead() -> None:
+def test_write_keeps_the_heartbeat_of_a_dead_runner() -> None:
     storage = prepared()
     planned = plan_with_a_dead_run(storage)
 
@@ -563,7 +563,7 @@ def test_an_append_that_was_under_way_when_a_compaction_was_planned_lands_behind
 
 
 @pytest.mark.parametrize("version", [6, 9])
-def test_a_group_that_got_new_records_while_it_was_planned_for_compaction_loses_them_to_a_retry(version: int) -> None:
+def test_new_records_in_a_group_with_a_planned_compaction_are_a_conflict(version: int) -> None:
     """A new base file that a planned compaction does not read would be hidden by the compaction's own."""
     storage = MemoryStorage()
     new_table(storage, version=version, **EVENT_TIME, **MOR).insert(rows(*TWO_GROUPS))
@@ -631,7 +631,7 @@ def test_a_damaged_log_stops_its_compaction_and_readers_see_what_they_saw() -> N
     assert [info.path for info in storage.list_recursive("city=rome") if pending(storage)[0][0] in info.path] == []
 
 
-# -- what real Hudi left to be compacted ------------------------------------------------------------------------------
+# -- what JVM Hudi left to be compacted ------------------------------------------------------------------------------
 
 
 TABLES_OF_HUDI = [
@@ -640,11 +640,11 @@ TABLES_OF_HUDI = [
     for version in ("v6", "v8", "v9")
 ]
 AFTERWARDS = {"v6-pending": {"k01": (25, "last 1")}}
-"""Against a base file the latest version wins there, among logs the highest: so it is in real Hudi, too."""
+"""Against a base file the latest version wins there, among logs the highest: so it is in JVM Hudi, too."""
 
 
 @pytest.mark.parametrize("name", TABLES_OF_HUDI)
-def test_compaction_of_a_table_of_real_hudi_changes_no_row(name: str, tmp_path: Path) -> None:
+def test_compaction_of_a_table_of_jvm_hudi_changes_no_row(name: str, tmp_path: Path) -> None:
     with tarfile.open(GOLDEN / f"{name}.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     path = str(tmp_path / "table")

@@ -31,7 +31,7 @@ from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER
 from pyhudi.transaction.plan_fencing import begin_run, is_newest_run
 
 
-def test_recovery_of_a_dead_write_leaves_what_tells_that_the_runner_of_a_plan_is_dead() -> None:
+def test_recovery_of_a_dead_write_keeps_the_heartbeat_of_a_dead_runner() -> None:
     storage = prepared()
     planned = plan_with_a_dead_run(storage)
     with suppress(SimulatedCrash):
@@ -49,7 +49,7 @@ def test_recovery_of_a_dead_write_leaves_what_tells_that_the_runner_of_a_plan_is
     assert contents(storage) == AFTER
 
 
-def test_a_runner_that_was_taken_for_dead_does_not_give_up_for_the_one_who_took_over() -> None:
+def test_runner_taken_for_dead_leaves_the_heartbeat_of_the_run_that_took_over() -> None:
     storage = prepared()
     planned = opened(storage).services.schedule()
 
@@ -68,7 +68,7 @@ def test_a_runner_that_was_taken_for_dead_does_not_give_up_for_the_one_who_took_
     assert [info.name for info in storage.list_recursive(".hoodie/.aux/.runs")] == [planned]
 
 
-def test_a_runner_that_stands_still_while_it_looks_for_files_of_dead_runs_takes_none_of_a_newer_one() -> None:
+def test_paused_cleanup_of_dead_runs_leaves_the_files_of_a_newer_run() -> None:
     storage = prepared()
     planned = plan_with_a_dead_run(storage)
 
@@ -110,7 +110,7 @@ def test_a_plan_that_is_taken_back_leaves_nothing_of_its_dead_run() -> None:
     assert runs(storage) == []
 
 
-def test_what_a_compaction_that_died_behind_its_commit_leaves_goes_with_the_next_recovery() -> None:
+def test_leftovers_of_a_compaction_killed_after_its_commit_go_with_the_next_recovery() -> None:
     for effect in range(1, 5):
         storage = prepared()
         planned = opened(storage).services.schedule()
@@ -139,7 +139,7 @@ def _at_effect_behind_the_commit(number: int) -> Callable[[str, str], None]:
     return hook
 
 
-def test_a_run_whose_first_beat_is_as_old_as_its_mark_was_ours_and_is_over() -> None:
+def test_run_with_a_heartbeat_as_old_as_its_run_file_is_over() -> None:
     """Object stores tell whole seconds, so that the two are of one moment as a rule."""
     storage = prepared()
     planned = plan_with_a_dead_run(storage)

@@ -79,7 +79,7 @@ def test_metrics_round_each_part_down() -> None:
     assert [metrics[f"TOTAL_IO_{part}MB"] for part in ("READ_", "WRITE_", "")] == [2, 1, 3]
 
 
-def test_plan_is_that_of_real_hudi_for_the_same_slices() -> None:
+def test_plan_is_that_of_jvm_hudi_for_the_same_slices() -> None:
     path = "compaction_1.2.0.avro"
     theirs = decode_compaction_plan((GOLDEN / path).read_bytes(), path=path)
     log_bytes = iter((1763, 971, 1773, 1619))
@@ -270,7 +270,7 @@ def test_log_compaction_leaves_pending_groups_alone() -> None:
     assert "pending" in planned.skipped[0].reason
 
 
-def test_log_compaction_plan_is_that_of_real_hudi() -> None:
+def test_log_compaction_plan_is_that_of_jvm_hudi() -> None:
     path = "log_compaction_1.2.0.avro"
     theirs = decode_compaction_plan((GOLDEN / path).read_bytes(), path=path)
     ours = plan_log_compaction([slice_of("p", "f-0", 1)], (), 1).plan

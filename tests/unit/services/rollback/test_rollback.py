@@ -258,8 +258,8 @@ def test_a_failed_write_takes_its_files_away_at_once() -> None:
     audit(storage)
 
 
-def begun_by_real_hudi(storage: Storage, instant_time: str) -> Instant:
-    """A rollback of a pending write that real Hudi has planned, and may be at: its plans do not say whose they are."""
+def begun_by_jvm_hudi(storage: Storage, instant_time: str) -> Instant:
+    """A rollback of a pending write that JVM Hudi has planned, and may be at: its plans do not say whose they are."""
     state = load_table(storage)
     (target,) = state.timeline.pending_writes
     plan = plan_rollback(storage.uri, target, find_leftovers(state, target))
@@ -270,10 +270,10 @@ def begun_by_real_hudi(storage: Storage, instant_time: str) -> Instant:
 
 
 @pytest.mark.parametrize("version", [6, 9])
-def test_a_rollback_that_real_hudi_may_be_at_is_left_to_it(version: int) -> None:
+def test_a_rollback_that_jvm_hudi_may_be_at_is_left_to_it(version: int) -> None:
     storage, instant_time = crashed_upsert(version)
     end_the_process_of(storage, instant_time)
-    rollback = begun_by_real_hudi(storage, instant_time)
+    rollback = begun_by_jvm_hudi(storage, instant_time)
     before = {info.path for info in storage.list_recursive("")}
     locks = CountingLocks()
 
@@ -289,9 +289,9 @@ def test_a_rollback_that_real_hudi_may_be_at_is_left_to_it(version: int) -> None
     assert before - exchanged <= {info.path for info in storage.list_recursive("")}, "nothing was taken from under it"
 
 
-def test_what_real_hudi_leaves_half_done_does_not_keep_others_from_being_rolled_back() -> None:
+def test_half_done_rollback_of_jvm_hudi_does_not_stop_other_rollbacks() -> None:
     storage, theirs = crashed_upsert()
-    begun_by_real_hudi(storage, theirs)
+    begun_by_jvm_hudi(storage, theirs)
     dying = FaultStorage(storage, before=at("commit", "put_if_absent"))
     with suppress(SimulatedCrash):
         open_table(dying, env=environment(StepClock(NOW_MS + 1000))).upsert(rows((1, "oslo", 3, "c")))
@@ -306,14 +306,14 @@ def test_what_real_hudi_leaves_half_done_does_not_keep_others_from_being_rolled_
     assert {info.name for info in storage.list_recursive(HEARTBEAT_FOLDER)} == {theirs}
 
 
-def test_a_rollback_that_real_hudi_begins_while_we_wait_for_the_lock_is_left_to_it() -> None:
+def test_a_rollback_that_jvm_hudi_begins_while_we_wait_for_the_lock_is_left_to_it() -> None:
     storage, instant_time = crashed_upsert()
     end_the_process_of(storage, instant_time)
     begun: list[Instant] = []
 
     class Locks(InProcessLocks):
         def acquire(self, storage: Storage, environment: Environment, *, wait_ms: int) -> HeldMutex:
-            begun[:] = begun or [begun_by_real_hudi(storage, instant_time)]
+            begun[:] = begun or [begun_by_jvm_hudi(storage, instant_time)]
             return super().acquire(storage, environment, wait_ms=wait_ms)
 
     env = replace(environment(StepClock(NOW_MS)), locks=Locks())
@@ -323,9 +323,9 @@ def test_a_rollback_that_real_hudi_begins_while_we_wait_for_the_lock_is_left_to_
     assert [i.requested_time for i in load_table(storage).timeline.pending_writes] == [instant_time]
 
 
-def test_a_write_that_fails_takes_itself_back_and_leaves_the_rollbacks_of_real_hudi() -> None:
+def test_a_write_that_fails_takes_itself_back_and_leaves_the_rollbacks_of_jvm_hudi() -> None:
     storage, instant_time = crashed_upsert()
-    rollback = begun_by_real_hudi(storage, instant_time)
+    rollback = begun_by_jvm_hudi(storage, instant_time)
 
     with pytest.raises(OSError, match="anything"):
         next_upsert(FaultStorage(storage, before=fail_at_the_commit), NOW_MS + 1000)
@@ -337,10 +337,10 @@ def test_a_write_that_fails_takes_itself_back_and_leaves_the_rollbacks_of_real_h
 
 
 @pytest.mark.parametrize(("version", "by_hand"), [(6, False), (9, False), (9, True)])
-def test_a_rollback_of_real_hudi_that_is_silent_for_too_long_is_finished(version: int, by_hand: bool) -> None:
+def test_a_rollback_of_jvm_hudi_that_is_silent_for_too_long_is_finished(version: int, by_hand: bool) -> None:
     storage, instant_time = crashed_upsert(version)
     end_the_process_of(storage, instant_time)
-    begun_by_real_hudi(storage, instant_time)
+    begun_by_jvm_hudi(storage, instant_time)
 
     if by_hand:
         (done,) = open_table(storage).recovery.roll_back_failed_writes(eager=True)
@@ -354,11 +354,11 @@ def test_a_rollback_of_real_hudi_that_is_silent_for_too_long_is_finished(version
     audit(storage)
 
 
-def test_a_write_that_real_hudi_is_rolling_back_cannot_be_rolled_back_by_hand() -> None:
+def test_a_write_that_jvm_hudi_is_rolling_back_cannot_be_rolled_back_by_hand() -> None:
     storage, instant_time = crashed_upsert()
-    rollback = begun_by_real_hudi(storage, instant_time)
+    rollback = begun_by_jvm_hudi(storage, instant_time)
 
-    with pytest.raises(WriteConflictError, match="real Hudi is rolling this back") as caught:
+    with pytest.raises(WriteConflictError, match="JVM Hudi is rolling this back") as caught:
         open_table(storage).recovery.rollback(instant_time)
 
     assert caught.value.context["winner"] == rollback.requested_time

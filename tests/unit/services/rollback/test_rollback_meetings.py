@@ -1,4 +1,4 @@
-"""Rollbacks that meet others: writers that go on, restores, rollbacks of real Hudi, the metadata table."""
+"""Rollbacks that meet others: writers that go on, restores, rollbacks of JVM Hudi, the metadata table."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _late(act: Callable[[Storage], object]) -> LateLocks:
 
 
 def test_a_write_gives_way_to_a_rollback_of_what_it_began_from_though_that_had_begun_before() -> None:
-    """Real Hudi's, which is left to it: the write's base is about to go."""
+    """JVM Hudi's, which is left to it: the write's base is about to go."""
     storage = prepared()
     state = load_table(storage)
     (origin,) = state.timeline.completed_writes
@@ -104,7 +104,7 @@ def put_rollback(storage: Storage, state: InstantState, data: bytes) -> str:
 
 @pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("content", [b"", b"Obj\x01\x02 and no more"], ids=["empty", "half"])
-def test_a_rollback_whose_process_died_before_it_had_written_its_plan_is_in_nobodys_way_for_long(
+def test_rollback_killed_before_its_plan_blocks_writes_until_its_heartbeat_expires(
     version: int, content: bytes
 ) -> None:
     storage = prepared(version)
@@ -134,7 +134,7 @@ def test_a_rollback_that_a_user_asks_for_goes_round_one_without_a_plan() -> None
 
 
 @pytest.mark.parametrize("read", [1, 2])
-def test_a_plan_that_its_author_takes_back_while_it_is_read_is_in_nobodys_way(read: int) -> None:
+def test_rollback_plan_withdrawn_while_it_is_read_is_ignored(read: int) -> None:
     """As one does who finds that the write was completed after all."""
     storage = prepared()
     state = load_table(storage)
@@ -189,7 +189,7 @@ def test_a_commit_that_is_taken_back_takes_a_live_metadata_table_away_first() ->
     assert dropped < undone
 
 
-def test_what_a_marker_names_is_planned_to_be_deleted_though_no_listing_shows_it() -> None:
+def test_file_of_a_marker_is_planned_for_deletion_though_no_listing_shows_it() -> None:
     """A task may be about to begin the file."""
     storage, instant_time = crashed_upsert()
     file = f"city=oslo/11111111-1111-1111-1111-111111111111-0_0-0-0_{instant_time}.parquet"

@@ -168,7 +168,7 @@ def test_writes_after_a_rollback_go_on_in_the_same_slices(kind: TableBuilder) ->
 
 
 def use_marker_files(storage: Storage, dead: str) -> None:
-    """Markers as the timeline server of real Hudi keeps them, in numbered files with gaps."""
+    """Markers as the timeline server of JVM Hudi keeps them, in numbered files with gaps."""
     folder = f".hoodie/.temp/{dead}"
     lines = [info.path.removeprefix(f"{folder}/") for info in storage.list_recursive(folder)]
     storage.delete_folder(folder)
@@ -238,7 +238,7 @@ def test_with_markers_only_the_logs_of_their_groups_are_looked_into() -> None:
     assert len(commands_in(storage)) == 1
 
 
-def test_what_a_foreign_marker_names_is_left_alone() -> None:
+def test_file_of_a_foreign_marker_is_left_alone() -> None:
     storage = prepared(V9)
     dead = die_before_commit(storage)
     (victim,) = [info for info in storage.list_folder("city=rome").files if info.name.endswith(".parquet")]
@@ -264,7 +264,7 @@ def test_a_write_that_never_got_inflight_costs_no_look_into_logs() -> None:
 
 
 @pytest.mark.parametrize("version", ["v6", "v8", "v9"])
-def test_dead_writes_of_real_hudi_without_markers_are_taken_away(version: str, tmp_path: Path) -> None:
+def test_dead_writes_of_jvm_hudi_without_markers_are_taken_away(version: str, tmp_path: Path) -> None:
     with tarfile.open(GOLDEN / f"{version}-killed.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     (entry,) = [one for one in json.loads((GOLDEN / "manifest.json").read_text()) if one["name"] == f"{version}-killed"]
@@ -290,7 +290,7 @@ def test_dead_writes_of_real_hudi_without_markers_are_taken_away(version: str, t
 
 
 @pytest.mark.parametrize("named", ["as it is", "as a rollback by markers of 0.15.0 names it"])
-def test_a_rollback_that_real_hudi_began_is_finished(named: str) -> None:
+def test_a_rollback_that_jvm_hudi_began_is_finished(named: str) -> None:
     """By markers, 0.15.0 writes the table's folder where the log's name should be."""
     storage = prepared(V6)
     dead = die_before_commit(storage)

@@ -93,7 +93,7 @@ def test_every_operation_can_be_taken_back(name: str, kind: TableBuilder) -> Non
 
 
 @pytest.mark.parametrize("kind", [COW[0], COW[2], V6, V9], ids=str)
-def test_a_rollback_of_a_completed_write_killed_anywhere_is_never_seen_in_part_and_gets_finished(
+def test_rollback_of_a_completed_write_killed_anywhere_is_atomic_and_gets_finished(
     kind: TableBuilder,
 ) -> None:
     second = writes_of(prepared(kind))[-1]
@@ -116,7 +116,7 @@ def test_a_write_with_a_later_one_is_refused() -> None:
     assert_refused(storage, writes_of(storage)[0], "later write is completed")
 
 
-def test_what_completed_last_is_the_newest_whenever_it_was_requested() -> None:
+def test_newest_write_is_the_one_that_completed_last() -> None:
     storage = prepared(V9)
     first, second = writes_of(storage)
     table = load_table(storage)
@@ -362,7 +362,7 @@ def test_a_plan_that_is_being_run_is_refused() -> None:
 
 
 @every_merge_on_read
-def test_a_rollback_of_a_compaction_run_by_real_hudi_is_finished_and_leaves_the_plan(kind: TableBuilder) -> None:
+def test_a_rollback_of_a_compaction_run_by_jvm_hudi_is_finished_and_leaves_the_plan(kind: TableBuilder) -> None:
     storage, instant = planned_and_run_half(kind)
     table = load_table(storage)
     pending = Instant(InstantTime("20991231000000000"), timeline_format.Action.ROLLBACK, InstantState.REQUESTED)
@@ -402,7 +402,7 @@ def test_a_clustering_of_version_6_is_no_dead_write(kind: TableBuilder) -> None:
 # -- outcomes ---------------------------------------------------------------------------------------------------------
 
 
-def test_an_outcome_that_nobody_knows_is_unknown() -> None:
+def test_outcome_of_an_instant_without_a_trace_is_unknown() -> None:
     table = opened(prepared(V9))
     assert table.recovery.outcome_of("20240101000000000") == "unknown"
     assert table.recovery.outcome_of("29990101000000000") == "unknown"
@@ -443,7 +443,7 @@ def test_a_damaged_archive_is_an_error_and_not_an_answer(tmp_path: Path) -> None
 
 
 @every_merge_on_read
-def test_a_plan_whose_run_real_hudi_takes_back_is_pending(kind: TableBuilder) -> None:
+def test_a_plan_whose_run_jvm_hudi_takes_back_is_pending(kind: TableBuilder) -> None:
     storage, instant = planned_and_run_half(kind)
     pending = Instant(InstantTime("20991231000000000"), timeline_format.Action.ROLLBACK, InstantState.REQUESTED)
     plan = RollbackPlan(instant_time=instant, action="compaction")

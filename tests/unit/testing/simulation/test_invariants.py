@@ -75,13 +75,13 @@ def test_a_key_in_two_file_groups_is_a_violation_of_uniqueness() -> None:
     assert {one[:2] for one in check_rows(facts(world), unique=True)} == {"K4"}
 
 
-def test_a_reader_who_saw_a_part_is_a_violation_of_atomicity() -> None:
+def test_partial_read_is_a_violation_of_atomicity() -> None:
     world, instant, _ = start()
     history = History(told=[told(rows=(("a1", "start"),), seen=frozenset({instant}))])
     assert [one[:2] for one in check_readers(facts(world, history))] == ["K2"]
 
 
-def test_a_reader_who_missed_an_acknowledged_write_is_a_violation_of_durability() -> None:
+def test_read_without_an_acknowledged_write_is_a_violation_of_durability() -> None:
     world, instant, _ = start()
     history = History(told=[told(actor="start", instant=instant), told(began=5, rows=())])
     assert [one[:2] for one in check_readers(facts(world, history))] == ["K3"]
@@ -132,7 +132,7 @@ def test_two_writes_at_one_moment_violate_the_order_of_time() -> None:
     assert [one[:2] for one in check_order(facts(world))] == ["K8"]
 
 
-def test_a_follower_who_was_not_given_a_write_is_a_violation_of_increments() -> None:
+def test_incremental_read_without_a_write_is_a_violation_of_increments() -> None:
     world, _, _ = start()
     history = History(told=[told(since="", position="99999999999999999")])
     assert [one[:3] for one in check_followers(facts(world, history))] == ["K12"]
@@ -148,14 +148,14 @@ def test_a_follower_who_was_not_given_a_write_is_a_violation_of_increments() -> 
         "a/00000000-0000-0000-0000-000000000001-0_0-0-0_20990101000000000.parquet",
     ],
 )
-def test_what_a_dead_writer_left_is_a_violation_of_recovery(path: str) -> None:
+def test_leftover_of_a_dead_writer_is_a_violation_of_recovery(path: str) -> None:
     world, _, _ = start()
     world.set(path, b"")
     assert [one[:3] for one in check_recovered(facts(world), excused=())] == ["K14"]
     assert list(check_recovered(facts(world), excused=["20990101000000000", path])) == []
 
 
-def test_a_row_of_an_attempt_that_nobody_waited_for_is_a_violation_wherever_it_is_seen() -> None:
+def test_row_of_an_abandoned_attempt_is_a_violation_wherever_it_is_seen() -> None:
     world, instant, _ = start()
     seen = told(rows=(("a1", STRAY),), seen=frozenset({instant}))
     assert [one[:3] for one in check_attempts(facts(world, History(told=[seen])), are_swept=False)] == ["K15"]
@@ -184,7 +184,7 @@ def test_blocks_of_a_dead_write_without_a_command_behind_them_are_a_violation_of
     assert list(check_recovered(facts(world), excused=())) == []
 
 
-def test_giving_way_to_nobody_is_a_false_conflict() -> None:
+def test_conflict_without_another_commit_is_a_false_conflict() -> None:
     error = WriteConflictError("lost")
     history = History(
         requests={

@@ -1,7 +1,7 @@
 """Every cell of the table of conflicts, by the shipped code: what must give way does, and nothing else.
 
 What ours meets comes onto the timeline between the beginning and the commit of ours, put there by ours where this
-release can do it, and otherwise by hand in the form that real Hudi gives it. Mission rows S5-39 to S5-43;
+release can do it, and otherwise by hand in the form that JVM Hudi gives it. Mission rows S5-39 to S5-43;
 reliability.md 5.1 and rows 27, 28, 53, 55, 56.
 """
 
@@ -60,7 +60,7 @@ def group_of(storage: Storage, city: str) -> FileGroupId:
     return found
 
 
-# -- what real Hudi would put on a timeline ------------------------------------------------------------------------
+# -- what JVM Hudi would put on a timeline ------------------------------------------------------------------------
 
 
 def ended(storage: Storage, instant: Instant, metadata: CommitMetadata | None = None) -> None:
@@ -343,7 +343,7 @@ def test_a_write_gives_way_on_every_ground_of_its_cell_and_on_no_other(case: Cas
     expected = LockLostError if case.ground is Ground.ITSELF else WriteConflictError
     assert type(caught.value) is expected, caught.value
     if case.ground not in (Ground.ITSELF, Ground.ORIGIN):
-        check_says_who_won(caught.value, case)
+        assert_error_names_the_winner(caught.value, case)
     if case.met not in (Met.ROLLBACK, Met.WRITE, Met.OVERWRITE, Met.CLUSTERING):
         assert contents(storage) == before
     if case.ground is not Ground.ANYTHING:
@@ -351,7 +351,7 @@ def test_a_write_gives_way_on_every_ground_of_its_cell_and_on_no_other(case: Cas
 
 
 @pytest.mark.parametrize("version", [6, 8, 9])
-def test_a_write_to_what_real_hudi_is_about_to_cluster_is_refused_before_any_data_is_written(version: int) -> None:
+def test_a_write_to_what_jvm_hudi_is_about_to_cluster_is_refused_before_any_data_is_written(version: int) -> None:
     storage = prepared("cow", version)
     clustering_plan("oslo")(storage)
     watched = FaultStorage(storage)
@@ -362,7 +362,7 @@ def test_a_write_to_what_real_hudi_is_about_to_cluster_is_refused_before_any_dat
     assert not any(one.name == "open_output" and one.path.startswith("city=") for one in watched.effects)
 
 
-def check_says_who_won(error: TransactionError, case: Case) -> None:
+def assert_error_names_the_winner(error: TransactionError, case: Case) -> None:
     assert error.context["winner"] > error.context.get("instant", "")
     if case.ground in (Ground.GROUP, Ground.BASE_FILE):
         city = "rome" if case.ground is Ground.BASE_FILE else "oslo"

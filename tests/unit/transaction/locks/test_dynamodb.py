@@ -129,7 +129,7 @@ def test_item_that_was_given_back_without_being_deleted_is_taken_at_once(locks, 
     lock.release()
 
 
-def test_lock_that_somebody_took_is_lost_and_stays_his(locks, aws, item_of) -> None:
+def test_lock_taken_by_another_is_lost_and_stays_with_it(locks, aws, item_of) -> None:
     timers = HandMovedTimers()
     lock = locks.acquire(MemoryStorage(), replace(SYSTEM, timers=timers), wait_ms=0)
     put(aws, locks, OF_JVM)

@@ -49,7 +49,7 @@ def test_lease_counts_from_before_the_request_whose_answer_was_late(is_renewed: 
     lock.release()
 
 
-def test_lock_object_that_somebody_else_wrote_before_we_read_it_back_is_his() -> None:
+def test_lock_object_overwritten_before_it_is_read_back_belongs_to_the_other_writer() -> None:
     theirs = LockRecord(owner="thief", valid_until_ms=2_000_000_000_000).encode()
 
     class Taken(FaultStorage):
@@ -92,7 +92,7 @@ def test_lock_file_that_was_touched_late_counts_from_before(tmp_path: Path, monk
     lock.release()
 
 
-def test_expired_lock_file_that_another_thief_takes_while_we_look_is_his() -> None:
+def test_expired_lock_file_taken_by_another_during_our_check_belongs_to_it() -> None:
     clock = StepClock()
     inner = MemoryStorage(clock=clock.now_ms)
     inner.put(".hoodie/lock", b"of a dead process")

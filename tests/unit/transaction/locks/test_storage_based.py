@@ -122,7 +122,7 @@ def test_lease_is_renewed_for_as_long_as_its_holder_lives() -> None:
     lock.release()
 
 
-def test_lease_that_somebody_took_is_lost_and_stays_his() -> None:
+def test_lease_taken_by_another_is_lost_and_stays_with_it() -> None:
     store = MemoryStorage()
     timers = HandMovedTimers()
     lock = StorageLocks(validity_ms=300_000).acquire(store, replace(SYSTEM, timers=timers), wait_ms=0)

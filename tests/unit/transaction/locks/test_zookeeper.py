@@ -102,7 +102,7 @@ def test_holder_that_pauses_past_its_session_is_told(locks) -> None:
     assert not taken_over_while_paused("memory://t", {}, locks, act=lambda lock: lock.check_held())
 
 
-def test_node_that_somebody_removed_is_no_lock(locks, client) -> None:
+def test_removed_node_is_no_lock(locks, client) -> None:
     lock = locks.acquire(MemoryStorage(), SYSTEM, wait_ms=0)
     client.delete(lock.node)
 
@@ -153,7 +153,7 @@ def test_address_without_a_server_is_a_typed_error() -> None:
         locks.acquire(MemoryStorage(), SYSTEM, wait_ms=0)
 
 
-def test_address_that_is_none_is_a_typed_error() -> None:
+def test_malformed_address_is_a_typed_error() -> None:
     pytest.importorskip("kazoo")
 
     with pytest.raises(ConfigError, match="address"):

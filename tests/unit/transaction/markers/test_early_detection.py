@@ -251,7 +251,7 @@ def look_costs(storage: MemoryStorage, **options: str) -> list[str]:
     ]
 
 
-def test_look_at_nobody_costs_one_listing() -> None:
+def test_early_check_without_other_writers_costs_one_listing() -> None:
     assert look_costs(prepared(COW[2]), **DIRECT) == ["list_folder .hoodie/.temp"]
 
 
@@ -312,7 +312,7 @@ def full_names(options: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("ours", MARKERS, ids=NAMES)
-def test_who_gives_up_early_has_announced_nothing(ours: dict[str, str]) -> None:
+def test_early_conflict_leaves_no_marker(ours: dict[str, str]) -> None:
     """It looks first: what it announced would make others give up for it, and of two writers none would go on."""
     storage = prepared(COW[2])
     mine = FaultStorage(storage)

@@ -158,7 +158,7 @@ def test_service_that_has_stopped_refuses_late_tasks(service: MarkerService, add
         announce_remotely(address, KEY, [MARKER], groups_exist=True)
 
 
-def test_address_that_nobody_listens_on_gives_a_typed_error_that_tells_the_way_out(service: MarkerService) -> None:
+def test_unreachable_service_is_a_typed_error_with_advice(service: MarkerService) -> None:
     with serving(service, KEY, host=HOST, bind_to=HOST) as address:
         pass
 

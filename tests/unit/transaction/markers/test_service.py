@@ -37,7 +37,7 @@ def puts(storage: FaultStorage) -> list[str]:
     return [effect.path.rpartition("/")[2] for effect in storage.effects]
 
 
-def test_folder_looks_as_real_hudi_lays_it_out() -> None:
+def test_folder_looks_as_jvm_hudi_lays_it_out() -> None:
     storage = FaultStorage(MemoryStorage())
 
     new_service(storage).announce([marker(1), marker(2)], groups_exist=False)

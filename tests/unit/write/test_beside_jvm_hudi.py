@@ -1,4 +1,4 @@
-"""What a write does for the sake of writers of real Hudi, of which nothing can be seen yet."""
+"""What a write does for the sake of writers of JVM Hudi, of which nothing can be seen yet."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def age_at_commit(storage: Storage, options: dict[str, str], *, work_ms: int = 0
     return age
 
 
-def test_in_version_6_a_write_under_a_lock_of_hudi_0_15_is_not_completed_before_earlier_ones_have_begun(
+def test_version_6_write_under_a_lock_of_hudi_0_15_completes_after_earlier_writes_have_begun(
     tmp_path: Path,
 ) -> None:
     assert SETTLING_MS <= age_at_commit(prepared(tmp_path, 6), SHARED) < SETTLING_MS + 500
@@ -53,7 +53,7 @@ def test_a_write_that_took_longer_waits_no_longer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("version", "options"), [(6, BUILT_IN), (8, SHARED), (9, SHARED)])
-def test_nobody_waits_where_real_hudi_takes_its_times_under_the_lock_or_is_not_there(
+def test_write_does_not_wait_where_jvm_hudi_takes_its_times_under_the_lock_or_is_absent(
     tmp_path: Path, version: int, options: dict[str, str]
 ) -> None:
     assert age_at_commit(prepared(tmp_path, version), options) < 500
