@@ -53,6 +53,7 @@ check: $(STAMP)  ## Lint, types, architecture, generated pages, links, changelog
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
+	MYPYPATH=benchmarks $(VENV)/bin/mypy benchmarks
 	$(PY) tools/option_reference.py --check
 	$(PY) tools/api_reference.py --check
 	$(VENV)/bin/towncrier build --draft --version next > /dev/null

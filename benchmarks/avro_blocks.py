@@ -112,8 +112,8 @@ def main(rows: int) -> None:
         content = parquet(batch, codec)
         calls[f"parquet {codec}"] = (
             content,
-            lambda codec=codec: parquet(batch, codec),
-            lambda columns, content=content: read_parquet(content, columns),
+            partial(parquet, batch, codec),
+            partial(read_parquet, content),
         )
     for name, (content, encode, read) in calls.items():
         timed = (encode, partial(read, None), partial(read, TWO_COLUMNS))

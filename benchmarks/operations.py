@@ -8,6 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -94,7 +95,7 @@ class Round:
     def _scan_in_turns(self, table: Path) -> None:
         """Two layouts of the same rows, in turns: what a session learns as it goes on is good for both."""
         peer, plain = self._peer, self._folder / "plain"
-        turns = {"scan_again": lambda: peer.scan(table), "scan_plain": lambda: peer.scan_plain(plain)}
+        turns = {"scan_again": partial(peer.scan, table), "scan_plain": partial(peer.scan_plain, plain)}
         if not self._wanted & turns.keys():
             return
         peer.lay_out_plain(table, plain)

@@ -18,7 +18,7 @@ def main() -> None:
     if not GENERATOR.exists():
         print("bench: installing the group `bench` into .bench/venv", flush=True)
         venv.create(HOME / "venv", with_pip=True)
-        install = [BENCH_PYTHON, "-m", "pip", "install", "--quiet"]
+        install = [str(BENCH_PYTHON), "-m", "pip", "install", "--quiet"]
         subprocess.run([*install, "--upgrade", "pip>=25.1"], check=True)  # the first that knows groups
         subprocess.run([*install, "--group", f"{REPOSITORY / 'pyproject.toml'}:bench", str(REPOSITORY)], check=True)
     for name, coordinates in MAVEN_JARS.items():

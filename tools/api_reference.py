@@ -165,7 +165,8 @@ def _signature(name: str, function: Any, *, bound: bool = False) -> str:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    kind = parameter.kind
+    stars = "*" if kind is parameter.VAR_POSITIONAL else "**" if kind is parameter.VAR_KEYWORD else ""
     annotated = "" if parameter.annotation is parameter.empty else f": {_annotation(parameter.annotation)}"
     default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
     return f"{stars}{parameter.name}{annotated}{default}"

@@ -96,7 +96,7 @@ class SparkPeer:
         drain(self.changed(table, since))
 
     def count_changes(self, table: Path, since: Any) -> int:
-        return self.changed(table, since).count()
+        return int(self.changed(table, since).count())
 
     def fingerprint(self, table: Path) -> list[str]:
         measures = [sql.count(sql.lit(1)), *[sql.sum(name) for name in AGGREGATED], sql.max(ORDERING)]

@@ -136,8 +136,9 @@ def _somewhere(rng: Random, donor: Any) -> Any:
     return donor
 
 
-def flips(rng: Random, data: bytes, _: bytes) -> bytes:
+def flips(rng: Random, data: bytes, other: bytes) -> bytes:
     """One to four flipped bits and nothing else: what a disk does, and what a checksum must see."""
+    del other
     damaged = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 4)) if data else 0):
         damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)

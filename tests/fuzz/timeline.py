@@ -259,7 +259,7 @@ def _archives() -> tuple[bytes, ...]:
     from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block
 
     rollback = record("R", commitsRollback={"type": "array", "items": "string"})
-    kinds = (
+    kinds: tuple[list[Any], ...] = (
         ["null", rollback],
         ["null", record("R", commitsRollback="long")],
         ["null", record("R", commitsRollback="string")],

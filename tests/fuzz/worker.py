@@ -63,14 +63,11 @@ def _worked(job: dict[str, Any], progress: mmap.mmap) -> dict[str, Any]:
 def _replayed(job: dict[str, Any]) -> dict[str, Any]:
     target, data = TARGETS[job["target"]], base64.b64decode(job["data"])
     outcome = guard.run(target, data)
-    failed = isinstance(outcome, guard.Failure)
-    failures = {outcome.signature: _shown(data, outcome, -1)} if isinstance(outcome, guard.Failure) else {}
-    return {
-        "target": target.name,
-        "counts": {"failed" if failed else outcome.value: 1},
-        "failures": failures,
-        "seconds": 0,
-    }
+    if isinstance(outcome, guard.Failure):
+        counts, failures = {"failed": 1}, {outcome.signature: _shown(data, outcome, -1)}
+    else:
+        counts, failures = {outcome.value: 1}, {}
+    return {"target": target.name, "counts": counts, "failures": failures, "seconds": 0}
 
 
 def _parsed(target: Target, data: bytes, progress: mmap.mmap) -> guard.Outcome | guard.Failure:

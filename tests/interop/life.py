@@ -147,7 +147,7 @@ class Maker:
         counts = {"update": updates, "late": late, "delete": deletes, "late delete": late_deletes}
         kinds = [kind for kind, count in counts.items() for _ in range(count)]
         chosen = self._chance.sample(self._model.rows(), len(kinds))
-        rows = [
+        rows: list[Row] = [
             {
                 **row,
                 "ts": row["ts"] + (-1 if kind.startswith("late") else 1),

@@ -33,7 +33,7 @@ def prepared(version: int = 9) -> Storage:
 
 
 def opened(storage: Storage, **options: str) -> pyhudi.HudiTable:
-    return open_table(storage, **{**MOR, **options})
+    return open_table(storage, env=None, **{**MOR, **options})
 
 
 def let_the_runner_die(storage: Storage, planned: str | None) -> None:

@@ -153,7 +153,7 @@ def new_table(
     )
     avro = arrow_to_avro(schema, table_name="t")
     create_table(storage, {**table_properties(config), "hoodie.table.create.schema": avro})
-    return open_table(storage, **options)
+    return open_table(storage, env=None, **options)
 
 
 def open_table(storage: Storage, *, env: Environment | None = None, **options: str) -> pyhudi.HudiTable:
