@@ -119,7 +119,7 @@ class _Writer:
         areas = self.dice.sample(ONCE_AREAS, 2)
         rows = rows_of(name, {(f"{name}/{n}", areas[n % 2]): None for n in range(ONCE_ROWS)})
         write = self.dice.choice([table.upsert, table.insert, table.bulk_insert])
-        self._call(name, lambda: write(rows, **{CALL_METADATA: name}).instant)
+        self._call(name, lambda: write(rows, hudi_options={CALL_METADATA: name}).instant)
 
     def _service(self) -> None:
         """Compact."""
