@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pyhudi.config.enums import QueryType
@@ -28,6 +28,8 @@ def known_options(given: HudiOptions | None, *, call: str, defaults: Mapping[str
     """
     if given is not None and not isinstance(given, Mapping):
         raise ConfigError("hudi_options must be a mapping of option names to values", given=type(given).__name__)
+    if not all(isinstance(name, str) for name in given or ()):
+        raise ConfigError("names of options must be texts", given=[repr(name) for name in given or ()])
     texts = {name: text_of(value) for name, value in spelled(given or {}).items() if value is not None}
     prefix = {**(defaults or {}), **texts}.get(METADATA_PREFIX, DEFAULT_METADATA_PREFIX)
     for name in texts:
@@ -59,6 +61,23 @@ def table_type_of(text: Any) -> str:
     return kinds[str(text).lower()]
 
 
-def joined(names: str | Sequence[str] | None) -> str | None:
+def joined(names: str | Sequence[str] | None, argument: str) -> str | None:
     """Column names as one option says them."""
-    return names if names is None or isinstance(names, str) else ",".join(names)
+    return names if names is None or isinstance(names, str) else ",".join(texts_of(names, argument))
+
+
+def texts_of(given: Any, argument: str) -> tuple[str, ...]:
+    """A text, or several, as an argument gives them."""
+    if isinstance(given, str):
+        return (given,)
+    texts = tuple(given) if isinstance(given, Iterable) and not isinstance(given, bytes) else (None,)
+    if not all(isinstance(text, str) for text in texts):
+        raise ConfigError(f"{argument} must be a text or several", given=repr(given))
+    return texts
+
+
+def count_of(number: Any, argument: str) -> int | None:
+    """How many of something an argument asks for; None for all."""
+    if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
+        raise ConfigError(f"{argument} must be a whole number from 0 on, or None for all", given=repr(number))
+    return number

@@ -28,6 +28,8 @@ def create(
 ) -> TableHandle:
     """Make the folder a table, and open it. `described`: what the table is to be, under Hudi's option names."""
     options = known_options(hudi_options, call="create")
+    if not isinstance(schema, pa.Schema):
+        raise ConfigError("schema must be a pyarrow.Schema", given=type(schema).__name__)
     path = table_path(path, options)
     given = {name: text for name, text in described.items() if text is not None}
     config = WriteConfig.from_options({"hoodie.table.name": path.rstrip("/").rpartition("/")[2], **given, **options})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pyhudi.api.arguments import HudiOptions, joined, table_type_of
+from pyhudi.api.arguments import HudiOptions, joined, table_type_of, texts_of
 from pyhudi.api.create import create, open_handle
 from pyhudi.api.handle import TableHandle
 from pyhudi.api.inspect import Inspect
@@ -127,9 +127,9 @@ class HudiTable:
             "hoodie.table.name": name,
             "hoodie.datasource.write.table.type": table_type_of(table_type),
             "hoodie.write.table.version": str(table_version),
-            "hoodie.datasource.write.recordkey.field": joined(record_key),
-            "hoodie.datasource.write.partitionpath.field": joined(partition_by),
-            "hoodie.table.ordering.fields": joined(ordering_fields),
+            "hoodie.datasource.write.recordkey.field": joined(record_key, "record_key"),
+            "hoodie.datasource.write.partitionpath.field": joined(partition_by, "partition_by"),
+            "hoodie.table.ordering.fields": joined(ordering_fields, "ordering_fields"),
         }
         return cls(create(path, schema, described, merger, hudi_options))
 
@@ -262,8 +262,7 @@ class HudiTable:
 
         >>> table.delete_partition("city=oslo")
         """
-        paths = (partition_paths,) if isinstance(partition_paths, str) else tuple(partition_paths)
-        return delete_partitions(self.handle, paths, hudi_options)
+        return delete_partitions(self.handle, texts_of(partition_paths, "partition_paths"), hudi_options)
 
     def insert_overwrite(self, rows: RowsLike, *, hudi_options: HudiOptions | None = None) -> WriteResult:
         """Replace the partitions that the rows are in."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyhudi.api.arguments import count_of
 from pyhudi.api.handle import TableHandle
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.timeline.instant import Instant
@@ -93,7 +94,9 @@ class Inspect:
 
         Cost: one read per write of the active timeline; the archived timeline only where `limit` is not reached before.
         """
-        rows = [_history_row(instant, metadata) for instant, metadata in islice(self._writes(), limit)]
+        rows = [
+            _history_row(instant, metadata) for instant, metadata in islice(self._writes(), count_of(limit, "limit"))
+        ]
         return pa.Table.from_pylist(rows, schema=_HISTORY_SCHEMA)
 
     def last_write(self) -> WriteResult | None:

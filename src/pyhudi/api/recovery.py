@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pyhudi.api.arguments import time_text
 from pyhudi.api.handle import TableHandle
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.services.rollback.execute import RolledBack
@@ -27,7 +28,7 @@ class Recovery:
 
         >>> table.recovery.outcome_of("20240131100000000") is pyhudi.Outcome.COMMITTED
         """
-        return outcome_of(self._handle.state.reload(), instant)
+        return outcome_of(self._handle.state.reload(), time_text(instant, "instant"))
 
     def rollback(self, instant: str) -> RolledBack:
         """Undo the newest completed write, a pending write, or a compaction that is planned and not running.
@@ -45,7 +46,7 @@ class Recovery:
         handle = self._handle
         config = WriteConfig.from_options(handle.options)
         environment = locking(handle.environment, config, handle.state.config.name)
-        return roll_back(handle.state, instant, transaction_settings(config), environment)
+        return roll_back(handle.state, time_text(instant, "instant"), transaction_settings(config), environment)
 
     def roll_back_failed_writes(self, *, eager: bool = False) -> tuple[RolledBack, ...]:
         """Remove what writers left behind that died; every write begins with this by itself.

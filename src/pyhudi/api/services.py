@@ -8,7 +8,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from pyhudi.api.arguments import HudiOptions
+from pyhudi.api.arguments import HudiOptions, time_text
 from pyhudi.api.handle import TableHandle
 from pyhudi.errors import ConfigError
 from pyhudi.format.timeline.instant import Action
@@ -105,7 +105,7 @@ class Services:
         Cost: every file of the plan is read once, and what it becomes is written once; the table lock twice.
         """
         call = self._handle.service_call(hudi_options, call="run")
-        return _result([run_compaction(call, instant)])
+        return _result([run_compaction(call, time_text(instant, "instant"))])
 
     def pending(self) -> pa.Table:
         """The plans that are not completed, oldest first. Cost: one listing of the timeline.

@@ -10,7 +10,6 @@ from pyhudi.api.handle import TableHandle
 from pyhudi.api.rows import RowsLike, engine_for
 from pyhudi.config.location import table_path
 from pyhudi.config.option import text_of
-from pyhudi.config.spelling import spelled
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.inputs import opened
 from pyhudi.engine.local import LocalEngine
@@ -36,7 +35,7 @@ def write_rows(
 
 def delete_partitions(handle: TableHandle, paths: tuple[str, ...], hudi_options: HudiOptions | None) -> WriteResult:
     """Remove the partitions of these paths."""
-    if _PARTITIONS in spelled(hudi_options or {}):
+    if _PARTITIONS in known_options(hudi_options, call="delete_partition", defaults=handle.options):
         raise ConfigError(f"delete_partition is told the partitions already: leave {_PARTITIONS} out")
     if not paths or not all(isinstance(path, str) and path for path in paths):
         raise ConfigError("delete_partition needs the paths of partitions, none of them empty", given=paths)
@@ -99,6 +98,8 @@ def save(
     >>> pyhudi.save(trips, "/tmp/trips", hudi_options={"hoodie.table.name": "trips"})
     """
     options = known_options(hudi_options, call="save")
+    if rows is None:
+        raise InvalidRequestError("there are no rows: None was given")
     engine = engine_for(rows)
     return save_rows(
         opened(rows) if isinstance(engine, LocalEngine) else rows,

@@ -6,7 +6,7 @@ INT96, in which older writers store instants, has no zone and a range of its own
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -153,7 +153,9 @@ def _located(storage: Storage, paths: Sequence[str], error: Exception) -> Corrup
 def checked_columns(plan: ScanPlan, columns: Sequence[str] | None) -> list[str]:
     """The names of the columns of a read: all if none are given. `ConfigError` for one unknown, or given twice."""
     known = plan.schema.names
-    names = list(known) if columns is None else list(columns)
+    names = list(known) if columns is None else list(columns) if isinstance(columns, Iterable) else [columns]
+    if not all(isinstance(name, str) for name in names):
+        raise ConfigError("columns must be a list of names", given=repr(columns))
     if unknown := sorted(set(names).difference(known), key=names.index):
         raise ConfigError("the table has no such column", unknown=unknown, columns=known)
     if repeated := [name for name, count in Counter(names).items() if count > 1]:

@@ -60,7 +60,7 @@ def condition_of(where: Where, schema: pa.Schema) -> Condition | None:
         for part in [whole, *(equal for each in comparisons or () for one in each for equal in one.equalities)]:
             _bind(part, schema)
         _require_truth(whole, schema)
-    except (pa.ArrowException, ValueError, TypeError) as error:
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         raise ConfigError(f"the table cannot be filtered by this condition: {error}", columns=schema.names) from error
     if _BY_NUMBER.search(_QUOTED.sub("", str(whole))):
         raise ConfigError("the condition names a column by its number, which differs between reads; name the column")

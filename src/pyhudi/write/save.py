@@ -32,7 +32,7 @@ class SaveMode(enum.Enum):
     @classmethod
     def parse(cls, text: str) -> SaveMode:
         """The mode that Spark's spelling names; `error` and `default` mean ERROR_IF_EXISTS."""
-        name = text.strip().lower()
+        name = text.strip().lower() if isinstance(text, str) else None
         if name in ("error", "default"):
             return cls.ERROR_IF_EXISTS
         for mode in cls:

@@ -156,6 +156,20 @@ CALLS_WITH_BAD_VALUES: dict[str, Callable[[pyhudi.HudiTable], Any]] = {
     "a column twice": lambda table: table.scan(["id", "id"]).to_arrow(),
     "a condition as a dictionary": lambda table: table.scan(where={"id": 1}).to_arrow(),
     "a query type that is no text": lambda table: table.scan(query_type=5).to_arrow(),  # type: ignore[arg-type]
+    "a column that is no text": lambda table: table.scan([1]),  # type: ignore[list-item]
+    "a number for columns": lambda table: table.scan(1),  # type: ignore[arg-type]
+    "a number without end": lambda table: table.scan(where=[("id", "==", 10**30)]).to_arrow(),
+    "a limit below 0": lambda table: table.inspect.history(-1),
+    "a limit that is a text": lambda table: table.inspect.history("9"),  # type: ignore[arg-type]
+    "no partition": lambda table: table.delete_partition(None),  # type: ignore[arg-type]
+    "an option that is no text": lambda table: table.delete([1], hudi_options={1: "x"}),  # type: ignore[dict-item]
+    "options as a list": lambda table: table.delete_partition("x", hudi_options=["x"]),  # type: ignore[arg-type]
+    "several instants": lambda table: table.recovery.rollback(["x"]),  # type: ignore[arg-type]
+    "several plans": lambda table: table.services.run(["x"]),  # type: ignore[arg-type]
+    "no mode": lambda table: save(rows(*START), table.handle.state.storage.uri, hudi_options={}, mode=None),  # type: ignore[arg-type]
+    "no rows": lambda table: save(None, table.handle.state.storage.uri, hudi_options={}),  # type: ignore[arg-type]
+    "a schema as a list": lambda _: pyhudi.HudiTable.create("/tmp/none", schema=["id"]),  # type: ignore[arg-type]
+    "a key that is no text": lambda _: pyhudi.HudiTable.create("/tmp/none", schema=SCHEMA, record_key=[1]),  # type: ignore[list-item]
     "a path of bytes": lambda _: pyhudi.HudiTable.for_path(b"/tmp"),  # type: ignore[arg-type]
     "a path with a null character": lambda _: pyhudi.HudiTable.for_path("/tmp/a\0b"),
 }
