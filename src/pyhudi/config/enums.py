@@ -1,4 +1,4 @@
-"""The values that options and table properties choose from. Each member's value is Hudi's own spelling."""
+"""Enumerations of the legal values of options and table properties, in Hudi's spelling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class TableType(enum.Enum):
 
 
 class MergeMode(enum.Enum):
-    """Which of two versions of a record wins: the later commit, the greater ordering value, or what a merger says."""
+    """Which of two versions of a record wins: the later commit, the greater ordering value, or a merger's result."""
 
     COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
     EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
@@ -32,7 +32,7 @@ class PartialUpdateMode(enum.Enum):
 
 
 class IndexType(enum.Enum):
-    """How the file group of a record key is found."""
+    """How the index finds the file group of a record key."""
 
     SIMPLE = "SIMPLE"
     GLOBAL_SIMPLE = "GLOBAL_SIMPLE"
@@ -41,12 +41,12 @@ class IndexType(enum.Enum):
 
     @property
     def is_global(self) -> bool:
-        """Whether a key is unique in the whole table, and not only in its partition."""
+        """Whether a key is unique in the whole table, not only in its partition."""
         return self in {IndexType.GLOBAL_SIMPLE, IndexType.GLOBAL_BLOOM}
 
     @property
     def uses_bloom_filters(self) -> bool:
-        """Whether the filters in the footers of base files narrow the search."""
+        """Whether the index uses the Bloom filters in the footers of base files."""
         return self in {IndexType.BLOOM, IndexType.GLOBAL_BLOOM}
 
 
@@ -77,7 +77,7 @@ class ParquetCodec(enum.Enum):
 
     @property
     def arrow_name(self) -> str:
-        """What pyarrow calls this codec."""
+        """The name of the codec in pyarrow."""
         return {ParquetCodec.LZ4: "lz4", ParquetCodec.UNCOMPRESSED: "none"}.get(self, self.value)
 
 
@@ -99,28 +99,28 @@ class CompactionTrigger(enum.Enum):
 
 
 class CompactionStrategy(enum.Enum):
-    """Which file slices a compaction takes, and in which order. The values are the JVM's class names, unqualified."""
+    """Which file slices a compaction selects, in which order. Values are class names of JVM Hudi, unqualified."""
 
     LOG_FILE_SIZE = "LogFileSizeBasedCompactionStrategy"
-    """Those with the most bytes of logs first, up to the I/O budget."""
+    """Slices with the most bytes of logs first, up to the I/O budget."""
     LOG_FILE_NUM = "LogFileNumBasedCompactionStrategy"
-    """Those with the most log files first, up to the I/O budget."""
+    """Slices with the most log files first, up to the I/O budget."""
     BOUNDED_IO = "BoundedIOCompactionStrategy"
-    """In the order found, up to the I/O budget."""
+    """Slices in listing order, up to the I/O budget."""
     UNBOUNDED = "UnBoundedCompactionStrategy"
-    """All."""
+    """All slices."""
     DAY_BASED = "DayBasedCompactionStrategy"
-    """Of the newest days, where partition paths are dates."""
+    """Slices of the newest days, if partition paths are dates."""
     BOUNDED_PARTITION_AWARE = "BoundedPartitionAwareCompactionStrategy"
-    """Of the newest days back from today, where partition paths are dates."""
+    """Slices of the newest days before today, if partition paths are dates."""
     UNBOUNDED_PARTITION_AWARE = "UnBoundedPartitionAwareCompactionStrategy"
-    """All that the former leaves."""
+    """All slices that BOUNDED_PARTITION_AWARE does not select."""
     PARTITION_REGEX = "PartitionRegexBasedCompactionStrategy"
-    """Of the partitions whose path contains a match of a regular expression."""
+    """Slices of the partitions whose path contains a match of a regular expression."""
 
 
 class DuplicatePolicy(enum.Enum):
-    """What an insert does with rows whose key is in the table already."""
+    """How an insert treats rows whose key is in the table already."""
 
     NONE = "none"
     DROP = "drop"
@@ -128,21 +128,21 @@ class DuplicatePolicy(enum.Enum):
 
 
 class OverwriteMode(enum.Enum):
-    """Whether an overwrite replaces the whole table or the partitions that the rows are in."""
+    """Whether an overwrite replaces the whole table or only the partitions of its rows."""
 
     STATIC = "STATIC"
     DYNAMIC = "DYNAMIC"
 
 
 class ConcurrencyMode(enum.Enum):
-    """Hudi's name for how writers get along. pyhudi always checks for conflicts: both mean the same here."""
+    """The concurrency mode of JVM Hudi. pyhudi detects conflicts in both modes."""
 
     SINGLE_WRITER = "SINGLE_WRITER"
     OPTIMISTIC_CONCURRENCY_CONTROL = "OPTIMISTIC_CONCURRENCY_CONTROL"
 
 
 class FailedWritesPolicy(enum.Enum):
-    """Who rolls back the pending write of a dead writer."""
+    """When a write rolls back the pending writes of dead writers."""
 
     EAGER = "EAGER"
     LAZY = "LAZY"
@@ -150,7 +150,7 @@ class FailedWritesPolicy(enum.Enum):
 
 
 class EarlyDetectionStrategy(enum.Enum):
-    """Who looks for other writers' markers. The values are the JVM's class names, unqualified."""
+    """Who checks the markers of other writers. The values are class names of JVM Hudi, unqualified."""
 
     BY_TASKS = "SimpleDirectMarkerBasedDetectionStrategy"
     """Each task, before it announces a file."""
@@ -159,7 +159,7 @@ class EarlyDetectionStrategy(enum.Enum):
 
 
 class QueryType(enum.Enum):
-    """What a read returns."""
+    """The kind of a read."""
 
     SNAPSHOT = "snapshot"
     READ_OPTIMIZED = "read_optimized"
@@ -167,7 +167,7 @@ class QueryType(enum.Enum):
 
 
 class TimelineTimezone(enum.Enum):
-    """The zone that the table's instant times are written in: this machine's own, or UTC."""
+    """The time zone of the table's instant times: that of the writing machine, or UTC."""
 
     LOCAL = "LOCAL"
     UTC = "UTC"

@@ -1,7 +1,6 @@
-"""Names that the JVM gives to key generators and merge strategies, and what they mean here.
+"""Names that JVM Hudi gives to key generators, merge strategies and table versions, as option parsers.
 
-Source: `format/timeline.md` 3.4, `format/logs-and-indexes.md` 1.5. Only known names mean something:
-pyhudi never loads a class that a table or an option names.
+pyhudi knows these names only, and never loads a class that a table or an option names.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ MERGE_STRATEGY_IDS: Mapping[MergeMode, str] = {
     MergeMode.CUSTOM: "1897ef5f-18bc-4557-939c-9d6a8afd1519",
 }
 PAYLOAD_STRATEGY_ID = "00000000-0000-0000-0000-000000000000"
-"""The payload class says how records merge."""
+"""The strategy id of tables whose payload class merges."""
 
 
 def merge_mode_of_strategy(strategy_id: str) -> MergeMode:
-    """The mode that a merge strategy's UUID stands for; CUSTOM for all that we do not know."""
+    """The mode for the UUID of a merge strategy; CUSTOM for unknown UUIDs."""
     return next((mode for mode, known in MERGE_STRATEGY_IDS.items() if known == strategy_id), MergeMode.CUSTOM)
 
 

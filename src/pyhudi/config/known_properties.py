@@ -1,6 +1,7 @@
-"""The properties that a table may have in its hoodie.properties without meaning anything new.
+"""Table properties that this release knows, so that others can be refused.
 
-Those of `HoodieTableConfig` in Hudi 0.15.0, 1.0.2 and 1.2.0, and options of writers, which some writers store there.
+These are the properties of `HoodieTableConfig` in Hudi 0.15.0, 1.0.2 and 1.2.0. Some writers also store their options
+in `hoodie.properties`.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ PROPERTIES: Final = _keys(
 )
 _PREFIXES: Final = ("hoodie.record.merge.property.", "hoodie.keygen.timebased.", "hoodie.deltastreamer.keygen.")
 _OF_TABLES_ALONE: Final = ("hoodie.table.", "hoodie.timeline.", "hoodie.record.merge.")
-"""Under these names a table says what it is; what an option of the same name would do is no matter."""
+"""Prefixes of properties that define a table. Options with these prefixes do not make a property known."""
 
 
 def is_known_property(key: str) -> bool:
-    """Whether a property means nothing that is new to this release. Names outside of `hoodie.` are the user's."""
+    """Whether this release knows a property. Names outside of `hoodie.` belong to the user."""
     if not key.startswith("hoodie.") or key in PROPERTIES or key.startswith(_PREFIXES):
         return True
     return not key.startswith(_OF_TABLES_ALONE) and (

@@ -1,8 +1,7 @@
-"""How a table merges versions of a record: its properties, read and made.
+"""Table properties that say how versions of a record merge: reading them, and making those of a new table.
 
-Three generations of Hudi say the same in different properties: version 6 by a payload class, version 8 by a mode, a
-strategy id and a payload class, version 9 by a mode and merge properties. Source: `format/logs-and-indexes.md` 1.7;
-what new tables get is what 0.15.0, 1.0.2 and 1.2.0 were seen to write.
+Version 6 has a payload class; version 8 a mode, a strategy id and a payload class; version 9 a mode and merge
+properties. New tables get the properties that Hudi 0.15.0, 1.0.2 and 1.2.0 write.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from pyhudi.errors import ConfigError, CorruptDataError
 from pyhudi.format.timeline.table_version import MergeRuleSource, TableVersion
 
 PAYLOAD_OF_MERGERS = "pyhudi.merger"
-"""The payload class of tables with a merger of pyhudi, below version 9: no class, so that the JVM refuses to merge.
+"""The payload class of tables with a merger of pyhudi below version 9. No such class exists, so JVM Hudi fails.
 
-0.15.0 knows no other way to say so; 1.0.2 reads by the merge strategy, but upserts by the payload class alone.
+Hudi 0.15.0 has no other way to refuse a table; 1.0.2 reads by the merge strategy, but upserts by the payload class.
 """
 
 PARTIAL_UPDATE_KEY = "hoodie.table.partial.update.mode"
@@ -46,7 +45,7 @@ _KNOWN_MERGE_PROPERTIES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merging:
-    """How a table merges, whatever its version; `TableConfig` says what the fields mean."""
+    """The merge rule of a table of any version, in the terms of `TableConfig`."""
 
     payload_class: str | None
     mode: MergeMode
@@ -59,28 +58,29 @@ class Merging:
 
 
 def stored_ordering_fields(properties: Properties) -> tuple[str, ...]:
-    """The ordering fields that the table names, by the spelling of any version."""
+    """The ordering fields of the properties, in the spelling of any version."""
     return properties.names("hoodie.table.ordering.fields", "hoodie.table.precombine.field")
 
 
 def strategy_id(properties: Properties) -> str | None:
-    """The merge strategy that the table names, by the spelling of any version."""
+    """The merge strategy id of the properties, in the spelling of any version."""
     return properties.text("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
 
 
 def read_merging(properties: Properties, version: TableVersion) -> Merging:
-    """How the table with these properties merges.
+    """Read the merge rule from a table's properties.
 
-    What the properties say outright holds; where they are silent, what the payload class stands for. Debezium's
-    classes order by columns of their own, so theirs hold against the table's.
+    Explicit properties have precedence over the rule of the payload class. The classes for Debezium are an exception:
+    their own ordering columns have precedence over those of the table.
 
-    Raises `CorruptDataError` for a value that is not legal, or half a delete marker.
+    Raises:
+        CorruptDataError: a value is illegal, or one half of a delete marker is missing.
     """
     payload_class = properties.text("hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class")
     rule = rule_of_payload(payload_class) if payload_class else None
     ordering_fields = stored_ordering_fields(properties)
     mode = _read_mode(properties, version, rule, has_ordering=bool(ordering_fields))
-    # A mode that the table names beside a class of another mode means that the class does not count (1.0.2).
+    # In Hudi 1.0.2, a mode that differs from the mode of the payload class makes the class meaningless.
     if rule is None or rule.merge_mode is not mode:
         rule = PayloadRule(merge_mode=mode)
     partial = properties.parsed(
@@ -100,7 +100,7 @@ def read_merging(properties: Properties, version: TableVersion) -> Merging:
 
 
 def unknown_merge_properties(values: Mapping[str, str]) -> tuple[str, ...]:
-    """The merge properties that this release does not know, so that it cannot tell what they change."""
+    """The merge properties whose effect this release does not know."""
     known = {key for key in values if key.startswith(MERGE_PROPERTY_PREFIX)} - _KNOWN_MERGE_PROPERTIES
     return tuple(sorted(known))
 
@@ -108,12 +108,11 @@ def unknown_merge_properties(values: Mapping[str, str]) -> tuple[str, ...]:
 def _read_mode(
     properties: Properties, version: TableVersion, rule: PayloadRule | None, *, has_ordering: bool
 ) -> MergeMode:
-    """The table's own mode, or what its version takes when it names none.
+    """The mode of the table, or the default of its version.
 
-    Version 6 goes by the payload class, whose default overwrites with the latest commit; the strategy id that
-    it writes is the same for all tables and means nothing. Version 8 goes by the strategy id, and by whether
-    there are ordering fields; so does version 9. Where the mode is CUSTOM and no merger of ours is named, the payload
-    class says what it is.
+    Version 6 uses the payload class. Its strategy id is the same in all tables and has no meaning. Versions 8 and 9
+    use the strategy id, or else the presence of ordering fields. If the mode is CUSTOM and the table names no merger of
+    pyhudi, the payload class decides.
     """
     strategy = strategy_id(properties)
     only_payload_class = version.merge_rule is MergeRuleSource.PAYLOAD_CLASS
@@ -132,7 +131,7 @@ def _read_mode(
 
 
 def _default_mode(version: TableVersion, *, has_ordering: bool) -> MergeMode:
-    """The mode of a table that names none; where only a payload class tells, that of the default class."""
+    """The mode of a table that names none. If only a payload class could, it is the mode of the default class."""
     if has_ordering and version.merge_rule is not MergeRuleSource.PAYLOAD_CLASS:
         return MergeMode.EVENT_TIME_ORDERING
     return MergeMode.COMMIT_TIME_ORDERING
@@ -144,26 +143,33 @@ def _read_delete_marker(properties: Properties) -> tuple[str, str] | None:
         return None
     if column is None or value is None:
         missing = DELETE_FIELD_KEY if column is None else DELETE_MARKER_KEY
-        raise CorruptDataError(f"{missing} is missing: it goes with its other half", path=properties.path)
+        raise CorruptDataError(
+            f"{missing} is missing: a delete marker needs both a field and a value", path=properties.path
+        )
     return column, value
 
 
 def new_merge_properties(config: WriteConfig, merger: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The properties that say how a new table merges, as Hudi writes them for the table's version.
+    """The merge properties of a new table, as JVM Hudi writes them for the table's version.
 
-    `merger` has the properties by which the table names its merger; without it, they are taken from the options.
-    Raises `ConfigError` when the options do not say enough, or too much for the version.
+    `merger` are the properties that name the table's merger; without it, they come from the options.
+
+    Raises:
+        ConfigError: a required option is missing, or the table version does not support an option.
     """
     table, version = config.table, config.new_table_version
     ordering = table.ordering_fields or ()
     if len(ordering) > 1 and not version.has_several_ordering_fields:
-        raise ConfigError(f"a table of version {version} takes one ordering field", ordering_fields=ordering)
+        raise ConfigError(
+            f"a table of version {version} takes one ordering field: give one, or use version 9",
+            ordering_fields=ordering,
+        )
     rule = rule_of_payload(table.payload) if table.payload else None
     by_default = _default_mode(version, has_ordering=bool(ordering)) if merger is None else MergeMode.CUSTOM
     mode = config.merge_mode or by_default
     if merger is not None and mode is not MergeMode.CUSTOM:
         raise ConfigError(
-            f"the options ask for the merge mode {mode.value}, but a merger is given: leave one of them out",
+            f"the options name the merge mode {mode.value}, but a merger is given: leave one of them out",
             merger=merger[MERGER_KEY],
         )
     forced = rule.ordering_fields if rule else ()
@@ -187,7 +193,7 @@ def new_merge_properties(config: WriteConfig, merger: Mapping[str, str] | None =
         return properties | _properties_of_mode_or_class(payload, mode)
     return properties | {
         "hoodie.compaction.payload.class": payload,
-        # The JVM writes this id into every table of version 6, whatever its payload.
+        # JVM Hudi writes this id into every table of version 6, whatever its payload class.
         "hoodie.compaction.record.merger.strategy": MERGE_STRATEGY_IDS[MergeMode.EVENT_TIME_ORDERING],
     }
 
@@ -209,7 +215,7 @@ def _properties_of_mode(config: WriteConfig, mode: MergeMode, rule: PayloadRule 
 
 
 def _properties_of_mode_or_class(payload: str, mode: MergeMode) -> dict[str, str]:
-    """Version 8 knows a mode for two payload classes; of any other Java class it says that the class merges."""
+    """Version 8 has a mode for two payload classes. For all other classes it stores that the class merges."""
     if payload not in {COMMIT_TIME_PAYLOAD, EVENT_TIME_PAYLOAD, PAYLOAD_OF_MERGERS}:
         mode, strategy = MergeMode.CUSTOM, PAYLOAD_STRATEGY_ID
     else:

@@ -1,8 +1,7 @@
-"""One option: its key, its other spellings, what it may be, and what it is when nobody sets it.
+"""Declaration of one option: its key and aliases, its legal values, its default and its meaning.
 
-Options are declared where they are read: as the fields of a frozen dataclass. So the key, the type, the
-default and the meaning of an option stand in one place, and code reads `config.bloom.num_entries`, never a
-string key.
+Options are declared as fields of a frozen dataclass. So the key, the type, the default and the meaning of an option
+are in one place, and code reads `config.bloom.num_entries`, never a string key.
 """
 
 from __future__ import annotations
@@ -21,16 +20,15 @@ _METADATA_KEY = "option"
 
 
 class OptionWarning(UserWarning):
-    """An option has no effect: pyhudi does not know its key, or does not do (yet) what it asks for."""
+    """An option has no effect, because its key is unknown or its function is not built yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parser(Generic[T]):
     """How the text of an option becomes a value.
 
-    `read` raises ValueError for text that is not legal, and `UnsupportedFeatureError` for values of the JVM
-    that we know and cannot serve. `legal` says in words what is legal. Blanks around a text mean nothing, but for a
-    parser that `sees_blanks`.
+    `read` raises ValueError for illegal text, and `UnsupportedFeatureError` for values that only JVM Hudi supports.
+    `legal` describes the legal values. Blanks around the text are removed first, unless the parser `sees_blanks`.
     """
 
     read: Callable[[str], T]
@@ -40,7 +38,7 @@ class Parser(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
-    """A key that pyhudi honours. `aliases` are older or other spellings of it, all as good as `key`."""
+    """A key that pyhudi honours. `aliases` are older or alternative spellings with the same effect."""
 
     key: str
     parser: Parser[Any]
@@ -54,10 +52,11 @@ class Option(Generic[T]):
         return (self.key, *self.aliases)
 
     def parse(self, text: str) -> T:
-        """The value that `text` stands for.
+        """Parse the text of a value.
 
-        Raises `ConfigError` for text that is not legal, and `UnsupportedFeatureError` for what only the JVM
-        can do.
+        Raises:
+            ConfigError: the text is not legal.
+            UnsupportedFeatureError: only JVM Hudi supports the value.
         """
         try:
             value: T = self.parser.read(text if self.parser.sees_blanks else text.strip())
@@ -74,7 +73,7 @@ class Option(Generic[T]):
 
 
 def option(key: str, *, parse: Parser[T], default: D, doc: str, aliases: tuple[str, ...] = ()) -> T | D:
-    """Declare an option as a field of a dataclass, which to a type checker is the field's value."""
+    """Declare an option as a field of a dataclass. Type checkers see the field's value."""
     declared: Option[T | D] = Option(key=key, parser=parse, default=default, doc=doc, aliases=aliases)
     value: D = field(default=default, metadata={_METADATA_KEY: declared})
     return value
@@ -88,12 +87,12 @@ def options_of(group: type) -> Iterator[tuple[str, Option[Any]]]:
 
 
 def read_group(group: type[T], given: Mapping[str, str]) -> T:
-    """A dataclass of options, from texts by the options' first spelling; the rest keeps its default."""
+    """Build a dataclass of options from texts by main key. Options that are not given keep their defaults."""
     return group(**{name: o.parse(given[o.key]) for name, o in options_of(group) if o.key in given})
 
 
 def text_of(value: Any) -> str:
-    """The text of a Python value: `True` is `true`, a choice is its value, parts of a list are joined with commas."""
+    """The option text of a Python value: `true` for `True`, the value of an enum member, lists joined by commas."""
     if isinstance(value, enum.Enum):
         value = value.value
     if isinstance(value, bool):

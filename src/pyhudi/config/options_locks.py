@@ -1,7 +1,7 @@
-"""Options of the table lock: who keeps it, and what each provider of that name needs to know.
+"""Options of the table lock: the lock provider and its settings.
 
-Keys, defaults and bounds are Hudi's own, read from its releases 0.15.0 and 1.2.0, so that a configuration that JVM
-writers of a table share works here as it is.
+Keys, defaults and limits are those of Hudi 0.15.0 and 1.2.0, so that pyhudi works with the configuration that the JVM
+writers of a table share.
 """
 
 # ruff: noqa: RUF009 - option() declares a field, as dataclasses.field does
@@ -19,7 +19,7 @@ _AWS_LOCK_PACKAGE = "org.apache.hudi.aws.transaction.lock."
 
 
 class LockKind(enum.Enum):
-    """Who keeps the table lock; the values are the names of the JVM's classes, which exclude ours and are excluded."""
+    """Lock providers. The values are class names of JVM Hudi; each excludes JVM writers with the same provider."""
 
     BUILT_IN = "pyhudi"
     IN_PROCESS = f"{_LOCK_PACKAGE}InProcessLockProvider"
@@ -48,7 +48,7 @@ def _read_kind(name: str) -> LockKind:
         raise UnsupportedFeatureError(
             f"the lock provider {name} is not supported by this release: use one of "
             f"{', '.join(_short(kind) for kind in LockKind)}, the same for all writers of the table, or leave the "
-            "option out for the built-in lock where no JVM writer writes at the same time"
+            "option out for the built-in lock if no JVM writer writes at the same time"
         )
     return _KIND_OF_NAME[name]
 
@@ -58,37 +58,37 @@ LOCK_KIND = Parser(_read_kind, f"one of {', '.join(_short(kind) for kind in Lock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockOptions:
-    """Who keeps the table lock. Needed where JVM writers write the same table: all of them with the same provider.
+    """The table lock. Needed if JVM writers write the same table; all writers must use the same provider.
 
-    On local disk the built-in lock is taken besides: it costs nothing, and keeps apart writers of different settings.
+    On local disk, writers take the built-in lock as well. It costs nothing, and excludes writers with other settings.
     """
 
     provider: LockKind = option(
         "hoodie.write.lock.provider",
         parse=LOCK_KIND,
         default=LockKind.BUILT_IN,
-        doc="Who keeps the table lock; the JVM's names, with or without their package. The built-in lock needs no"
-        " configuration; JVM writers know it on object stores only, as StorageBasedLockProvider."
-        " InProcessLockProvider keeps the threads of one process apart, and nobody else.",
+        doc="The lock provider: a class name of JVM Hudi, with or without its package. The built-in lock needs no"
+        " configuration; JVM writers respect it on object stores only, as StorageBasedLockProvider."
+        " InProcessLockProvider only excludes the threads of one process.",
     )
     filesystem_path: str | None = option(
         "hoodie.write.lock.filesystem.path",
         parse=text("a folder on local disk"),
         default=None,
-        doc="FileSystemBasedLockProvider: the folder that the file `lock` is in; `.hoodie` of the table if not given.",
+        doc="FileSystemBasedLockProvider: the folder of the file `lock`; `.hoodie` of the table if not given.",
     )
     filesystem_expire_minutes: int = option(
         "hoodie.write.lock.filesystem.expire",
         parse=integer(minimum=0, unit="minutes"),
         default=0,
-        doc="FileSystemBasedLockProvider: after how long a lock that nobody renewed is taken over; 0: never, so that"
-        " the lock of a writer that was killed has to be removed by hand.",
+        doc="FileSystemBasedLockProvider: the time after which a lock that was not renewed is taken over. 0: never, so"
+        " the lock of a killed writer must be removed by hand.",
     )
     storage_validity_seconds: int = option(
         "hoodie.write.lock.storage.validity.timeout.secs",
         parse=integer(minimum=10, unit="seconds"),
         default=300,
-        doc="StorageBasedLockProvider: how long the lock is valid after it was taken or renewed.",
+        doc="StorageBasedLockProvider: the validity of the lock after it was taken or renewed.",
     )
     storage_renew_seconds: int = option(
         "hoodie.write.lock.storage.renew.interval.secs",
@@ -101,13 +101,13 @@ class LockOptions:
         "hoodie.write.lock.zookeeper.url",
         parse=text("`host:port`, or several of them separated by commas"),
         default=None,
-        doc="ZookeeperBasedLockProvider: where ZooKeeper is; it may end in a path, below which all others are.",
+        doc="ZookeeperBasedLockProvider: the address of ZooKeeper; it may end in a path, the root of all other paths.",
     )
     zookeeper_base_path: str | None = option(
         "hoodie.write.lock.zookeeper.base_path",
         parse=text("a path that begins with a slash"),
         default=None,
-        doc="ZookeeperBasedLockProvider: the node that the lock is below.",
+        doc="ZookeeperBasedLockProvider: the parent node of the lock.",
     )
     zookeeper_lock_key: str | None = option(
         "hoodie.write.lock.zookeeper.lock_key",
@@ -119,7 +119,7 @@ class LockOptions:
         "hoodie.write.lock.zookeeper.session_timeout_ms",
         parse=integer(minimum=1000, unit="milliseconds"),
         default=60_000,
-        doc="ZookeeperBasedLockProvider: how long the server keeps the lock of a writer that it does not hear of.",
+        doc="ZookeeperBasedLockProvider: how long the server keeps the lock of a silent writer.",
     )
     zookeeper_connection_timeout_ms: int = option(
         "hoodie.write.lock.zookeeper.connection_timeout_ms",
@@ -131,8 +131,8 @@ class LockOptions:
         "hoodie.write.lock.dynamodb.table",
         parse=text("the name of a table"),
         default=None,
-        doc="DynamoDBBasedLockProvider: the table of locks; it is made if there is none. Credentials come from where"
-        " AWS's own tools find them.",
+        doc="DynamoDBBasedLockProvider: the table of locks; it is created if it does not exist. Credentials come from"
+        " the places that AWS's own tools search.",
     )
     dynamodb_partition_key: str | None = option(
         "hoodie.write.lock.dynamodb.partition_key",
@@ -150,36 +150,36 @@ class LockOptions:
         "hoodie.write.lock.dynamodb.endpoint_url",
         parse=text("a URL"),
         default=None,
-        doc="DynamoDBBasedLockProvider: where DynamoDB is, if not where AWS has it.",
+        doc="DynamoDBBasedLockProvider: the address of DynamoDB, if it is not that of AWS.",
     )
     dynamodb_billing_mode: BillingMode = option(
         "hoodie.write.lock.dynamodb.billing_mode",
         parse=one_of(BillingMode),
         default=BillingMode.PAY_PER_REQUEST,
-        doc="DynamoDBBasedLockProvider: how a table that is made is charged for.",
+        doc="DynamoDBBasedLockProvider: the billing mode of a table that is created.",
     )
     dynamodb_read_capacity: int = option(
         "hoodie.write.lock.dynamodb.read_capacity",
         parse=integer(minimum=1, unit="units"),
         default=20,
-        doc="DynamoDBBasedLockProvider: what a PROVISIONED table that is made is to read per second.",
+        doc="DynamoDBBasedLockProvider: the read capacity per second of a PROVISIONED table that is created.",
     )
     dynamodb_write_capacity: int = option(
         "hoodie.write.lock.dynamodb.write_capacity",
         parse=integer(minimum=1, unit="units"),
         default=10,
-        doc="DynamoDBBasedLockProvider: what a PROVISIONED table that is made is to write per second.",
+        doc="DynamoDBBasedLockProvider: the write capacity per second of a PROVISIONED table that is created.",
     )
     dynamodb_creation_timeout_ms: int = option(
         "hoodie.write.lock.dynamodb.table_creation_timeout",
         parse=integer(minimum=1, unit="milliseconds"),
         default=600_000,
-        doc="DynamoDBBasedLockProvider: how long to wait until a table that is made can be used.",
+        doc="DynamoDBBasedLockProvider: how long to wait for a table that is created.",
     )
 
 
 def lock_problems(options: LockOptions) -> list[str]:
-    """What the chosen provider lacks, or cannot work with, in words; empty for options that go together."""
+    """Descriptions of missing and contradictory options of the lock provider; empty if there are none."""
     problems = []
     if options.provider is LockKind.ZOOKEEPER:
         base_path = options.zookeeper_base_path

@@ -1,4 +1,4 @@
-"""Options of merge-on-read writes: the log files, and the compactions that turn them into base files."""
+"""Options of merge-on-read tables: log files, and the compactions that merge them into base files."""
 
 # ruff: noqa: RUF009 - option() declares a field, as dataclasses.field does
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pyhudi.config.option import Parser, option
 from pyhudi.config.parsers import boolean, integer, one_of, regular_expression
 
 BLOCK_BYTES_MAX = 64 << 20
-"""Arrow bytes gathered for a block of a log at most: what a task holds in memory, and a reader at once."""
+"""The limit of a log block in bytes of Arrow data. Tasks and readers hold one block in memory."""
 _STRATEGY_PACKAGE = "org.apache.hudi.table.action.compact.strategy."
 _STRATEGIES = {strategy.value: strategy for strategy in CompactionStrategy}
 
@@ -35,14 +35,14 @@ class LogOptions:
         "hoodie.logfile.max.size",
         parse=integer(minimum=1, unit="bytes"),
         default=1 << 30,
-        doc="A log file that has reached this gets no further block: the next one starts another file.",
+        doc="A log file of this size gets no further blocks; the next block starts a new file.",
     )
     max_block_size: int = option(
         "hoodie.logfile.data.block.max.size",
         parse=integer(minimum=1, unit="bytes"),
         default=BLOCK_BYTES_MAX,
-        doc="What a block of records may grow to before the next one starts. 64 MiB is the most: tasks and readers hold"
-        " a block in memory; what is larger warns, and blocks are of 64 MiB.",
+        doc="The size at which a new block of records starts. The limit is 64 MiB, because tasks and readers hold a"
+        " block in memory; a larger value causes a warning.",
     )
     block_format: LogBlockFormat | None = option(
         "hoodie.logfile.data.block.format",
@@ -51,118 +51,118 @@ class LogOptions:
             refused={"HFILE": "log blocks in the format HFILE are only read, not written: use avro or parquet"},
         ),
         default=None,
-        doc="The encoding of blocks of records; pyhudi's choice if not given.",
+        doc="The encoding of blocks of records; pyhudi chooses if not given.",
     )
     small_file_candidates: int = option(
         "hoodie.merge.small.file.group.candidates.limit",
         parse=integer(minimum=0),
         default=1,
-        doc="How many small base files of a partition take new records in one write to a merge-on-read table.",
+        doc="The number of small base files per partition that get new records in one write to a merge-on-read table.",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionOptions:
-    """Turning base files and their logs into new base files, in merge-on-read tables."""
+    """Compaction, which merges base files and their logs into new base files, in merge-on-read tables."""
 
     inline: bool | None = option(
         "hoodie.compact.inline",
         parse=boolean(),
         default=None,
-        doc="Whether a write also runs the compaction that is due after it. On if not given, as for Spark's batch "
-        "writes, unless the write is to schedule it only.",
+        doc="Whether a write also runs the compaction that is due after it. If not given, it does, as in Spark batch "
+        "writes of JVM Hudi, unless the write only schedules compactions.",
     )
     left_to_others: bool = option(
         "hoodie.datasource.compaction.async.enable",
         parse=boolean(),
         default=False,
-        doc="Whether compaction is left to somebody else, unless `hoodie.compact.inline` says otherwise; as for Spark's"
-        " batch writes, nothing is planned then: run `services.compact` of `HudiTable`.",
+        doc="Whether compaction is left to other processes, unless `hoodie.compact.inline` is given. As in Spark batch"
+        " writes of JVM Hudi, none is scheduled then: call `services.compact` of `HudiTable`.",
     )
     services_enabled: bool = option(
         "hoodie.table.services.enabled",
         parse=boolean(),
         default=True,
-        doc="Whether a write plans and runs table services after it at all; rolling dead writers back is none.",
+        doc="Whether a write schedules and runs table services after it. Rolling back dead writers is not one of them.",
     )
     schedule_inline: bool = option(
         "hoodie.compact.schedule.inline",
         parse=boolean(),
         default=False,
-        doc="Whether a write only plans the compaction that is due after it, for somebody else to run.",
+        doc="Whether a write only schedules the compaction that is due after it, and another process runs it.",
     )
     max_delta_commits: int = option(
         "hoodie.compact.inline.max.delta.commits",
         parse=integer(minimum=1, unit="delta commits"),
         default=5,
-        doc="After how many delta commits a compaction is due.",
+        doc="The number of delta commits after which a compaction is due.",
     )
     max_delta_seconds: int = option(
         "hoodie.compact.inline.max.delta.seconds",
         parse=integer(minimum=1, unit="seconds"),
         default=3600,
-        doc="After how long a compaction is due.",
+        doc="The time after which a compaction is due.",
     )
     trigger: CompactionTrigger = option(
         "hoodie.compact.inline.trigger.strategy",
         parse=one_of(CompactionTrigger),
         default=CompactionTrigger.NUM_COMMITS,
-        doc="Which of the two counts, or both, and from when: the last compaction, or with"
-        " NUM_COMMITS_AFTER_LAST_REQUEST the last one planned.",
+        doc="Whether the number of delta commits, the time, or both make a compaction due. Both count from the last"
+        " compaction, or with NUM_COMMITS_AFTER_LAST_REQUEST from the last one scheduled.",
     )
     strategies: tuple[CompactionStrategy, ...] = option(
         "hoodie.compaction.strategy",
         parse=COMPACTION_STRATEGIES,
         default=(CompactionStrategy.LOG_FILE_SIZE,),
-        doc="Which file slices are compacted. Of several, each chooses among those that the one before it chose.",
+        doc="Which file slices are compacted. Each of several strategies selects from the result of the one before it.",
     )
     target_io_mb: int = option(
         "hoodie.compaction.target.io",
         parse=integer(minimum=0, unit="MiB"),
         default=512_000,
-        doc="What one compaction may read and write, for strategies with a budget.",
+        doc="The bytes that one compaction may read and write, for strategies with an I/O budget.",
     )
     log_size_threshold: int = option(
         "hoodie.compaction.logfile.size.threshold",
         parse=integer(minimum=0, unit="bytes"),
         default=0,
-        doc="LogFileSizeBasedCompactionStrategy: slices with fewer bytes of logs are left.",
+        doc="LogFileSizeBasedCompactionStrategy: slices with fewer bytes of logs are not compacted.",
     )
     log_count_threshold: int = option(
         "hoodie.compaction.logfile.num.threshold",
         parse=integer(minimum=0, unit="log files"),
         default=0,
-        doc="LogFileNumBasedCompactionStrategy: slices with fewer log files are left.",
+        doc="LogFileNumBasedCompactionStrategy: slices with fewer log files are not compacted.",
     )
     target_partitions: int = option(
         "hoodie.compaction.daybased.target.partitions",
         parse=integer(minimum=1, unit="partitions"),
         default=10,
-        doc="How many of the newest partitions the strategies that go by days take.",
+        doc="The number of newest partitions that the strategies by day compact.",
     )
     partition_regex: str | None = option(
         "hoodie.compaction.partition.path.regex",
         parse=regular_expression(),
         default=None,
-        doc="PartitionRegexBasedCompactionStrategy: partitions whose path contains a match.",
+        doc="PartitionRegexBasedCompactionStrategy: partitions whose path contains a match are compacted.",
     )
     log_enabled: bool = option(
         "hoodie.log.compaction.enable",
         parse=boolean(),
         default=False,
-        doc="Whether many small log blocks of a slice may be joined into large ones, without a new base file.",
+        doc="Whether log compactions may merge small log blocks of a slice into large ones, without a new base file.",
     )
     log_inline: bool = option(
         "hoodie.log.compaction.inline",
         parse=boolean(),
         default=False,
-        doc="Whether a write also joins the log blocks that are due after it.",
+        doc="Whether a write also runs the log compaction that is due after it.",
     )
     log_blocks_threshold: int = option(
         "hoodie.log.compaction.blocks.threshold",
         parse=integer(minimum=1, unit="log blocks"),
         default=5,
-        doc="From how many blocks a slice's log blocks are joined.",
+        doc="The number of log blocks at which a slice is due for a log compaction.",
     )
 
     def runs_inline(self, table_type: TableType) -> bool:

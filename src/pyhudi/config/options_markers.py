@@ -1,4 +1,4 @@
-"""Options of markers, by which a write announces its files before it begins them, and of looking at those of others."""
+"""Options of markers, which announce files before they are written, and of early conflict detection."""
 
 # ruff: noqa: RUF009 - option() declares a field, as dataclasses.field does
 from __future__ import annotations
@@ -19,9 +19,9 @@ def _read_strategy(name: str) -> EarlyDetectionStrategy:
     short = name.rpartition(".")[2]
     if short == _WITH_LOCKS:
         raise UnsupportedFeatureError(
-            f"{_WITH_LOCKS} holds a lock per file group in every task, which pyhudi has no need of: use "
-            f"{EarlyDetectionStrategy.BY_TASKS.value}; of two writers that it lets through at the same moment, one "
-            "loses at its commit"
+            f"{_WITH_LOCKS} holds a lock per file group in every task, which pyhudi does not need: use "
+            f"{EarlyDetectionStrategy.BY_TASKS.value}; if it lets two conflicting writers pass at the same time, one "
+            "of them fails at its commit"
         )
     if short not in _STRATEGIES:
         raise ValueError(name)
@@ -33,40 +33,41 @@ EARLY_STRATEGY = Parser(_read_strategy, f"one of {', '.join(_STRATEGIES)}, with 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkerOptions:
-    """How a write announces its files, and whether it looks for other writers' announcements first."""
+    """How a write announces its files, and whether it first checks the announcements of other writers."""
 
     keeping: MarkersType = option(
         "hoodie.write.markers.type",
         parse=one_of(MarkersType),
         default=MarkersType.DIRECT,
-        doc="DIRECT: each task puts an empty file per data file. TIMELINE_SERVER_BASED, the JVM's default: a service in"
-        " the driver keeps the markers of all tasks in a few files, which takes fewer requests of an object store where"
-        " a write makes thousands of files; not through Spark Connect.",
+        doc="DIRECT: each task creates an empty file per data file. TIMELINE_SERVER_BASED, the default of JVM Hudi: a"
+        " service in the driver keeps the markers of all tasks in a few files. It needs fewer requests to an object"
+        " store if a write creates thousands of files, and does not work through Spark Connect.",
     )
     detects_early: bool = option(
         "hoodie.write.concurrency.early.conflict.detection.enable",
         parse=boolean(),
         default=False,
-        doc="Whether a write gives up before it rewrites a file group that another live writer is writing, instead of"
-        " at its commit. Saves work; what is allowed does not change.",
+        doc="Whether a write fails before it rewrites a file group that another live writer is writing, instead of"
+        " at its commit. This saves work; the conflicts are the same.",
     )
     early_strategy: EarlyDetectionStrategy | None = option(
         "hoodie.write.concurrency.early.conflict.detection.strategy",
         parse=EARLY_STRATEGY,
         default=None,
-        doc="Who looks: the tasks (with DIRECT markers) or the service; follows from the type of the markers.",
+        doc="Whether the tasks (with DIRECT markers) or the marker service detect conflicts; follows from the type of"
+        " the markers.",
     )
     early_checks_commits: bool = option(
         "hoodie.write.concurrency.early.conflict.check.commit.conflict",
         parse=boolean(),
         default=False,
-        doc="Whether early detection also looks at writes that were completed since this one began, which costs a"
-        " request for each of them.",
+        doc="Whether early detection also checks writes that completed since this one began. Costs a request for each"
+        " of them.",
     )
 
 
 def marker_problems(options: MarkerOptions) -> list[str]:
-    """What of these options does not go together, in words; empty where all does."""
+    """Descriptions of contradictions between these options; empty if there are none."""
     strategy_of = {
         MarkersType.DIRECT: EarlyDetectionStrategy.BY_TASKS,
         MarkersType.TIMELINE_SERVER_BASED: EarlyDetectionStrategy.BY_SERVICE,

@@ -1,4 +1,4 @@
-"""Options of how versions of a record become one, for writes and reads alike, and the memory that this takes."""
+"""Options of merging versions of records, in writes and reads: custom mergers, and memory limits."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pyhudi.config.option import Parser, option
 from pyhudi.config.parsers import integer, text
 
 MERGE_PROPERTY_PREFIX = "hoodie.record.merge.property."
-"""Before the names of a table's properties that belong to its merging."""
+"""Prefix of the table properties that configure merging."""
 
 MERGERS_KEY = "hoodie.write.record.merge.custom.implementation.classes"
 MERGER_KEY = f"{MERGE_PROPERTY_PREFIX}pyhudi.merger"
 MERGER_OPTIONS_KEY = f"{MERGER_KEY}.options"
 
 BUILT_IN_MERGERS = ("record_count", "stitching")
-"""The names of the mergers that come with pyhudi."""
+"""The names of the built-in mergers of pyhudi."""
 
 JVM_PACKAGE = "org.apache.hudi."
 _PYTHON_CLASS = re.compile(r"((?:[^\W\d]\w*\.)*[^\W\d]\w*)[:.]([^\W\d]\w*)")
@@ -24,13 +24,17 @@ _PYTHON_CLASS = re.compile(r"((?:[^\W\d]\w*\.)*[^\W\d]\w*)[:.]([^\W\d]\w*)")
 
 def _read_mergers(value: str) -> tuple[str, ...]:
     names = [name.strip() for name in value.split(",")] if value else []
-    # Hudi's own classes only serve modes that pyhudi serves without them; jobs from the JVM often name one.
+    # JVM Hudi's own classes implement merge modes that pyhudi has built in; JVM jobs often name one.
     mergers = [merger_name(name) for name in names if not name.startswith(JVM_PACKAGE)]
     return tuple(dict.fromkeys(mergers))
 
 
 def merger_name(name: str) -> str:
-    """A merger that comes with pyhudi, or `module:Class` of one's own. Raises `ValueError` for other text."""
+    """The name of a built-in merger, or `module:Class` of a custom one.
+
+    Raises:
+        ValueError: the text is neither.
+    """
     if name in BUILT_IN_MERGERS:
         return name
     found = _PYTHON_CLASS.fullmatch(name)
@@ -47,10 +51,10 @@ MERGERS = Parser(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergingOptions:
-    """Mergers of your own: classes in Python that make one row of two versions of a record.
+    """Custom mergers: Python classes that merge two versions of a record.
 
-    A table names its merger, and whoever writes it, or reads its logs, has to bring the class; those that come with
-    pyhudi are always there. pyhudi imports what these options name, and never what a table names.
+    A table names its merger. Writers, and readers of its logs, must provide the class, unless it is built in. pyhudi
+    imports classes that these options name, never classes that a table names.
     """
 
     mergers: tuple[str, ...] = option(
@@ -58,32 +62,32 @@ class MergingOptions:
         aliases=("hoodie.datasource.write.record.merger.impls",),
         parse=MERGERS,
         default=(),
-        doc="The merger of a new table; for a table that exists, the classes among which its own is found. Classes "
-        "of `org.apache.hudi` are passed over: what they do is the other merge modes.",
+        doc="The merger of a new table; for an existing table, the classes that it may name. Classes of "
+        "`org.apache.hudi` are ignored: they implement the other merge modes.",
     )
     merger_options: str | None = option(
         MERGER_OPTIONS_KEY,
         parse=text(),
         default=None,
-        doc="What a merger that comes with pyhudi needs to know, for example for `stitching` each ordering column "
-        "with the columns that go by it: `_ts1:a,b;_ts2:c`. A new table keeps it.",
+        doc="The options of a built-in merger, for example for `stitching` each ordering column with its columns: "
+        "`_ts1:a,b;_ts2:c`. A new table stores them.",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryOptions:
-    """What merging the logs of one file slice may hold in memory. It counts per task."""
+    """Memory limits of merging the logs of one file slice, per task."""
 
     merge_max_bytes: int = option(
         "hoodie.memory.merge.max.size",
         parse=integer(minimum=1, unit="bytes"),
         default=1 << 30,
-        doc="Log records of a slice beyond this go to a file on local disk until they are merged.",
+        doc="The limit of log records of a slice in memory. Further records are kept in a file on local disk.",
     )
     spill_folder: str | None = option(
         "hoodie.memory.spillable.map.path",
         parse=text("a folder on local disk"),
         default=None,
-        doc="Where that file is, and where a bulk insert keeps what does not fit into memory; without it, where the "
-        "operating system has temporary files.",
+        doc="The folder of that file, and of the rows of a bulk insert that do not fit into memory; by default the "
+        "operating system's folder of temporary files.",
     )

@@ -19,15 +19,15 @@ class ReadOptions:
         aliases=("hoodie.datasource.view.type",),
         parse=one_of(QueryType),
         default=QueryType.SNAPSHOT,
-        doc="`snapshot` is the newest state; `read_optimized` is that without what is still in log files, so of "
-        "merge-on-read tables the state as far as it is compacted; `incremental` is the rows that changed after "
+        doc="`snapshot`: the newest state. `read_optimized`: the newest state without log files, so for merge-on-read "
+        "tables the state at the last compaction of each file group. `incremental`: the rows that changed after "
         "`begin.instanttime`.",
     )
     as_read_optimized: bool | None = option(
         "hoodie.query.as.ro.table",
         parse=boolean(),
         default=None,
-        doc="The older way to say the query type, as catalogs keep it with a table: true is `read_optimized`, false"
+        doc="An older option for the query type, which catalogs store with a table: true is `read_optimized`, false"
         " `snapshot`.",
     )
     as_of: str | None = option(
@@ -40,13 +40,13 @@ class ReadOptions:
         "hoodie.datasource.read.begin.instanttime",
         parse=text("an instant time, or `earliest`"),
         default=None,
-        doc="incremental: changes after this time, itself excluded. `earliest` or `000`: from the beginning.",
+        doc="incremental: changes after this time, exclusive. `earliest` or `000`: from the beginning.",
     )
     end: str | None = option(
         "hoodie.datasource.read.end.instanttime",
         parse=text("an instant time"),
         default=None,
-        doc="incremental: changes up to this time, itself included; without it, up to the newest.",
+        doc="incremental: changes up to this time, inclusive; without it, up to the newest.",
     )
     merge_type: str = option(
         "hoodie.datasource.merge.type",
@@ -67,14 +67,14 @@ class ReadOptions:
         "hoodie.datasource.read.incr.fallback.fulltablescan.enable",
         parse=boolean(),
         default=False,
-        doc="incremental: when files of the range have been cleaned, so that it cannot be read as of its end: false: an"
-        " error; true: those of its rows that no later write has changed or deleted, from a scan of the whole table."
+        doc="incremental, if files of the interval have been cleaned, so that its rows cannot be read as of its end."
+        " false: an error. true: the rows that no later write has changed or deleted, from a scan of the whole table."
         " JVM Hudi's default is true.",
     )
     skip_damaged_files: bool = option(
         "hoodie.pyhudi.read.skip.damaged.files",
         parse=boolean(),
         default=False,
-        doc="Whether files of completed writes that are missing or damaged are left out, with a warning that names "
-        "them, as JVM Hudi leaves them out: rows are missing then, or in an older version. false: an error.",
+        doc="Whether missing and damaged files of completed writes are left out, with a warning that names them, as in "
+        "JVM Hudi. Rows are then missing, or in an older version. false: an error.",
     )

@@ -1,4 +1,4 @@
-"""Options that describe a table: what a new one becomes, and what a write expects of one that exists."""
+"""Options that describe a table: the properties of a new table, and expectations of an existing one."""
 
 # ruff: noqa: RUF009 - option() declares a field, as dataclasses.field does
 from __future__ import annotations
@@ -28,9 +28,9 @@ from pyhudi.format.timeline.table_version import TableVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
-    """What a call says of the table itself; where it says nothing, the table's own properties hold.
+    """Options about the table itself. They become the properties of a new table.
 
-    For a table that exists these can only be repeated, not changed; for a new one they become its properties.
+    For an existing table they are not needed, and must agree with its properties.
     """
 
     name: str | None = option(
@@ -51,29 +51,29 @@ class TableOptions:
         aliases=("hoodie.table.type", "hoodie.datasource.write.storage.type"),
         parse=one_of(TableType),
         default=None,
-        doc="Whether updates rewrite data files, or go to log files that reads merge; a new table is COPY_ON_WRITE.",
+        doc="Whether updates rewrite base files, or go to log files that reads merge. Default: COPY_ON_WRITE.",
     )
     version: TableVersion | None = option(
         "hoodie.write.table.version",
         parse=TABLE_VERSION,
         default=None,
-        doc="The format version of a new table; 9 if not given. A table is never upgraded silently: a "
-        "version other than the table's own is refused.",
+        doc="The format version of a new table. Default: 9. pyhudi never upgrades a table: a version other than the "
+        "table's own is refused.",
     )
     record_key_fields: tuple[str, ...] | None = option(
         "hoodie.datasource.write.recordkey.field",
         aliases=("hoodie.table.recordkey.fields",),
         parse=column_names(),
         default=None,
-        doc="The columns that identify a record. A new table without them gets generated keys: it takes inserts only.",
+        doc="The columns that identify a record. A new table without them generates keys and takes inserts only.",
     )
     partition_fields: tuple[str, ...] | None = option(
         "hoodie.datasource.write.partitionpath.field",
         aliases=("hoodie.table.partition.fields",),
         parse=column_names(may_be_empty=True),
         default=None,
-        doc="The columns that make the partition path; a new table without them is not partitioned. "
-        "CUSTOM key generators write `column:SIMPLE` or `column:TIMESTAMP`.",
+        doc="The columns of the partition path. A new table without them is not partitioned. CUSTOM key generators "
+        "need `column:SIMPLE` or `column:TIMESTAMP`.",
     )
     ordering_fields: tuple[str, ...] | None = option(
         "hoodie.table.ordering.fields",
@@ -97,27 +97,27 @@ class TableOptions:
             },
         ),
         default=None,
-        doc="How keys and partition paths come from columns. A new table's is inferred: NON_PARTITION "
-        "without partition fields, SIMPLE with one key and one partition field, COMPLEX otherwise.",
+        doc="How record keys and partition paths are made from columns. Default for a new table: NON_PARTITION without "
+        "partition fields, SIMPLE with one key field and one partition field, otherwise COMPLEX.",
     )
     key_generator_class: KeyGeneratorType | None = option(
         "hoodie.datasource.write.keygenerator.class",
         aliases=("hoodie.table.keygenerator.class",),
         parse=KEY_GENERATOR_CLASS,
         default=None,
-        doc="The same, by the name of the class that does it in the JVM.",
+        doc="The key generator by the name of its class in JVM Hudi.",
     )
     hive_style: bool | None = option(
         "hoodie.datasource.write.hive_style_partitioning",
         parse=boolean(),
         default=None,
-        doc="Whether partition folders are named `column=value`; a new table's are not.",
+        doc="Whether partition folders are named `column=value`. Default for a new table: false.",
     )
     url_encode: bool | None = option(
         "hoodie.datasource.write.partitionpath.urlencode",
         parse=boolean(),
         default=None,
-        doc="Whether special characters of partition values are percent-encoded; a new table's are not.",
+        doc="Whether special characters of partition values are percent-encoded. Default for a new table: false.",
     )
     merge_mode: MergeMode | None = option(
         "hoodie.record.merge.mode",

@@ -1,4 +1,4 @@
-"""From the text of an option to its value, and in words what is legal."""
+"""Parsers that turn the text of an option into its value and describe the legal values."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ E = TypeVar("E", bound=enum.Enum)
 
 
 def text(legal: str = "text") -> Parser[str]:
-    """Any text that is not empty."""
+    """Non-empty text."""
     return Parser(_not_empty, legal)
 
 
 def any_text() -> Parser[str]:
-    """Any text, the empty one too."""
+    """Text, possibly empty."""
     return Parser(str, "text")
 
 
 def boolean(*, refused: Mapping[str, str] | None = None) -> Parser[bool]:
-    """`true` or `false`, in any case, and nothing else."""
+    """`true` or `false`, in any case."""
     legal = [choice for choice in ("true", "false") if choice.upper() not in (refused or {})]
     return Parser(_refusing(_boolean, refused or {}), " or ".join(legal))
 
 
 _LONG_MAX = 2**63 - 1
-"""What JVM Hudi and the libraries below can hold."""
+"""The largest number that JVM Hudi and the storage libraries accept."""
 
 
 def integer(*, minimum: int, unit: str = "") -> Parser[int]:
-    """A decimal integer of at least `minimum`; `unit` is for the description only."""
+    """A decimal integer of at least `minimum`; `unit` only appears in the description."""
 
     def read(value: str) -> int:
         number = int(value)
@@ -63,7 +63,7 @@ def fraction(*, up_to_one: bool = True) -> Parser[float]:
 
 
 def column_names(*, may_be_empty: bool = False) -> Parser[tuple[str, ...]]:
-    """Names separated by commas, each once; the order matters."""
+    """Distinct names, separated by commas, in order."""
 
     def read(value: str) -> tuple[str, ...]:
         if not value and may_be_empty:
@@ -78,9 +78,9 @@ def column_names(*, may_be_empty: bool = False) -> Parser[tuple[str, ...]]:
 
 
 def partition_paths() -> Parser[tuple[str, ...]]:
-    """Partition paths separated by commas; `*` in them stands for any characters.
+    """Partition paths separated by commas; `*` in them matches any characters.
 
-    A blank at the end of a name may be part of it, or of the list: nobody can tell, so none is legal.
+    Blanks around a path are illegal, because they could be part of the path or of the list.
     """
 
     def read(value: str) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def partition_paths() -> Parser[tuple[str, ...]]:
 
 
 def regular_expression() -> Parser[str]:
-    """A pattern that Python's `re` understands, kept as text."""
+    """A pattern for Python's `re`, kept as text."""
 
     def read(value: str) -> str:
         try:
@@ -106,7 +106,7 @@ def regular_expression() -> Parser[str]:
 
 
 def one_of(choices: Iterable[E], *, refused: Mapping[str, str] | None = None) -> Parser[E]:
-    """A member of an enumeration, by its value in any case; `refused` maps values of the JVM to reasons."""
+    """A member of an enumeration, by its value in any case; `refused` maps values of JVM Hudi to reasons."""
     choices = tuple(choices)
     by_text = {str(member.value).upper(): member for member in choices}
 
@@ -121,7 +121,7 @@ def one_of(choices: Iterable[E], *, refused: Mapping[str, str] | None = None) ->
 
 
 def fixed(value: str, *, refused: Mapping[str, str]) -> Parser[str]:
-    """Exactly one value, in any case, beside those that we know and refuse."""
+    """Exactly one value, in any case; `refused` maps values of JVM Hudi to reasons."""
 
     def read(given: str) -> str:
         if given.lower() != value:
@@ -132,7 +132,7 @@ def fixed(value: str, *, refused: Mapping[str, str]) -> Parser[str]:
 
 
 def _refusing(read: Callable[[str], T], refused: Mapping[str, str]) -> Callable[[str], T]:
-    """`read`, but for the texts (in upper case) that we know and cannot serve: their reason as an error."""
+    """Wrap `read` so that refused texts (in upper case) raise an error with their reason."""
 
     def refuse_or_read(value: str) -> T:
         if (reason := refused.get(value.upper())) is not None:

@@ -1,9 +1,7 @@
-"""The record payload classes of the JVM, and the merge rules that they stand for.
+"""Record payload classes of JVM Hudi, and the merge rules that they implement.
 
-Up to version 8 a table named a class that merged its records; version 9 says the same in properties. pyhudi goes by
-version 9's translation in tables of every version, and never loads a class of Java's.
-
-Source: `format/logs-and-indexes.md` 1.7.
+Up to version 8, a table names a class that merges its records; version 9 has properties instead. pyhudi applies the
+translation of version 9 to tables of every version, and never loads a Java class.
 """
 
 from __future__ import annotations
@@ -22,17 +20,17 @@ COMMIT_TIME_PAYLOAD = f"{_PACKAGE}OverwriteWithLatestAvroPayload"
 EVENT_TIME_PAYLOAD = f"{_PACKAGE}DefaultHoodieRecordPayload"
 
 DEBEZIUM_UNAVAILABLE_VALUE = "__debezium_unavailable_value"
-"""What Debezium sends in place of a large value that did not change."""
+"""The value that Debezium sends in place of a large value that did not change."""
 
 _DEBEZIUM_DELETE = ("_change_operation_type", "d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadRule:
-    """What a payload class means.
+    """The merge rule that a payload class implements.
 
-    `ordering_fields` are those that the class takes whatever the table says, empty for none. `delete_marker` is the
-    column and the value of it that make a row a delete.
+    `ordering_fields` are those that the class uses regardless of the table's; empty if it uses the table's.
+    `delete_marker` is the column, and the value of it, that make a row a delete.
     """
 
     merge_mode: MergeMode
@@ -66,7 +64,7 @@ PAYLOAD_RULES: Mapping[str, PayloadRule] = {
         ordering_fields=("_event_bin_file", "_event_pos"),
     ),
 }
-"""Every class that version 9 translates, by its full name; it takes all others for rules of their own."""
+"""The payload classes that version 9 translates, by full name. All other classes have rules of their own."""
 
 _NAME_OF_CLASS: Mapping[str, str] = {name.rpartition(".")[2]: name for name in PAYLOAD_RULES}
 _COUNTS_RECORDS = "RecordCountAvroPayload"
@@ -74,7 +72,7 @@ _CUSTOM = PayloadRule(merge_mode=MergeMode.CUSTOM)
 
 
 def rule_of_payload(name: str) -> PayloadRule:
-    """What a payload class, by its full name, means: the bare CUSTOM mode for one that we do not know."""
+    """The rule of a payload class, by its full name; the mode CUSTOM for unknown classes."""
     return PAYLOAD_RULES.get(name, _CUSTOM)
 
 
@@ -85,7 +83,7 @@ def _read_payload(name: str) -> str:
     if full_name in PAYLOAD_RULES:
         return full_name
     with suppress(ValueError):
-        # A class of the user's own, in Python; whether there is one is seen when it is loaded.
+        # A custom merger in Python. Loading it later shows whether it exists.
         if not full_name.startswith(JVM_PACKAGE):
             return merger_name(full_name)
     raise UnsupportedFeatureError(

@@ -19,18 +19,26 @@ class Properties:
     path: str
 
     def text(self, *keys: str) -> str | None:
-        """The first of some spellings that is there and not empty."""
+        """The value under the first of several spellings that is set and not empty."""
         return next((self.values[key] for key in keys if self.values.get(key)), None)
 
     def required(self, key: str) -> str:
-        """The text of a property that must be there."""
+        """The text of a required property.
+
+        Raises:
+            CorruptDataError: it is missing or empty.
+        """
         value = self.text(key)
         if value is None:
             raise CorruptDataError(f"{key} is missing", path=self.path)
         return value
 
     def parsed(self, key: str, default: T, parse: Callable[[str], T]) -> T:
-        """A parsed property, or the default where it is missing; `parse` raises ValueError for bad text."""
+        """A parsed property, or the default if it is missing. `parse` raises ValueError for illegal text.
+
+        Raises:
+            CorruptDataError: the text is illegal.
+        """
         value = self.text(key)
         if value is None:
             return default
@@ -44,7 +52,7 @@ class Properties:
         return self.parsed(key, default, _read_flag)
 
     def names(self, *keys: str) -> tuple[str, ...]:
-        """The parts of a list with commas, under the first of some spellings; empty where it is missing."""
+        """The parts of a comma-separated list under the first of several spellings; empty if it is missing."""
         return tuple(name.strip() for name in (self.text(*keys) or "").split(",") if name.strip())
 
 

@@ -1,4 +1,4 @@
-"""What one read returns: a state of the table, or the changes between two."""
+"""Options of one read, typed and checked: a state of the table, or the changes between two states."""
 
 from __future__ import annotations
 
@@ -15,16 +15,22 @@ from pyhudi.config.registry import given_options
 from pyhudi.errors import ConfigError
 
 EARLIEST = "000"
-"""Below every instant time: an incremental read after this returns everything."""
+"""Less than every instant time: an incremental read after it returns all changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadConfig:
     """A checked read request. Times are as the user wrote them, in any of Hudi's three formats.
 
-    A snapshot, read-optimized or not, has `as_of` or nothing; an incremental read has `begin` (excluded) and maybe
-    `end` (included). `merging` has the mergers among which that of the table is found, `memory` what merging may take.
-    `skip_damaged_files`: leave out what is missing or damaged, with a warning.
+    Attributes:
+        query_type: Snapshot, read-optimized or incremental.
+        as_of: Time travel of a snapshot, read-optimized or not.
+        begin: Start of an incremental read, exclusive.
+        end: End of an incremental read, inclusive.
+        fall_back_to_full_scan: Scan the whole table if files of the interval have been cleaned.
+        skip_damaged_files: Leave out missing and damaged files, with a warning.
+        merging: The mergers that the table may name.
+        memory: The memory limits of merging.
     """
 
     query_type: QueryType = QueryType.SNAPSHOT
@@ -38,10 +44,13 @@ class ReadConfig:
 
     @staticmethod
     def from_options(options: Mapping[str, Any]) -> ReadConfig:
-        """The typed form of Hudi's options; values may be texts or Python values, None counts as not given.
+        """Parse options. Values may be text or Python values; None counts as not given.
 
-        Warns (`OptionWarning`) of keys without effect. Raises `ConfigError` for a value that is not legal or
-        options that contradict each other, and `UnsupportedFeatureError` for what this release cannot do.
+        Warns (`OptionWarning`) about keys without effect.
+
+        Raises:
+            ConfigError: a value is illegal, or options contradict each other.
+            UnsupportedFeatureError: an option asks for something that this release does not support.
         """
         texts = given_options(options, Side.READ)
         given = _with_query_type(read_group(ReadOptions, texts), texts)
@@ -68,7 +77,7 @@ class ReadConfig:
 
 
 def _with_query_type(given: ReadOptions, texts: Mapping[str, str]) -> ReadOptions:
-    """The options with the query type that the older option says."""
+    """The options with the query type that the older option names."""
     if given.as_read_optimized is None:
         return given
     kind = QueryType.READ_OPTIMIZED if given.as_read_optimized else QueryType.SNAPSHOT

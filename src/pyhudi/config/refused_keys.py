@@ -1,7 +1,7 @@
-"""Keys of JVM Hudi that ask for other rows, other files, a check or an identity that pyhudi cannot give.
+"""Keys of JVM Hudi that must not be ignored, because they change rows, files, checks or access.
 
-To pass one of these over would write or return something else than what the caller asked for, so a value that asks for
-it is an error. Values that ask for nothing special are harmless.
+If pyhudi ignored one of these keys, it would write or return something other than requested, so such a value is an
+error. Values that describe what pyhudi does anyway are harmless.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 class Side(enum.Enum):
-    """What a key is about; jobs hand one set of options to reads and writes."""
+    """Whether a key concerns reads or writes. Jobs often pass one set of options to both."""
 
     READ = "read"
     WRITE = "write"
@@ -25,9 +25,9 @@ _OFF = ("false",)
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Keys that are refused with one reason. A name that ends with a dot stands for all keys that begin with it.
+    """Keys that are refused for one reason. A name that ends with a dot stands for all keys that begin with it.
 
-    `harmless` are the values (in lower case) that ask for nothing; one that ends with a dot stands for all values that
+    `harmless` are the values (in lower case) that are accepted; one that ends with a dot stands for all values that
     begin with it. The empty text is always harmless.
     """
 
@@ -41,10 +41,10 @@ class Refused:
         return covered(key, self.keys)
 
     def refuses(self, text: str) -> bool:
-        """Whether the value asks for what pyhudi cannot give."""
+        """Whether the value asks for something that pyhudi does not support."""
         value = text.strip().lower()
         return bool(value) and not any(
-            value == calm or (calm.endswith(".") and value.startswith(calm)) for calm in self.harmless
+            value == harmless or (harmless.endswith(".") and value.startswith(harmless)) for harmless in self.harmless
         )
 
 
@@ -61,8 +61,8 @@ def _refused(keys: str, reason: str, sides: frozenset[Side], harmless: tuple[str
 REFUSED: tuple[Refused, ...] = (
     _refused(
         "precommit.validators prewrite.validators",
-        "validators are not run by this release, and without them the write would commit what they are to stop: check"
-        " the rows before the write, and leave the option out",
+        "this release runs no validators, so the write would commit what they should prevent: check the rows before"
+        " the write, and leave the option out",
         WRITES,
     ),
     _refused(
@@ -84,13 +84,13 @@ REFUSED: tuple[Refused, ...] = (
     ),
     _refused(
         "static.overwrite.partition.paths bulkinsert.overwrite.operation.type",
-        "JVM Hudi's SQL tells itself by this which partitions it replaces: use the operation insert_overwrite,"
+        "JVM Hudi's SQL uses this internally for the partitions that it replaces: use the operation insert_overwrite,"
         " insert_overwrite_table or delete_partition",
         WRITES,
     ),
     _refused(
         "merge.allow.duplicate.on.inserts",
-        "false lets JVM Hudi's insert update a record where the file that it fills happens to have the key: use upsert,"
+        "with false, an insert of JVM Hudi updates a record if the file that it extends has the key: use upsert,"
         " or hoodie.datasource.insert.dup.policy",
         WRITES,
         ("true",),
@@ -142,7 +142,7 @@ REFUSED: tuple[Refused, ...] = (
     ),
     _refused(
         "auto.commit",
-        "false leaves it to the caller to commit, and a write of pyhudi commits what it wrote: leave the option out",
+        "with false the caller commits, but a write of pyhudi always commits: leave the option out",
         WRITES,
         ("true",),
     ),
@@ -250,12 +250,12 @@ REFUSED: tuple[Refused, ...] = (
 )
 
 ENCRYPTION = ("parquet.crypto.factory.class", "parquet.encryption.")
-"""Parquet's own names, which JVM Hudi hands to its writer."""
-ENCRYPTION_REASON = "encrypted Parquet files are not supported: they would be written as they are"
+"""Option names of Parquet, which JVM Hudi passes to its Parquet writer."""
+ENCRYPTION_REASON = "encrypted Parquet files are not supported: the files would not be encrypted"
 
 
 def refusal(key: str, text: str, side: Side) -> str | None:
-    """Why a key with this value is refused on this side; None if it is not."""
+    """The reason to refuse a key with this value on this side; None if it is accepted."""
     if covered(key, ENCRYPTION):
         return ENCRYPTION_REASON
     for refused in REFUSED:
@@ -265,5 +265,5 @@ def refusal(key: str, text: str, side: Side) -> str | None:
 
 
 def is_refusable(key: str) -> bool:
-    """Whether some value of this key is refused on some side, so that the others ask for nothing."""
+    """Whether some value of this key is refused on some side."""
     return any(refused.covers(key) for refused in REFUSED)

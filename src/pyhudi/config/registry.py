@@ -1,4 +1,4 @@
-"""All options by all their spellings, and what becomes of a mapping of options that a user hands in."""
+"""Registry of all options by all their spellings, and the check of the options that a user passes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from pyhudi.errors import ConfigError, UnsupportedFeatureError
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A group of options under its title, for the registry and for the reference page."""
+    """A titled group of options."""
 
     title: str
     group: type
@@ -79,10 +79,13 @@ OPTIONS: Mapping[str, Option[Any]] = _by_spelling()
 
 
 def given_options(options: Mapping[str, Any], side: Side) -> dict[str, str]:
-    """The honoured options of a mapping, as texts by their first spelling; None counts as not given.
+    """The honoured options of a mapping, as text by main key. None counts as not given.
 
-    Warns (`OptionWarning`) of `hoodie.*` keys that have no effect. Raises `ConfigError` when two spellings of one
-    option disagree, and `UnsupportedFeatureError` for what must not be passed over on this side: see `refused_keys`.
+    Warns (`OptionWarning`) about `hoodie.*` keys without effect.
+
+    Raises:
+        ConfigError: two spellings of one option have different values.
+        UnsupportedFeatureError: an option must not be ignored on this side (`refused_keys`).
     """
     given: dict[str, str] = {}
     spelled: dict[str, str] = {}
@@ -104,8 +107,8 @@ def given_options(options: Mapping[str, Any], side: Side) -> dict[str, str]:
 
 
 def nearest_key(key: str) -> str | None:
-    """The known key that a misspelt one probably means; honoured keys come before those without effect."""
-    families = [area.keys for area in UNSUPPORTED] + [one.keys for one in REFUSED]
+    """The known key that is most similar to a misspelt one. Honoured keys have precedence."""
+    families = [area.keys for area in UNSUPPORTED] + [refused.keys for refused in REFUSED]
     others = [name for names in families for name in names if not name.endswith(".")]
     for known in (list(OPTIONS), others):
         if close := difflib.get_close_matches(key, known, n=1, cutoff=0.85):
@@ -114,7 +117,7 @@ def nearest_key(key: str) -> str | None:
 
 
 def _refuse_or_warn(key: str, text: str, side: Side) -> None:
-    """What becomes of a key that pyhudi does not honour."""
+    """Refuse a key that pyhudi does not honour, or warn that it has no effect."""
     if (reason := refusal(key, text, side)) is not None:
         raise UnsupportedFeatureError(f"{key} is not supported with this value: {reason}", option=key)
     area = unsupported_area(key)

@@ -1,4 +1,4 @@
-"""Option names as users write them: in any case, and those that are not the name of an option."""
+"""Spelling of option names: names in any case, and the error for unknown options."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from pyhudi.errors import ConfigError
 
 
 def spelled(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options under the names that pyhudi knows them by: like Spark's, they may be written in any case.
+    """Rename options to their known names. Like Spark's, option names may be written in any case.
 
-    Names that it does not know stay as they are: some of them go into the commit's metadata. Raises `ConfigError` for
-    one option that is given in two spellings with two values.
+    Unknown names stay unchanged: some of them are stored in the commit metadata.
+
+    Raises:
+        ConfigError: an option is given in two spellings with two values.
     """
     found: dict[str, Any] = {}
     for name, value in options.items():
@@ -30,14 +32,14 @@ def spelled(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_option_name(name: str, *, metadata_prefix: str) -> bool:
-    """Whether a name can be that of an option: those of the store, which have names of their own, are not looked at."""
+    """Whether a name can be that of an option. Options of the store have other names and are not checked."""
     return "." in name or name.lower() in OPTIONS or name.startswith(metadata_prefix)
 
 
 def unknown_option(name: str, *, call: str) -> ConfigError:
     """The error for an option without a dot in its name, given to a call.
 
-    Such a name is refused and not passed over: with `{"dry_run": True}` a call that has no dry run would delete.
+    Ignoring the name would be dangerous: with `{"dry_run": True}` a call without dry run would delete.
     """
     nearest = nearest_option(name)
     hint = f"did you mean {nearest}?" if nearest else "leave it out."
@@ -48,14 +50,14 @@ def unknown_option(name: str, *, call: str) -> ConfigError:
 
 
 def nearest_option(name: str) -> str | None:
-    """The option that a Python name such as `record_key` or `retries` probably stands for."""
+    """The option whose key is most similar to a Python name such as `record_key` or `retries`."""
     close = difflib.get_close_matches(_plain(name), _parts_of_keys(), n=1, cutoff=0.85)
     return _parts_of_keys()[close[0]] if close else None
 
 
 @functools.cache
 def _parts_of_keys() -> Mapping[str, str]:
-    """Each run of segments of a key, without its dots, to the key; a run that several keys have, to the first."""
+    """Maps every sequence of segments of a key, without dots, to the key; the first key wins."""
     parts: dict[str, str] = {}
     for key in OPTIONS:
         if "." not in key:

@@ -1,7 +1,6 @@
-"""`.hoodie/hoodie.properties`, typed: what a table is, what a new one becomes, what a call may say of it.
+"""Table properties (`.hoodie/hoodie.properties`), typed: reading them, making them, checking options against them.
 
-Source: `format/timeline.md` 3.4, 8.1 and 8.5 (Hudi 1.2.0 mixes old and new spellings in old versions: both
-are read); `format/logs-and-indexes.md` 1.7.
+Hudi 1.2.0 mixes old and new spellings of properties in tables of old versions, so both are read.
 """
 
 from __future__ import annotations
@@ -33,18 +32,21 @@ _EXTRACTOR_PACKAGE = "org.apache.hudi.hive."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableConfig:
-    """What a table is, by its properties. `values` keeps all of them, also those that pyhudi does not know.
+    """The properties of a table, typed.
 
-    `record_key_fields` is empty for a table with generated keys. `partition_fields` is empty for a table
-    without partitions, and None where nothing says whether there are partitions.
-    `partition_kinds` has one entry per partition field for a CUSTOM key generator whose table says them, and
-    is empty otherwise.
+    The merge fields are in the terms of version 9, whatever the table's version: a payload class that version 9
+    translates appears as the mode, fields and markers that it stands for.
 
-    How it merges is in the terms of version 9, whatever the table's own: a payload class that version 9 translates
-    appears as its `merge_mode`, `ordering_fields`, `partial_update_mode`, `unavailable_value` (text that stands for
-    a value that was not sent; only with FILL_UNAVAILABLE) and `delete_marker` (a column, and the value of it that
-    makes a row a delete). Where the mode is CUSTOM, `merger_name` and `merger_options` name a merger of pyhudi; both
-    are None where something else merges, which only the JVM can do.
+    Attributes:
+        values: All properties as text, including those that pyhudi does not know.
+        record_key_fields: Empty for a table with generated keys.
+        partition_fields: Empty for a table without partitions. None if no property tells whether there are partitions.
+        partition_kinds: One entry per partition field of a CUSTOM key generator whose table stores the kinds. Empty
+            otherwise.
+        unavailable_value: Text that stands for a value that the source did not send; only with FILL_UNAVAILABLE.
+        delete_marker: A column, and the value of it that makes a row a delete.
+        merger_name: The merger of pyhudi, if the mode is CUSTOM. None if only JVM Hudi can merge the table.
+        merger_options: The options of that merger, as text.
     """
 
     path: str
@@ -82,19 +84,20 @@ class TableConfig:
     def from_properties(values: Mapping[str, str], *, path: str) -> TableConfig:
         """Read the properties of the file at `path`.
 
-        Raises `CorruptDataError` for properties that are missing or no legal value, and
-        `UnsupportedFeatureError` for a table version that this release does not know.
+        Raises:
+            CorruptDataError: a required property is missing, or a value is illegal.
+            UnsupportedFeatureError: this release does not support the table version.
         """
         return _read(Properties(values, path))
 
     @property
     def is_partitioned(self) -> bool:
-        """Whether data files lie in partition folders."""
+        """Whether data files are in partition folders."""
         return bool(self.partition_fields)
 
     @property
     def leaves_merging_to_writes(self) -> bool:
-        """Whether no property says how versions merge, and no reader has to know: each write's options say it."""
+        """Whether the options of each write decide how versions merge: no property does, and readers need not know."""
         is_silent = self.payload_class is None and not self.values.get("hoodie.record.merge.mode")
         return (
             is_silent
@@ -147,7 +150,7 @@ def _read(properties: Properties) -> TableConfig:
 
 
 def _history_path(properties: Properties, version: TableVersion) -> str:
-    """The folder of the archived timeline. Each layout has its own property, and tables may have both."""
+    """The folder of the archived timeline. Each timeline layout has its own property; tables may have both."""
     return properties.text(version.history_property) or version.history_folder.rpartition("/")[2]
 
 
@@ -161,7 +164,7 @@ def _read_version(properties: Properties) -> TableVersion:
     layout = properties.parsed("hoodie.timeline.layout.version", version.layout_version, int)
     if layout != version.layout_version:
         raise CorruptDataError(
-            f"hoodie.timeline.layout.version is {layout}, which no table of version {version} has",
+            f"hoodie.timeline.layout.version is {layout}, but version {version} has {version.layout_version}",
             path=properties.path,
         )
     return version
@@ -171,7 +174,7 @@ def _read_partition_fields(
     properties: Properties,
 ) -> tuple[tuple[str, ...] | None, tuple[PartitionFieldKind, ...]]:
     if "hoodie.table.partition.fields" not in properties.values:
-        # Hudi's SQL leaves it out for a table without partitions, and names the key generator.
+        # JVM Hudi's SQL omits the property for a table without partitions, and names the key generator.
         return () if _named_key_generator(properties) is KeyGeneratorType.NON_PARTITION else None, ()
     declared = [name.partition(":") for name in properties.names("hoodie.table.partition.fields")]
     names = tuple(name for name, _, _ in declared)
@@ -192,7 +195,7 @@ def _read_key_generator(properties: Properties, record_key_fields: tuple[str, ..
 
 
 def _named_key_generator(properties: Properties) -> KeyGeneratorType | None:
-    """The key generator that the table names, if it names one."""
+    """The key generator that the table names, or None."""
     named = properties.text("hoodie.table.keygenerator.type", "hoodie.table.keygenerator.class")
     return key_generator_type(named) if named else None
 
@@ -204,11 +207,16 @@ def new_table_properties(
     create_schema: str | None = None,
     merger: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The properties of the table that a write asks for.
+    """The properties of the new table that the options of a write describe.
 
-    `checksum` is that of the database and table name (`format/timeline.md` 3.2); `create_schema` the table's
-    Avro schema as JSON; `merger` the properties by which the table names its merger, where they are not just what the
-    options say. Raises `ConfigError` when the options do not say enough, or too much for the version.
+    Args:
+        config: The options.
+        checksum: The checksum of the database and table name (`pyhudi.format.properties.table_checksum`).
+        create_schema: The Avro schema of the table as JSON.
+        merger: The properties that name the merger, if they differ from the options.
+
+    Raises:
+        ConfigError: a required option is missing, or the table version does not support an option.
     """
     table, version = config.table, config.new_table_version
     if table.name is None:
@@ -279,7 +287,7 @@ def _partition_fields(config: WriteConfig, key_generator: KeyGeneratorType) -> s
 
 
 def _timestamp_properties(keys: KeyOptions) -> dict[str, str]:
-    """The options of a TIMESTAMP key generator that are not what readers take when they are missing."""
+    """The options of a TIMESTAMP key generator that differ from their defaults."""
     properties = {}
     for name, declared in options_of(KeyOptions):
         value = getattr(keys, name)
@@ -289,7 +297,7 @@ def _timestamp_properties(keys: KeyOptions) -> dict[str, str]:
 
 
 def _extractor(config: WriteConfig) -> str:
-    """The class with which catalog sync of the JVM takes a partition path apart."""
+    """The class by which JVM Hudi's catalog sync splits partition paths."""
     fields = config.table.partition_fields or ()
     if not fields:
         return f"{_EXTRACTOR_PACKAGE}NonPartitionedExtractor"
@@ -302,7 +310,7 @@ def _extractor(config: WriteConfig) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """An option of a call that contradicts the table."""
+    """An option of a write that contradicts the table's properties."""
 
     key: str
     given: Any
@@ -313,15 +321,15 @@ class Conflict:
 
 
 def check_against_table(config: WriteConfig, table: TableConfig) -> None:
-    """Refuse a write whose options say that the table is another one than it is.
+    """Check that the options of a write agree with the table's properties. Options that are not given always agree.
 
-    Raises `ConfigError` with every conflict at once. Options that are not given never conflict: the table's
-    own values hold. Source: `format/timeline.md` 8.4.
+    Raises:
+        ConfigError: options conflict with the table; the error lists all of them.
     """
     conflicts = tuple(_conflicts(config, table))
     if conflicts:
         raise ConfigError(
-            "Config conflict: leave these options out, or write to another table: "
+            "options conflict with the table: leave them out, or write to another table: "
             + "; ".join(str(conflict) for conflict in conflicts),
             path=table.path,
             keys=tuple(conflict.key for conflict in conflicts),
@@ -329,10 +337,13 @@ def check_against_table(config: WriteConfig, table: TableConfig) -> None:
 
 
 def as_merged_by(config: WriteConfig, table: TableConfig, merger: Mapping[str, str] | None = None) -> TableConfig:
-    """The table with the rule by which a write merges: its own, or that of the options where it leaves it to them.
+    """The table with the merge rule that applies to a write: its own, or that of the options if it has none.
 
-    JVM Hudi 0.15.0 stores no payload class in a copy-on-write table, and takes it from each write's options. `merger`:
-    the properties that name the merger of the options. Raises `ConfigError` when the options do not say enough.
+    JVM Hudi 0.15.0 stores no payload class in a copy-on-write table, and takes it from the options of each write.
+    `merger` are the properties that name the merger of the options.
+
+    Raises:
+        ConfigError: a required option is missing.
     """
     if not table.leaves_merging_to_writes:
         return table
@@ -343,7 +354,7 @@ def as_merged_by(config: WriteConfig, table: TableConfig, merger: Mapping[str, s
 
 
 def _goes_by(table: TableConfig, payload: str) -> bool:
-    """Whether a payload class stands for what the table does."""
+    """Whether a payload class means the merge rule of the table."""
     rule = rule_of_payload(payload)
     return (
         rule.merge_mode is table.merge_mode
@@ -390,7 +401,7 @@ def _conflicts(config: WriteConfig, table: TableConfig) -> Iterator[Conflict]:
 
 
 def _ordering_that_counts(config: WriteConfig, table: TableConfig) -> tuple[str, ...] | None:
-    """The ordering fields that a call asks for, but for those that its payload class, or the table's, overrides."""
+    """The ordering fields of the options; None if a payload class of the options or of the table overrides them."""
     given = config.table.ordering_fields
     is_forced = config.table.payload is not None and rule_of_payload(config.table.payload).ordering_fields
     if is_forced or given == stored_ordering_fields(Properties(table.values, table.path)):
@@ -399,7 +410,7 @@ def _ordering_that_counts(config: WriteConfig, table: TableConfig) -> tuple[str,
 
 
 def _merger_conflicts(config: WriteConfig, table: TableConfig) -> Iterator[Conflict]:
-    """What a class calls itself, and whether two texts of options mean the same, is seen when the merger is loaded."""
+    """Conflicts of named mergers. Names of custom classes, and options, are compared when the merger is loaded."""
     mergers = config.merging.mergers
     is_known = table.merger_name is None or set(mergers) <= set(BUILT_IN_MERGERS)
     if mergers and is_known and table.merger_name not in mergers:
@@ -407,7 +418,7 @@ def _merger_conflicts(config: WriteConfig, table: TableConfig) -> Iterator[Confl
 
 
 def _rule_text(table: TableConfig) -> str:
-    """How the table merges, in words."""
+    """The merge rule of the table, as text for messages."""
     partial = table.partial_update_mode
     updates = "" if partial is PartialUpdateMode.NONE else f" and {partial.value}"
     return f"the rule {table.merge_mode.value}{updates}"

@@ -1,8 +1,8 @@
-"""Keys of JVM Hudi that pyhudi knows and does not honour, by area, so that who sets one learns it.
+"""Keys of JVM Hudi that pyhudi knows but does not honour, by area, for warnings.
 
-Passing them over changes neither rows nor files nor who may see them: what would is refused (`refused_keys`). A name
-that ends with a dot stands for all keys that begin with it. `quiet` values ask for nothing that we do not do anyway, so
-they bring no warning.
+Ignoring these keys changes neither rows nor files nor access to them; keys that would are refused (`refused_keys`). A
+name that ends with a dot stands for all keys that begin with it. `quiet` values describe what pyhudi does anyway, and
+cause no warning.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyhudi.config.refused_keys import covered
 _OFF = frozenset({"false"})
 _ON = frozenset({"true"})
 ANY = frozenset({"any value"})
-"""No value has an effect, in JVM Hudi neither, or it tunes what pyhudi has not."""
+"""For keys without effect in JVM Hudi, and for tuning of features that pyhudi does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Unsupported:
         return covered(key, self.keys)
 
     def is_quiet(self, text: str) -> bool:
-        """Whether a value asks for nothing that is not so anyway."""
+        """Whether a value describes what pyhudi does anyway."""
         return self.quiet is ANY or text.strip().lower() in self.quiet
 
 
@@ -63,8 +63,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "record positions",
-        "records of logs are found in base files by their keys; positions, which make that faster, are neither written"
-        " nor looked at",
+        "log records are matched with base files by key; positions, which are faster, are neither written nor read",
         "write.record.positions merge.use.record.positions",
     ),
     _area(
@@ -100,8 +99,8 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "metadata table and its indexes",
-        "not built yet: files are listed and their footers read; a commit drops a metadata table, and JVM Hudi builds"
-        " it again",
+        "not built yet: files are listed and their footers read; a commit drops the metadata table, and JVM Hudi"
+        " rebuilds it",
         """metadata metadata. table.metadata. metaserver metaserver. table.index.defs.path index.name
         expression.index. bloom.index.use.metadata record.index. enable.data.skipping fileIndex.
         table.secondary.indexes.metadata datasource.write.secondarykey.column _hoodie.metadata.""",
@@ -128,7 +127,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "catalog sync",
-        "not built yet: a catalog does not learn of new tables, columns and partitions from a write",
+        "not built yet: writes do not register tables, columns and partitions in a catalog",
         """datasource.hive_sync. datasource.meta.sync. datasource.meta_sync. meta.sync. meta_sync.
         datasource.partition_extractor_class gcp.bigquery.sync. glue. datahub. spark.polaris.catalog.class
         incremental.use.database""",
@@ -140,7 +139,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "callbacks",
-        "not built yet: nobody is called after a commit, or before a write",
+        "not built yet: no callback is called after a commit or before a write",
         "write.commit.callback. client.init.callback.classes",
     ),
     _area(
@@ -151,19 +150,19 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "details of validators",
-        "these say how validators work, and hoodie.precommit.validators, which names them, is refused",
+        "they configure validators, and hoodie.precommit.validators, which names them, is refused",
         "precommit.validators.",
     ),
     _area(
         "checks of the schema",
-        "every batch is brought to the table's columns, and one that does not fit is refused, whatever this says",
+        "every batch is converted to the table's columns, or refused, whatever the value",
         "avro.schema.validate avro.schema.external.transformation avro.schema.externalTransformation"
         " internal.write.schema.canonicalize",
         quiet=ANY,
     ),
     _area(
         "streaming and the streamer",
-        "not built yet; batch writes and reads do not look at it",
+        "not built yet; batch writes and reads ignore it",
         """streamer. deltastreamer. datasource.write.streaming. datasource.streaming.
         internal.spark.streaming.batch.id write.rolling.metadata.
         write.track.event.time.watermark payload.event.time.field""",
@@ -185,7 +184,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "details of payloads",
-        "pyhudi has no payload classes and no merge handles: modes, rules and mergers say how records merge",
+        "pyhudi has no payload classes and no merge handles: merge modes and mergers define how records merge",
         "payload.record.schema write.merge.handle.fallback support.payload",
         quiet=ANY,
     ),
@@ -196,14 +195,14 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "waiting for locks",
-        "the table lock is tried again until hoodie.write.lock.wait_time_ms is over",
+        "writers retry the table lock until hoodie.write.lock.wait_time_ms has passed",
         """write.lock.client. write.lock.max_wait_time_ms_between_retry write.lock.num_retries
         write.lock.wait_time_ms_between_retry write.lock.heartbeat_interval_ms write.lock.app_id
         auto.adjust.lock.configs write.application.id""",
     ),
     _area(
         "ZooKeeper's port",
-        "JVM Hudi does not look at it either: write host:port in hoodie.write.lock.zookeeper.url",
+        "JVM Hudi ignores it, too: write host:port in hoodie.write.lock.zookeeper.url",
         "write.lock.zookeeper.port",
     ),
     _area(
@@ -213,7 +212,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "conflicts",
-        "one table of conflicts holds for all writers, changes of the schema among them, and is asked at the commit",
+        "one table of conflicts applies to all writers, including schema changes, and is checked at the commit",
         """write.lock.conflict.resolution.strategy write.concurrency.async. write.concurrency.schema.""",
         quiet=frozenset(
             {"true", "org.apache.hudi.client.transaction.simpleconcurrentfilewritesconflictresolutionstrategy"}
@@ -226,12 +225,12 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "batches of markers",
-        "what is announced while a batch is being stored makes the next one: there is no timer and no pool to set",
+        "announcements that arrive while a batch is being stored form the next batch: there is no timer and no pool",
         "markers.",
     ),
     _area(
         "rollback",
-        "rollbacks go by markers and by a listing, and data files that no commit lists are left out by readers",
+        "rollbacks use markers and a listing, and readers ignore data files that no commit lists",
         """rollback.avoid.duplicate.plan rollback.parallelism
         rollback.using.markers fail.job.on.duplicate.data.file.detection finalize.write.parallelism""",
         quiet=frozenset({"false", "true"}),
@@ -283,7 +282,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "estimates of sizes",
-        "the size of a record is learnt from the bytes of former commits and of what is being written",
+        "the size of a record is estimated from previous commits and from the rows being written",
         """parquet.compression.ratio record.size.estimator. _hoodie.record.size.estimator. copyonwrite.insert.auto.split
         copyonwrite.insert.split.size""",
         quiet=_ON,
@@ -303,7 +302,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "the encoding of single keys of COMPLEX tables",
-        "it is looked up in the keys that the table has",
+        "it is detected from the keys in the table",
         "write.complex.keygen.validation.enable",
         quiet=ANY,
     ),
@@ -316,23 +315,23 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "Spark SQL",
-        "not built yet: only SQL looks at it",
+        "not built yet: only SQL uses it",
         "spark.sql. sql. internal.sql.",
     ),
     _area(
         "services in incremental reads",
-        "compactions and clusterings change no row's commit time, so they bring no changes, whatever this says",
+        "compactions and clusterings keep the commit times of rows, so they cause no changes, whatever the value",
         "datasource.read.incr.skip_cluster datasource.read.incr.skip_compact",
         quiet=ANY,
     ),
     _area(
         "table-valued functions",
-        "not built yet: only SQL looks at it",
+        "not built yet: only SQL uses it",
         "datasource.read.table.valued. valid.commits.list",
     ),
     _area(
         "properties of the table",
-        "a property that the table has by itself, and not an option",
+        "a property of the table, not an option",
         """table.checksum table.create.schema table.initial.version table.partition_extractor_class
         timeline.layout.version table.log.file.format table.ro.file.format table.rt.file.format""",
         quiet=frozenset({"hoodie_log", "parquet"}),
@@ -341,5 +340,5 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
 
 
 def unsupported_area(key: str) -> Unsupported | None:
-    """The area that a key belongs to, or None for one that pyhudi honours, refuses, or does not know."""
+    """The area of a key, or None if pyhudi honours, refuses or does not know the key."""
     return next((area for area in UNSUPPORTED if area.covers(key)), None)

@@ -1,4 +1,4 @@
-"""What one write was asked to do: every option of it, typed, checked against each other."""
+"""The options of one write, typed and checked against each other."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from pyhudi.format.timeline.table_version import NEWEST, TableVersion
 class WriteConfig:
     """The options of one write; `WriteConfig()` has the default of each.
 
-    `table` holds only what the call says of the table: what holds is the table's own `TableConfig`.
-    `extra_metadata` are the options that the user wants in the commit's metadata.
+    `table` has the options about the table; the properties of an existing table are in its `TableConfig`.
+    `extra_metadata` are the options that the user wants to store in the commit metadata.
     """
 
     what: RequestOptions = field(default_factory=RequestOptions)
@@ -57,10 +57,13 @@ class WriteConfig:
 
     @staticmethod
     def from_options(options: Mapping[str, Any]) -> WriteConfig:
-        """The typed form of Hudi's options; values may be texts or Python values, None counts as not given.
+        """Parse options. Values may be text or Python values; None counts as not given.
 
-        Warns (`OptionWarning`) of keys without effect. Raises `ConfigError` for a value that is not legal or
-        options that contradict each other, and `UnsupportedFeatureError` for what this release cannot do.
+        Warns (`OptionWarning`) about keys without effect.
+
+        Raises:
+            ConfigError: a value is illegal, or options contradict each other.
+            UnsupportedFeatureError: an option asks for something that this release does not support.
         """
         given = given_options(options, Side.WRITE)
         input_options = read_group(InputOptions, given)
@@ -85,7 +88,7 @@ class WriteConfig:
         check_combination(config)
         if config.logs.max_block_size > BLOCK_BYTES_MAX:
             warnings.warn(
-                f"hoodie.logfile.data.block.max.size is above what a task holds in memory: blocks are of"
+                f"hoodie.logfile.data.block.max.size exceeds the limit of memory per task: blocks have"
                 f" {BLOCK_BYTES_MAX} bytes",
                 OptionWarning,
                 stacklevel=3,
@@ -94,12 +97,12 @@ class WriteConfig:
 
     @property
     def operation(self) -> WriteOperation:
-        """What the write does."""
+        """The operation of the write."""
         return self.what.operation
 
     @property
     def new_table_version(self) -> TableVersion:
-        """The format version if this write makes the table."""
+        """The format version of the table if this write creates it."""
         return self.table.version or NEWEST
 
     @property
@@ -111,12 +114,12 @@ class WriteConfig:
 
     @property
     def key_generator_type(self) -> KeyGeneratorType | None:
-        """The key generator that the call names, by its type or its class."""
+        """The key generator that the options name, by type or by class."""
         return self.table.key_generator_type or self.table.key_generator_class
 
     @property
     def named_merge_mode(self) -> MergeMode | None:
-        """The merge mode that the call names itself or by its strategy id. CUSTOM by a payload class is the class's."""
+        """The merge mode that the options name, directly or by strategy id; that of the payload class for CUSTOM."""
         named = self.table.merge_mode or self.table.merge_strategy
         if named is MergeMode.CUSTOM and self.table.payload is not None:
             return rule_of_payload(self.table.payload).merge_mode
@@ -124,7 +127,7 @@ class WriteConfig:
 
     @property
     def merge_mode(self) -> MergeMode | None:
-        """The merge mode that the call asks for: by name, by a merger, or by a payload class."""
+        """The merge mode that the options ask for: by name, by a merger, or by a payload class."""
         if self.named_merge_mode is not None:
             return self.named_merge_mode
         if self.merging.mergers:
@@ -133,13 +136,13 @@ class WriteConfig:
 
     @property
     def delete_marker(self) -> tuple[str, str] | None:
-        """The column, and the value of it, that the call says make a row a delete."""
+        """The column, and the value of it, that make a row a delete by the options."""
         column, value = self.table.delete_field, self.table.delete_marker
         return (column, value) if column is not None and value is not None else None
 
     @property
     def duplicate_policy(self) -> DuplicatePolicy:
-        """What an insert does with rows whose key is in the table."""
+        """How an insert treats rows whose key is in the table."""
         if self.input.insert_drop_duplicates:
             return DuplicatePolicy.DROP
         return self.input.insert_duplicate_policy
@@ -151,7 +154,7 @@ class WriteConfig:
 
     @property
     def combines_input(self) -> bool:
-        """Whether one row of those with one key in the batch is kept."""
+        """Whether rows with the same key in the batch are combined into one."""
         return {
             WriteOperation.UPSERT: self.input.combine_before_upsert,
             WriteOperation.DELETE: self.input.combine_before_delete,
@@ -159,7 +162,7 @@ class WriteConfig:
 
     @property
     def splits(self) -> int | None:
-        """Into how many tasks the rows are split; None leaves it to the engine."""
+        """The number of tasks that the rows are split into; None: the engine decides."""
         given = {
             WriteOperation.UPSERT: self.input.upsert_splits,
             WriteOperation.DELETE: self.input.delete_splits,
@@ -169,14 +172,18 @@ class WriteConfig:
 
     @property
     def moves_partition(self) -> bool:
-        """Whether a record whose partition path has changed moves there; only global indexes can tell."""
+        """Whether a record moves if its partition path changes. Only global indexes find such records."""
         if self.index.index_type is IndexType.GLOBAL_BLOOM:
             return self.index.bloom_moves_partition
         return self.index.index_type is IndexType.GLOBAL_SIMPLE and self.index.simple_moves_partition
 
 
 def split_partition_field(declared: str) -> tuple[str, PartitionFieldKind | None]:
-    """The column and kind of `column:KIND`; the kind is None where none is given."""
+    """Split `column:KIND`. The kind is None if there is none.
+
+    Raises:
+        ConfigError: the kind is unknown.
+    """
     name, colon, kind = declared.partition(":")
     if not colon:
         return name, None
@@ -190,9 +197,10 @@ def split_partition_field(declared: str) -> tuple[str, PartitionFieldKind | None
 
 
 def _merger_of_payload(table: TableOptions, merging: MergingOptions) -> tuple[TableOptions, MergingOptions]:
-    """The options with a merger that is named as the payload class where mergers are named.
+    """Move a merger that is named as the payload class to the options of mergers.
 
-    Raises `ConfigError` when they name another there.
+    Raises:
+        ConfigError: the options of mergers name another one.
     """
     if table.payload is None or table.payload in PAYLOAD_RULES:
         return table, merging
@@ -206,9 +214,10 @@ def _merger_of_payload(table: TableOptions, merging: MergingOptions) -> tuple[Ta
 
 
 def check_combination(config: WriteConfig) -> None:
-    """Refuse options that contradict each other, before anything is written.
+    """Check that the options do not contradict each other.
 
-    Raises `ConfigError` with all contradictions at once.
+    Raises:
+        ConfigError: they do; the error lists all contradictions.
     """
     problems = [
         *_operation_problems(config),
@@ -287,7 +296,7 @@ def _merge_problems(config: WriteConfig) -> list[str]:
     }
     given = {key: mode for key, mode in named.items() if mode is not None}
     if table.payload is not None and not mergers:
-        # Hudi 1.0 calls the mode of most payload classes CUSTOM: it is the class's.
+        # Hudi 1.0 names the mode CUSTOM for most payload classes; the class decides.
         given = {key: mode for key, mode in given.items() if mode is not MergeMode.CUSTOM}
     problems = []
     if len(set(given.values())) > 1:

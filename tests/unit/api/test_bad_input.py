@@ -236,7 +236,7 @@ def test_options_that_describe_another_table_are_refused(changed: dict[str, Any]
     save(rows(*START), path, hudi_options=OPTIONS)
     before = paths_in(open_storage(path, {}))
 
-    with pytest.raises(ConfigError, match="Config conflict"):
+    with pytest.raises(ConfigError, match="options conflict"):
         save(rows((9, "oslo", 1, "")), path, hudi_options={**OPTIONS, **changed})
 
     assert paths_in(open_storage(path, {})) == before

@@ -32,5 +32,5 @@ def test_two_tables_in_one_call_are_refused(argument: str | None, options: dict[
 
 
 def test_call_that_names_no_table_is_refused() -> None:
-    with pytest.raises(ConfigError, match="one path"):
+    with pytest.raises(ConfigError, match="path of the table is missing"):
         table_path(None, {})

@@ -335,7 +335,7 @@ def test_call_that_names_the_tables_merger_or_none_agrees(call):
     ],
 )
 def test_call_for_another_merger_conflicts(call, key):
-    with pytest.raises(ConfigError, match="Config conflict") as caught:
+    with pytest.raises(ConfigError, match="options conflict") as caught:
         check_against_table(WriteConfig.from_options(call), table(9, **STITCHING))
     assert caught.value.context["keys"] == (key,)
 

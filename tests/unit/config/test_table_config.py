@@ -356,7 +356,7 @@ def test_call_that_says_nothing_or_the_same_agrees(version):
     ],
 )
 def test_call_that_contradicts_the_table_is_refused_with_both_values(key, value, told):
-    with pytest.raises(ConfigError, match="Config conflict") as caught:
+    with pytest.raises(ConfigError, match="options conflict") as caught:
         check_against_table(WriteConfig.from_options({key: value}), table(9))
     assert f"{key} is {told}" in caught.value.message
     assert caught.value.context["keys"] == (key,)

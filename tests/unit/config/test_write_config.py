@@ -408,5 +408,5 @@ def test_payload_class_that_is_a_merger_counts_as_the_merger_of_the_call(key, na
 
 
 def test_log_blocks_above_what_a_task_holds_in_memory_warn():
-    with pytest.warns(OptionWarning, match="blocks are of 67108864 bytes"):
+    with pytest.warns(OptionWarning, match="blocks have 67108864 bytes"):
         WriteConfig.from_options({"hoodie.logfile.data.block.max.size": 256 << 20})
