@@ -183,12 +183,13 @@ def _text(value: Any) -> str:
 
 def _markdown(text: str) -> str:
     lines: list[str] = []
-    within = False
-    for line in text.splitlines():
+    within = example = False
+    for line in [*text.splitlines(), ""]:
         section = _SECTION.match(line)
-        if line.startswith(">>> "):
+        if line.startswith(">>> ") or example:
             within = False
-            lines += ["```text", line, "```"]
+            lines += [line] if example and line else ["```", ""] if example else ["```text", line]
+            example = bool(line)
         elif section:
             within = True
             lines += ["", f"{_TITLES.get(section.group(1), section.group(1))}:", ""]
@@ -200,7 +201,7 @@ def _markdown(text: str) -> str:
         else:
             within = within and not line.strip()
             lines.append(line)
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).replace("\n```\n```text\n>>>", "\n>>>")
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip()
 
 
 def main(arguments: list[str]) -> int:

@@ -47,8 +47,8 @@ class HudiTable:
 
     After any error but the last, nothing of the write is visible.
 
-    Cost of a write: three listings of the timeline, seven puts, the table lock twice, and the data files; with Spark,
-    one shuffle where rows of one key must meet (upsert, delete).
+    Cost of a write: its data files, and some thirty small requests, on a long timeline as on a short one; the table
+    lock twice; with Spark one shuffle where rows of one key must meet (upsert, delete).
 
     Attributes:
         handle: what pyhudi itself works with; not part of the public interface.
@@ -80,7 +80,8 @@ class HudiTable:
 
         Cost: one read and one listing.
 
-        >>> pyhudi.HudiTable.for_path("s3://lake/trips").scan().count()
+        >>> pyhudi.HudiTable.for_path("/tmp/trips").scan().count()
+        2
         """
         engine = LocalEngine() if spark is None else engine_of_session(spark)
         return cls(open_handle(path, hudi_options, merger, engine))
@@ -188,7 +189,8 @@ class HudiTable:
 
         Cost: one listing of each partition; no data file is opened.
 
-        >>> table.scan(columns=["city", "fare"], where=[("fare", ">", 10)]).to_arrow()
+        >>> table.scan(["id", "fare"], [("fare", ">", 9)]).to_arrow().to_pylist()
+        [{'id': 1, 'fare': 9.5}]
         """
         return scan_of(self.handle, columns, where, as_of=as_of, query_type=query_type)
 
@@ -220,7 +222,9 @@ class HudiTable:
 
         Cost: as `scan`; a range that begins before the active timeline also reads the archived one.
 
-        >>> table.changes(begin=last_seen).to_arrow()
+        >>> last_seen = table.upsert(rows).completion_time
+        >>> table.refresh().changes(begin=last_seen).count()
+        0
         """
         return scan_of_changes(self.handle, begin, end, columns, where)
 
@@ -228,6 +232,7 @@ class HudiTable:
         """Update the records whose keys the table has, and insert the others. Cost: also a look-up of the keys.
 
         >>> table.upsert(rows, hudi_options={"hoodie.index.type": "SIMPLE"}).updated
+        1
         """
         return write_rows(self.handle, rows, WriteOperation.UPSERT, hudi_options)
 
@@ -247,7 +252,8 @@ class HudiTable:
         `keys` are rows with the columns of the key and of the partition; for a table with one key column and no
         partitions also a list of keys.
 
-        >>> table.delete(pa.table({"id": [1], "city": ["oslo"]}))
+        >>> table.delete(pa.table({"id": [1], "city": ["oslo"]})).deleted
+        1
         """
         rows = rows_of_keys(self.handle.state, keys)
         return write_rows(self.handle, rows, WriteOperation.DELETE, hudi_options)
@@ -260,7 +266,8 @@ class HudiTable:
         Raises `InvalidRequestError` where no partition with rows is meant, or where a name is one partition's and as a
         pattern others', too; and `ConfigError` for an empty name. Cost: two listings; no data file is read.
 
-        >>> table.delete_partition("city=oslo")
+        >>> table.delete_partition("oslo").replaced_files
+        1
         """
         return delete_partitions(self.handle, texts_of(partition_paths, "partition_paths"), hudi_options)
 

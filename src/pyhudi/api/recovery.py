@@ -24,9 +24,11 @@ class Recovery:
 
         Ask after `CommitOutcomeUnknownError`, with the instant in its context.
 
-        Raises `CorruptDataError` for damaged metadata. Cost: one listing; for old instants also the archived timeline.
+        Raises `CorruptDataError` for damaged metadata. Cost: one read and one listing; for old instants
+        also the archived timeline.
 
-        >>> table.recovery.outcome_of("20240131100000000") is pyhudi.Outcome.COMMITTED
+        >>> table.recovery.outcome_of(table.upsert(rows).instant) is pyhudi.Outcome.COMMITTED
+        True
         """
         return outcome_of(self._handle.state.reload(), time_text(instant, "instant"))
 
@@ -40,8 +42,8 @@ class Recovery:
                 savepoint or a cleaner. Nothing was changed.
             WriteConflictError: JVM Hudi may be rolling it back, or it was completed at this moment.
 
-        Cost: two listings of the timeline, the table lock, a read of the write's metadata or a listing of its markers,
-        a delete per file that it wrote, and three puts.
+        Cost: the table lock, some listings of the timeline, one of each partition that the write changed, a delete per
+        file that it wrote, and three puts.
         """
         handle = self._handle
         config = WriteConfig.from_options(handle.options)
@@ -59,7 +61,8 @@ class Recovery:
             What was rolled back; empty where nothing was left.
 
         Raises `UnsupportedFeatureError` for a table that pyhudi must not write to, and `CorruptDataError` for a damaged
-        rollback plan. Cost: two listings where nothing is left, and a read per living writer; else as `rollback`.
+        rollback plan. Cost: one read and two listings where nothing is left, and a read per living writer; else as
+        `rollback`.
         """
         handle = self._handle
         config = WriteConfig.from_options(handle.options)

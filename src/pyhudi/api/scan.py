@@ -84,7 +84,8 @@ class Scan:
 
         Raises `UnsupportedFeatureError` without duckdb. Cost: as `to_arrow`; the rows are held in memory.
 
-        >>> table.scan().to_duckdb("trips").sql("SELECT city, sum(fare) FROM trips GROUP BY city")
+        >>> table.scan().to_duckdb("trips").sql("SELECT sum(fare) FROM trips").fetchall()
+        [(16.5,)]
         """
         package = _required("duckdb", by="to_duckdb")
         into: duckdb.DuckDBPyConnection = package.connect() if connection is None else connection
@@ -135,6 +136,9 @@ class Scan:
         """What this scan would do, and why: query, times, files and bytes, partitions left out, what is merged.
 
         `print()` it for a text. Cost: no request.
+
+        >>> table.scan(where=[("city", "==", "oslo")]).explain().partitions_left_out
+        ('rome',)
         """
         return explanation_of(
             self._state, self._request, self._plan, self._pruned(), columns=self.columns, where=self.where

@@ -45,7 +45,8 @@ class Services:
         Cost: every file that is compacted is read once, and its new base file written; two listings of the table, and
         the table lock twice per compaction.
 
-        >>> table.services.compact(hudi_options={"hoodie.compaction.target.io": "5000"})
+        >>> table.services.compact(hudi_options={"hoodie.compaction.target.io": "5000"}).num_rows
+        0
         """
         call = self._handle.service_call(hudi_options, call="compact")
         done = [*run_pending_compactions(call)]
@@ -89,7 +90,8 @@ class Services:
         into the logs.
 
         >>> instant = table.services.schedule()
-        >>> table.services.run(instant)
+        >>> if instant is not None:
+        ...     compacted = table.services.run(instant)
         """
         if kind not in _KINDS:
             raise ConfigError('the kind of service must be "compaction" or "log_compaction"', kind=kind)

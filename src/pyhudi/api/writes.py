@@ -95,7 +95,8 @@ def save(
 
     Cost: that of the operation; for a new table two more puts.
 
-    >>> pyhudi.save(trips, "/tmp/trips", hudi_options={"hoodie.table.name": "trips"})
+    >>> pyhudi.save(rows, "/tmp/trips", hudi_options={"hoodie.table.name": "trips"}, mode="ignore") is None
+    True
     """
     options = known_options(hudi_options, call="save")
     if rows is None:

@@ -15,8 +15,11 @@ from pyhudi.errors import ConfigError
 from pyhudi.read.comparisons import Alternatives, comparisons_of, expression_of
 
 Where: TypeAlias = "pc.Expression | Sequence[Any] | None"
-"""A condition on rows: an Arrow expression, or `[("city", "==", "oslo"), …]` (all hold), or a list of such lists (one
-holds); what comparisons mean: `pyhudi.read.comparisons`."""
+"""A condition on rows: `[("city", "==", "oslo"), ("fare", ">", 10)]` (all hold), a list of such lists (one holds), or
+an Arrow expression.
+
+Operators: `==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not in`. A row without a value passes no comparison, as in SQL.
+"""
 _BY_NUMBER = re.compile(r"\bFieldPath\(")
 _QUOTED = re.compile(r'"(\\.|[^"\\])*"')
 _FALSE_FOR_NAN = frozenset({"==", "<", "<=", ">", ">="})

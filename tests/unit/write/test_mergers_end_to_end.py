@@ -276,7 +276,7 @@ def test_streams_make_their_full_outer_join_in_any_batches(
             table.delete([step])
             done.append(step)
         elif kind == "mor":
-            getattr(table, step)(hudi_options={"hoodie.log.compaction.blocks.threshold": "2"})
+            getattr(table.services, step)(hudi_options={"hoodie.log.compaction.blocks.threshold": "2"})
 
     if "compact_logs" not in steps:  # of rows in the logs of other writes the audit knows nothing
         audit(reopened(path).handle.state.storage)
