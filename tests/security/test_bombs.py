@@ -48,10 +48,12 @@ from pyhudi.format.timeline.lsm_history import parse_history_file, parse_manifes
 from pyhudi.io.log.scan import scan_blocks
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table import timeline as timeline_module
 from pyhudi.table.state import PROPERTIES_PATH, load_table
 from pyhudi.table.timeline import instant_path
 from pyhudi.transaction.heartbeat import HeartbeatSettings, Liveness, heartbeat_path, liveness_of
 from pyhudi.transaction.locks.storage_based import LockRecord
+from pyhudi.transaction.markers import reading as reading_module
 
 PATH = "t/.hoodie/x"
 MEMORY_MAX = 64 << 20
@@ -265,8 +267,8 @@ def test_metadata_file_of_a_terabyte_is_not_read(
     local: LocalStorage, tmp_path: Path, victim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # 1 GiB of zeros could be held; the test need not.
-    monkeypatch.setattr("pyhudi.table.timeline.JSON_BYTES_MAX", 1 << 20)
-    monkeypatch.setattr("pyhudi.table.timeline.CONTAINER_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(timeline_module, "JSON_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(timeline_module, "CONTAINER_BYTES_MAX", 1 << 20)
     state = load_table(local)
     path = victim
     if victim == "commit":
@@ -276,7 +278,7 @@ def test_metadata_file_of_a_terabyte_is_not_read(
         path = instant_path(instant, state.version)
     elif victim == "MARKERS0":
         monkeypatch.setattr(markers, "MARKERS_BYTES_MAX", 1 << 20)
-        monkeypatch.setattr("pyhudi.transaction.markers.reading.MARKERS_BYTES_MAX", 1 << 20)
+        monkeypatch.setattr(reading_module, "MARKERS_BYTES_MAX", 1 << 20)
         path = _with_dead_write(local)
     _sparse(tmp_path / "table" / path)
 

@@ -19,7 +19,7 @@ from pyhudi.write.save import SaveMode
 
 
 @dataclass
-class Saves:
+class RecordedSaves:
     """The calls that reached `pyhudi.write.save.save`."""
 
     calls: list[dict[str, Any]] = field(default_factory=list)
@@ -29,8 +29,8 @@ class Saves:
 
 
 @pytest.fixture
-def saves(monkeypatch: pytest.MonkeyPatch) -> Saves:
-    noted = Saves()
+def saves(monkeypatch: pytest.MonkeyPatch) -> RecordedSaves:
+    noted = RecordedSaves()
     monkeypatch.setattr(writer, "save", noted)
     return noted
 
@@ -41,7 +41,7 @@ def enabled_afterwards(spark: Any) -> Iterator[None]:
     enabling.enable(spark)
 
 
-def test_chain_of_calls_becomes_one_save(spark: Any, saves: Saves) -> None:
+def test_chain_of_calls_becomes_one_save(spark: Any, saves: RecordedSaves) -> None:
     rows = spark.range(1)
 
     rows.write.option("a.x", 1).format("Hudi").options(**{"b.x": True, "c.x": None}).partitionBy("x", "y").mode(
@@ -55,7 +55,7 @@ def test_chain_of_calls_becomes_one_save(spark: Any, saves: Saves) -> None:
 
 
 @pytest.mark.parametrize("name", ["org.apache.hudi", "ORG.apache.Hudi"])
-def test_format_may_be_named_by_its_package(spark: Any, saves: Saves, tmp_path: Path, name: str) -> None:
+def test_format_may_be_named_by_its_package(spark: Any, saves: RecordedSaves, tmp_path: Path, name: str) -> None:
     spark.range(1).write.format(name).save("/t")
     assert [call["path"] for call in saves.calls] == ["/t"]
 
@@ -65,14 +65,14 @@ def test_format_may_be_named_by_its_package(spark: Any, saves: Saves, tmp_path: 
         spark.read.load(str(tmp_path), format=name)
 
 
-def test_option_set_again_in_another_case_has_its_last_value(spark: Any, saves: Saves) -> None:
+def test_option_set_again_in_another_case_has_its_last_value(spark: Any, saves: RecordedSaves) -> None:
     write = spark.range(1).write.format("hudi").option("HOODIE.TABLE.NAME", "a").option("hoodie.table.name", "b")
     write.option("hoodie.Table.Name", "c").save("/t")
 
     assert saves.calls[0]["options"] == {"hoodie.table.name": "c"}
 
 
-def test_session_says_how_to_reach_an_object_store_unless_the_call_does(spark: Any, saves: Saves) -> None:
+def test_session_says_how_to_reach_an_object_store_unless_the_call_does(spark: Any, saves: RecordedSaves) -> None:
     of_session = {"fs.s3a.encryption.algorithm": "SSE-KMS", "fs.s3a.access.key": "session's"}
     for name, value in of_session.items():
         spark.conf.set(f"spark.hadoop.{name}", value)
@@ -98,7 +98,7 @@ def test_option_of_a_read_in_upper_case_counts(spark: Any, tmp_path: Path) -> No
         spark.read.format("hudi").option("AS.OF.INSTANT", "yesterday").load(path)
 
 
-def test_option_of_other_formats_warns(spark: Any, saves: Saves) -> None:
+def test_option_of_other_formats_warns(spark: Any, saves: RecordedSaves) -> None:
     with pytest.warns(OptionWarning, match="compression has no effect on a Hudi table"):
         spark.range(1).write.format("hudi").option("compression", "gzip").save("/t")
 
@@ -109,7 +109,7 @@ def test_option_by_which_other_formats_leave_files_out_is_refused(spark: Any, na
         spark.read.format("hudi").option(name, "2026-01-01").load("/t")
 
 
-def test_arguments_of_save_win_over_the_chain(spark: Any, saves: Saves) -> None:
+def test_arguments_of_save_win_over_the_chain(spark: Any, saves: RecordedSaves) -> None:
     spark.range(1).write.mode("append").option("a.x", "1").save("/t", "hudi", "overwrite", ["x"], **{"a.x": "2"})
 
     [call] = saves.calls
@@ -118,13 +118,13 @@ def test_arguments_of_save_win_over_the_chain(spark: Any, saves: Saves) -> None:
     assert call["options"]["hoodie.datasource.write.partitionpath.field"] == "x"
 
 
-def test_mode_is_errorifexists_and_path_an_option_if_not_given(spark: Any, saves: Saves) -> None:
+def test_mode_is_errorifexists_and_path_an_option_if_not_given(spark: Any, saves: RecordedSaves) -> None:
     spark.range(1).write.format("hudi").option("path", "/t").save()
 
     assert (saves.calls[0]["path"], saves.calls[0]["mode"]) == ("/t", SaveMode.ERROR_IF_EXISTS)
 
 
-def test_partition_by_may_repeat_the_option_but_not_contradict_it(spark: Any, saves: Saves) -> None:
+def test_partition_by_may_repeat_the_option_but_not_contradict_it(spark: Any, saves: RecordedSaves) -> None:
     write = spark.range(1).write.format("hudi").partitionBy("x")
     option = "hoodie.datasource.write.partitionpath.field"
 
@@ -136,7 +136,7 @@ def test_partition_by_may_repeat_the_option_but_not_contradict_it(spark: Any, sa
 
 
 @pytest.mark.parametrize("call", ["bucketBy", "sortBy", "clusterBy"])
-def test_layout_calls_of_other_formats_are_refused(spark: Any, saves: Saves, call: str) -> None:
+def test_layout_calls_of_other_formats_are_refused(spark: Any, saves: RecordedSaves, call: str) -> None:
     write = spark.range(1).write.format("hudi")
     getattr(write, call)(*([4, "id"] if call == "bucketBy" else ["id"]))
 
@@ -163,7 +163,7 @@ def test_read_with_a_schema_or_several_paths_is_refused(spark: Any) -> None:
         spark.read.format("hudi").load()
 
 
-def test_other_formats_pass_through(spark: Any, saves: Saves, tmp_path: Path) -> None:
+def test_other_formats_pass_through(spark: Any, saves: RecordedSaves, tmp_path: Path) -> None:
     target = str(tmp_path / "rows")
     rows = spark.createDataFrame([(1, "a"), (2, "b")], "id int, part string")
 
@@ -176,7 +176,7 @@ def test_other_formats_pass_through(spark: Any, saves: Saves, tmp_path: Path) ->
     assert saves.calls == []
 
 
-def test_last_format_of_a_chain_counts(spark: Any, saves: Saves, tmp_path: Path) -> None:
+def test_last_format_of_a_chain_counts(spark: Any, saves: RecordedSaves, tmp_path: Path) -> None:
     spark.range(3).write.format("hudi").format("json").save(str(tmp_path / "json"))
 
     assert spark.read.format("hudi").format("json").load(str(tmp_path / "json")).count() == 3

@@ -30,7 +30,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("ts", pa.int64()
 
 
 @dataclass
-class Asking:
+class CountedFinder:
     """Answers with a word of its own each time it is asked."""
 
     asked: int = 0
@@ -42,12 +42,12 @@ class Asking:
 
 
 @dataclass
-class Reading:
+class SliceTask:
     """A slice with a log, and a task that reads it."""
 
     storage: Storage
     plan: ScanPlan
-    find: Asking = field(default_factory=Asking)
+    find: CountedFinder = field(default_factory=CountedFinder)
 
     @property
     def one(self) -> ScanSlice:
@@ -80,31 +80,31 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def reading(tmp_path: Path, folder: Path) -> Reading:
+def reading(tmp_path: Path, folder: Path) -> SliceTask:
     del folder
     table_with_a_log(tmp_path / "t")
     storage = open_storage(str(tmp_path / "t"), {})
-    return Reading(storage, plan_scan(storage, ReadConfig()))
+    return SliceTask(storage, plan_scan(storage, ReadConfig()))
 
 
 def word(table: pa.Table) -> int:
     return int(table.column(0)[0].as_py())
 
 
-def test_the_same_files_are_asked_about_once(reading: Reading, folder: Path) -> None:
+def test_the_same_files_are_asked_about_once(reading: SliceTask, folder: Path) -> None:
     assert reading.read() == reading.read() == pa.Table.from_batches([answer(1)])
     assert reading.find.asked == 1
     assert len(list(folder.iterdir())) == 1
 
 
-def touched(reading: Reading, path: str) -> None:
+def touched(reading: SliceTask, path: str) -> None:
     found = reading.storage.info(path)
     assert found is not None
     later = (found.modified_ms + 5) * 1_000_000
     os.utime(Path(reading.plan.uri.removeprefix("file:")) / path, ns=(later, later))
 
 
-def appended(reading: Reading, path: str) -> None:
+def appended(reading: SliceTask, path: str) -> None:
     """One byte more, at the same time: of the two at least one tells."""
     target = Path(reading.plan.uri.removeprefix("file:")) / path
     times = target.stat()
@@ -115,7 +115,7 @@ def appended(reading: Reading, path: str) -> None:
 @pytest.mark.parametrize("change", [touched, appended])
 @pytest.mark.parametrize("file", ["base", "log"])
 def test_a_file_that_changed_is_asked_about_again(
-    reading: Reading, folder: Path, change: Callable[[Reading, str], None], file: str
+    reading: SliceTask, folder: Path, change: Callable[[SliceTask, str], None], file: str
 ) -> None:
     reading.read()
     base = reading.one.files.base
@@ -145,20 +145,20 @@ def without_base(plan: ScanPlan) -> ScanPlan:
 
 @pytest.mark.parametrize("changed", [by_other_rules, of_other_blocks, until_then, without_base])
 def test_another_question_about_the_same_files_is_asked(
-    reading: Reading, changed: Callable[[ScanPlan], ScanPlan]
+    reading: SliceTask, changed: Callable[[ScanPlan], ScanPlan]
 ) -> None:
     reading.read()
 
     assert word(reading.read(plan=changed(reading.plan))) == 2
 
 
-def test_other_numbers_for_the_files_are_another_question(reading: Reading) -> None:
+def test_other_numbers_for_the_files_are_another_question(reading: SliceTask) -> None:
     reading.read()
 
     assert word(reading.read(log_part=3)) == 2
 
 
-def test_tables_do_not_share_answers(reading: Reading, folder: Path) -> None:
+def test_tables_do_not_share_answers(reading: SliceTask, folder: Path) -> None:
     reading.read()
     elsewhere = replace(reading.plan, uri=f"{reading.plan.uri}-2")
 
@@ -168,7 +168,7 @@ def test_tables_do_not_share_answers(reading: Reading, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"ARROW1\0\0", b"nothing of the kind"])
-def test_an_answer_that_cannot_be_read_is_found_again(reading: Reading, folder: Path, content: bytes) -> None:
+def test_an_answer_that_cannot_be_read_is_found_again(reading: SliceTask, folder: Path, content: bytes) -> None:
     reading.read()
     next(folder.iterdir()).write_bytes(content)
 
@@ -177,7 +177,7 @@ def test_an_answer_that_cannot_be_read_is_found_again(reading: Reading, folder: 
 
 
 def test_an_answer_that_cannot_be_kept_is_given_all_the_same(
-    reading: Reading, folder: Path, monkeypatch: pytest.MonkeyPatch
+    reading: SliceTask, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: str, schema: pa.Schema) -> Any:
         Path(path).write_bytes(b"begun")
@@ -190,7 +190,7 @@ def test_an_answer_that_cannot_be_kept_is_given_all_the_same(
     assert list(folder.iterdir()) == []
 
 
-def test_missing_file_is_left_to_the_reader(reading: Reading, folder: Path) -> None:
+def test_missing_file_is_left_to_the_reader(reading: SliceTask, folder: Path) -> None:
     reading.storage.delete(reading.one.files.logs[0])
 
     assert word(reading.read()) == 1

@@ -52,7 +52,7 @@ def plan_with_a_dead_run(storage: Storage) -> str:
 
 
 @dataclass(frozen=True)
-class AnotherRun(LocalEngine):
+class EngineOfAnotherApplication(LocalEngine):
     """An engine whose tasks carry other write tokens, as those of another application do."""
 
     parallelism: int = 1

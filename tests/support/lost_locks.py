@@ -47,7 +47,7 @@ class HeldTaken:
 
 
 @dataclass
-class Place:
+class TableWithALockToLose:
     """A table whose lock can be lost, for writers of one clock."""
 
     version: int = 9

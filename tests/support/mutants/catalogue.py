@@ -266,7 +266,7 @@ INTENTS = (
     mutant(
         "intents are read after the timeline",
         "one may be completed and withdrawn in between",
-        (transaction, transaction.standing_intents, defects.ReadLate),
+        (transaction, transaction.standing_intents, defects.IntentsReadLate),
         at="cow8/lease/update+update-2",
         within=LEASE_ENDS,
         breaks="K1",

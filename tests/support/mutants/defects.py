@@ -132,7 +132,7 @@ def put_whatever_is_there(storage: SimStorage, path: str, data: bytes, *, etag: 
 # Intents.
 
 
-class ReadLate:
+class IntentsReadLate:
     """The intents that stand when somebody goes through them, instead of those that stood before."""
 
     def __init__(self, storage: Storage, *, besides: str) -> None:

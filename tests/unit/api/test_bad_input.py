@@ -242,7 +242,7 @@ def test_options_that_describe_another_table_are_refused(changed: dict[str, Any]
     assert paths_in(open_storage(path, {})) == before
 
 
-class Longest:
+class LongestNoteStays:
     """A merger of the user's own: the longer note stays."""
 
     name = "longest-note"
@@ -256,7 +256,12 @@ class Longest:
 def merged_by_the_user(table_type: str) -> str:
     path = fresh_path()
     table = pyhudi.HudiTable.create(
-        path, schema=rows().schema, record_key="id", partition_by="city", table_type=table_type, merger=Longest()
+        path,
+        schema=rows().schema,
+        record_key="id",
+        partition_by="city",
+        table_type=table_type,
+        merger=LongestNoteStays(),
     )
     table.upsert(rows(*START))
     return path
@@ -277,14 +282,14 @@ def test_table_without_its_merger_is_read_where_it_has_no_logs_and_not_written(t
 
 def test_logs_without_the_merger_of_the_table_are_not_read() -> None:
     path = merged_by_the_user("mor")
-    pyhudi.HudiTable.for_path(path, merger=Longest()).upsert(rows((1, "oslo", 9, "longer")))
-    pyhudi.HudiTable.for_path(path, merger=Longest()).upsert(rows((1, "oslo", 9, "z")))
+    pyhudi.HudiTable.for_path(path, merger=LongestNoteStays()).upsert(rows((1, "oslo", 9, "longer")))
+    pyhudi.HudiTable.for_path(path, merger=LongestNoteStays()).upsert(rows((1, "oslo", 9, "z")))
 
     table = pyhudi.HudiTable.for_path(path)
     with pytest.raises(UnsupportedFeatureError, match="longest-note"):
         table.scan().to_arrow()
     assert len(table.scan(query_type="read_optimized").to_arrow()) == len(START)
-    mine = pyhudi.HudiTable.for_path(path, merger=Longest())
+    mine = pyhudi.HudiTable.for_path(path, merger=LongestNoteStays())
     assert values_of(mine.scan().to_arrow(), ["id", "note"]) == [(1, "longer"), (2, "a")]
 
 

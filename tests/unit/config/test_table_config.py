@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from tests.support.table_builder import every_version
 
 from pyhudi.config.enums import MergeMode, TableType, TimelineTimezone
 from pyhudi.config.table_config import TableConfig, check_against_table, new_table_properties
@@ -77,7 +78,7 @@ def table(version=9, changes=None, *, without=(), **options):
 # ---- new tables
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_new_table_has_exactly_the_keys_that_hudi_writes_for_its_version(version):
     assert set(new_properties(version)) == KEYS_OF_VERSION[version]
 
@@ -128,7 +129,7 @@ def test_new_table_of_each_version_has_the_values_of_hudi(version, expected):
     assert {key: properties[key] for key in expected} == expected
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_new_table_is_read_back_as_what_was_asked_for(version):
     config = table(version)
     assert (config.version.number, config.name, config.table_type) == (version, "trips", TableType.COPY_ON_WRITE)
@@ -330,7 +331,7 @@ def test_table_config_survives_pickling_and_can_be_hashed():
 # ---- a call against the table
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_call_that_says_nothing_or_the_same_agrees(version):
     check_against_table(WriteConfig(), table(version))
     check_against_table(WriteConfig.from_options({**CALL, "hoodie.write.table.version": version}), table(version))

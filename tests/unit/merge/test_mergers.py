@@ -247,14 +247,14 @@ def test_count_beyond_its_column_is_refused():
 # --- names -----------------------------------------------------------------------------------------------
 
 
-class Mine:
+class OwnMerger:
     name = "mine"
 
     def merge(self, _older: pa.Table, newer: pa.Table) -> pa.Table:
         return newer
 
 
-class Usurping(Mine):
+class MergerWithABuiltInName(OwnMerger):
     name = "stitching"
 
 
@@ -265,7 +265,7 @@ def test_built_in_merger_is_found_by_its_properties(merger: RecordCount | Stitch
     properties = merger_to_properties(merger)
 
     assert merger_from_properties(properties, []) == merger
-    assert merger_from_properties(properties, [Mine(), merger]) == merger
+    assert merger_from_properties(properties, [OwnMerger(), merger]) == merger
     assert pickle.loads(pickle.dumps(merger)) == merger
     assert hash(pickle.loads(pickle.dumps(merger))) == hash(merger)
 
@@ -275,7 +275,7 @@ def test_record_count_without_options_has_its_defaults():
 
 
 def test_given_merger_is_found_by_its_name():
-    mine = Mine()
+    mine = OwnMerger()
     assert merger_to_properties(mine) == {MERGER_KEY: "mine"}
     assert merger_from_properties(merger_to_properties(mine), [F8, mine]) is mine
 
@@ -287,7 +287,7 @@ def test_merger_that_is_not_at_hand_is_refused_with_the_way_to_give_it():
 
 def test_payload_class_of_the_jvm_is_refused_by_name():
     with pytest.raises(UnsupportedFeatureError, match=r"com\.example\.Payload"):
-        merger_from_properties({"hoodie.compaction.payload.class": "com.example.Payload"}, [Mine()])
+        merger_from_properties({"hoodie.compaction.payload.class": "com.example.Payload"}, [OwnMerger()])
 
 
 def test_built_in_merger_with_other_options_than_the_tables_is_refused():
@@ -298,4 +298,4 @@ def test_built_in_merger_with_other_options_than_the_tables_is_refused():
 
 def test_name_of_a_built_in_merger_is_not_for_others():
     with pytest.raises(ConfigError, match="another"):
-        merger_to_properties(Usurping())
+        merger_to_properties(MergerWithABuiltInName())

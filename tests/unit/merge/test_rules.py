@@ -14,7 +14,7 @@ OLDER = pa.table({"key": ["a", "b"], "n": [1, 2]}, schema=SCHEMA)
 NEWER = pa.table({"key": ["a", "b"], "n": [3, 4]}, schema=SCHEMA)
 
 
-class Returning:
+class MergerOfAGivenAnswer:
     """A merger whose answer is given."""
 
     name = "mine"
@@ -28,7 +28,9 @@ class Returning:
 
 def test_merged_rows_have_the_schema_that_went_in():
     loose = pa.table({"key": ["a", "b"], "n": [4, None]})
-    assert merge_by(Returning(loose), OLDER, NEWER, ["key"]).equals(pa.table(loose.to_pydict(), schema=SCHEMA))
+    assert merge_by(MergerOfAGivenAnswer(loose), OLDER, NEWER, ["key"]).equals(
+        pa.table(loose.to_pydict(), schema=SCHEMA)
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,7 @@ def test_merged_rows_have_the_schema_that_went_in():
 )
 def test_merger_that_returns_something_else_is_refused_by_name(answer: object, error: type[HudiError], says: str):
     with pytest.raises(error, match=says) as caught:
-        merge_by(Returning(answer), OLDER, NEWER, ["key"])
+        merge_by(MergerOfAGivenAnswer(answer), OLDER, NEWER, ["key"])
     assert caught.value.context["merger"] == "mine"
 
 
@@ -59,7 +61,7 @@ def test_merger_that_returns_something_else_is_refused_by_name(answer: object, e
         (MergeRules(), True),
         (MergeRules(ordering_fields=("ts",), delete_marker=("op", "D")), True),
         (MergeRules(partial_updates=PartialUpdateMode.IGNORE_DEFAULTS), False),
-        (MergeRules(merger=Returning(None)), False),
+        (MergeRules(merger=MergerOfAGivenAnswer(None)), False),
     ],
 )
 def test_rules_select_unless_they_make_new_rows(rules: MergeRules, selects: bool):
@@ -70,7 +72,7 @@ def test_rules_that_contradict_themselves_are_refused():
     with pytest.raises(InvalidRequestError, match="marker"):
         MergeRules(partial_updates=PartialUpdateMode.FILL_UNAVAILABLE)
     with pytest.raises(InvalidRequestError, match="mine"):
-        MergeRules(partial_updates=PartialUpdateMode.IGNORE_DEFAULTS, merger=Returning(None))
+        MergeRules(partial_updates=PartialUpdateMode.IGNORE_DEFAULTS, merger=MergerOfAGivenAnswer(None))
 
 
 def test_rules_are_hashable_and_survive_pickling():

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests.support.cleaning import archive, clean
+from tests.support.table_builder import every_version
 from tests.support.tables import MOR, new_table, open_table, plan_of, rows, values_of
 
 import pyhudi
@@ -19,7 +20,6 @@ from pyhudi.table.file_system_view import list_data_files
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
 
-VERSIONS = pytest.mark.parametrize("version", [6, 8, 9])
 Results = list[pyhudi.WriteResult]
 
 
@@ -44,7 +44,7 @@ def notes(table: pyhudi.HudiTable, **asked: str) -> list[tuple[object, ...]]:
     return values_of(table.scan(**asked).to_arrow(), ["id", "note"])  # type: ignore[arg-type]
 
 
-@VERSIONS
+@every_version
 @pytest.mark.parametrize("completes", [True, False])
 def test_a_state_of_which_a_file_was_cleaned_is_refused_and_names_the_first_that_can_be_read(
     version: int, completes: bool
@@ -62,7 +62,7 @@ def test_a_state_of_which_a_file_was_cleaned_is_refused_and_names_the_first_that
     assert notes(table, as_of=third.instant) == notes(table) == [(1, "c"), (2, "a")]
 
 
-@VERSIONS
+@every_version
 def test_a_state_whose_files_a_savepoint_kept_is_read_between_states_that_were_cleaned(version: int) -> None:
     storage, (first, second, third) = written(version)
     clean(storage, files_of(storage, second.instant))
@@ -74,7 +74,7 @@ def test_a_state_whose_files_a_savepoint_kept_is_read_between_states_that_were_c
     assert notes(table, as_of=third.instant) == [(1, "c"), (2, "a")]
 
 
-@VERSIONS
+@every_version
 def test_files_that_a_clean_is_going_to_delete_are_read_while_they_are_there(version: int) -> None:
     storage, (first, _, _) = written(version)
     (gone,) = files_of(storage, first.instant, "oslo")
@@ -85,7 +85,7 @@ def test_files_that_a_clean_is_going_to_delete_are_read_while_they_are_there(ver
     assert notes(open_table(storage), as_of=first.instant) == [(1, "a"), (2, "a")]
 
 
-@VERSIONS
+@every_version
 def test_changes_are_refused_where_their_files_were_cleaned_and_given_where_they_were_not(version: int) -> None:
     storage, (first, second, third) = written(version)
     clean(storage, [*files_of(storage, first.instant, "oslo"), *files_of(storage, second.instant)])
@@ -103,7 +103,7 @@ def test_changes_are_refused_where_their_files_were_cleaned_and_given_where_they
     ]
 
 
-@VERSIONS
+@every_version
 def test_full_scan_gives_unchanged_rows_of_a_cleaned_range(version: int) -> None:
     storage, (first, _, _) = written(version)
     clean(storage, files_of(storage, first.instant, "oslo"))
@@ -112,7 +112,7 @@ def test_full_scan_gives_unchanged_rows_of_a_cleaned_range(version: int) -> None
     assert values_of(table.changes(end=first.completion_time).to_arrow(), ["id", "note"]) == [(2, "a")]
 
 
-@VERSIONS
+@every_version
 def test_changes_of_a_range_do_not_need_what_was_cleaned_of_other_file_groups(version: int) -> None:
     storage, (first, second, _) = written(version)
     table = open_table(storage)
@@ -125,7 +125,7 @@ def test_changes_of_a_range_do_not_need_what_was_cleaned_of_other_file_groups(ve
     assert values_of(changes, ["id", "note"]) == [(1, "b")]
 
 
-@VERSIONS
+@every_version
 def test_a_table_that_was_opened_before_a_clean_says_so_instead_of_giving_less(version: int) -> None:
     storage, (first, _, _) = written(version)
     opened = open_table(storage)
@@ -141,7 +141,7 @@ def test_a_table_that_was_opened_before_a_clean_says_so_instead_of_giving_less(v
     assert notes(opened.refresh(), as_of=latest.instant) == [(1, "c"), (2, "d")]
 
 
-@VERSIONS
+@every_version
 def test_a_replaced_and_cleaned_file_group_is_missed_only_before_it_was_replaced(version: int) -> None:
     storage, (_, _, third) = written(version)
     table = open_table(storage)
@@ -158,7 +158,7 @@ def test_a_replaced_and_cleaned_file_group_is_missed_only_before_it_was_replaced
     assert values_of(table.changes(replaced_by.completion_time, last.completion_time).to_arrow(), ["id"]) == [(2,)]
 
 
-@VERSIONS
+@every_version
 def test_states_before_a_compaction_are_refused_once_the_slice_that_it_replaced_is_cleaned(version: int) -> None:
     storage = MemoryStorage()
     table = new_table(storage, version=version, **MOR)
@@ -213,7 +213,7 @@ def running(storage: MemoryStorage, time: str, action: Action = Action.COMMIT) -
     return lambda: [storage.delete(path) for path in paths] and None
 
 
-@VERSIONS
+@every_version
 def test_time_travel_over_a_running_write_is_refused_until_it_has_ended(version: int) -> None:
     storage, (_, second, third) = written(version)
     began = str(int(second.instant) + 1)
@@ -303,7 +303,7 @@ def test_a_batch_whose_commit_was_archived_is_not_written_again() -> None:
     assert notes(open_table(storage)) == [(1, "a"), (2, "a")]
 
 
-@VERSIONS
+@every_version
 def test_files_removed_without_a_clean_are_missed_as_well(version: int) -> None:
     storage, (first, second, _) = written(version)
     (gone,) = files_of(storage, first.instant, "oslo")

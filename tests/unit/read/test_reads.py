@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from tests.support.table_builder import every_version
 from tests.support.tables import StepClock, environment, new_table, open_table, rows, values_of
 
 import pyhudi
@@ -33,7 +34,7 @@ def written(version: int = 9) -> tuple[MemoryStorage, list[pyhudi.WriteResult]]:
     ]
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_time_travel_shows_each_state_that_was(version: int) -> None:
     storage, results = written(version)
     states = [[1, 2], [1, 2, 3], [1, 3], [3, 4]]
@@ -47,7 +48,7 @@ def test_time_travel_shows_each_state_that_was(version: int) -> None:
     ) == [3, 4]
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_changes_are_the_rows_written_in_the_range_as_of_its_end(version: int) -> None:
     storage, results = written(version)
     table = open_table(storage)

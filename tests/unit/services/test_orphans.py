@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.support.archives import archive_commits
+from tests.support.table_builder import every_version
 from tests.support.tables import MOR, StepClock, contents, environment, new_table, open_table, rows
 
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, next_instant_time
@@ -13,7 +14,6 @@ from pyhudi.table.file_system_view import load_view
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
 
-VERSIONS = [6, 8, 9]
 LATER_MS = 1_790_000_100_000
 FIRST, SECOND = (1, "oslo", 1, "a"), (2, "rome", 1, "b")
 
@@ -31,7 +31,7 @@ def table_with_orphan(version: int, **kind: str) -> tuple[MemoryStorage, str]:
     return storage, orphan
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@every_version
 @pytest.mark.parametrize("kind", [{}, MOR], ids=["cow", "mor"])
 def test_a_write_that_meets_an_orphan_removes_it(version: int, kind: dict[str, str]) -> None:
     storage, orphan = table_with_orphan(version, **kind)
@@ -49,7 +49,7 @@ def instant_of(path: str) -> str:
     return path.rpartition("_")[2].removesuffix(".parquet")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@every_version
 def test_a_file_of_an_archived_write_beyond_a_savepoint_is_no_orphan(version: int) -> None:
     storage, path = table_with_orphan(version)
     archive_commits(storage, instant_of(path), version=version)
@@ -59,7 +59,7 @@ def test_a_file_of_an_archived_write_beyond_a_savepoint_is_no_orphan(version: in
     assert storage.info(path) is not None
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@every_version
 def test_a_file_older_than_the_active_timeline_is_left_alone(version: int) -> None:
     storage, path = table_with_orphan(version)
     table = load_table(storage)
@@ -75,7 +75,7 @@ def test_a_file_older_than_the_active_timeline_is_left_alone(version: int) -> No
     assert contents(storage) == {FIRST, SECOND, (3, "oslo", 1, "d")}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@every_version
 def test_a_file_of_a_write_that_took_its_time_before_it_announced_itself_is_left_alone(version: int) -> None:
     storage, path = table_with_orphan(version)
     loaded = load_table(storage)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.support.archives import archive_commits, completed_in_version_6
+from tests.support.table_builder import every_version
 from tests.support.tables import MOR, contents, new_table, open_table, rows
 
 from pyhudi.format.timeline.table_version import table_version
@@ -25,7 +25,7 @@ def test_an_archive_of_the_same_name_and_size_in_a_table_made_anew_is_read() -> 
     assert set(load_archived_writes(storage, table_version(6)).completed) == {NEW}
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_logs_of_writes_that_were_archived_beyond_a_savepoint_count(version: int) -> None:
     storage = MemoryStorage()
     first = new_table(storage, version=version, **MOR).insert(rows((1, "oslo", 1, "a"), (2, "oslo", 1, "a")))

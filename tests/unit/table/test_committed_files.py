@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.support.archives import archive_commits
+from tests.support.table_builder import every_version
 from tests.support.tables import MOR, contents, new_table, open_table, rows
 
 import pyhudi
@@ -17,7 +18,6 @@ from pyhudi.table.timeline import instant_path
 
 SKIP = {"hoodie.pyhudi.read.skip.damaged.files": "true"}
 OLD, NEW = (1, "oslo", 1, "old"), (1, "oslo", 2, "new")
-VERSIONS = [6, 8, 9]
 KINDS = [pytest.param({}, id="cow"), pytest.param(MOR, id="mor")]
 
 
@@ -50,7 +50,7 @@ USES: list[Callable[[pyhudi.HudiTable], object]] = [
 ]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@every_version
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("damage", [remove, cut, empty])
 @pytest.mark.parametrize("use", USES, ids=["read", "upsert", "insert", "delete"])
@@ -71,7 +71,7 @@ def test_newest_file_missing_or_cut_off_is_an_error_that_names_it(
     assert {info.path: info.size for info in storage.list_recursive("city=oslo")} == before
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@every_version
 @pytest.mark.parametrize("damage", [remove, cut])
 def test_base_file_below_logs_missing_or_cut_off_is_an_error_that_names_it(
     version: int, damage: Callable[[MemoryStorage, str], None]
@@ -86,7 +86,7 @@ def test_base_file_below_logs_missing_or_cut_off_is_an_error_that_names_it(
         assert refused.value.context["path"] == one["path"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@every_version
 @pytest.mark.parametrize("damage", [remove, cut])
 def test_compaction_over_a_damaged_log_changes_nothing(
     version: int, damage: Callable[[MemoryStorage, str], None]
@@ -101,7 +101,7 @@ def test_compaction_over_a_damaged_log_changes_nothing(
     assert [info for info in storage.list_recursive("city=oslo") if info.path.endswith(".parquet")][1:] == []
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@every_version
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("damage", [remove, empty])
 def test_an_option_reads_past_damaged_files_and_says_which(
@@ -147,7 +147,7 @@ def test_a_table_that_was_opened_before_its_newest_write_was_taken_back_says_so(
 # -- files that no write names ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@every_version
 def test_a_file_of_an_attempt_that_outlived_its_commit_never_counts(version: int) -> None:
     storage, path = written(version, {})
     folder, _, name = path.rpartition("/")
@@ -168,7 +168,7 @@ def archived(storage: MemoryStorage, version: int, *others: str) -> str:
     return oldest.requested_time
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@every_version
 def test_a_file_of_a_rolled_back_write_stays_invisible_when_its_time_is_archived(version: int) -> None:
     storage = MemoryStorage()
     new_table(storage, version=version).insert(rows(OLD))
@@ -182,7 +182,7 @@ def test_a_file_of_a_rolled_back_write_stays_invisible_when_its_time_is_archived
     assert contents(storage) == {OLD, (2, "rome", 1, "x")}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@every_version
 def test_a_file_older_than_all_that_the_archive_tells_of_counts(version: int) -> None:
     storage = MemoryStorage()
     new_table(storage, version=version).insert(rows(OLD))
@@ -198,7 +198,7 @@ def test_a_file_older_than_all_that_the_archive_tells_of_counts(version: int) ->
 # -- the metadata themselves ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@every_version
 def test_a_damaged_commit_anywhere_on_the_timeline_is_an_error_that_names_it(version: int) -> None:
     storage, _ = written(version, {})
     table = load_table(storage)

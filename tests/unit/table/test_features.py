@@ -6,6 +6,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from tests.support.table_builder import every_version
 from tests.support.tables import MOR, contents, loaded, new_table, open_table, rows
 
 import pyhudi
@@ -119,7 +120,7 @@ def test_table_that_we_must_not_write_can_still_be_read(changes: dict[str, str],
         {"hoodie.table.metadata.partitions": "files,column_stats,partition_stats,bloom_filters"},
     ],
 )
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_properties_without_a_new_meaning_are_accepted(changes: dict[str, str], version: int) -> None:
     for check in (check_loadable, check_writable, check_compactable, check_undoable):
         check(table(changes, version=version))
@@ -262,7 +263,7 @@ def test_partition_fields_that_nothing_tells_of_stop_writers() -> None:
 
 
 @pytest.mark.parametrize("kind", ["bucket", "consistent"])
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_a_table_with_a_bucket_index_is_not_written(kind: str, version: int, golden) -> None:
     folder = golden(f"mor/v{version}-{kind}")
     before = snapshot(folder)

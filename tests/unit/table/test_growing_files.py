@@ -74,13 +74,13 @@ def test_properties_that_jvm_hudi_is_replacing_are_found_at_every_moment() -> No
             storage.put(PROPERTIES_PATH, whole)
             storage.delete(PROPERTIES_BACKUP_PATH)
 
-    assert contents(Watched(storage, is_done)) == {ROW}
+    assert contents(StoreWithAHookBeforeReads(storage, is_done)) == {ROW}
     storage.put(PROPERTIES_BACKUP_PATH, whole)
     storage.put(PROPERTIES_PATH, b"")
     assert contents(storage) == {ROW}
 
 
-class Watched(FaultStorage):
+class StoreWithAHookBeforeReads(FaultStorage):
     """A store that lets somebody act before each read."""
 
     def __init__(self, inner: MemoryStorage, act: Callable[[str, str], None]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.support.audit import audit, log_contents
-from tests.support.table_builder import ONE_GROUP
+from tests.support.table_builder import ONE_GROUP, every_version
 from tests.support.tables import (
     EVENT_TIME,
     MOR,
@@ -269,7 +269,7 @@ def flagged(*values: tuple[int, int, bool]) -> pa.Table:
     return pa.Table.from_pylist(found, FLAGGED)
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_rows_that_delete_by_their_flag_have_ordering_values_and_follow_the_data(version: int) -> None:
     storage = MemoryStorage()
     new_table(storage, version=version, schema=FLAGGED, **EVENT_TIME, **MOR).insert(

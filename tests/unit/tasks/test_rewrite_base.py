@@ -157,7 +157,7 @@ def test_a_disk_that_fills_up_inside_of_a_page_is_a_typed_error() -> None:
     storage = MemoryStorage()
     new_table(storage).insert(rows((1, "oslo", 1, "a")))
 
-    class Full(FaultStorage):
+    class FullStore(FaultStorage):
         def open_output(self, path: str, *, durable: bool = True) -> object:  # type: ignore[override]
             output = super().open_output(path, durable=durable)
             if path.startswith("city="):
@@ -170,7 +170,7 @@ def test_a_disk_that_fills_up_inside_of_a_page_is_a_typed_error() -> None:
     from tests.support.tables import contents, open_table
 
     with pytest.raises(OutOfSpaceError):
-        open_table(Full(storage)).upsert(rows((1, "oslo", 2, "b")))
+        open_table(FullStore(storage)).upsert(rows((1, "oslo", 2, "b")))
 
     assert contents(storage) == {(1, "oslo", 1, "a")}
     audit(storage)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
+from tests.support.table_builder import every_version
 from tests.support.tables import MOR, StepClock, environment, log_files, new_table, open_table
 
 from pyhudi.errors import WriteConflictError
@@ -240,7 +241,7 @@ def test_late_row_goes_to_its_own_hour_and_into_the_incremental_read(kind: dict[
 # -- a target that is above the writer --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_write_whose_target_has_a_later_time_than_itself_aborts(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = MemoryStorage()
     new_table(storage, version=version).upsert(letters(k1="stored"))

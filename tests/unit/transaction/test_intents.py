@@ -19,11 +19,11 @@ def test_an_intent_that_goes_while_it_is_read_hides_no_other_one() -> None:
     for instant_time in ("20260101000000001", "20260101000000002"):
         announce(inner, Intent(instant_time, metadata, UniqueKeys.NOWHERE), table_version(9))
 
-    class Withdrawn(FaultStorage):
+    class StoreThatWithdrawsAnIntent(FaultStorage):
         def read(self, path: str, **part: Any) -> bytes:
             self.inner.delete(intent_path("20260101000000001"))
             return super().read(path, **part)
 
-    found = standing_intents(Withdrawn(inner), besides="")
+    found = standing_intents(StoreThatWithdrawsAnIntent(inner), besides="")
 
     assert [one.instant_time for one in found] == ["20260101000000002"]

@@ -12,7 +12,7 @@ import pytest
 from tests.support.audit import audit
 from tests.support.compactions import let_the_runner_die
 from tests.support.hooks import crash, is_last_put, once
-from tests.support.lost_locks import MINE, Place, upsert
+from tests.support.lost_locks import MINE, TableWithALockToLose, upsert
 from tests.support.tables import (
     LATER_MS,
     MOR,
@@ -41,7 +41,7 @@ def is_inflight(operation: str, path: str) -> bool:
 
 def test_intent_of_a_later_writer_stays_when_ours_is_committed() -> None:
     """Its instant is not on the timeline that ours began from, and pending all the same."""
-    place = Place()
+    place = TableWithALockToLose()
 
     def younger_stands_at_its_put() -> None:
         with pytest.raises(SimulatedCrash):
@@ -57,7 +57,7 @@ def test_intent_of_a_later_writer_stays_when_ours_is_committed() -> None:
 
 def test_a_rollback_of_a_completed_write_that_died_after_it_had_begun_is_finished() -> None:
     """It is past the point at which it could find out that its write was completed after all: that is known to it."""
-    place = Place()
+    place = TableWithALockToLose()
     before = contents(place.storage)
     undone = MINE(place.opened()).instant
 
@@ -75,7 +75,7 @@ def test_a_rollback_of_a_completed_write_that_died_after_it_had_begun_is_finishe
     upsert((2, "oslo", 5, "later"))(place.opened(later=True))
 
 
-class AtSecondLook(FaultStorage):
+class StoreWithAHookAtTheSecondCheck(FaultStorage):
     """Something happens between the two looks that a commit under a lock which can be lost takes at the timeline."""
 
     def __init__(self, inner: Storage, act: Callable[[], object]) -> None:
@@ -94,7 +94,7 @@ class AtSecondLook(FaultStorage):
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_rollback_by_a_process_whose_clock_is_behind_is_seen_after_the_last_put(version: int) -> None:
     """Its time is then below the completion time that the writer has chosen before."""
-    place = Place(version)
+    place = TableWithALockToLose(version)
     before = contents(place.storage)
 
     def recover() -> None:
@@ -114,8 +114,8 @@ def test_a_rollback_by_a_process_whose_clock_is_behind_is_seen_after_the_last_pu
 def test_rollback_between_both_checks_of_a_commit_is_seen_though_the_lock_seems_held() -> None:
     """As where two clocks differ by more than leases allow for."""
 
-    class Seems:
-        def acquire(self, storage: Storage, environment: Environment, *, wait_ms: int) -> Seems:
+    class LockThatSeemsHeld:
+        def acquire(self, storage: Storage, environment: Environment, *, wait_ms: int) -> LockThatSeemsHeld:
             del storage, environment, wait_ms
             return self
 
@@ -125,8 +125,8 @@ def test_rollback_between_both_checks_of_a_commit_is_seen_though_the_lock_seems_
         def release(self) -> None:
             """Nobody waits."""
 
-    place = Place()
-    place.locks = Seems()  # type: ignore[assignment]
+    place = TableWithALockToLose()
+    place.locks = LockThatSeemsHeld()  # type: ignore[assignment]
     before = contents(place.storage)
 
     def recover() -> None:
@@ -134,24 +134,24 @@ def test_rollback_between_both_checks_of_a_commit_is_seen_though_the_lock_seems_
         assert done.files_deleted
 
     with pytest.raises(LockLostError):
-        MINE(place.opened(AtSecondLook(place.storage, recover)))
+        MINE(place.opened(StoreWithAHookAtTheSecondCheck(place.storage, recover)))
 
     assert contents(place.storage) == before
 
 
 def test_a_commit_is_later_than_one_that_lands_between_its_two_looks() -> None:
     """Whatever the other one's clock says: who becomes visible later has the later completion time."""
-    place = Place()
+    place = TableWithALockToLose()
 
-    class Late(FaultStorage):
+    class StoreWithALateLastPut(FaultStorage):
         def put_if_absent(self, path: str, data: bytes) -> None:
             if not is_last_put("put_if_absent", path):
                 super().put_if_absent(path, data)
                 return
-            ours = AtSecondLook(place.storage, lambda: place.storage.put_if_absent(path, data))
+            ours = StoreWithAHookAtTheSecondCheck(place.storage, lambda: place.storage.put_if_absent(path, data))
             upsert((3, "rome", 5, "ours"))(place.opened(ours))
 
-    MINE(place.opened(Late(place.storage), later=True))
+    MINE(place.opened(StoreWithALateLastPut(place.storage), later=True))
 
     *_, theirs, ours = load_table(place.storage).timeline.completed_writes
     assert position_of(ours) > position_of(theirs)
@@ -160,7 +160,7 @@ def test_a_commit_is_later_than_one_that_lands_between_its_two_looks() -> None:
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_lookup_that_comes_while_new_rows_are_at_their_last_put_gives_way(version: int) -> None:
     """Who put the rows promises nothing of their keys; who looks for his own does."""
-    place = Place(version)
+    place = TableWithALockToLose(version)
 
     def meanwhile() -> None:
         with pytest.raises(WriteConflictError, match="is committing"):
@@ -172,9 +172,9 @@ def test_a_lookup_that_comes_while_new_rows_are_at_their_last_put_gives_way(vers
 
 
 def test_a_commit_that_cannot_find_out_whether_it_was_rolled_back_is_not_called_a_success() -> None:
-    place = Place()
+    place = TableWithALockToLose()
 
-    class Silent(FaultStorage):
+    class StoreWithARollbackBeforeTheLastPut(FaultStorage):
         rolled_back = False
 
         def put_if_absent(self, path: str, data: bytes) -> None:
@@ -189,52 +189,52 @@ def test_a_commit_that_cannot_find_out_whether_it_was_rolled_back_is_not_called_
             return super().list_names(path)
 
     with pytest.raises(CommitOutcomeUnknownError):
-        MINE(place.opened(Silent(place.storage)))
+        MINE(place.opened(StoreWithARollbackBeforeTheLastPut(place.storage)))
 
 
 def test_a_rollback_that_lost_its_lock_before_its_plan_puts_none() -> None:
-    place = Place()
+    place = TableWithALockToLose()
 
     with pytest.raises(SimulatedCrash):
         MINE(place.paused_at_its_put(crash))
 
-    class Slow(FaultStorage):
+    class StoreThatLosesTheLockWhileListing(FaultStorage):
         def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
             found = super().list_recursive(path)
             place.locks.acquire(place.storage, environment(), wait_ms=0)
             return found
 
     with pytest.raises(LockLostError):
-        place.opened(Slow(place.storage), later=True).recovery.roll_back_failed_writes()
+        place.opened(StoreThatLosesTheLockWhileListing(place.storage), later=True).recovery.roll_back_failed_writes()
 
     assert not load_table(place.storage).timeline.pending_rollbacks
 
 
 def test_rollback_waits_for_a_writer_at_its_last_put() -> None:
-    place = Place()
+    place = TableWithALockToLose()
     late: list[tuple[str, bytes]] = []
 
-    class Pausing(StepClock):
+    class ClockThatPutsWhileSleeping(StepClock):
         def sleep(self, seconds: float) -> None:
             super().sleep(seconds)
             place.storage.put_if_absent(*late.pop())
 
-    class Late(FaultStorage):
+    class StoreWithALateLastPut(FaultStorage):
         def put_if_absent(self, path: str, data: bytes) -> None:
             if not is_last_put("put_if_absent", path):
                 super().put_if_absent(path, data)
                 return
             late.append((path, data))
-            env = replace(environment(Pausing(LATER_MS)), locks=place.locks)
+            env = replace(environment(ClockThatPutsWhileSleeping(LATER_MS)), locks=place.locks)
             assert open_table(place.storage, env=env).recovery.roll_back_failed_writes() == ()
 
-    MINE(place.opened(Late(place.storage)))
+    MINE(place.opened(StoreWithALateLastPut(place.storage)))
 
     assert (1, "oslo", 9, "mine") in contents(place.storage)
 
 
-def a_place_with_a_log(city: str) -> Place:
-    place = Place(options=MOR)
+def a_place_with_a_log(city: str) -> TableWithALockToLose:
+    place = TableWithALockToLose(options=MOR)
     (row,) = {"oslo": [(1, "oslo", 5, "logged")], "rome": [(3, "rome", 5, "logged")]}[city]
     upsert(row)(place.opened())
     return place
@@ -245,22 +245,22 @@ def test_a_plan_knows_of_a_commit_that_ended_while_the_planner_looked() -> None:
     place = a_place_with_a_log("oslo")
     planned: list[str | None] = []
 
-    class Late(FaultStorage):
+    class StoreWithALateLastPut(FaultStorage):
         def put_if_absent(self, path: str, data: bytes) -> None:
             if not is_last_put("put_if_absent", path):
                 super().put_if_absent(path, data)
                 return
 
-            class Looking(FaultStorage):
+            class StoreWithACommitBeforeIntentsAreRead(FaultStorage):
                 def list_folder(self, folder: str) -> FolderListing:
                     for intent in place.intents() if folder == INTENT_FOLDER else ():
                         place.storage.put_if_absent(path, data)
                         withdraw(place.storage, intent)
                     return super().list_folder(folder)
 
-            planned.append(place.opened(Looking(place.storage)).services.schedule())
+            planned.append(place.opened(StoreWithACommitBeforeIntentsAreRead(place.storage)).services.schedule())
 
-    MINE(place.opened(Late(place.storage)))
+    MINE(place.opened(StoreWithALateLastPut(place.storage)))
 
     assert planned != [None]
     place.opened().services.run(planned[0])
@@ -301,7 +301,7 @@ def test_a_run_whose_last_put_came_after_a_newer_run_had_begun_takes_it_away() -
 
 def test_a_put_that_took_effect_and_failed_is_an_unknown_outcome() -> None:
     """As where the folder cannot be synced: the commit can be seen, and may be gone after a power failure."""
-    place = Place()
+    place = TableWithALockToLose()
 
     def fail() -> None:
         raise StorageError("cannot sync")
@@ -311,7 +311,7 @@ def test_a_put_that_took_effect_and_failed_is_an_unknown_outcome() -> None:
 
 
 def test_a_completed_write_that_vanished_is_missed_though_an_older_one_was_archived_meanwhile() -> None:
-    place = Place()
+    place = TableWithALockToLose()
     upsert((3, "rome", 5, "stays"))(place.opened())
     upsert((3, "rome", 6, "to be gone"))(place.opened())
     timeline = load_table(place.storage).timeline
@@ -332,7 +332,7 @@ def test_a_completed_write_that_vanished_is_missed_though_an_older_one_was_archi
 @pytest.mark.parametrize("operation", ["open_output", "put_if_absent"])
 def test_a_write_that_is_interrupted_takes_itself_back(operation: str, how: type[BaseException]) -> None:
     """By hand as in a notebook, whose process lives on, or by what handles a signal to end."""
-    place = Place()
+    place = TableWithALockToLose()
     before = contents(place.storage)
 
     def interrupt() -> None:

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 from tests.support.audit import audit
 from tests.support.hooks import is_last_put, once
-from tests.support.lost_locks import MINE, Place, Write, upsert
+from tests.support.lost_locks import MINE, TableWithALockToLose, Write, upsert
+from tests.support.table_builder import every_version
 from tests.support.tables import MOR, contents, environment, new_table, open_table, rows
 
 from pyhudi.errors import (
@@ -57,7 +58,7 @@ OVERLAPPING: dict[str, tuple[Write, Write]] = {
 @BOTH_VERSIONS
 @pytest.mark.parametrize(("mine", "theirs"), OVERLAPPING.values(), ids=OVERLAPPING)
 def test_writer_that_comes_during_a_last_put_on_its_group_gives_way(mine: Write, theirs: Write, version: int) -> None:
-    place, alone = Place(version), Place(version)
+    place, alone = TableWithALockToLose(version), TableWithALockToLose(version)
     mine(alone.opened())
 
     def meanwhile() -> None:
@@ -75,7 +76,7 @@ def test_writer_that_comes_during_a_last_put_on_its_group_gives_way(mine: Write,
 
 @BOTH_VERSIONS
 def test_writer_that_comes_during_a_last_put_elsewhere_commits(version: int) -> None:
-    place = Place(version, MOR)
+    place = TableWithALockToLose(version, MOR)
 
     MINE(place.paused_at_its_put(lambda: upsert((3, "rome", 9, "theirs"))(place.opened())))
 
@@ -87,7 +88,7 @@ def test_writer_that_comes_during_a_last_put_elsewhere_commits(version: int) -> 
 def test_without_intents_the_acknowledged_write_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fault that intents are there for: if this test fails, the others above prove nothing."""
     monkeypatch.setattr(transaction, "announce", lambda *_: None)
-    place = Place()
+    place = TableWithALockToLose()
 
     MINE(place.paused_at_its_put(lambda: upsert((2, "oslo", 9, "theirs"))(place.opened())))
 
@@ -96,7 +97,7 @@ def test_without_intents_the_acknowledged_write_is_lost(monkeypatch: pytest.Monk
 
 
 def test_a_commit_looks_at_intents_before_the_timeline_and_after_its_own_was_put() -> None:
-    place = Place()
+    place = TableWithALockToLose()
     store = FaultStorage(place.storage)
 
     MINE(place.opened(store))
@@ -121,7 +122,7 @@ def test_under_a_lock_that_cannot_be_lost_there_are_no_intents() -> None:
 
 
 def test_intent_of_a_writer_killed_at_its_last_put_blocks_its_groups_until_rollback() -> None:
-    place = Place()
+    place = TableWithALockToLose()
 
     def die() -> None:
         raise SimulatedCrash
@@ -140,7 +141,7 @@ def test_intent_of_a_writer_killed_at_its_last_put_blocks_its_groups_until_rollb
 
 
 def test_the_intent_of_an_instant_that_is_not_pending_any_more_is_removed() -> None:
-    place = Place()
+    place = TableWithALockToLose()
     metadata = CommitMetadata(operation=WriteOperation.UPSERT, stats_by_partition={})
     announce(place.storage, Intent("20200101000000000", metadata, UniqueKeys.NOWHERE), table_version(9))
 
@@ -150,7 +151,7 @@ def test_the_intent_of_an_instant_that_is_not_pending_any_more_is_removed() -> N
 
 
 def test_a_commit_whose_outcome_is_unknown_leaves_its_intent() -> None:
-    place = Place()
+    place = TableWithALockToLose()
 
     def no_answer() -> None:
         raise UnavailableError("no answer")
@@ -163,7 +164,7 @@ def test_a_commit_whose_outcome_is_unknown_leaves_its_intent() -> None:
 
 @BOTH_VERSIONS
 def test_live_writer_rolled_back_at_its_last_put_removes_its_commit(version: int) -> None:
-    place = Place(version)
+    place = TableWithALockToLose(version)
     before = contents(place.storage)
 
     def recover() -> None:
@@ -179,7 +180,7 @@ def test_live_writer_rolled_back_at_its_last_put_removes_its_commit(version: int
 
 @BOTH_VERSIONS
 def test_a_rollback_gives_up_when_the_write_was_completed_before_its_plan_was_there(version: int) -> None:
-    place = Place(version)
+    place = TableWithALockToLose(version)
     done: list[object] = []
 
     def recover() -> None:
@@ -212,7 +213,7 @@ def is_plan(operation: str, path: str) -> bool:
 
 
 def test_a_rollback_that_lost_its_lock_deletes_nothing_and_is_finished_by_the_next() -> None:
-    place = Place()
+    place = TableWithALockToLose()
 
     def die() -> None:
         raise SimulatedCrash
@@ -238,7 +239,7 @@ def test_a_rollback_that_lost_its_lock_deletes_nothing_and_is_finished_by_the_ne
 @BOTH_VERSIONS
 @pytest.mark.parametrize("action", ["commit", "replacecommit"])
 def test_one_of_two_writers_with_the_same_instant_time_gives_it_up(version: int, action: str) -> None:
-    place = Place(version)
+    place = TableWithALockToLose(version)
     before = contents(place.storage)
     taken: list[str] = []
 
@@ -258,7 +259,7 @@ def test_one_of_two_writers_with_the_same_instant_time_gives_it_up(version: int,
 
 def test_a_twin_of_our_instant_that_comes_later_ends_the_write() -> None:
     """Its rollback, some day, would take our files away, as they carry its time."""
-    place = Place()
+    place = TableWithALockToLose()
     before = contents(place.storage)
 
     def plant(operation: str, path: str) -> None:
@@ -272,7 +273,7 @@ def test_a_twin_of_our_instant_that_comes_later_ends_the_write() -> None:
 
 
 def test_a_completed_write_that_vanished_since_ours_began_ends_ours() -> None:
-    place = Place()
+    place = TableWithALockToLose()
     upsert((3, "rome", 5, "to be gone"))(place.opened())
     timeline = load_table(place.storage).timeline
 
@@ -287,11 +288,11 @@ def test_a_completed_write_that_vanished_since_ours_began_ends_ours() -> None:
 
 
 def test_compaction_keeps_columns_of_a_write_that_completed_while_it_ran() -> None:
-    place = Place(options=MOR)
+    place = TableWithALockToLose(options=MOR)
     MINE(place.opened())  # a log
     planned: list[str | None] = []
 
-    class Slow(FaultStorage):
+    class StoreWithASlowLastPut(FaultStorage):
         """The writer's last put takes so long that the compaction is run meanwhile."""
 
         def put_if_absent(self, path: str, data: bytes) -> None:
@@ -308,7 +309,7 @@ def test_compaction_keeps_columns_of_a_write_that_completed_while_it_ran() -> No
             else:
                 super().put_if_absent(path, data)
 
-    place.opened(Slow(place.storage)).insert(widened((8, "bern", 1, "x")))
+    place.opened(StoreWithASlowLastPut(place.storage)).insert(widened((8, "bern", 1, "x")))
 
     timeline = load_table(place.storage).timeline
     assert timeline.completed_writes[-1].requested_time == planned[0]
@@ -316,10 +317,10 @@ def test_compaction_keeps_columns_of_a_write_that_completed_while_it_ran() -> No
 
 
 def test_a_late_put_of_a_write_that_was_rolled_back_is_rolled_back_too() -> None:
-    place = Place()
+    place = TableWithALockToLose()
     late: list[tuple[str, bytes]] = []
 
-    class Late(FaultStorage):
+    class StoreWithALateInflight(FaultStorage):
         def put_if_absent(self, path: str, data: bytes) -> None:
             if path.endswith(".inflight") and not late:
                 late.append((path, data))
@@ -327,7 +328,7 @@ def test_a_late_put_of_a_write_that_was_rolled_back_is_rolled_back_too() -> None
             super().put_if_absent(path, data)
 
     with pytest.raises(UnavailableError):
-        MINE(place.opened(Late(place.storage)))
+        MINE(place.opened(StoreWithALateInflight(place.storage)))
     place.storage.put_if_absent(*late[0])
 
     MINE(place.opened())
@@ -335,7 +336,7 @@ def test_a_late_put_of_a_write_that_was_rolled_back_is_rolled_back_too() -> None
     audit(place.storage)
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_an_intent_is_read_as_it_was_put(version: int) -> None:
     storage = MemoryStorage()
     metadata = CommitMetadata(

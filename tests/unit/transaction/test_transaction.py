@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.table_builder import every_version
 from tests.support.tables import environment, new_table, open_table, rows
 
 from pyhudi.errors import AlreadyExistsError, HudiError, InternalError, LockLostError, WriteConflictError
@@ -17,7 +18,6 @@ from pyhudi.transaction.settings import TransactionSettings
 from pyhudi.transaction.transaction import begin, commit, mark_inflight
 
 NOTHING = CommitMetadata(operation=WriteOperation.UPSERT, stats_by_partition={})
-VERSIONS = pytest.mark.parametrize("version", [6, 8, 9])
 
 
 def table_of(version: int) -> MemoryStorage:
@@ -26,7 +26,7 @@ def table_of(version: int) -> MemoryStorage:
     return storage
 
 
-@VERSIONS
+@every_version
 def test_write_that_is_only_requested_cannot_be_completed(version: int) -> None:
     storage = table_of(version)
     env = environment()
@@ -40,7 +40,7 @@ def test_write_that_is_only_requested_cannot_be_completed(version: int) -> None:
     assert len(load_table(storage).timeline.completed_writes) == 1
 
 
-@VERSIONS
+@every_version
 def test_write_cannot_become_inflight_twice(version: int) -> None:
     storage = table_of(version)
     with begin(
@@ -51,7 +51,7 @@ def test_write_cannot_become_inflight_twice(version: int) -> None:
             mark_inflight(transaction, NOTHING)
 
 
-@VERSIONS
+@every_version
 def test_instant_time_cannot_be_requested_twice(version: int) -> None:
     storage = table_of(version)
     table, env = load_table(storage), environment()
@@ -72,7 +72,7 @@ def test_instant_time_cannot_be_requested_twice(version: int) -> None:
     assert caught.value.context["table"] == storage.uri
 
 
-@VERSIONS
+@every_version
 def test_conflict_names_the_table_and_both_instants(version: int) -> None:
     storage = table_of(version)
     first = open_table(storage)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.support import crashes
-from tests.support.table_builder import TableBuilder
+from tests.support.table_builder import TableBuilder, every_version
 from tests.support.tables import contents, new_table, open_table, rehandled, rows
 
 from pyhudi.engine.local import LocalEngine, as_table
@@ -34,7 +34,7 @@ def late_attempts(attempts: list[Callable[[], Any]]) -> LocalEngine:
     return Speculating()
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_a_bulk_insert_attempt_that_ends_after_the_commit_leaves_no_file(version: int) -> None:
     storage, attempts = MemoryStorage(), []
     table = rehandled(new_table(storage, version=version), engine=late_attempts(attempts))
@@ -48,18 +48,18 @@ def test_a_bulk_insert_attempt_that_ends_after_the_commit_leaves_no_file(version
     assert contents(storage) == set(ROWS)
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_an_attempt_that_ends_after_the_rollback_leaves_no_file(version: int) -> None:
     storage, attempts = MemoryStorage(), []
 
-    class Failing(type(late_attempts([]))):  # type: ignore[misc]
+    class EngineThatLosesItsTasks(type(late_attempts([]))):  # type: ignore[misc]
         def map_splits(self, rows: Any, function: Any, **_: Any) -> list[Any]:
             attempts.append(lambda: function(TaskContext(0, 1, 1), iter(as_table(rows).to_batches())))
             raise HudiError("lost")
 
     table = new_table(storage, version=version)
     with pytest.raises(HudiError, match="lost"):
-        rehandled(table, engine=Failing()).bulk_insert(rows(*ROWS))
+        rehandled(table, engine=EngineThatLosesItsTasks()).bulk_insert(rows(*ROWS))
     with pytest.raises(LockLostError, match="ended"):
         attempts[0]()
 
@@ -84,7 +84,7 @@ def test_a_log_that_a_plan_names_by_now_is_not_taken_away_by_the_task_that_wrote
     assert contents(inner) == crashes.BEFORE
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 @pytest.mark.parametrize("is_announced", [False, True], ids=["begun in the commit", "begun before"])
 def test_an_attempt_that_ends_while_its_write_commits_leaves_no_file(version: int, is_announced: bool) -> None:
     inner, attempts = MemoryStorage(), []
@@ -96,7 +96,7 @@ def test_an_attempt_that_ends_while_its_write_commits_leaves_no_file(version: in
 
     storage = FaultStorage(inner, before=end_late)
 
-    class Early(type(late_attempts([]))):  # type: ignore[misc]
+    class EngineWithAnEarlyAttempt(type(late_attempts([]))):  # type: ignore[misc]
         def map_splits(self, rows: Any, function: Any, **more: Any) -> list[Any]:
             counting = engine.map_splits(rows, function, **more)
             if is_announced:
@@ -104,7 +104,7 @@ def test_an_attempt_that_ends_while_its_write_commits_leaves_no_file(version: in
             return counting
 
     engine = late_attempts(attempts)
-    table = rehandled(open_table(storage), engine=Early())
+    table = rehandled(open_table(storage), engine=EngineWithAnEarlyAttempt())
     table.bulk_insert(rows(*ROWS))
 
     assert not attempts

@@ -80,7 +80,7 @@ def test_recovery_beside_a_living_writer_takes_no_lock() -> None:
 
 
 @dataclass
-class Waiting:
+class ClockOfSleeps:
     """A clock that moves only in sleeps and while somebody looks at the lock; the sleeps are kept."""
 
     seconds: float = 0.0
@@ -99,7 +99,7 @@ class Waiting:
 
 @pytest.mark.parametrize(("answer_seconds", "pause"), [(0.0, 0.2), (0.1, 0.4), (30.0, 1.0)])
 def test_wait_for_a_lock_asks_a_slow_store_less_often(answer_seconds: float, pause: float) -> None:
-    clock = Waiting()
+    clock = ClockOfSleeps()
 
     def look() -> str | None:
         clock.seconds += answer_seconds
@@ -111,7 +111,7 @@ def test_wait_for_a_lock_asks_a_slow_store_less_often(answer_seconds: float, pau
 
 
 def test_long_wait_for_a_lock_asks_less_and_less_often() -> None:
-    clock = Waiting()
+    clock = ClockOfSleeps()
 
     def look() -> str | None:
         return "held" if len(clock.sleeps) == 8 else None

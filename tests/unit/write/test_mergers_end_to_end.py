@@ -501,7 +501,7 @@ def test_payload_class_and_option_that_name_two_mergers_are_refused() -> None:
 
 
 @dataclass(frozen=True)
-class Broken:
+class MergerOfGivenAnswers:
     """A merger that returns what the test says."""
 
     made: Callable[[pa.Table, pa.Table], Any]
@@ -528,7 +528,7 @@ WRONG = {
 @pytest.mark.parametrize("made", WRONG.values(), ids=WRONG.keys())
 @pytest.mark.parametrize("where", ["in the batch", "with stored rows"])
 def test_merger_that_returns_something_else_is_named_and_nothing_is_written(where: str, made: Any) -> None:
-    path, broken = new_path(), Broken(made)
+    path, broken = new_path(), MergerOfGivenAnswers(made)
     table = create(path, NOTES, broken, record_key="id")
     table.insert(notes((1, "a"), (2, "b")))
     rows = notes((1, "x"), (2, "y"))
@@ -541,7 +541,7 @@ def test_merger_that_returns_something_else_is_named_and_nothing_is_written(wher
 
 
 def test_log_that_a_broken_merger_cannot_merge_is_an_error_of_the_read() -> None:
-    path, broken = new_path(), Broken(WRONG["one key twice"])
+    path, broken = new_path(), MergerOfGivenAnswers(WRONG["one key twice"])
     table = create(path, NOTES, broken, record_key="id", table_type="mor")
     table.upsert(notes((1, "a"), (2, "b")))
     table.upsert(notes((1, "x"), (2, "y")))
@@ -550,7 +550,7 @@ def test_log_that_a_broken_merger_cannot_merge_is_an_error_of_the_read() -> None
         reopened(path, broken).scan().to_arrow()
 
 
-class Shouting:
+class UpperCasingMerger:
     """Has a say in how rows are first stored."""
 
     name = "shouting"
@@ -565,7 +565,7 @@ class Shouting:
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_first_version_is_stored_as_the_merger_says(kind: str) -> None:
-    path, shouting = new_path(), Shouting()
+    path, shouting = new_path(), UpperCasingMerger()
     table = create(path, NOTES, shouting, record_key="id", table_type=kind)
     table.bulk_insert(notes((1, "a"), (2, "b")))
     table.upsert(notes((2, "c"), (3, "d")))
@@ -576,7 +576,7 @@ def test_first_version_is_stored_as_the_merger_says(kind: str) -> None:
 def test_merge_mode_beside_a_merger_is_refused() -> None:
     options = {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}
     with pytest.raises(ConfigError, match=r"COMMIT_TIME_ORDERING.*shouting"):
-        create(new_path(), NOTES, Shouting(), record_key="id", hudi_options=options)
+        create(new_path(), NOTES, UpperCasingMerger(), record_key="id", hudi_options=options)
 
 
 # --- records that would move -----------------------------------------------------------------------------
@@ -636,13 +636,13 @@ def test_batches_of_other_names_or_none_are_written() -> None:
 
 
 def test_batch_whose_write_failed_is_written_when_it_is_sent_again() -> None:
-    path, broken = new_path(), Broken(WRONG["no rows"])
+    path, broken = new_path(), MergerOfGivenAnswers(WRONG["no rows"])
     table = create(path, NOTES, broken, record_key="id")
     table.upsert(notes((1, "a")))
     with pytest.raises(InvalidRequestError):
         table.upsert(notes((1, "b")), hudi_options=BATCH)
 
-    mended = Broken(lambda _, newer: newer)
+    mended = MergerOfGivenAnswers(lambda _, newer: newer)
     reopened(path, mended).upsert(notes((1, "b")), hudi_options=BATCH)
 
     assert stored(path, ["note"], mended) == [("b",)]

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from tests.support.audit import audit
+from tests.support.table_builder import every_version
 from tests.support.tables import (
     EVENT_TIME,
     MOR,
@@ -116,7 +117,7 @@ class Life:
 
 
 @pytest.mark.parametrize("index", INDEXES)
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_any_life_of_a_table_is_that_of_a_dictionary_now_and_as_of_every_write(version: int, index: str) -> None:
     life = Life.of(version, index)
     life.insert(*((n, "oslo" if n < 4 else "rome", 5, "a") for n in range(1, 7)))
@@ -151,7 +152,7 @@ def test_any_life_of_a_table_is_that_of_a_dictionary_now_and_as_of_every_write(v
         assert values_of(life.table.scan(as_of=instant).to_arrow(), SCHEMA.names) == then, instant
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_each_operation_has_its_action_on_the_timeline(version: int) -> None:
     life = Life.of(version, "SIMPLE")
     life.insert((1, "oslo", 1, "a"))
@@ -168,7 +169,7 @@ def test_each_operation_has_its_action_on_the_timeline(version: int) -> None:
 # -- incremental reads ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_changes_are_the_rows_that_later_writes_left_wherever_they_are_stored(version: int) -> None:
     storage = MemoryStorage()
     new_table(storage, version=version, **EVENT_TIME, **MOR)
@@ -396,7 +397,7 @@ class Overwriting(MemoryStorage):
 
 @pytest.mark.parametrize("store", [MemoryStorage, Overwriting])
 @pytest.mark.parametrize("at", ["open_output", "close_output"])
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_of_two_writers_that_append_to_one_slice_the_second_loses_and_harms_nothing(
     version: int, at: str, store: type[MemoryStorage]
 ) -> None:

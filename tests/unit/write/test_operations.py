@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.support.audit import audit
-from tests.support.table_builder import TWO_GROUPS
+from tests.support.table_builder import TWO_GROUPS, every_version
 from tests.support.tables import SplitEngine, contents, new_table, open_table, rehandled, rows, values_of
 
 import pyhudi
@@ -189,7 +189,7 @@ def test_delete_without_combining_removes_each_key_once() -> None:
     assert result.deleted == 1
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_commit_time_ordering_lets_the_later_write_win_whatever_its_event_time(version: int) -> None:
     table = new_table(MemoryStorage(), version=version, **{"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"})
     table.insert(rows(*TWO_GROUPS))

@@ -286,7 +286,7 @@ def test_a_write_that_began_since_the_table_was_loaded_refuses_a_second_writer(k
 def test_creation_that_took_effect_late_is_found_by_the_next_attempt_to_be_ours() -> None:
     """Its first request was refused for another one that came to nothing, and was not seen at once."""
 
-    class Late(Conditional):
+    class StoreWithALateFirstPut(Conditional):
         def _conditional_put(self, key: str, data: bytes, number: str, mode: Any) -> Any:
             self.requests.append(key)
             if len(self.requests) == 1:
@@ -296,7 +296,7 @@ def test_creation_that_took_effect_late_is_found_by_the_next_attempt_to_be_ours(
                 super()._conditional_put(*self.late)
             return super()._conditional_put(key, data, number, mode)
 
-    store = Late()
+    store = StoreWithALateFirstPut()
     store.put_if_absent("1.commit", b"x")
 
     assert store.read("1.commit") == b"x"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from tests.support.table_builder import every_version
 from tests.support.tables import MOR, contents, new_table, open_table, rows
 
 from pyhudi.errors import CorruptDataError, DamagedFileWarning, HudiError
@@ -12,7 +13,6 @@ from pyhudi.storage.memory import MemoryStorage
 
 SKIP = {"hoodie.pyhudi.read.skip.damaged.files": "true"}
 OLD, NEW = (1, "oslo", 1, "old"), (1, "oslo", 2, "new")
-VERSIONS = [6, 8, 9]
 
 
 def with_log(version: int) -> tuple[MemoryStorage, str]:
@@ -29,7 +29,7 @@ def flip(storage: MemoryStorage, path: str, at: int) -> None:
     storage.put(path, bytes(data))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@every_version
 def test_a_flipped_bit_in_the_framing_of_a_committed_log_gives_no_older_rows(version: int) -> None:
     storage, log = with_log(version)
     whole = storage.read(log)
@@ -48,7 +48,7 @@ def test_a_flipped_bit_in_the_framing_of_a_committed_log_gives_no_older_rows(ver
     assert len(errors) >= len(answers) - 4
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@every_version
 def test_a_compaction_of_a_damaged_log_is_refused_and_changes_nothing(version: int) -> None:
     storage, log = with_log(version)
     whole = storage.read(log)
@@ -63,7 +63,7 @@ def test_a_compaction_of_a_damaged_log_is_refused_and_changes_nothing(version: i
     assert contents(storage) == {NEW}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@every_version
 def test_an_option_reads_past_a_damaged_log_and_says_so(version: int) -> None:
     storage, log = with_log(version)
     flip(storage, log, 0)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support.table_builder import ONE_GROUP, TableBuilder
+from tests.support.table_builder import ONE_GROUP, TableBuilder, every_version
 from tests.support.tables import EVENT_TIME, MOR, SCHEMA, contents, new_table, open_table, plan_of, rows
 
 from pyhudi.errors import StorageError
@@ -70,7 +70,7 @@ def joined(storage: Storage) -> list[tuple[Any, ...]]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_rows_of_base_files_and_blocks_less_those_out_of_use_are_the_merged_rows(version: int) -> None:
     storage = prepared(version)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.support.table_builder import ONE_GROUP, TableBuilder
+from tests.support.table_builder import ONE_GROUP, TableBuilder, every_version
 from tests.support.tables import EVENT_TIME, MOR, SCHEMA, contents, new_table, open_table, plan_of, rows
 
 from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
@@ -37,7 +37,7 @@ def notes(batches: Sequence[pa.RecordBatch]) -> list[tuple[Any, ...]]:
     return sorted((row["id"], row["note"]) for batch in batches for row in batch.to_pylist())
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_a_piece_tells_rows_that_stay_from_those_that_changed_and_counts_those_that_go(version: int) -> None:
     storage = prepared(version)
     files, settings = only_slice(storage)

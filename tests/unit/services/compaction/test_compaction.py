@@ -14,14 +14,14 @@ import pytest
 from tests.support.audit import audit
 from tests.support.compactions import (
     AFTER,
-    AnotherRun,
+    EngineOfAnotherApplication,
     let_the_runner_die,
     opened,
     plan_with_a_dead_run,
     prepared,
 )
 from tests.support.hooks import once_at
-from tests.support.table_builder import TWO_GROUPS
+from tests.support.table_builder import TWO_GROUPS, every_version
 from tests.support.tables import (
     EVENT_TIME,
     MOR,
@@ -53,7 +53,6 @@ from pyhudi.table.timeline import instant_path
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash
 from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER, heartbeat_path
 
-VERSIONS = pytest.mark.parametrize("version", [6, 8, 9])
 GOLDEN = Path(__file__).parents[3] / "golden" / "mor"
 
 
@@ -73,7 +72,7 @@ def read_optimized(storage: Storage) -> set[tuple[Any, ...]]:
 # -- plan, run, both --------------------------------------------------------------------------------------------------
 
 
-@VERSIONS
+@every_version
 def test_compaction_makes_base_files_that_say_what_their_slices_said(version: int) -> None:
     storage = prepared(version)
     assert read_optimized(storage) == set(TWO_GROUPS)
@@ -86,7 +85,7 @@ def test_compaction_makes_base_files_that_say_what_their_slices_said(version: in
     audit(storage)
 
 
-@VERSIONS
+@every_version
 def test_a_plan_changes_nothing_that_readers_see_until_it_is_run(version: int) -> None:
     storage = prepared(version)
 
@@ -103,7 +102,7 @@ def test_a_plan_changes_nothing_that_readers_see_until_it_is_run(version: int) -
     audit(storage)
 
 
-@VERSIONS
+@every_version
 def test_writes_while_a_plan_is_pending_belong_to_the_slices_after_it(version: int) -> None:
     storage = prepared(version)
     planned = opened(storage).services.schedule()
@@ -378,7 +377,7 @@ def test_a_write_stands_though_the_compaction_after_it_fails(caplog: pytest.LogC
 # -- many at once -----------------------------------------------------------------------------------------------------
 
 
-@VERSIONS
+@every_version
 def test_of_two_runners_of_one_plan_one_does_it(version: int) -> None:
     storage = prepared(version)
     planned = opened(storage).services.schedule()
@@ -399,7 +398,7 @@ def test_a_runner_that_was_taken_for_dead_completes_nothing_and_breaks_nothing()
 
     def take_over() -> None:
         let_the_runner_die(storage, planned)
-        assert rehandled(opened(storage), engine=AnotherRun()).services.run(planned).num_rows == 1
+        assert rehandled(opened(storage), engine=EngineOfAnotherApplication()).services.run(planned).num_rows == 1
 
     with pytest.raises(LockLostError):
         opened(FaultStorage(storage, before=once_at("open_output", "city=rome", take_over))).services.run(planned)
@@ -408,7 +407,7 @@ def test_a_runner_that_was_taken_for_dead_completes_nothing_and_breaks_nothing()
     assert compactions(storage) == 1
 
 
-@VERSIONS
+@every_version
 @pytest.mark.parametrize("at", ["inflight", "run", "open_output", "close_output", "commit"])
 def test_a_compaction_that_was_killed_is_finished_by_the_next_run(version: int, at: str) -> None:
     storage = prepared(version)
@@ -453,7 +452,7 @@ def begun_by_jvm_hudi(storage: Storage, planned: str) -> None:
     storage.put(instant_path(instant, table.version), b"")
 
 
-@VERSIONS
+@every_version
 @pytest.mark.parametrize("had_been_ours", [False, True])
 def test_a_plan_that_jvm_hudi_runs_is_left_to_it_for_as_long_as_a_writer_may_be_silent(
     version: int, had_been_ours: bool
@@ -580,7 +579,7 @@ def test_new_records_in_a_group_with_a_planned_compaction_are_a_conflict(version
     assert contents(storage) == {(1, "oslo", 6, "b"), *TWO_GROUPS[1:]}
 
 
-@VERSIONS
+@every_version
 def test_groups_that_were_replaced_while_their_compaction_was_pending_stay_replaced(version: int) -> None:
     storage = prepared(version)
     planned = opened(storage).services.schedule()
@@ -594,7 +593,7 @@ def test_groups_that_were_replaced_while_their_compaction_was_pending_stay_repla
 # -- damage -----------------------------------------------------------------------------------------------------------
 
 
-@VERSIONS
+@every_version
 @pytest.mark.parametrize("lost", [".log.", ".parquet"])
 def test_a_plan_that_names_missing_files_is_an_error_that_changes_nothing(version: int, lost: str) -> None:
     storage = prepared(version)

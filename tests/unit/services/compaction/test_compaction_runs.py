@@ -12,7 +12,7 @@ from tests.support import rollbacks
 from tests.support.audit import audit
 from tests.support.compactions import (
     AFTER,
-    AnotherRun,
+    EngineOfAnotherApplication,
     let_the_runner_die,
     opened,
     plan_with_a_dead_run,
@@ -58,7 +58,7 @@ def test_runner_taken_for_dead_leaves_the_heartbeat_of_the_run_that_took_over() 
         let_the_runner_die(storage, planned)
         other = FaultStorage(storage, before=once_at("put_if_absent", ".commit", crash))
         with pytest.raises(SimulatedCrash):
-            rehandled(opened(other), engine=AnotherRun()).services.run(planned)
+            rehandled(opened(other), engine=EngineOfAnotherApplication()).services.run(planned)
 
     ours = FaultStorage(storage, before=once_at("open_output", "city=rome", take_over))
     with pytest.raises(LockLostError):
@@ -72,7 +72,7 @@ def test_paused_cleanup_of_dead_runs_leaves_the_files_of_a_newer_run() -> None:
     storage = prepared()
     planned = plan_with_a_dead_run(storage)
 
-    class Slow(FaultStorage):
+    class StoreWithATakeoverWhileListing(FaultStorage):
         taken_over = False
 
         def list_folder(self, path: str) -> FolderListing:
@@ -81,7 +81,7 @@ def test_paused_cleanup_of_dead_runs_leaves_the_files_of_a_newer_run() -> None:
                 let_the_runner_die(storage, planned)
                 other = FaultStorage(storage, before=once_at("put_if_absent", ".commit", crash))
                 with pytest.raises(SimulatedCrash):
-                    rehandled(opened(other), engine=AnotherRun()).services.run(planned)
+                    rehandled(opened(other), engine=EngineOfAnotherApplication()).services.run(planned)
                 made.extend(info.path for info in storage.list_recursive("") if _is_made(info.path))
             return super().list_folder(path)
 
@@ -90,7 +90,7 @@ def test_paused_cleanup_of_dead_runs_leaves_the_files_of_a_newer_run() -> None:
 
     made: list[str] = []
     with pytest.raises(LockLostError):
-        opened(Slow(storage)).services.run(planned)
+        opened(StoreWithATakeoverWhileListing(storage)).services.run(planned)
 
     assert len(made) == 2
     assert [info.path for info in storage.list_recursive("") if _is_made(info.path)] == made
@@ -144,13 +144,13 @@ def test_run_with_a_heartbeat_as_old_as_its_run_file_is_over() -> None:
     storage = prepared()
     planned = plan_with_a_dead_run(storage)
 
-    class OfOneSecond(FaultStorage):
+    class StoreWithOneTimeForAllFiles(FaultStorage):
         def info(self, path: str) -> FileInfo | None:
             found = super().info(path)
             return None if found is None else replace(found, modified_ms=1_790_000_000_000)
 
     env = environment(StepClock(1_790_000_001_000))
-    assert open_table(OfOneSecond(storage), env=env, **MOR).services.run(planned).num_rows == 1
+    assert open_table(StoreWithOneTimeForAllFiles(storage), env=env, **MOR).services.run(planned).num_rows == 1
 
 
 def test_the_number_of_a_run_is_not_the_beginning_of_another_one() -> None:

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.support.archives import archive_file_of_version_6
 from tests.support.crashes import rows
+from tests.support.table_builder import every_version
 from tests.support.tables import new_table, open_table
 
 from pyhudi.errors import CorruptDataError
@@ -57,7 +58,7 @@ def archive(storage: MemoryStorage, version: int) -> None:
     storage.put(f"{folder}/_version_", b"1")
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_a_write_whose_rollback_is_archived_was_rolled_back(version: int) -> None:
     storage = MemoryStorage()
     new_table(storage, version=version).insert(rows((1, "oslo", 1, "a")).drop_columns(["_hoodie_is_deleted"]))

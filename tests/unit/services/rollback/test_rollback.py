@@ -12,6 +12,7 @@ import pytest
 from tests.support.audit import audit
 from tests.support.dead_writers import ADDED, NOW_MS, SILENT_MS, START, crashed_upsert, prepared
 from tests.support.hooks import at
+from tests.support.table_builder import every_version
 from tests.support.tables import (
     NO_PROCESS,
     CountingLocks,
@@ -150,7 +151,7 @@ def test_a_heartbeat_that_says_nothing_is_judged_by_its_age(data: bytes) -> None
     assert liveness(NOW_MS + HeartbeatSettings().expiry_ms + 1000) is Liveness.DEAD
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_pending_writes_without_heartbeat_are_left_alone_unless_eager(version: int) -> None:
     storage = prepared(version)
     table = load_table(storage)
@@ -311,12 +312,12 @@ def test_a_rollback_that_jvm_hudi_begins_while_we_wait_for_the_lock_is_left_to_i
     end_the_process_of(storage, instant_time)
     begun: list[Instant] = []
 
-    class Locks(InProcessLocks):
+    class LocksAfterAnotherRollback(InProcessLocks):
         def acquire(self, storage: Storage, environment: Environment, *, wait_ms: int) -> HeldMutex:
             begun[:] = begun or [begun_by_jvm_hudi(storage, instant_time)]
             return super().acquire(storage, environment, wait_ms=wait_ms)
 
-    env = replace(environment(StepClock(NOW_MS)), locks=Locks())
+    env = replace(environment(StepClock(NOW_MS)), locks=LocksAfterAnotherRollback())
     open_table(storage, env=env).upsert(rows(ADDED))
 
     assert load_table(storage).timeline.pending_rollbacks == tuple(begun)

@@ -18,6 +18,7 @@ from tests.support.dead_writers import (
     prepared,
 )
 from tests.support.hooks import at
+from tests.support.table_builder import every_version
 from tests.support.table_files import begun, with_metadata_table
 from tests.support.tables import StepClock, contents, end_the_process_of, environment, open_table, rows
 
@@ -102,7 +103,7 @@ def put_rollback(storage: Storage, state: InstantState, data: bytes) -> str:
     return path
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 @pytest.mark.parametrize("content", [b"", b"Obj\x01\x02 and no more"], ids=["empty", "half"])
 def test_rollback_killed_before_its_plan_blocks_writes_until_its_heartbeat_expires(
     version: int, content: bytes

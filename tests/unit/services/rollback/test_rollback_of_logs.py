@@ -41,7 +41,7 @@ from pyhudi.testing.faults import FaultStorage, SimulatedCrash
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "mor"
 V6, V8, V9 = MOR
-every_version = pytest.mark.parametrize("kind", [V6, V8, V9], ids=str)
+every_table = pytest.mark.parametrize("kind", [V6, V8, V9], ids=str)
 
 
 def die_before_commit(storage: Storage) -> InstantTime:
@@ -152,7 +152,7 @@ def test_in_version_6_each_slice_with_dead_blocks_gets_a_log_with_a_command_bloc
     check_rolled_back(storage)
 
 
-@every_version
+@every_table
 def test_writes_after_a_rollback_go_on_in_the_same_slices(kind: TableBuilder) -> None:
     storage = prepared(kind)
     die_before_commit(storage)
@@ -360,7 +360,7 @@ def test_a_plan_that_reaches_out_of_the_data_changes_nothing(request_: RollbackR
     assert {info.path for info in storage.list_recursive("")} == before
 
 
-@every_version
+@every_table
 def test_a_writer_that_was_taken_for_dead_takes_back_what_it_appends_afterwards(kind: TableBuilder) -> None:
     storage = prepared(kind)
 
@@ -425,7 +425,7 @@ def test_a_delete_by_key_in_a_dead_write_does_not_count() -> None:
     assert contents(storage) == BEFORE
 
 
-@every_version
+@every_table
 def test_a_compaction_begins_with_taking_dead_writes_away(kind: TableBuilder) -> None:
     """In version 6 it could not be planned else."""
     storage = prepared(kind)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.support.table_builder import THREE_ROWS, TableBuilder
+from tests.support.table_builder import THREE_ROWS, TableBuilder, every_version
 from tests.support.table_files import begun
 from tests.support.tables import LATER_MS, SCHEMA, StepClock, contents, environment, open_table, rows
 
@@ -350,7 +350,7 @@ def test_a_write_gives_way_on_every_ground_of_its_cell_and_on_no_other(case: Cas
         assert not load_table(storage).timeline.pending_writes or case.met is Met.CLUSTERING_PLAN
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
+@every_version
 def test_a_write_to_what_jvm_hudi_is_about_to_cluster_is_refused_before_any_data_is_written(version: int) -> None:
     storage = prepared("cow", version)
     clustering_plan("oslo")(storage)

@@ -52,12 +52,12 @@ def test_lease_counts_from_before_the_request_whose_answer_was_late(is_renewed: 
 def test_lock_object_overwritten_before_it_is_read_back_belongs_to_the_other_writer() -> None:
     theirs = LockRecord(owner="thief", valid_until_ms=2_000_000_000_000).encode()
 
-    class Taken(FaultStorage):
+    class StoreThatOverwritesTheLock(FaultStorage):
         def put_if_absent(self, path: str, data: bytes) -> None:
             super().put_if_absent(path, data)
             self.inner.put(path, theirs)
 
-    store = Taken(MemoryStorage())
+    store = StoreThatOverwritesTheLock(MemoryStorage())
     with pytest.raises(LockNotAcquiredError):
         StorageLocks().acquire(store, environment(), wait_ms=0)
 
@@ -98,13 +98,13 @@ def test_expired_lock_file_taken_by_another_during_our_check_belongs_to_it() -> 
     inner.put(".hoodie/lock", b"of a dead process")
     clock.ms += 2 * MINUTE_MS
 
-    class Thieves(FaultStorage):
+    class StoreWithAnotherThief(FaultStorage):
         def read_with_etag(self, path: str) -> tuple[bytes, str]:
             if self.inner.read(path) != b"of the thief":
                 self.inner.put(path, b"of the thief")
             return super().read_with_etag(path)
 
     with pytest.raises(LockNotAcquiredError):
-        FileSystemLocks(expire_ms=MINUTE_MS).acquire(Thieves(inner), environment(clock), wait_ms=0)
+        FileSystemLocks(expire_ms=MINUTE_MS).acquire(StoreWithAnotherThief(inner), environment(clock), wait_ms=0)
 
     assert inner.read(".hoodie/lock") == b"of the thief"
