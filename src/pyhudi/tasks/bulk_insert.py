@@ -107,6 +107,8 @@ class _Waiting:
         self._batches += 1
         paths = rows.column(PARTITION_PATH).dictionary_encode()
         values = paths.dictionary.to_pylist()
+        # Where they wait tells it; copies of it would be of no use.
+        rows = rows.drop_columns([PARTITION_PATH])
         if len(values) == 1:
             self._put(values[0], rows)
             return
