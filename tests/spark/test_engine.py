@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from pyhudi.spark.engine import (
     session_parallelism,
 )
 from pyhudi.spark.settings import temporarily
+from pyhudi.spark.workers import begin_task
 
 BIG = IN_PROCESS_BYTES_MAX
 AS_IS = Distribution(Arrangement.NONE)
@@ -153,6 +155,22 @@ def test_batches_have_the_schema_with_instants_in_utc(engine: SparkEngine, spark
     assert row["all"] == [noon_in_new_york]
     assert row["by_name"] == [("a", {"at": noon_in_new_york})]
     assert row["wall"] == dt.datetime(2024, 7, 1, 12)
+
+
+def test_memory_of_a_task_comes_from_the_pool_that_keeps_it(engine: SparkEngine, cities: Any) -> None:
+    def pool(_: TaskContext, batches: Iterator[pa.RecordBatch]) -> str:
+        del batches
+        return pa.default_memory_pool().backend_name
+
+    assert set(engine.map_splits(cities, pool, distribution=AS_IS, description="look")) == {"system"}
+
+
+def test_memory_pool_that_the_environment_names_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", "mimalloc")
+    monkeypatch.setattr(pa, "set_memory_pool", lambda pool: pytest.fail(f"set to {pool}"))
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+
+    begin_task.__wrapped__()
 
 
 def test_batch_of_the_right_schema_is_not_copied() -> None:

@@ -1,7 +1,7 @@
 """How decimals cross from Spark to Python: as doubles, where a double tells all values of the column apart.
 
-Spark takes each decimal through `BigInteger` and an array of bytes on its way into Arrow, which costs more than all other
-columns of a row of TPC-H's `lineitem` together. A cast to double costs a fraction of it.
+Spark takes each decimal through `BigInteger` and an array of bytes on its way into Arrow: 38 ns more than for a long
+integer. As a double it takes 11 ns more, and 2 ns in Python.
 
 Nothing is lost up to 15 digits. A decimal u / 10^s with |u| < 10^15 becomes the double next to it, off by a relative
 2^-53. Multiplied by 10^s, which is a double exactly, that is u again, off by less than 10^15 * 2^-52 < 0.23: rounding
