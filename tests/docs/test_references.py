@@ -64,3 +64,25 @@ def test_make_targets_that_are_named_are_there(place: Path) -> None:
         r"(?:`|^\s*|run: |- |entry: )make ((?:[a-z]+(?:-[a-z]+)*(?: |`|$))+)", place.read_text(), re.MULTILINE
     )
     assert {target for one in named for target in one.strip("` ").split()} <= targets
+
+
+RIDDLES = (
+    "real hudi",
+    "nobody",
+    "somebody",
+    "anybody",
+    "taken back",
+    "takes back",
+    "out of use",
+    "pass over",
+    "passed over",
+)
+GENERATED = ("docs/reference/options.md", "docs/reference/api.md")
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if name_of(page) not in GENERATED], ids=name_of)
+def test_page_names_its_actors_and_uses_the_words_of_the_field(page: Path) -> None:
+    """What stands in their place is in the glossary; tables that code prints follow the words of the code."""
+    text = re.sub(r"<!-- the table of conflicts -->.*?\n\n", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    found = [word for word in RIDDLES if re.search(rf"\b{word}\b", " ".join(text.lower().split()))]
+    assert found == []
