@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 from tests.support.audit import audit
+from tests.support.minio import Minio, minio
 from tests.support.table_builder import COW_TABLES, MOR_TABLES, THREE_ROWS, Stage, TableBuilder
 from tests.support.tables import contents, log_files
 
 from pyhudi.format.timeline.instant import InstantState
 from pyhudi.storage.local import LocalStorage
+from pyhudi.storage.open import open_storage
 from pyhudi.table.state import load_table
+
+__all__ = ["minio"]
 
 every_table = pytest.mark.parametrize("table", [*COW_TABLES, *MOR_TABLES], ids=str)
 
@@ -57,6 +61,12 @@ def test_planned_compaction_is_pending(table: TableBuilder) -> None:
     storage = table.commit(rows=4).delta_commit(updates=2).pending_compaction().build()
 
     assert len(load_table(storage).timeline.pending_compactions) == 1
+
+
+def test_table_on_an_object_store_has_its_rows(minio: Minio) -> None:
+    storage = MOR_TABLES[-1].commit(rows=2).delta_commit(updates=1).build(open_storage(minio.new_root(), minio.options))
+
+    assert {(row[0], row[3]) for row in contents(storage)} == {(0, "updated"), (1, "new")}
 
 
 def test_table_without_partitions_lies_in_the_store_that_was_given(tmp_path: Path) -> None:

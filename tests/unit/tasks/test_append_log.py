@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.support.audit import audit, log_contents
-from tests.support.table_builder import ONE_GROUP, every_version
+from tests.support.table_builder import ONE_GROUP, TableBuilder, every_version
 from tests.support.tables import (
     EVENT_TIME,
     MOR,
@@ -29,15 +29,14 @@ from pyhudi.format.log.delete_block_decode import decode_delete_block
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.io.log.scan import open_log
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.storage.protocol import Storage
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash
 
 FLAGGED = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
 
 
-def filled(version: int = 9, **options: str) -> MemoryStorage:
-    storage = MemoryStorage()
-    new_table(storage, version=version, **{**EVENT_TIME, **MOR, **options}).insert(rows(*ONE_GROUP))
-    return storage
+def filled(version: int = 9, **options: str) -> Storage:
+    return TableBuilder(version, "mor", options={**EVENT_TIME, **options}).insert(*ONE_GROUP).build()
 
 
 def name_of(path: str) -> LogFileName:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.support.tables import MOR, StepClock, environment, new_table, open_table, rows
+from tests.support.table_builder import TableBuilder
+from tests.support.tables import MOR, StepClock, environment, open_table, rows
 
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
 from pyhudi.table.written_files import load_written_files
 from pyhudi.testing.faults import FaultStorage
@@ -46,14 +48,13 @@ def opened(storage: MemoryStorage | FaultStorage):
     return open_table(storage, env=environment(CLOCK))
 
 
-def prepared(kind: dict[str, str], version: int, *, commits: int = WARM_UP) -> MemoryStorage:
-    storage = MemoryStorage()
-    new_table(storage, version=version, **kind)
+def prepared(kind: dict[str, str], version: int, *, commits: int = WARM_UP) -> Storage:
+    table = TableBuilder(version, "mor" if kind else "cow", clock=CLOCK)
     for number in range(8):
-        opened(storage).insert(rows((100 + number, f"w{number}", 0, "other")), hudi_options=OPTIONS)
+        table = table.insert((100 + number, f"w{number}", 0, "other"))
     for turn in range(commits):
-        opened(storage).upsert(rows((1, "mine", turn, "mine")), hudi_options=OPTIONS)
-    return storage
+        table = table.upsert((1, "mine", turn, "mine"))
+    return table.build()
 
 
 @pytest.mark.parametrize(("kind", "version"), [KINDS[name] for name in FLAT], ids=FLAT)
