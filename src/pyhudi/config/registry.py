@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from pyhudi.config.defaults_file import warn_of_defaults_file
 from pyhudi.config.location import LocationOptions
 from pyhudi.config.option import Option, OptionWarning, options_of, text_of
 from pyhudi.config.options_locks import LockOptions
@@ -81,12 +82,13 @@ OPTIONS: Mapping[str, Option[Any]] = _by_spelling()
 def given_options(options: Mapping[str, Any], side: Side) -> dict[str, str]:
     """The honoured options of a mapping, as text by main key. None counts as not given.
 
-    Warns (`OptionWarning`) about `hoodie.*` keys without effect.
+    Warns (`OptionWarning`) about `hoodie.*` keys without effect, and about a file of options that is not read.
 
     Raises:
         ConfigError: two spellings of one option have different values.
         UnsupportedFeatureError: an option must not be ignored on this side (`refused_keys`).
     """
+    warn_of_defaults_file()
     given: dict[str, str] = {}
     spelled: dict[str, str] = {}
     for key, value in options.items():
