@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from pyhudi.errors import NotFoundError
+from pyhudi.errors import CorruptDataError, NotFoundError
 from pyhudi.format.timeline.archived_log import ARCHIVE_BYTES_MAX, is_archive_file, parse_archive_file
 from pyhudi.format.timeline.instant import Action
 from pyhudi.format.timeline.lsm_history import HistoryFile
@@ -26,12 +26,13 @@ class ArchivedWrites:
     """When archived writes became visible, by requested time; in table version 6 that time again.
 
     `known_from`: the oldest instant that the archive tells of; None where nothing was archived. `taken_back`: older
-    ones that were rolled back.
+    ones that were rolled back. `damage`: why some of the archive could not be read.
     """
 
     completed: Mapping[str, str] = field(default_factory=dict, repr=False)
     known_from: str | None = None
     taken_back: frozenset[str] = frozenset()
+    damage: CorruptDataError | None = None
 
     def has(self, instant_time: str) -> bool:
         """Whether a write of this time was completed.
@@ -47,7 +48,16 @@ class ArchivedWrites:
 
 _WRITES = frozenset(action.value for action in WRITE_ACTIONS)
 
-_kept: WeakKeyDictionary[Storage, dict[FileInfo, dict[str, str]]] = WeakKeyDictionary()
+
+@dataclass(frozen=True, slots=True)
+class _ArchiveLog:
+    """The writes that an archive file of table version 6 tells of, as far as it is whole."""
+
+    times: tuple[str, ...]
+    damage: CorruptDataError | None
+
+
+_kept: WeakKeyDictionary[Storage, dict[FileInfo, _ArchiveLog]] = WeakKeyDictionary()
 """What archive files of table version 6 say, by path, size and time: JVM Hudi may append to them, and their names are
 numbers that come again when a table is made anew."""
 
@@ -62,6 +72,20 @@ def load_archived_writes(
 
     Raises:
         CorruptDataError: naming a damaged file of the archive.
+    """
+    archived = readable_archived_writes(storage, version, instants)
+    if archived.damage is not None:
+        raise archived.damage
+    return archived
+
+
+def readable_archived_writes(
+    storage: Storage, version: TableVersion, instants: Collection[str] | None = None
+) -> ArchivedWrites:
+    """Like `load_archived_writes`, but of table version 6 what can be read, and the damage.
+
+    An archiver of JVM Hudi that dies leaves half a block at the end of a file. It loses nothing: instants leave the
+    active timeline after they were archived, and the next archiver writes them once more.
     """
     if instants is not None and not instants:
         return ArchivedWrites()
@@ -94,15 +118,22 @@ def _spans(file: HistoryFile, instants: Collection[str]) -> bool:
 
 def _in_logs(storage: Storage, version: TableVersion) -> ArchivedWrites:
     files = [info for info in storage.list_folder(version.history_folder).files if is_archive_file(info.name)]
-    times = {
-        time: time for found in at_once(storage, lambda info: _times_in_log(storage, info), files) for time in found
-    }
-    return ArchivedWrites(times, min(times, default=None))
+    logs = list(at_once(storage, lambda info: _read_log(storage, info), files))
+    times = {time: time for log in logs for time in log.times}
+    damage = next((log.damage for log in logs if log.damage is not None), None)
+    return ArchivedWrites(times, min(times, default=None), damage=damage)
 
 
-def _times_in_log(storage: Storage, info: FileInfo) -> dict[str, str]:
+def _read_log(storage: Storage, info: FileInfo) -> _ArchiveLog:
     kept = _kept.setdefault(storage, {})
     if info not in kept:
-        instants = parse_archive_file(read_at_most(storage, info.path, ARCHIVE_BYTES_MAX), path=info.path)
-        kept[info] = {one.instant_time: one.instant_time for one in instants if one.action in _WRITES}
+        times: dict[str, None] = {}
+        damage = None
+        try:
+            for one in parse_archive_file(read_at_most(storage, info.path, ARCHIVE_BYTES_MAX), path=info.path):
+                if one.action in _WRITES:
+                    times[one.instant_time] = None
+        except CorruptDataError as error:
+            damage = error
+        kept[info] = _ArchiveLog(tuple(times), damage)
     return kept[info]

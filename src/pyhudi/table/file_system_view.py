@@ -25,7 +25,7 @@ from pyhudi.format.safe_paths import is_metadata_folder
 from pyhudi.format.timeline.instant import Action
 from pyhudi.io.log.block_filter import Stretch
 from pyhudi.storage.protocol import FileInfo, Storage
-from pyhudi.table.archived_writes import ArchivedWrites, in_place_of_archive, load_archived_writes
+from pyhudi.table.archived_writes import ArchivedWrites, in_place_of_archive, readable_archived_writes
 from pyhudi.table.committed_files import CommittedFiles, Shortfall, committed_files, refuse
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
 from pyhudi.table.timeline import Timeline, load_compaction_plan
@@ -166,7 +166,8 @@ def view_of(
     committed = committed_files(storage, timeline, partition_paths)
     named = [(info, name) for info in files if (name := parse_data_file(info.name)) is not None]
     elsewhere = _instants_elsewhere(timeline, named)
-    archived = load_archived_writes(storage, timeline.version, None if _may_hide(named, timeline) else elsewhere)
+    archived = readable_archived_writes(storage, timeline.version, None if _may_hide(named, timeline) else elsewhere)
+    _check_archive(archived, elsewhere, named, timeline)
     if archived.known_from is None and any(map(timeline.starts_after, elsewhere)):
         archived = in_place_of_archive(storage, timeline)
     completed = timeline.completed_times.union(filter(archived.has, elsewhere))
@@ -215,6 +216,18 @@ def _instants_elsewhere(timeline: Timeline, named: Iterable[tuple[FileInfo, _Dat
     """
     known, latest = {instant.requested_time for instant in timeline.instants}, timeline.latest_time
     return {name.instant_time for _, name in named if name.instant_time not in known and name.instant_time < latest}
+
+
+def _check_archive(
+    archived: ArchivedWrites,
+    elsewhere: Collection[str],
+    named: Iterable[tuple[FileInfo, _DataFileName]],
+    timeline: Timeline,
+) -> None:
+    """Raise the archive's damage where it might have told of a write that counts, or of a block in a log."""
+    is_told = archived.completed.keys() >= set(elsewhere) and all(_tells(name, timeline) for _, name in named)
+    if archived.damage is not None and not is_told:
+        raise archived.damage
 
 
 def _may_hide(named: Iterable[tuple[FileInfo, _DataFileName]], timeline: Timeline) -> bool:

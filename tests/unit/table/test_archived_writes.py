@@ -6,6 +6,7 @@ from tests.support.archives import archive_commits, completed_in_version_6
 from tests.support.table_builder import every_version
 from tests.support.tables import MOR, contents, new_table, open_table, rows
 
+from pyhudi.errors import CorruptDataError
 from pyhudi.format.timeline.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.archived_writes import load_archived_writes
@@ -40,3 +41,45 @@ def test_logs_of_writes_that_were_archived_beyond_a_savepoint_count(version: int
     storage.put(f"{folder}/{first.instant}{ended}.savepoint", b"of JVM Hudi")
 
     assert contents(storage) == {(1, "oslo", 2, "b"), (2, "oslo", 2, "c")}
+
+
+def archived_beginning(**options: str) -> tuple[MemoryStorage, str]:
+    """A table of version 6 whose first write has left the active timeline; the store, and that write."""
+    storage = MemoryStorage()
+    first = new_table(storage, version=6, **options).insert(rows((1, "oslo", 1, "a")))
+    open_table(storage).insert(rows((2, "rome", 1, "a")))
+    folder = load_table(storage).version.timeline_folder
+    for name in storage.list_names(folder):
+        if name.startswith(first.instant):
+            storage.delete(f"{folder}/{name}")
+    return storage, first.instant
+
+
+def test_half_a_block_that_a_dead_archiver_left_hides_nothing() -> None:
+    storage, archived = archived_beginning()
+    whole = completed_in_version_6(archived)
+    storage.put(ARCHIVE, whole + whole[: len(whole) // 2])
+
+    assert contents(storage) == {(1, "oslo", 1, "a"), (2, "rome", 1, "a")}
+    open_table(storage).upsert(rows((1, "oslo", 2, "b")))
+    assert contents(storage) == {(1, "oslo", 2, "b"), (2, "rome", 1, "a")}
+
+
+@pytest.mark.parametrize("kind", ["copy-on-write", "merge-on-read"])
+def test_archive_that_was_cut_where_it_told_of_a_write_is_an_error_that_names_it(kind: str) -> None:
+    storage, archived = archived_beginning(**(MOR if kind == "merge-on-read" else {}))
+    whole = completed_in_version_6(archived)
+    storage.put(ARCHIVE, whole[: len(whole) // 2])
+
+    with pytest.raises(CorruptDataError, match="archive"):
+        contents(storage)
+
+
+def test_blocks_of_logs_are_not_judged_by_a_damaged_archive() -> None:
+    storage, archived = archived_beginning(**MOR)
+    open_table(storage).upsert(rows((1, "oslo", 2, "b")))
+    whole = completed_in_version_6(archived)
+    storage.put(ARCHIVE, whole + whole[: len(whole) // 2])
+
+    with pytest.raises(CorruptDataError, match="archive"):
+        contents(storage)
