@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.support.archives import archive_commits, completed_in_version_6
 from tests.support.table_builder import every_version
 from tests.support.tables import MOR, contents, new_table, open_table, rows
