@@ -101,7 +101,8 @@ class Life:
         self.check()
 
     def compact(self, instant: str | None = None) -> None:
-        assert len(self.table.services.run(instant)) == 1
+        services = self.table.services
+        assert len(services.compact() if instant is None else services.run(instant)) == 1
         self.check()
 
     def check(self) -> None:

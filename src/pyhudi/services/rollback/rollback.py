@@ -125,7 +125,7 @@ def roll_back(
         theirs = _left_to_others(table, settings.heartbeat, environment)
         if instant_time in theirs:
             raise WriteConflictError(
-                "real Hudi is rolling this back; wait until it has",
+                "JVM Hudi is rolling this back; wait until it has",
                 instant=instant_time,
                 winner=theirs[instant_time],
             )

@@ -65,7 +65,7 @@ def check_nothing_exclusive(timeline: Timeline, ours: Ours, *, base: Timeline | 
         found = next(restores, None)
     if found is not None:
         raise WriteConflictError(
-            f"{'an index build' if found.action is Action.INDEXING else 'a restore'} of real Hudi has the table to "
+            f"{'an index build' if found.action is Action.INDEXING else 'a restore'} of JVM Hudi has the table to "
             "itself; nothing of this call is visible, run it again when that has ended (if its process is dead, real "
             "Hudi has to finish it)",
             winner=found.requested_time,
@@ -161,7 +161,7 @@ def check_clusterings(timeline: Timeline, storage: Storage, *, own: InstantTime,
     for instant, groups in load_clustering_plans(storage, timeline, besides=own):
         if shared := shared_ground(mine, footprint_of_clustering_plan(groups), timeline.version):
             raise conflict(
-                "real Hudi is about to cluster file groups that this write changes; let it finish, or roll the "
+                "JVM Hudi is about to cluster file groups that this write changes; let it finish, or roll the "
                 "clustering back",
                 own,
                 instant,

@@ -48,19 +48,19 @@ class Met(enum.Enum):
 
     WRITE = "upsert, insert, bulk_insert, delete"
     OVERWRITE = "insert_overwrite, insert_overwrite_table, delete_partition"
-    SCHEMA_CHANGE = "change of the schema alone (real Hudi's ALTER TABLE)"
+    SCHEMA_CHANGE = "change of the schema alone (JVM Hudi's ALTER TABLE)"
     COMPACTION_PLAN = "plan of a compaction"
     COMPACTION = "compaction"
     LOG_COMPACTION_PLAN = "plan of a log compaction"
     LOG_COMPACTION = "log compaction"
-    CLUSTERING_PLAN = "pending clustering (real Hudi's)"
-    CLUSTERING = "clustering (real Hudi's)"
+    CLUSTERING_PLAN = "pending clustering (JVM Hudi's)"
+    CLUSTERING = "clustering (JVM Hudi's)"
     ROLLBACK = "rollback, pending or completed"
-    RESTORE = "restore, pending or completed (real Hudi's)"
-    CLEAN = "clean, pending or completed (real Hudi's)"
-    SAVEPOINT = "savepoint (real Hudi's)"
-    INDEX_BUILD_PENDING = "pending index build (real Hudi's)"
-    INDEX_BUILD = "index build (real Hudi's)"
+    RESTORE = "restore, pending or completed (JVM Hudi's)"
+    CLEAN = "clean, pending or completed (JVM Hudi's)"
+    SAVEPOINT = "savepoint (JVM Hudi's)"
+    INDEX_BUILD_PENDING = "pending index build (JVM Hudi's)"
+    INDEX_BUILD = "index build (JVM Hudi's)"
 
 
 class Ours(enum.Enum):
