@@ -40,10 +40,13 @@ the copy: {1: 'open', 2: 'sent', 3: 'open'}
 """What each program prints."""
 ON_SPARK = {"flights.py"}
 
+PROGRAM_SECONDS_MAX = 300
+pytestmark = pytest.mark.timeout(PROGRAM_SECONDS_MAX + 30)
+
 
 def run(example: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error", str(EXAMPLES / example), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_SECONDS_MAX, check=False)
 
 
 @pytest.mark.parametrize("example", sorted(EXPECTED))
