@@ -248,10 +248,10 @@ def test_archive_that_names_a_file_elsewhere_is_damage(table: FaultStorage, path
     folder = state.version.history_folder
     table.put(f"{folder}/_version_", b"1")
     table.put(f"{folder}/manifest_1", f'{{"files":[{{"fileName":"{path}","fileLen":1}}]}}'.encode())
-    with pytest.raises(CorruptDataError, match="no history file"):
+    with pytest.raises(CorruptDataError, match="not a history file"):
         open_table(table).recovery.outcome_of("20200101000000000")
     table.put(f"{folder}/_version_", b"../../x")
-    with pytest.raises(CorruptDataError, match="no number"):
+    with pytest.raises(CorruptDataError, match="does not contain a number"):
         open_table(table).recovery.outcome_of("20200101000000000")
 
 

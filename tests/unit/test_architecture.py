@@ -7,6 +7,7 @@ import functools
 import re
 import subprocess
 import sys
+import tokenize
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -318,6 +319,119 @@ def test_table_versions_are_compared_only_where_they_are_described():
         if isinstance(node, ast.Compare) and _compares_table_versions(node)
     ]
     assert wrong == []
+
+
+# Rooms whose docstrings, comments and messages follow the rules of CONTRIBUTING.md for words. More will follow.
+ROOMS_IN_PLAIN_WORDS = {"config", "format", "merge"}
+RIDDLES = re.compile(
+    r"\b(?:[r]eal (?:Hudi|writers)|[n]obody|[a]nybody|[t]aken back|[o]ut of use|[l]ooked at)\b", re.IGNORECASE
+)
+UNREACHABLE = re.compile(r"\b(?:[m]ission row|[t]rap \d|DESIGN D\d|flow F\d|[d]ossier)|Source: `")
+FIRST_WORDS_OF_RIDDLES = {
+    "By",
+    "From",
+    "How",
+    "Of",
+    "That",
+    "To",
+    "What",
+    "When",
+    "Where",
+    "Whether",
+    "Which",
+    "Who",
+    "Why",
+}
+SENTENCES_PER_PARAGRAPH = 6
+
+
+def plain_modules() -> list[Path]:
+    return [path for path in modules() if room_of(path) in ROOMS_IN_PLAIN_WORDS]
+
+
+def words_of(path: Path) -> Iterator[tuple[int, str]]:
+    """The texts and comments of a module, with their lines."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+    with path.open("rb") as source:
+        for token in tokenize.tokenize(source.readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
+
+
+@pytest.mark.parametrize("pattern", [RIDDLES, UNREACHABLE], ids=["riddles", "unreachable references"])
+def test_no_text_of_a_module_in_plain_words_contains(pattern):
+    wrong = [
+        f"{name_of(path)}:{line} {found.group()}"
+        for path in plain_modules()
+        for line, text in words_of(path)
+        for found in pattern.finditer(text)
+    ]
+    assert wrong == []
+
+
+def test_module_docstring_begins_with_its_subject():
+    wrong = []
+    for path in plain_modules():
+        docstring = ast.get_docstring(tree_of(path)) or ""
+        paragraphs = [part for part in docstring.split("\n\n") if not part.startswith((" ", "-", "http"))]
+        if docstring.split(maxsplit=1)[0] in FIRST_WORDS_OF_RIDDLES:
+            wrong.append(f"{name_of(path)}: {docstring.splitlines()[0]}")
+        wrong += [
+            f"{name_of(path)}: {part[:40]}" for part in paragraphs if len(part.split(". ")) > SENTENCES_PER_PARAGRAPH
+        ]
+    assert wrong == []
+
+
+def test_document_that_a_text_names_is_in_the_repository():
+    wrong = [
+        f"{name_of(path)}:{line} {named}"
+        for path in plain_modules()
+        for line, text in words_of(path)
+        for named in re.findall(r"(?<![\w./:-])[\w./-]+\.md\b", re.sub(r"https?://\S+", "", text))
+        if not (ROOT / named).is_file() and not (ROOT / "docs" / named).is_file()
+    ]
+    assert wrong == []
+
+
+def test_module_that_a_docstring_names_exists():
+    wrong = [
+        f"{name_of(path)}:{line} {named}"
+        for path in plain_modules()
+        for line, text in words_of(path)
+        for named in re.findall(r"`(pyhudi(?:\.\w+)+)`", text)
+        if not _is_module_or_member(named.split(".")[1:])
+    ]
+    assert wrong == []
+
+
+def _is_module_or_member(parts: list[str]) -> bool:
+    module = SOURCE.joinpath(*parts)
+    if module.is_dir() or module.with_suffix(".py").is_file():
+        return True
+    above = SOURCE.joinpath(*parts[:-1]).with_suffix(".py")
+    return above.is_file() and re.search(rf"\b{parts[-1]}\b", above.read_text(encoding="utf-8")) is not None
+
+
+def test_error_message_begins_in_lower_case_and_has_no_full_stop():
+    wrong = [
+        f"{name_of(path)}:{node.lineno} {message}"
+        for path in plain_modules()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("Error")
+        for message in _message_of(node)
+        if re.match(r"[A-Z][a-z]+ ", message) or message.endswith(".")
+    ]
+    assert wrong == []
+
+
+def _message_of(call: ast.Call) -> list[str]:
+    """The message of an error, with `{}` for its values; none if it is not a text in the code."""
+    if not call.args or not isinstance(call.args[0], (ast.Constant, ast.JoinedStr)):
+        return []
+    parts = call.args[0].values if isinstance(call.args[0], ast.JoinedStr) else [call.args[0]]
+    return ["".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in parts)]
 
 
 @functools.cache

@@ -1,8 +1,8 @@
-"""Hudi's Bloom filters of record keys, as they stand in the footers of base files.
+"""Bloom filters of record keys, as stored in the footers of base files.
 
-A filter's bytes depend on every detail: the sizing formula, a Murmur hash with quirks, the order in which a
-dynamic filter grows. What is built here equals what Hudi builds, byte for byte, because a filter that lost
-one bit hides a key, and a hidden key becomes a duplicate row.
+The bytes depend on the sizing formula, on a Murmur hash with quirks, and on the order in which a dynamic filter grows.
+This module builds the same bytes as JVM Hudi. A filter that lost a bit would hide a key, and the next upsert of that
+key would create a duplicate row.
 
     header  := int32 -1 | int32 hashes | byte 1 (Murmur) | int32 bits          big-endian
     SIMPLE  := header | bit vector
@@ -34,12 +34,14 @@ BLOOM_FILTER_KIND_KEY: Final = "hoodie_bloom_filter_type_code"
 MIN_RECORD_KEY_KEY: Final = "hoodie_min_record_key"
 MAX_RECORD_KEY_KEY: Final = "hoodie_max_record_key"
 
-_KEYS_MAX: Final = 1 << 30  # far more than a file has, and as many again still fit into the filter's count
+_KEYS_MAX: Final = 1 << 30  # far more than a file has; twice as many still fit into the filter's count
 FILTER_BITS_MAX: Final = 1 << 30
-"""All bit vectors of one filter together, in bits: room for 24 million keys at the default rate."""
+"""The limit of all bit vectors of one filter together, in bits: 24 million keys at the default rate."""
 
 _HASHES_MAX: Final = 1100  # -log2 of the smallest positive double, rounded up
-_KEYS_PER_STEP: Final = 16384  # its words stay in the L2 cache; fewer would pay more for calls into numpy
+_KEYS_PER_STEP: Final = (
+    16384  # the words of so many keys fit into the L2 cache; fewer keys would need more calls of numpy
+)
 
 _HEADER: Final = struct.Struct(">iibi")
 _GROWTH: Final = struct.Struct(">iii")
@@ -63,7 +65,7 @@ class BloomFilterType(enum.Enum):
 
     @classmethod
     def from_footer(cls, code: str | None, *, path: str | None = None) -> BloomFilterType:
-        """The kind that a footer names; a footer without `BLOOM_FILTER_KIND_KEY` (None) means SIMPLE.
+        """The type that a footer names; a footer without `BLOOM_FILTER_KIND_KEY` (None) means SIMPLE.
 
         Raises:
             UnsupportedFeatureError: the code is not one of Hudi 0.15 to 1.2.
@@ -78,7 +80,7 @@ class BloomFilterType(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """A filter's header: the length of one bit vector, and how many bits of it a key sets."""
+    """A filter's header: the length of one bit vector, and the number of bits that a key sets in it."""
 
     bits: int
     hashes: int
@@ -87,9 +89,9 @@ class _Shape:
     def for_load(cls, num_entries: int, fpp: float) -> _Shape:
         """Hudi's sizing for `num_entries` keys at false-positive rate `fpp`; double arithmetic as in Java."""
         if num_entries < 1:
-            raise ConfigError("a Bloom filter needs room for at least one key", num_entries=num_entries)
+            raise ConfigError("the size of a Bloom filter must be at least one key", num_entries=num_entries)
         if not 0.0 < fpp < 1.0:
-            raise ConfigError("the false-positive rate of a Bloom filter lies between 0 and 1", fpp=fpp)
+            raise ConfigError("the false-positive rate of a Bloom filter must be between 0 and 1", fpp=fpp)
         bits = math.ceil(num_entries * (-math.log(fpp) / (math.log(2) * math.log(2))))
         return cls(bits=bits, hashes=math.ceil(math.log(2) * bits / num_entries))
 
@@ -103,7 +105,7 @@ class _Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BloomFilter:
-    """A filter that can be asked.
+    """A Bloom filter for lookups.
 
     `rows` are the packed bit vectors (uint8, read-only): one in a SIMPLE filter, one or more in a DYNAMIC
     one. `row_capacity` (keys) and `last_row_keys` (keys added since the last row was opened) are the growth
@@ -118,9 +120,9 @@ class BloomFilter:
     last_row_keys: int = 0
 
     def might_contain(self, keys: pa.Array | pa.ChunkedArray) -> _Flags:
-        """Whether each utf8 key may have been added; never False for one that was. Shape `[len(keys)]`.
+        """Whether each utf8 key may have been added; never False for a key that was. Shape `[len(keys)]`.
 
-        Keys leave the computation at their first unset bit, so absent keys cost a fraction of present ones.
+        The computation drops a key at its first unset bit, so absent keys cost a fraction of present keys.
 
         Raises:
             RecordKeyError: a key is null or empty.
@@ -133,7 +135,7 @@ class BloomFilter:
         return answers
 
     def _survivors(self, step: _Step) -> _Indices:
-        """Which positions of `step` have all their bits set in one row."""
+        """The positions of `step` whose bits are all set in one row."""
         alive = np.arange(len(step.order))
         seeds = np.zeros(len(alive), dtype=np.uint32)
         hits = np.ones((len(self.rows), len(alive)), dtype=np.bool_)
@@ -144,7 +146,7 @@ class BloomFilter:
             for row, bits in enumerate(self.rows):
                 hits[row] &= (bits[at] & mask) != 0
             keep: _Flags = np.any(hits, axis=0)
-            # Closing the ranks costs about as much as one round, so only when it at least halves the rest.
+            # Compacting costs about as much as one round, so it is done only if it halves the remaining keys.
             if 2 * np.count_nonzero(keep) <= len(alive):
                 alive, seeds, hits, step = alive[keep], seeds[keep], hits[:, keep], step.keep(keep)
                 if len(alive) == 0:
@@ -153,7 +155,7 @@ class BloomFilter:
 
 
 class BloomFilterBuilder:
-    """A filter that grows. Keys come in the order of the file's rows: Hudi's bytes depend on it.
+    """Builds a filter. Keys must come in the order of the file's rows, because the bytes depend on it.
 
     Cost: about 4 million keys of 36 bytes per second and core at Hudi's defaults; memory is one byte per bit,
     2.6 MB per row at the defaults.
@@ -163,14 +165,14 @@ class BloomFilterBuilder:
         """An empty filter.
 
         Args:
-            kind: SIMPLE has one bit vector however many keys come; DYNAMIC opens another when it is full.
+            kind: SIMPLE has one bit vector for any number of keys; DYNAMIC_V0 adds another when one is full.
             num_entries: Keys that one bit vector is sized for (`hoodie.index.bloom.num_entries`).
             fpp: The false-positive rate at that load (`hoodie.index.bloom.fpp`).
-            max_entries: Keys at which a DYNAMIC filter stops to grow
-                (`hoodie.bloom.index.filter.dynamic.max.entries`); without meaning for SIMPLE.
+            max_entries: Number of keys at which a DYNAMIC_V0 filter stops growing
+                (`hoodie.bloom.index.filter.dynamic.max.entries`); unused for SIMPLE.
 
         Raises:
-            ConfigError: a number has no meaning, or the filter would pass `FILTER_BITS_MAX`.
+            ConfigError: a number is out of range, or the filter would exceed `FILTER_BITS_MAX`.
         """
         self._kind = kind
         self._shape = _Shape.for_load(num_entries, fpp)
@@ -193,14 +195,14 @@ class BloomFilterBuilder:
     def resume(
         cls, text: str, kind: BloomFilterType, *, max_entries: int, path: str | None = None
     ) -> BloomFilterBuilder:
-        """A builder that goes on where the filter `text` of file `path` ends.
+        """A builder that continues the filter `text` of file `path`.
 
-        Adding the rest of the keys then gives the bytes that adding all of them to one builder gives: a base
-        file that is rewritten without losing a key pays for its new keys only. `max_entries` is the value
-        that the filter was begun with, which the text does not hold.
+        Adding the remaining keys gives the same bytes as adding all keys to one builder. So a base file that is
+        rewritten without losing a key only hashes its new keys. `max_entries` must be the value that the filter was
+        created with, which the text does not contain.
 
         Raises:
-            CorruptDataError: the text is no filter of this kind.
+            CorruptDataError: the text is not a filter of this type.
             UnsupportedFeatureError: see `parse_bloom_filter`.
         """
         stored = parse_bloom_filter(text, kind, path=path)
@@ -214,10 +216,10 @@ class BloomFilterBuilder:
         return builder
 
     def add(self, keys: pa.Array | pa.ChunkedArray) -> None:
-        """Add utf8 keys in their order.
+        """Add utf8 keys, in order.
 
         Raises:
-            RecordKeyError: a key is null or empty; the filter must not be used any more.
+            RecordKeyError: a key is null or empty; the builder must not be used afterwards.
         """
         if self._kind is BloomFilterType.SIMPLE:
             self._set(self._rows[0], keys)
@@ -239,7 +241,7 @@ class BloomFilterBuilder:
             start += len(taken)
 
     def to_text(self) -> str:
-        """The filter as it stands under `BLOOM_FILTER_KEY`."""
+        """The filter as stored under `BLOOM_FILTER_KEY`."""
         header = self._shape.to_bytes()
         vectors = [np.packbits(row, bitorder="little").tobytes() for row in self._rows]
         if self._kind is BloomFilterType.SIMPLE:
@@ -249,9 +251,9 @@ class BloomFilterBuilder:
         return base64.b64encode(header + growth + body).decode("ascii")
 
     def _spread(self, keys: pa.Array | pa.ChunkedArray, *, already_spread: int) -> None:
-        """Deal keys out to all rows, as a dynamic filter that may not grow does.
+        """Distribute keys over all rows in turn, as a dynamic filter at its maximum size does.
 
-        The first such key goes to row 0 without moving the dealer on, so row 0 gets the second one too.
+        The first such key goes to row 0 without advancing the turn, so row 0 gets the second key, too.
         """
         turn = np.arange(already_spread, already_spread + len(keys))
         target = np.maximum(turn - 1, 0) % len(self._rows)
@@ -267,25 +269,25 @@ class BloomFilterBuilder:
 
 
 def false_positive_rate(num_entries: int, fpp: float, keys: int) -> float:
-    """The share of absent keys that a bit vector for `num_entries` at `fpp` takes for present, with `keys` in it."""
+    """The actual false-positive rate of a bit vector with `keys` keys that was sized for `num_entries` at `fpp`."""
     shape = _Shape.for_load(num_entries, fpp)
     return float((1.0 - math.exp(-shape.hashes * keys / shape.bits)) ** shape.hashes)
 
 
 def parse_bloom_filter(text: str, kind: BloomFilterType, *, path: str | None = None) -> BloomFilter:
-    """The filter that a footer's text holds.
+    """Decode the filter in a footer's text.
 
     Args:
         text: The value under `BLOOM_FILTER_KEY`.
-        kind: What `BLOOM_FILTER_KIND_KEY` says (`BloomFilterType.from_footer`).
+        kind: The type under `BLOOM_FILTER_KIND_KEY` (`BloomFilterType.from_footer`).
         path: The base file, for errors.
 
     Raises:
-        CorruptDataError: not base64, or not the bytes of such a filter; the context has the byte offset.
-        UnsupportedFeatureError: hashed with Jenkins, which no Hudi release writes by itself.
+        CorruptDataError: the text is not base64, or not a filter of this type; the context has the byte offset.
+        UnsupportedFeatureError: the filter uses the Jenkins hash, which no release of Hudi uses by default.
     """
     if len(text) > FILTER_BITS_MAX // 4:
-        raise CorruptDataError("the Bloom filter is larger than any that Hudi writes", path=path, size=len(text))
+        raise CorruptDataError("the Bloom filter is too large", path=path, size=len(text))
     try:
         data = base64.b64decode(text, validate=True)
     except ValueError as cause:
@@ -321,10 +323,10 @@ _FIRST_BYTE_OF_E000: Final = 0xEE
 
 
 def min_max_keys(keys: pa.Array | pa.ChunkedArray) -> tuple[str, str]:
-    """The smallest and the largest of at least one utf8 key, in the order that real Hudi compares them by.
+    """The smallest and the largest of at least one utf8 key, in the order of JVM Hudi.
 
-    That is Java's order of UTF-16 units. It differs from the order of the bytes only for keys with characters from
-    U+E000 on, whose first byte is 0xEE or more; only those are compared one by one.
+    That is Java's order by UTF-16 code units. It differs from byte order only for characters from U+E000 on, whose
+    first byte is 0xEE or more; only keys with such bytes are compared one by one.
     """
     assert len(keys) > keys.null_count, "the range of no keys"
     if _may_have_characters_from_e000(keys):
@@ -335,20 +337,20 @@ def min_max_keys(keys: pa.Array | pa.ChunkedArray) -> tuple[str, str]:
 
 
 def _may_have_characters_from_e000(keys: pa.Array | pa.ChunkedArray) -> bool:
-    """Looks at whole buffers, so a slice may be taken for its neighbours; that costs time, not correctness."""
+    """Whether any byte can begin such a character. Checks whole buffers, so a slice may give a false positive."""
     chunks = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
     buffers = [chunk.buffers()[2] for chunk in chunks if len(chunk)]
     return any(b is not None and b.size and np.frombuffer(b, np.uint8).max() >= _FIRST_BYTE_OF_E000 for b in buffers)
 
 
 def widest_range(ranges: Iterable[tuple[str, str]]) -> tuple[str, str]:
-    """The range that covers all of some key ranges, in the order of `min_max_keys`."""
+    """The range that covers several key ranges, in the order of `min_max_keys`."""
     lows, highs = zip(*ranges, strict=True)
     return min(lows, key=_utf16), max(highs, key=_utf16)
 
 
 def orders_like_bytes(key: str) -> bool:
-    """Whether any key compares with this one by bytes as it does in real Hudi."""
+    """Whether comparing any key with this one by bytes gives the result of JVM Hudi."""
     return all(character < "\ue000" for character in key)
 
 
@@ -384,11 +386,11 @@ def _check_end(data: bytes, end: int, path: str | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Some thousand keys, laid out for hashing all of them at once, with the longest first.
+    """Some thousand keys, arranged for hashing them together, longest key first.
 
-    `order[i]` is the place of key i among the keys that came in. `words[w]` holds word w, already mixed, of
-    the keys that have one: these come first, so that no key needs padding. The seed does not enter into the
-    mixing, so it is done once for all rounds.
+    `order[i]` is the input position of key i. `words[w]` holds word w of the keys that are long enough, already mixed;
+    these keys come first, so no key needs padding. Mixing does not depend on the seed, so it is done once for all
+    rounds.
     """
 
     order: _Indices
@@ -398,7 +400,7 @@ class _Step:
     tail_factors: _Words
 
     def hash(self, seeds: _Words) -> None:
-        """Replace each seed by its key's hash under that seed: Hudi's Murmur2, modulo 2^32."""
+        """Replace each seed by the hash of its key under that seed: Hudi's Murmur2, modulo 2^32."""
         seeds ^= self.lengths
         for word in self.words:
             head = seeds[: len(word)]
@@ -411,7 +413,7 @@ class _Step:
         seeds ^= seeds >> np.uint32(15)
 
     def keep(self, chosen: _Flags) -> _Step:
-        """The step with only the chosen keys."""
+        """The step, reduced to the chosen keys."""
         return _Step(
             order=self.order[chosen],
             lengths=self.lengths[chosen],
@@ -424,16 +426,16 @@ class _Step:
 def _positions(hashes: _Words, bits: int) -> _Indices:
     """The bit of each hash: `abs(hash % bits)` of Java, where the hash is signed and `%` truncates.
 
-    That is the absolute value first and an unsigned remainder after it. numpy's remainder is slow, but its
-    division by a constant is fast.
+    This equals the absolute value followed by an unsigned remainder. The remainder of numpy is slow; its division by a
+    constant is fast.
     """
-    magnitude = np.abs(hashes.view(np.int32)).view(np.uint32)  # the smallest int stays 2^31, rightly
+    magnitude = np.abs(hashes.view(np.int32)).view(np.uint32)  # the smallest int becomes 2^31, as required
     magnitude -= magnitude // np.uint32(bits) * np.uint32(bits)
     return magnitude.astype(np.intp)
 
 
 def _steps(keys: pa.Array | pa.ChunkedArray) -> Iterator[_Step]:
-    """Lay keys out in steps, in their order."""
+    """Arrange keys in steps, in order."""
     chunks = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
     for chunk in chunks:
         if len(chunk) == 0:
@@ -445,7 +447,7 @@ def _steps(keys: pa.Array | pa.ChunkedArray) -> Iterator[_Step]:
 
 
 def _key_buffers(keys: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[Any], _Bytes]:
-    """Where each key starts, how long it is, and the bytes of all of them, without a copy."""
+    """The start and length of each key, and the bytes of all keys, without a copy."""
     if not (pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type)):
         raise TypeError(f"record keys are utf8, not {keys.type}")
     if keys.null_count:
@@ -480,15 +482,15 @@ def _mix(word: _Words) -> None:
 
 
 def _words_of_equal_keys(start: int, count: int, length: int, data: _Bytes) -> tuple[_Words, ...]:
-    """The words of keys of one length, UUIDs say: they lie side by side, so they are a matrix already."""
+    """The words of keys of equal length, such as UUIDs, whose bytes already form a matrix."""
     matrix = data[start : start + count * length].reshape(count, length)
     whole = matrix[:, : length & ~3].view("<u4")
     return tuple(whole.T.astype(np.uint32, order="C"))
 
 
 def _words_of_sorted_keys(starts: _Indices, word_counts: npt.NDArray[Any], data: _Bytes) -> tuple[_Words, ...]:
-    """The words of keys of several lengths, those with most words first."""
-    # Every four bytes of the keys as a little-endian number, wherever they begin.
+    """The words of keys of different lengths, those with most words first."""
+    # A little-endian number of four bytes at every byte offset.
     words_at = np.ndarray((max(0, len(data) - 3),), dtype="<u4", buffer=data, strides=(1,))
     having = np.searchsorted(-word_counts, -np.arange(word_counts[0]), side="left")
     return tuple(
@@ -497,10 +499,10 @@ def _words_of_sorted_keys(starts: _Indices, word_counts: npt.NDArray[Any], data:
 
 
 def _tails(ends: npt.NDArray[Any], rest: npt.NDArray[Any], data: _Bytes) -> tuple[_Words, _Words]:
-    """The last one to three bytes of each key as one number to mix in, and what to multiply by after it.
+    """The last one to three bytes of each key as one number to mix in, and the multiplier after it.
 
-    Hudi's bytes are signed, and are put together in the other direction than those of whole words. A key of
-    whole words mixes in 0 and multiplies by 1, that is, nothing happens.
+    Hudi treats these bytes as signed, and combines them in the reverse order of whole words. A key of whole words mixes
+    in 0 and multiplies by 1, which has no effect.
     """
     signed = data.view(np.int8)
     tails = np.where(rest >= 1, signed[ends - 1], 0).astype(np.int32)

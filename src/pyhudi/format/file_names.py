@@ -3,9 +3,7 @@
     base file   <file id>_<write token>_<instant>.parquet
     log file    .<file id>_<instant>.log.<version>_<write token>[.cdc]
 
-The names are the only place where a base file says which write made it.
-
-Source: `format/timeline.md` 4.1, 4.2; trap 9.
+Only its name tells which write created a base file.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _LOG_FILE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class BaseFileName:
-    """The name of a base file; `str` gives it back.
+    """The parsed name of a base file; `str` returns the name.
 
     `instant_time` is the requested time of the write that made the file, `write_token` the task attempt
     (`<partition>-<stage>-<attempt>`), `extension` starts with its dot.
@@ -45,10 +43,10 @@ class BaseFileName:
 
 @dataclass(frozen=True, slots=True)
 class LogFileName:
-    """The name of a log file; `str` gives it back.
+    """The parsed name of a log file; `str` returns the name.
 
-    `instant_time` is the requested time of the delta commit that wrote the file, but in table version 6 that of the
-    file slice's base file. `version` counts from 1. Names of very old writers have no `write_token`.
+    `instant_time` is the requested time of the delta commit that wrote the file; in table version 6 it is that of the
+    base file of the slice. `version` counts from 1. Very old writers omit the `write_token`.
     """
 
     file_id: str
@@ -63,7 +61,7 @@ class LogFileName:
 
 
 def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
-    """What a file name (without folders) says, or None if it is not that of a data file."""
+    """Parse a file name without folders; None if it is not that of a data file."""
     if match := _BASE_FILE.fullmatch(name):
         return BaseFileName(match["file_id"], match["token"], InstantTime(match["instant"]), match["extension"])
     if match := _LOG_FILE.fullmatch(name):
@@ -78,5 +76,5 @@ def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
 
 
 def file_id(uuid: str, number: int) -> str:
-    """The id of a new file group: a UUID in its 36-character form, and which of the groups made with it this is."""
+    """The id of a new file group: a UUID of 36 characters, and the number of the group among those with this UUID."""
     return f"{uuid}-{number}"

@@ -1,12 +1,10 @@
-"""Markers: evidence of the data files that a running write has begun.
+"""Markers, which record the data files that a running write has begun.
 
     DIRECT                  .hoodie/.temp/<instant>/<partition path>/<data file>.marker.<kind>, an empty file each
     TIMELINE_SERVER_BASED   .hoodie/.temp/<instant>/MARKERS.type, and MARKERS<n> with one marker per line
 
-A marker is a reason to delete a data file, so what it names is checked: a path inside the table, outside of its
-metadata folder, with the name of a data file.
-
-Source: `format/timeline.md` 6.1; mission row S5-30.
+A rollback deletes the files that markers name, so they are checked: the path must be inside the table, outside of its
+metadata folder, and end in the name of a data file.
 """
 
 from __future__ import annotations
@@ -25,13 +23,13 @@ MARKERS_ROOT: Final = ".hoodie/.temp"
 MARKERS_TYPE_FILE: Final = "MARKERS.type"
 
 MARKERS_BYTES_MAX: Final = 256 * 1024 * 1024
-"""The size of a MARKERS file that is still read: room for a million markers."""
+"""The size limit of a MARKERS file: a million markers."""
 
 _MARKERS_FILE: Final = re.compile(r"MARKERS[0-9]+")
 
 
 class MarkerKind(enum.Enum):
-    """Why a data file was begun. In table versions 8 and 9 log files are created, not appended to."""
+    """The operation on a data file. In table versions 8 and 9, log files are created, never appended to."""
 
     CREATE = "CREATE"
     MERGE = "MERGE"
@@ -39,7 +37,7 @@ class MarkerKind(enum.Enum):
 
 
 class MarkersType(enum.Enum):
-    """How a write keeps its markers; the value is the content of `MARKERS.type`, which DIRECT does not have."""
+    """How a write stores its markers. The value is the content of `MARKERS.type`, which DIRECT does not have."""
 
     DIRECT = "DIRECT"
     TIMELINE_SERVER_BASED = "TIMELINE_SERVER_BASED"
@@ -47,7 +45,7 @@ class MarkersType(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """One marker: the data file, relative to the table, and why it was begun. `str` gives the line that says so."""
+    """A marker: the data file, relative to the table, and the operation. `str` returns its line in a MARKERS file."""
 
     data_path: str
     kind: MarkerKind
@@ -60,19 +58,19 @@ _SUFFIXES: Final = {f".marker.{kind.value}": kind for kind in MarkerKind}
 
 
 def marker_folder(instant_time: str) -> str:
-    """Where the markers of a write lie, relative to the table."""
+    """The folder of the markers of a write, relative to the table."""
     return f"{MARKERS_ROOT}/{instant_time}"
 
 
 def marker_path(instant_time: str, marker: Marker) -> str:
-    """Where the DIRECT marker of a data file lies, relative to the table."""
+    """The path of the DIRECT marker of a data file, relative to the table."""
     return f"{marker_folder(instant_time)}/{marker}"
 
 
 def parse_marker_path(path: str, instant_time: str) -> str | None:
-    """The data file that a DIRECT marker of this write announces; both paths are relative to the table.
+    """The data file of a DIRECT marker of this write; both paths are relative to the table.
 
-    None for any other file in the marker folder, and for a marker that names no data file.
+    None for any other file in the marker folder, and for a marker that does not name a data file.
     """
     folder = f"{marker_folder(instant_time)}/"
     marker = _parse_marker(path[len(folder) :]) if path.startswith(folder) else None
@@ -80,7 +78,7 @@ def parse_marker_path(path: str, instant_time: str) -> str | None:
 
 
 def markers_file_name(number: int) -> str:
-    """The name of a `MARKERS<n>` file. Real Hudi leaves numbers out, too."""
+    """The name of a `MARKERS<n>` file. The numbers need not be consecutive."""
     return f"MARKERS{number}"
 
 
@@ -95,16 +93,16 @@ def encode_markers_file(markers: Iterable[Marker]) -> bytes:
 
 
 def parse_markers_file(data: bytes, *, path: str) -> tuple[Marker, ...]:
-    """The markers in a `MARKERS<n>` file.
+    """Decode a `MARKERS<n>` file.
 
-    The server answers a writer only after the whole line is stored, so a last line that was cut off belongs to a data
-    file that was never begun and is left out.
+    A writer begins a data file only after the whole line is stored. So an incomplete last line belongs to a data file
+    that was never begun, and is ignored.
 
     Raises:
-        CorruptDataError: a whole line names no data file, or the file is too large.
+        CorruptDataError: a complete line does not name a data file, or the file exceeds the size limit.
     """
     if len(data) > MARKERS_BYTES_MAX:
-        raise CorruptDataError("the markers file is too large to be one", path=path, size=len(data))
+        raise CorruptDataError("the markers file is too large", path=path, size=len(data))
     try:
         *lines, _ = data[: data.rfind(b"\n") + 1].decode().split("\n")
     except UnicodeDecodeError as error:

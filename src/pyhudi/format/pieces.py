@@ -1,7 +1,7 @@
-"""Rows in pieces of bounded memory: how many bytes each row takes, and where to cut.
+"""Cutting rows into pieces of limited memory: the bytes of each row, and where to cut.
 
-Rows may be a byte or 100 MB wide, so a number of rows bounds nothing. Arrow's arrays of text and lists end at 2 GiB
-as well: whatever joins arrays, or takes rows from them, must do it piece by piece.
+A row may take one byte or 100 MB, so a number of rows is not a memory limit. In addition, Arrow's arrays of text and
+lists are limited to 2 GiB, so code that joins arrays or takes rows from them must work piece by piece.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import pyarrow.compute as pc
 from pyhudi.errors import UnsupportedFeatureError
 
 PIECE_BYTES: Final = 64 << 20
-"""What a task asks for at a time; a single row may be larger."""
+"""The size limit of a piece; a single row may be larger."""
 
 _ARRAY_BYTES_MAX: Final = 2**31 - 1
 Sizes = npt.NDArray[np.int64]
 
 
 def row_bytes(rows: pa.RecordBatch | pa.Table) -> Sizes:
-    """About how many bytes each row takes in Arrow, values of dictionaries at full length."""
+    """The approximate bytes of each row in Arrow, counting dictionary values at full length."""
     sizes = np.zeros(rows.num_rows, dtype=np.int64)
     for column in rows.columns:
         if isinstance(column, pa.ChunkedArray):
@@ -37,7 +37,7 @@ def row_bytes(rows: pa.RecordBatch | pa.Table) -> Sizes:
 
 
 def cuts(sizes: Sizes, limit: int = PIECE_BYTES) -> Iterator[tuple[int, int]]:
-    """Ranges of rows, from the first to the last, that take up to `limit` bytes each, or are a single row."""
+    """Consecutive ranges of rows of up to `limit` bytes each, or of a single row."""
     ends = np.cumsum(sizes)
     start = 0
     while start < len(sizes):
@@ -48,10 +48,10 @@ def cuts(sizes: Sizes, limit: int = PIECE_BYTES) -> Iterator[tuple[int, int]]:
 
 
 def meetings(at: Sizes, sizes: Sizes, rows: int) -> Iterator[tuple[int, int, int, int]]:
-    """Cut rows with the changes to them: ranges of rows, and of the changes that meet them.
+    """Cut rows together with changes to them: ranges of rows, and of the changes that apply to them.
 
-    Change `i` takes `sizes[i]` bytes and meets row `at[i]`, in rising order. The changes of a piece take up to
-    `PIECE_BYTES`, or are a single one.
+    Change `i` takes `sizes[i]` bytes and applies to row `at[i]`, in ascending order. The changes of a piece take up to
+    `PIECE_BYTES`, or are a single change.
     """
     begin = 0
     for low, high in cuts(sizes) if len(at) else [(0, 0)]:
@@ -73,7 +73,7 @@ def one_batch(rows: pa.Table) -> pa.RecordBatch:
     """The rows of a table as one batch.
 
     Raises:
-        UnsupportedFeatureError: one column holds more than Arrow puts into one array.
+        UnsupportedFeatureError: one column exceeds the size limit of an Arrow array.
     """
     if any(_has_offsets(column.type) and column.nbytes > _ARRAY_BYTES_MAX for column in rows.columns):
         raise _too_large(rows)
@@ -87,10 +87,10 @@ def one_batch(rows: pa.Table) -> pa.RecordBatch:
 
 
 def take_rows(table: pa.Table, numbers: Sizes) -> pa.RecordBatch:
-    """Rows of a table by their numbers, in this order. Memory: those rows; its chunks are not joined.
+    """Take rows of a table by their numbers, in this order, without joining the table's chunks.
 
     Raises:
-        UnsupportedFeatureError: one column of these rows holds more than Arrow puts into one array.
+        UnsupportedFeatureError: one column of these rows exceeds the size limit of an Arrow array.
     """
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
@@ -109,10 +109,10 @@ def take_rows(table: pa.Table, numbers: Sizes) -> pa.RecordBatch:
 
 @contextmanager
 def within_arrays(rows: pa.Table) -> Iterator[None]:
-    """Name the reason where Arrow fails because a column of these rows is larger than its arrays.
+    """Explain failures of Arrow that are due to its size limit of arrays.
 
     Raises:
-        UnsupportedFeatureError: that is so.
+        UnsupportedFeatureError: Arrow failed, and the rows exceed the limit.
     """
     try:
         yield
@@ -124,8 +124,8 @@ def within_arrays(rows: pa.Table) -> Iterator[None]:
 
 def _too_large(rows: pa.Table) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        "one column of the rows that have to be in memory together takes more than 2 GiB: write fewer rows at a time, "
-        "or let the table have more and smaller file groups (hoodie.parquet.max.file.size)",
+        "one column of the rows that must be in memory together takes more than 2 GiB: write fewer rows at a time, "
+        "or make file groups smaller (hoodie.parquet.max.file.size)",
         rows=rows.num_rows,
         bytes=rows.nbytes,
     )
@@ -136,7 +136,7 @@ def _has_offsets(kind: pa.DataType) -> bool:
 
 
 def _may_grow(kind: pa.DataType) -> bool:
-    """Whether values take more room than they seem to: dictionaries, and views of shared bytes."""
+    """Whether values take more memory when copied: dictionaries, and views of shared bytes."""
     if pa.types.is_dictionary(kind) or pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         return True
     if isinstance(kind, pa.BaseExtensionType):
@@ -182,7 +182,7 @@ def _sizes_of_lists(array: pa.Array) -> Sizes:
     offsets = _numbers(array.offsets)
     first, last = int(offsets[0]), int(offsets[-1])
     if pa.types.is_map(array.type):
-        # The children of a sliced map are those of the whole one.
+        # The children of a sliced map are those of the whole map.
         elements = _sizes(array.keys.slice(first, last - first)) + _sizes(array.items.slice(first, last - first))
     else:
         elements = _sizes(array.values.slice(first, last - first))

@@ -1,9 +1,7 @@
-"""`java.util.Properties` text, and the checksum that guards a table's properties.
+"""`java.util.Properties` text, and the checksum of a table's properties.
 
-What is read follows Java's loader in every rule. What is written is read back the same by Java and by readers that
-undo no escapes (hudi-rs): in a value only what must be escaped is, so `:` and `=` stay as they are.
-
-Source: `format/timeline.md` 3.1, 3.2, 8.1 and trap 15.
+Reading follows all rules of Java's loader. Readers that do not undo escapes can read the written text, too, such
+as hudi-rs: values escape only what they must, so `:` and `=` stay unescaped.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from typing import Final
 from pyhudi.errors import ConfigError, CorruptDataError
 
 PROPERTIES_BYTES_MAX: Final = 16 * 1024 * 1024
-"""The size of properties text that is still read; the largest real ones hold a table's schema."""
+"""The size limit of properties text; the largest contain a table's schema."""
 
 TABLE_NAME_KEY: Final = "hoodie.table.name"
 TABLE_TYPE_KEY: Final = "hoodie.table.type"
@@ -35,14 +33,14 @@ _SPECIAL_IN_KEY: Final = " :=#!"
 
 
 def parse_properties(data: bytes, *, path: str) -> dict[str, str]:
-    """The keys and values of properties text, unescaped. Of a key that occurs twice the last value counts.
+    """Parse properties text into unescaped keys and values. The last value of a repeated key wins.
 
     Raises:
-        CorruptDataError: an escape is malformed or half a surrogate pair, or the text is too large. No other bytes
-            are malformed, so the caller has to check that what it needs is there.
+        CorruptDataError: an escape is malformed or half a surrogate pair, or the text exceeds the size limit. All other
+            bytes are legal, so the caller must check that required keys exist.
     """
     if len(data) > PROPERTIES_BYTES_MAX:
-        raise CorruptDataError("the properties are too large to be any", path=path, size=len(data))
+        raise CorruptDataError("the properties file is too large", path=path, size=len(data))
     values = {}
     for line in _logical_lines(data.decode("latin-1")):
         key = _KEY.match(line)
@@ -54,10 +52,10 @@ def parse_properties(data: bytes, *, path: str) -> dict[str, str]:
 
 
 def format_properties(values: Mapping[str, str], *, comment: str) -> bytes:
-    """Properties text with the comment first and the keys sorted: the same values give the same bytes.
+    """Properties text with the comment first and the keys sorted, so that equal values give equal bytes.
 
     Raises:
-        ConfigError: a key or value holds half a surrogate pair, which is no character.
+        ConfigError: a key or value contains half a surrogate pair.
     """
     lines = [f"#{_ascii(comment)}"]
     lines += [f"{_escape_key(key)}={_escape_value(values[key])}" for key in sorted(values)]
@@ -65,18 +63,18 @@ def format_properties(values: Mapping[str, str], *, comment: str) -> bytes:
 
 
 def table_checksum(database: str, table: str) -> str:
-    """The value of `hoodie.table.checksum`: CRC-32 over `<database>.<table>`, the database often empty."""
+    """The value of `hoodie.table.checksum`: the CRC-32 of `<database>.<table>`, where the database may be empty."""
     return str(zlib.crc32(f"{database}.{table}".encode()))
 
 
 def check_table_properties(values: Mapping[str, str], path: str) -> None:
-    """Make sure that these are the whole properties of a table.
+    """Check that the properties of a table are complete.
 
-    Properties come in no order, so a truncated file may lack any of them; a missing type or version would be guessed
-    wrong by real Hudi, so their absence is damage here.
+    Properties have no order, so a truncated file may lack any of them. JVM Hudi would guess a missing type or version;
+    here it counts as damage.
 
     Raises:
-        CorruptDataError: name, type or version is missing, or the checksum is another than the name's.
+        CorruptDataError: name, type or version is missing, or the checksum does not match the name.
     """
     missing = [key for key in (TABLE_NAME_KEY, TABLE_TYPE_KEY, TABLE_VERSION_KEY) if not values.get(key)]
     if missing:
@@ -90,13 +88,13 @@ def check_table_properties(values: Mapping[str, str], path: str) -> None:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines that hold a property, joined where a backslash continues them, without leading blanks."""
+    """The logical lines with a property: continuation lines joined, leading blanks removed."""
     parts: list[str] = []
     for natural in _LINE_END.split(text):
         line = natural.lstrip(_BLANKS)
         if not parts and (not line or line[0] in "#!"):
             continue
-        # Not by a pattern: a search for backslashes at the end begins anew at each backslash.
+        # Not by a regular expression, whose search would restart at each backslash and take quadratic time.
         if (len(line) - len(line.rstrip("\\"))) % 2:
             parts.append(line[:-1])
             continue
@@ -111,7 +109,7 @@ def _unescape(text: str, path: str) -> str:
         return text
     try:
         unescaped = _ESCAPE.sub(_unescaped, text)
-        # A character beyond 16 bits is written as two escapes, which only together are one.
+        # A character beyond 16 bits consists of two escapes.
         return unescaped.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except ValueError as error:
         raise CorruptDataError("the properties hold a malformed escape", path=path, text=text[:80]) from error
@@ -138,7 +136,7 @@ def _escape(char: str) -> str:
 
 
 def _ascii(text: str) -> str:
-    """The text with everything but printable ASCII as hexadecimal escapes."""
+    """The text with hexadecimal escapes for everything except printable ASCII."""
     if text.isascii() and text.isprintable():
         return text
     try:

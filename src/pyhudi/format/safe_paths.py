@@ -1,12 +1,10 @@
-"""Which paths may be followed: one decision for values of users, metadata of other writers, and what stores are asked.
+"""Path checks for values of users, for metadata of other writers, and for requests to stores.
 
-A table is data that anybody may have written. A path in it decides what is opened, listed and deleted, so every path
-is judged here before it goes anywhere: it must stay below the folder that it is relative to, on every store and
-operating system that a table may lie on, and data never lies in the table's metadata folder.
+A table may come from an untrusted writer, and paths in it decide which files are opened, listed and deleted. So every
+path is checked here before use: it must stay below the folder that it is relative to, on every store and operating
+system, and data must not be in the table's metadata folder.
 
-Nothing is decoded: `%2e%2e` is a folder of that name, as in Hadoop. Nothing is repaired either.
-
-Source: mission row S5-30; reliability.md 5.7, "path traversal".
+Paths are neither decoded nor repaired: `%2e%2e` is a folder of that name, as in Hadoop.
 """
 
 from __future__ import annotations
@@ -18,17 +16,17 @@ from typing import Final
 from pyhudi.errors import UnsafePathError
 
 METADATA_FOLDER: Final = ".hoodie"
-"""Where a table keeps its metadata, relative to the table."""
+"""The metadata folder, relative to the table."""
 
-# Control characters cannot be listed from S3 (XML has no way to write them), a backslash is a separator to some, and
-# half a surrogate pair has no UTF-8.
+# S3 cannot list control characters, because XML cannot express them. A backslash is a separator on some systems. Half a
+# surrogate pair has no UTF-8 form.
 _FORBIDDEN: Final = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")
 
 
 def path_problem(path: str) -> str | None:
-    """Why a relative path does not stay below its folder for certain, as the end of a sentence; None if it does.
+    """Explain why a relative path could leave its folder, or return None.
 
-    The empty path, which is the folder itself, has no problem.
+    The text completes the sentence "the path …". The empty path is the folder itself and is legal.
     """
     if not path:
         return None
@@ -43,7 +41,7 @@ def path_problem(path: str) -> str | None:
 
 
 def data_path_problem(path: str) -> str | None:
-    """Like `path_problem`, for a data file or a partition: these must not lie among metadata either."""
+    """Like `path_problem`, for a data file or a partition, which must not be in the metadata folder either."""
     problem = path_problem(path)
     if problem is None and any(map(is_metadata_folder, path.split("/"))):
         return f"leads into {METADATA_FOLDER!r}, the table's metadata"
@@ -51,16 +49,16 @@ def data_path_problem(path: str) -> str | None:
 
 
 def name_problem(name: str) -> str | None:
-    """Why a text is no name of one file, as the end of a sentence; None if it is one."""
+    """Explain why a text is not a file name, or return None. The text completes the sentence "the name …"."""
     if not name:
         return "is empty"
     return "has folders in it" if "/" in name else path_problem(name)
 
 
 def is_metadata_folder(name: str) -> bool:
-    """Whether some file system takes this name for the metadata folder's.
+    """Whether a file system could treat this name as that of the metadata folder.
 
-    Those of macOS and Windows do not tell letter cases apart, and some pass over characters that cannot be seen.
+    File systems of macOS and Windows ignore letter case, and some ignore invisible characters.
     """
     if name.isascii():
         return name.lower() == METADATA_FOLDER
@@ -69,14 +67,14 @@ def is_metadata_folder(name: str) -> bool:
 
 
 def check_data_path(path: str, *, source: str) -> str:
-    """Return the path of a data file, or of a partition (which may be empty), that metadata name.
+    """Check the path of a data file or partition in metadata, and return it. A partition path may be empty.
 
     Args:
         path: The path, relative to the table.
         source: The file that names it, for the error.
 
     Raises:
-        UnsafePathError: nothing may be opened, listed or deleted at this path.
+        UnsafePathError: the path must not be opened, listed or deleted.
     """
     problem = data_path_problem(path)
     if problem is not None:
@@ -87,10 +85,10 @@ def check_data_path(path: str, *, source: str) -> str:
 
 
 def check_file_name(name: str, *, source: str) -> str:
-    """Return a name, or part of one, that metadata give: of a file, a file group, an instant.
+    """Check a name in metadata (of a file, a file group or an instant), or part of one, and return it.
 
     Raises:
-        UnsafePathError: it is no name, but a path, or nothing.
+        UnsafePathError: the text is a path or empty.
     """
     problem = name_problem(name)
     if problem is not None:

@@ -1,9 +1,9 @@
-"""Tombstones: which records of a file group were deleted, and by which ordering value, in the footer of its base file.
+"""Tombstones: the deleted records of a file group and their ordering values, in the footer of its base file.
 
-Hudi's format has no place for a deleted record once its row is gone from a base file, so that a late row would bring it
-back. pyhudi keeps what it has to know in a key of its own of the footer, which readers and other writers pass over:
-a JSON object with an entry per instant, whose value is a delete block's content, compressed, in base64. Who writes
-the next version of the file copies the entries without looking into them.
+Hudi's format does not store a deleted record once its row has left the base file, so a late row would restore it.
+pyhudi stores tombstones under a footer key of its own, which other readers and writers ignore: a JSON object with an
+entry per instant, whose value is the compressed content of a delete block in base64. The writer of the next version of
+the file copies the entries without decoding them.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ from pyhudi.format.log.delete_block_encode import encode_delete_block
 
 TOMBSTONES_KEY: Final = "pyhudi.tombstones"
 TOMBSTONES_BYTES_MAX: Final = 4 * 1024 * 1024
-"""What the tombstones of one file may take in its footer; every reader of the file fetches it. Those of the oldest
-instants go first."""
+"""The size limit of the tombstones of one file; every reader of the file fetches its footer. Beyond it, the entries of
+the oldest instants are dropped."""
 _BLOCK_BYTES_MAX: Final = 256 * 1024 * 1024
 
 
 def encode_tombstones(record_keys: pa.Array, partition_paths: pa.Array, ordering: Sequence[pa.Array]) -> str:
-    """The entry of one instant. Errors: see `encode_delete_block`."""
+    """Encode the entry of one instant. Raises the errors of `encode_delete_block`."""
     block = encode_delete_block(record_keys, partition_paths, ordering, array_wrapper_allowed=True)
     return base64.b64encode(zlib.compress(block)).decode()
 
 
 def joined_tombstones(former: str | None, instant_time: str, entry: str | None, *, since: str, path: str) -> str | None:
-    """What the footer of a file's next version says: the former version's entries since an instant, and a new one.
+    """The text for the next version of a file: the previous entries since an instant, and a new one; None if empty.
 
-    None where there is nothing to say. Raises `CorruptDataError`, naming `path`, for a former text that does not parse.
+    Raises:
+        CorruptDataError: the previous text does not parse; names `path`.
     """
     entries = {time: text for time, text in _entries(former, path).items() if time >= since}
     if entry is not None:
@@ -53,9 +54,11 @@ def joined_tombstones(former: str | None, instant_time: str, entry: str | None, 
 def decode_tombstones(
     text: str | None, ordering_types: Sequence[pa.DataType], *, path: str
 ) -> Iterator[DeletedRecords]:
-    """The deletes that a footer remembers, per instant. `path`: the base file.
+    """Decode the deletes in a footer, per instant. `path` is the base file, for errors.
 
-    Raises `CorruptDataError` for text that does not parse, and else what `decode_delete_block` raises.
+    Raises:
+        CorruptDataError: the text does not parse.
+        SchemaMismatchError, UnsupportedFeatureError: as `decode_delete_block`.
     """
     for entry in _entries(text, path).values():
         try:
@@ -76,7 +79,7 @@ def _entries(text: str | None, path: str) -> dict[str, str]:
     except (ValueError, RecursionError) as error:
         raise _damaged(path, error) from error
     if not isinstance(entries, dict) or not all(isinstance(entry, str) for entry in entries.values()):
-        raise _damaged(path, "no object of texts")
+        raise _damaged(path, "not a JSON object of strings")
     return entries
 
 

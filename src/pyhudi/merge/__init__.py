@@ -1,1 +1,1 @@
-"""How the versions of a record become one: rules, ordering, and mergers."""
+"""Merging of record versions: rules, ordering, and mergers."""

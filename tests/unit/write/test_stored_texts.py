@@ -157,7 +157,7 @@ def test_text_that_is_no_number_is_refused_where_numbers_make_the_partition(tmp_
     rows = own_rows(table)
     wrong = pa.array(["2024-01-31"] * len(rows))
 
-    with pytest.raises(ConfigError, match="has a text that is none"):
+    with pytest.raises(ConfigError, match="has text that is not a number"):
         table.upsert(rows.set_column(rows.schema.get_field_index("p"), "p", wrong))
 
 

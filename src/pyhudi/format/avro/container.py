@@ -1,14 +1,13 @@
-"""Avro object container files with one record: the body of most files on the timeline.
+"""Avro object container files with one record, the body of most instant files.
 
     container := "Obj" 1 | header map {"avro.schema": JSON text} | sync | block
     block     := count 1 | length | record | sync                      numbers are zigzag varints, sync is 16 bytes
 
-The framing is read and written here, because real writers leave the codec out of the header and because damage is
-to be found before a decoder meets it: sizes are bounded, the record must fill its block to the byte, and the writer's
-schema may neither recurse, nor describe values that take no bytes, nor use types in types so often that a value has
-more parts than the schema has room for: by each of these a few bytes could ask for endless work.
+This module has its own framing, because JVM Hudi omits the codec in the header, and to detect damage before decoding:
+sizes are limited, and the record must fill its block exactly. The writer's schema must not be recursive, describe items
+without bytes, or multiply types by nesting, because a few bytes could then cause unlimited work.
 
-Source: `format/timeline.md` 1.3 and trap 7; Avro specification, object container files.
+https://avro.apache.org/docs/1.11.1/specification/#object-container-files
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
 MAGIC: Final = b"Obj\x01"
 
 CONTAINER_BYTES_MAX: Final = 1024 * 1024 * 1024
-"""The size of a container that is still read: a commit of two million files."""
+"""The size limit of a container: a commit of two million files."""
 
 SCHEMA_BYTES_MAX: Final = 1024 * 1024
-"""The length of a writer's schema that is still read; those of Hudi have less than 10,000 bytes."""
+"""The length limit of a writer's schema; those of Hudi have less than 10,000 bytes."""
 
 SCHEMA_DEPTH_MAX: Final = 64
-"""How deep types may nest in a writer's schema; those of Hudi nest 12 deep."""
+"""The nesting limit of types in a writer's schema; those of Hudi nest 12 deep."""
 
 SCHEMA_NODES_MAX: Final = 100_000
-"""How many types a writer's schema may have, named ones counted wherever they are used; those of Hudi have 200."""
+"""The limit of types in a writer's schema, counting each use of a named type; those of Hudi have 200."""
 
 _SYNC_BYTES: Final = 16
 _HEADER_ENTRIES_MAX: Final = 64
@@ -74,7 +73,7 @@ _DECODER_ERRORS: Final = (
 class AvroRecord:
     """A decoded record: the name of its type without the namespace, and its values by name.
 
-    `notes`: what its writer has put into the header beside what Avro needs, by key.
+    `notes` are the additional entries of the header.
     """
 
     name: str
@@ -85,10 +84,10 @@ class AvroRecord:
 def encode_container(
     schema: Mapping[str, Any], values: Mapping[str, Any], notes: Mapping[str, bytes] | None = None
 ) -> bytes:
-    """One record as a container file, as real writers make it: no codec in the header, one block.
+    """Encode one record as a container file, as JVM Hudi does: no codec in the header, one block.
 
-    Fields left out of `values` get the schema's default. `notes` go into the header, where readers pass them over.
-    Deterministic: the sync marker is a digest of the content.
+    Fields that are missing in `values` get their defaults. `notes` are stored in the header, where readers ignore them.
+    The result is deterministic: the sync marker is a digest of the content.
     """
     schema_text = json.dumps(schema, separators=(",", ":")).encode()
     body = io.BytesIO()
@@ -102,18 +101,18 @@ def encode_container(
 
 
 def decode_container(data: bytes, *, path: str) -> AvroRecord:
-    """The one record of a container, decoded with the schema that its writer put into it.
+    """Decode the record of a container with the writer's schema in it.
 
     Raises:
-        CorruptDataError: any damage: a wrong length, sync marker, schema or value, none or several records, bytes left
-            over. `offset` in the context says where, as far as it is known.
-        UnsupportedFeatureError: the content is compressed, which no Hudi writer does here.
+        CorruptDataError: the length, sync marker, schema or a value is wrong, there is not exactly one record, or bytes
+            are left over. The context has the `offset`, if known.
+        UnsupportedFeatureError: the content is compressed, which JVM Hudi never does here.
     """
     if len(data) > CONTAINER_BYTES_MAX:
-        raise CorruptDataError("the Avro file is too large to be on a timeline", path=path, size=len(data))
+        raise CorruptDataError("the Avro file is too large", path=path, size=len(data))
     cursor = _Cursor(data, path)
     if cursor.take(len(MAGIC)) != MAGIC:
-        raise CorruptDataError("this is no Avro file", path=path, offset=0)
+        raise CorruptDataError("the file is not an Avro file", path=path, offset=0)
     header = cursor.header()
     codec = header.get(_CODEC_KEY, _NULL_CODEC)
     if codec != _NULL_CODEC:

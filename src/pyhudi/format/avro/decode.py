@@ -1,16 +1,16 @@
-"""Avro records to Arrow columns, one field at a time over many records.
+"""Decoding of Avro records into Arrow columns, one field at a time over many records.
 
-Once it is known where records begin they are independent of each other, so a field is read from all of them in a
-few numpy operations: a cursor per record moves from field to field. Three tricks carry the speed:
+If the starts of the records are known, each field can be read from all records in a few numpy operations, with one
+cursor per record. Three techniques make it fast:
 
-- eight bytes at any place are one element of an overlapping view, so a varint of up to eight bytes is a handful of
-  mask and shift operations, of which those are left out that no value of the column needs;
-- strings are not copied one by one: offsets over the records' own bytes name string, gap, string, gap …, and Arrow
-  takes every second element;
-- nulls are left out before and put in after reading, so that nothing else has to know of them.
+- eight bytes at any offset are one element of an overlapping view, so a varint of up to eight bytes takes a few mask
+  and shift operations, only as many as the column needs;
+- strings are copied together: offsets over the bytes of the records alternate between strings and gaps, and Arrow takes
+  every second element;
+- nulls are removed before reading and inserted afterwards, so the readers need not handle them.
 
-Damage: a cursor never leaves its record, and what is read for one record is never read for another. So work and
-memory are in proportion to the bytes, whatever they say.
+A cursor never leaves its record, and no byte is read for two records. So work and memory are proportional to the bytes,
+even if they are damaged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pyhudi.errors import CorruptDataError
 from pyhudi.format.avro.layout import Kind, Layout, null_bytes_max
 
 PADDING: Final = 16
-"""Bytes that a source has before and after the records, so that reading a whole word never leaves it."""
+"""Bytes before and after the records of a source, so that whole words can be read at any offset."""
 
 _Ints: TypeAlias = npt.NDArray[np.int64]
 _Words: TypeAlias = npt.NDArray[np.uint64]
@@ -50,7 +50,7 @@ _GATHERINGS: Final = (
 
 
 class RaggedRecordsError(Exception):
-    """Too few records have too many items for reading columns to pay; they are to be read one by one."""
+    """A few records have so many items that reading them one by one is faster than reading columns."""
 
 
 class Source:
@@ -106,7 +106,7 @@ class Source:
 
 @dataclass(slots=True)
 class Cursors:
-    """Where each of some records is being read: `position` moves, and never past `end`. Both ascend."""
+    """The read positions of some records: `position` advances, never past `end`. Both ascend."""
 
     source: Source
     position: _Ints
@@ -210,7 +210,7 @@ def read(layout: Layout, cursors: Cursors) -> pa.Array:
 
 
 def skip(layout: Layout, cursors: Cursors) -> None:
-    """Move behind the next value of each record. Raises as `read`, but looks at lengths alone."""
+    """Skip the next value of each record. Raises as `read`, but only checks lengths."""
     valid = _valid(layout, cursors)
     if valid is None:
         _skip_value(layout, cursors)

@@ -1,8 +1,8 @@
-"""Arrow columns to Avro records, one field at a time over many rows.
+"""Encoding of Arrow columns as Avro records, one field at a time over many rows.
 
-Every field becomes binary arrays, *pieces*, with what it adds to each row; at last Arrow joins the pieces of each row,
-and the joined array's data are the records back to back. A string column is a piece as it is, behind one with the
-varints of its lengths. Nulls are left out before and put in after encoding, so that pieces have none.
+Every field becomes binary arrays, its *pieces*, with its bytes in each row. Arrow then joins the pieces of each row,
+and the data of the joined array is the sequence of records. The pieces of a string column are the varints of its
+lengths, and the column itself. Nulls are removed before encoding and inserted afterwards.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How the values of an Avro record schema lie in bytes, and which Arrow types they have.
+"""Layouts: the binary encoding of the values of an Avro record schema, and their Arrow types.
 
-`format.schema.avro_arrow` says which schemas are readable and what their Arrow types are; a layout adds what only the
-Avro side knows: which branch of a union is null, how wide a fixed is, what an enum's symbols are.
+`format.schema.avro_arrow` defines the supported schemas and their Arrow types. A layout adds the facts of the Avro
+side: the null branch of a union, the width of a fixed, the symbols of an enum.
 
-Source: Avro specification, binary encoding; `format/logs-and-indexes.md` 1.4.
+https://avro.apache.org/docs/1.11.1/specification/#binary-encoding
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
 from pyhudi.format.schema.avro_arrow import avro_to_arrow, is_null_type
 
 SYMBOL_LENGTH_MAX: Final = 1024
-"""Characters of an enum's symbol: a byte of a record becomes that many."""
+"""The length limit of an enum symbol, which a single byte of a record expands to."""
 
 
 _NULL_BYTES: Final = 8
@@ -30,16 +30,16 @@ _NULL_BYTES_PER_BYTE: Final = 64
 
 
 def null_bytes_max(size: int) -> int:
-    """What the nulls among records of so many bytes may take in Arrow.
+    """The limit of Arrow memory for nulls in records of so many bytes.
 
-    A byte is enough for a null, also for one of a record with thousands of members: rows of real tables have values
-    as well, so that nulls do not take many times their bytes.
+    One byte can encode the null of a record with thousands of fields. Rows of ordinary tables also have values, so
+    their nulls do not take many times their bytes.
     """
     return max(_NULL_BYTES_FREE, size * _NULL_BYTES_PER_BYTE)
 
 
 class Kind(enum.Enum):
-    """The encodings that a value can have."""
+    """The encodings of values."""
 
     NULL = "no bytes"
     BOOLEAN = "one byte, 0 or 1"
@@ -61,10 +61,10 @@ class Kind(enum.Enum):
 class Layout:
     """The encoding of one type.
 
-    `null_branch` and `value_branch` are the places in the union around it, both None where there is no union.
-    `children` are a record's fields, an array's items, or a map's key and value; `names` those of the fields.
-    `width_min` is the fewest bytes that a value takes, the union included; `null_bytes` about how many a null takes in
-    Arrow, where all members of a null record have a place, too.
+    `null_branch` and `value_branch` are the indexes in the union around the type, or None without a union. `children`
+    are the fields of a record, the items of an array, or the key and value of a map; `names` are those of the fields.
+    `width_min` is the minimum bytes of a value, including the union. `null_bytes` are the approximate bytes of a null
+    in Arrow, including those of all fields of a null record.
     """
 
     kind: Kind
@@ -88,12 +88,12 @@ class Layout:
 
     @property
     def is_union(self) -> bool:
-        """Whether the number of a branch stands before the value."""
+        """Whether the value is preceded by a branch number."""
         return self.null_branch is not None or self.value_branch is not None
 
     @property
     def width_min(self) -> int:
-        """The fewest bytes that a value takes."""
+        """The minimum bytes of a value."""
         if self.is_union:
             return 1
         if self.kind is Kind.RECORD:
@@ -162,7 +162,7 @@ class _Compiler:
         if isinstance(node, dict) and kind in ("record", "error", "enum", "fixed"):
             return self._define(node, kind, namespace, arrow)
         full = _full_name(kind, namespace)
-        # Some writers leave the namespace out where the name alone is unique.
+        # Some writers omit the namespace if the name alone is unique.
         return self._named[full if full in self._named else kind]
 
     def _child(self, node: Any, namespace: str, field: pa.Field) -> Layout:
@@ -214,7 +214,7 @@ def _symbols(node: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _is_symbol(text: str) -> bool:
-    # JSON can spell half of a surrogate pair, which is no character.
+    # JSON can express half a surrogate pair, which is not a character.
     return len(text) <= SYMBOL_LENGTH_MAX and not any("\ud800" <= character <= "\udfff" for character in text)
 
 

@@ -1,12 +1,9 @@
-"""The content of Avro data blocks in log files, to and from Arrow.
+"""Encoding and decoding of Avro data blocks in log files, to and from Arrow.
 
     content := int 3 | int count | count x ( int length | Avro datum )             ints are big-endian
 
-The schema of the datums is not in the content but in the block's header. Both directions work on columns, in pieces
-small enough for a processor's cache: about 1 µs a row of 20 columns each way on one core. `benchmarks/avro_blocks.py`
-measures it.
-
-Source: `format/logs-and-indexes.md` 1.4 AVRO_DATA; DESIGN D14.
+The schema is not in the content but in the header of the block. Both directions work on columns, in pieces that fit
+into a processor's cache: about 1 µs per row of 20 columns each way on one core (`benchmarks/avro_blocks.py`).
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ BLOCK_VERSION: Final = 3
 """The version that is written."""
 
 CONTENT_BYTES_MAX: Final = (1 << 31) - 1 - 4 * PADDING
-"""The size of a block's content that is still read and written; Java's arrays end there, too."""
+"""The size limit of a block's content, which is also the limit of arrays in Java."""
 
 _VERSIONS_WITH_COUNT: Final = (1, 2, 3)
 _HEADER: Final = struct.Struct(">iI")

@@ -1,8 +1,8 @@
-"""Avro records to Arrow columns, one record after the other: for the few that are too ragged for columns.
+"""Decoding of Avro records one by one, for the few with very long arrays.
 
-A record whose array has a hundred thousand items is read faster this way than in as many rounds over one record. Slow
-otherwise, about 10 µs a row. What it gives is the same as what `pyhudi.format.avro.decode` gives, but of values
-that no writer makes fastavro takes a few that are refused there: a boolean of 2, a varint with more than 64 bits.
+A record whose array has a hundred thousand items is read faster this way than in as many rounds over one record.
+Otherwise it is slow, about 10 µs per row. The results equal those of `pyhudi.format.avro.decode`, except that fastavro
+accepts a few invalid values: a boolean of 2, a varint with more than 64 bits.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Checksums of HFile blocks: CRC-32 and CRC-32C over the chunks of a block.
 
-CRC-32 is in the standard library. CRC-32C is not, so it is computed here with numpy: a chunk is cut into lanes that
-are worked through side by side, one 32-bit word of every lane at a time, and the lanes' results are put together
-pairwise. That rests on the CRC being linear: the register after two pieces is the first one's, moved on over as many
-zero bytes as the second has, xor the second's own.
+CRC-32 is in the standard library. CRC-32C is computed with numpy: a chunk is cut into lanes that are processed in
+parallel, one 32-bit word of every lane at a time, and the results of the lanes are combined in pairs. This works
+because the CRC is linear: the register after two pieces is that of the first piece, advanced over as many zero bytes as
+the second piece has, xor that of the second piece.
 
-Source: `format/logs-and-indexes.md` 3.2; CRC-32C (Castagnoli): RFC 3720, 12.1.
+https://www.rfc-editor.org/rfc/rfc3720#section-12.1 defines CRC-32C (Castagnoli).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ALL_ONES: Final = 0xFFFFFFFF
 _LANES: Final = 128
 _WORD_BYTES: Final = 4
 _BYTES_AT_ONCE: Final = 4 << 20
-"""Keeps the working arrays small, whatever the size of the data."""
+"""Limits the size of the working arrays."""
 
 Words = npt.NDArray[np.uint32]
 

@@ -1,11 +1,9 @@
-"""Compression of HFile blocks: the codecs of the trailer, decoded without believing the sizes that a file claims.
+"""Compression codecs of HFile blocks, decoded without trusting the sizes in the file.
 
-Hudi's own writers use gzip (metadata table, log blocks) and none (bootstrap index). The others come from the HBase
-library in older releases: Snappy and LZ4 in the framing of Hadoop's block streams, the rest as plain streams.
+JVM Hudi uses gzip (metadata table, log blocks) and none (bootstrap index). The others come from the HBase library of
+older releases: Snappy and LZ4 in the framing of Hadoop's block streams, the rest as plain streams.
 
-    hadoop := int length of all that follows when decoded | ( int length | compressed bytes )*
-
-Source: `format/logs-and-indexes.md` 3.2; Snappy and LZ4 as Hudi 0.15.0 writes them.
+    hadoop := int decoded length of the stream | ( int length | compressed bytes )*
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ _GZIP_WINDOW: Final = 31
 """zlib's number for a gzip stream with any window."""
 _PIECE_BYTES: Final = 1 << 20
 _SNAPPY_EXPANSION_MAX: Final = 64
-"""Snappy's densest element turns 2 bytes into 64; anything beyond this factor is a lie."""
+"""The densest element of Snappy expands 2 bytes to 64, so a larger factor is damage."""
 _LZ4_FRAME_HEADER: Final = bytes.fromhex("04224d18607073")
 """A frame of independent blocks of at most 4 MiB, without checksums."""
 _LZ4_FRAME_END: Final = bytes(4)

@@ -1,6 +1,6 @@
-"""The constants of the HFile format that its reader and its writer share, and protobuf as far as both need it.
+"""Constants of the HFile format, and the parts of protobuf that its reader and writer need.
 
-Source: `format/logs-and-indexes.md` 3; protobuf: its encoding specification.
+https://protobuf.dev/programming-guides/encoding
 """
 
 from __future__ import annotations

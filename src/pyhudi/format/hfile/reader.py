@@ -1,4 +1,4 @@
-"""HFiles: sorted files of keys and values, the metadata table's base files and one kind of log block.
+"""Reader of HFiles: sorted files of keys and values, for base files of the metadata table and a type of log blocks.
 
     file    := data blocks | meta blocks | index blocks | file info block | trailer
     block   := 8 bytes magic | int stored size | int size | long previous block | byte checksum type
@@ -6,11 +6,10 @@
     data    := ( int key size | int value size | short row size | row | 0 | 8 bytes time | 4 | value | 0 )*
     trailer := magic | length | protobuf message | zeros | int version, in the last 4096 bytes
 
-Two writers are about: the HBase library (Hudi 0.15 and 1.0: checksums, deep indexes) and Hudi's own since 1.1
-(neither). A file is read here as a whole and from front to back, so the index, of whatever depth, is not needed.
+There are two writers: the HBase library in Hudi 0.15 and 1.0, with checksums and deep indexes, and JVM Hudi's own
+writer since 1.1, with neither. The reader reads whole files from front to back and does not need the index.
 
-Source: `format/logs-and-indexes.md` 3. The writer is `pyhudi.format.hfile.writer`, records of log blocks are decoded
-in `pyhudi.format.hfile.records`.
+https://github.com/apache/hudi/blob/master/hudi-io/hfile_format.md
 """
 
 from __future__ import annotations

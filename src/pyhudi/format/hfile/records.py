@@ -1,7 +1,4 @@
-"""Records of HFile log blocks as Arrow: Avro datums by key, with the key put back into its column.
-
-Source: `format/logs-and-indexes.md` 1.4 (HFILE_DATA), 3 and 4.4.
-"""
+"""Decoding of HFile records into Arrow: Avro datums by key, with the key restored to its column."""
 
 from __future__ import annotations
 
@@ -135,8 +132,8 @@ def _readable_schema(avro_schema: str, wanted: frozenset[str] | None, path: str)
     """A schema by which the wanted columns can be decoded, and the columns that it cannot decode.
 
     The metadata table has one record type for all of its partitions, and one nullable column for each kind of them.
-    A column that nobody wants and Arrow has no type for may only be null: so it is for all partitions but its own,
-    and where it is not, decoding fails.
+    An unwanted column whose type Arrow lacks must be null, as it is in all partitions but its own; otherwise decoding
+    fails.
     """
     try:
         avro_to_arrow(avro_schema, source=path)

@@ -1,1 +1,1 @@
-"""Record keys and partition paths, as Hudi's key generators make them."""
+"""Key generators: record keys and partition paths."""

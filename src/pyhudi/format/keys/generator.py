@@ -1,16 +1,16 @@
-"""Key generators: which record key and which partition path a row has.
+"""Key generators, which make the record key and the partition path of a row.
 
-Everything that finds a row again hangs on these two texts, so they must equal, to the letter, what any other
-writer of the table makes of the same row; a table's own properties say how (`key_generator_from_table`).
+Lookups compare these texts, so they must equal those that any other writer of the table makes of the same row. The
+table's properties define how they are made (`key_generator_from_table`). Tests compare them with Hudi 1.2.0.
 
     one key field       the value                     k1
-    several key fields  f1:v1,f2:v2                   __null__ for null, __empty__ for empty; not in all fields
+    several key fields  f1:v1,f2:v2                   __null__ for null, __empty__ for empty, but not in all fields
     COMPLEX, one field  id:k1, or k1                  by version and history: `sniff_single_field_prefix`
     no key field        <instant>_<partition>_<row>   `auto_record_keys`
 
-Partition paths are the business of `partition_paths`, timestamp fields that of `timestamp_keys`.
+`partition_paths` makes partition paths, `timestamps` the text of timestamp fields.
 
-Source: `format/timeline.md` section 5, traps 16 to 18; details checked against the classes of Hudi 1.2.0.
+https://hudi.apache.org/docs/key_generation
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class PartitionField:
 class KeyGenerator:
     """Makes record keys and partition paths of rows. Immutable, picklable.
 
-    `single_field_prefix` matters for COMPLEX with one key field only: whether its keys are `id:k1` or `k1`.
-    `slash_dates` writes the one partition field's `2024-01-02` as `2024/01/02`.
+    `single_field_prefix`: whether the keys of COMPLEX with one key field are `id:k1` or `k1`. `slash_dates`: write
+    `2024-01-02` of a single partition field as `2024/01/02`.
 
     Raises:
-        ConfigError: the parts contradict each other.
+        ConfigError: the fields contradict each other.
     """
 
     kind: KeyGeneratorType
@@ -96,17 +96,17 @@ class KeyGenerator:
             _require_at_most_one(self.kind, "partition fields", self.partition_field_names)
         if self.partition_fields and not self.kind.is_partitioned:
             raise ConfigError(
-                f"The key generator {self.kind.value} has no partition fields.",
+                f"the key generator {self.kind.value} takes no partition fields",
                 fields=self.partition_field_names,
             )
         kinds = {field.kind for field in self.partition_fields}
         if self.kind is not KeyGeneratorType.CUSTOM and not kinds <= {_field_kind(self.kind)}:
-            raise ConfigError(f"Of the key generator {self.kind.value}, all partition fields have one kind.")
+            raise ConfigError(f"all partition fields of the key generator {self.kind.value} must have the same kind")
         if PartitionFieldKind.TIMESTAMP in kinds and self.timestamp is None:
             raise ConfigError(
-                f"A timestamp partition field needs {TIMEBASED_PREFIX}timestamp.type and "
-                f"{TIMEBASED_PREFIX}output.dateformat. A table with a CUSTOM key generator does not "
-                "keep them: pass them with every write."
+                f"a timestamp partition field needs {TIMEBASED_PREFIX}timestamp.type and "
+                f"{TIMEBASED_PREFIX}output.dateformat; a table with a CUSTOM key generator does not "
+                "store them: give them with every write"
             )
 
     @property
@@ -116,12 +116,12 @@ class KeyGenerator:
 
     @property
     def has_auto_keys(self) -> bool:
-        """Whether the table has no key fields; its keys are then `auto_record_keys`."""
+        """Whether the table has no key fields, so that its keys are generated (`auto_record_keys`)."""
         return not self.record_key_fields
 
     @property
     def is_composite(self) -> bool:
-        """Whether a record key carries the names of its fields."""
+        """Whether record keys contain the names of their fields."""
         is_prefixed = self.kind is KeyGeneratorType.COMPLEX and self.single_field_prefix
         return len(self.record_key_fields) > 1 or is_prefixed
 
@@ -129,14 +129,14 @@ class KeyGenerator:
         """The record key of each row; never null, never empty.
 
         Raises:
-            RecordKeyError: a key is null or empty (of several fields: all are); names the column, how many such
-                rows there are, and the first.
-            ConfigError: a key column is missing, or its type has no text.
+            RecordKeyError: a key field, or all of several key fields, is null or empty; names the columns, the number
+                of such rows, and the first of them.
+            ConfigError: a key column is missing, or its type has no text form.
 
-        Cost: a few Arrow kernels; about 0.1 s for a million integers, next to nothing for one string column.
+        Cost: a few Arrow kernels; about 0.1 s for a million integers, much less for one string column.
         """
         if self.has_auto_keys:
-            raise ConfigError("The table has no record key fields, so rows of it have no keys to look up.")
+            raise ConfigError("the table generates its record keys, so rows cannot be looked up by key")
         texts = [value_text(_column(batch, name, "record key")) for name in self.record_key_fields]
         unusable = [_is_null_or_empty(text) for text in texts]
         _require_usable(np.logical_and.reduce(unusable), self.record_key_fields)
@@ -148,7 +148,7 @@ class KeyGenerator:
         return pc.binary_join_element_wise(*parts, "")
 
     def patterns_of_numbers(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Regular expressions that each record key fits in which these key fields are whole numbers, or null."""
+        """Regular expressions that match each record key in which these key fields are whole numbers or null."""
         if not self.is_composite:
             return (r"^-?\d+$",) * len(names)
         return tuple(rf"(?:^|,){re.escape(name)}:(?:-?\d+|{_NULL_PART})(?:,|$)" for name in names)
@@ -159,11 +159,11 @@ class KeyGenerator:
         Every entry of the dictionary is the path of some row.
 
         Raises:
-            UnsafePathError: a value makes no safe path; names column, value and the option that helps.
-            InvalidRequestError: a date text fits none of the input patterns.
-            ConfigError: a partition column is missing, or its type has no text.
+            UnsafePathError: the path of a value is unsafe; names the column, the value and the option that helps.
+            InvalidRequestError: a date text matches none of the input patterns.
+            ConfigError: a partition column is missing, or its type has no text form.
 
-        Cost: hashing each partition column once; text is made, escaped and checked for distinct values only.
+        Cost: hashing each partition column once; only distinct values are converted, escaped and checked.
         """
         paths: pa.DictionaryArray | None = None
         for position, field in enumerate(self.partition_fields):
@@ -197,16 +197,14 @@ def key_generator_from_table(
 ) -> KeyGenerator:
     """The generator of a table, from its `hoodie.properties` and the options of a write.
 
-    What only options can say: the kinds of CUSTOM partition fields below version 8, and
-    `hoodie.keygen.timebased.*` of every CUSTOM table. Single-field COMPLEX keys carry the field from version
-    9 on; below, they are bare unless `hoodie.write.complex.keygen.new.encoding=false` is passed. Nothing on
-    disk records it, so look at a stored key first (`sniff_single_field_prefix`).
+    Two settings are only in the options: the kinds of CUSTOM partition fields below version 8, and
+    `hoodie.keygen.timebased.*` of CUSTOM tables. Single-field COMPLEX keys contain the field name from version 9 on.
+    Below, they do not, unless `hoodie.write.complex.keygen.new.encoding=false` is given. The table does not record
+    this, so callers check a stored key first (`sniff_single_field_prefix`).
 
     Raises:
-        ConfigError: an option is missing or has no legal value.
-        UnsupportedFeatureError: the generator is none of Hudi's own.
-
-    Source: `format/timeline.md` sections 3.4 and 5.
+        ConfigError: an option is missing or illegal.
+        UnsupportedFeatureError: the generator is not a built-in one of JVM Hudi.
     """
     key_fields = _names(properties.get(_TABLE_KEY_FIELDS))
     partition_texts = _names(properties.get(_TABLE_PARTITION_FIELDS))
@@ -231,15 +229,15 @@ def key_generator_from_table(
 
 
 def partition_field_names(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """The partition columns of a table, without the kinds that CUSTOM adds; all that a reader needs."""
+    """The partition columns of a table, without the kinds that CUSTOM adds."""
     return tuple(text.partition(":")[0] for text in _names(properties.get(_TABLE_PARTITION_FIELDS)))
 
 
 def sniff_single_field_prefix(sample_key: str, field: str) -> bool:
-    """Whether a stored key of a single-field COMPLEX table carries its field (`id:k1`) or not (`k1`).
+    """Whether a stored key of a single-field COMPLEX table contains the field name (`id:k1`) or not (`k1`).
 
-    A bare key that itself starts with the field's name and a colon looks prefixed: give a key that does not,
-    if there is one. Writing the other form would silently duplicate every record (trap 18).
+    A bare key that starts with the field name and a colon is ambiguous, so pass another key if there is one. Writing
+    the wrong form would duplicate every record.
     """
     return sample_key.startswith(f"{field}:")
 
@@ -247,26 +245,27 @@ def sniff_single_field_prefix(sample_key: str, field: str) -> bool:
 def auto_record_keys(instant: str, partition_id: int, start: int, count: int) -> pa.StringArray:
     """Keys for rows of a table without key fields: `<instant>_<partition>_<row>`, rows counted from `start`.
 
-    Unique because an instant belongs to one write, a partition id to one task of it, and a row to one place
-    in it.
+    They are unique, because an instant belongs to one write, and a partition id to one task of it.
     """
     rows = pa.array(np.arange(start, start + count, dtype=np.int64)).cast(pa.string())
     return pc.binary_join_element_wise(f"{instant}_{partition_id}_", rows, "")
 
 
 def _column(batch: pa.RecordBatch, name: str, role: str) -> pa.Array:
-    """A column by name, or a field of a struct column by its path `a.b`; null where the struct is."""
+    """A column by name, or a field of a struct column by its path `a.b`, which is null if the struct is."""
     count = len(batch.schema.get_all_field_indices(name))
     if count == 1:
         return batch.column(name)
     if count > 1:
-        raise ConfigError(f"The {role} column {name!r} is in the input {count} times.", column=name)
+        raise ConfigError(
+            f"the {role} column {name!r} is in the input {count} times: rename or drop the others", column=name
+        )
     top, *inner = name.split(".")
     if inner and len(batch.schema.get_all_field_indices(top)) == 1 and _has_path(batch.schema.field(top), inner):
         return pc.struct_field(batch.column(top), inner)
     close = difflib.get_close_matches(name, _paths(batch.schema), n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(batch.schema.names)}."
-    raise ConfigError(f"The input has no {role} column {name!r}; {hint}", column=name)
+    hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(batch.schema.names)}"
+    raise ConfigError(f"the input has no {role} column {name!r}; {hint}", column=name)
 
 
 def _has_path(field: pa.Field, inner: Sequence[str]) -> bool:
@@ -299,7 +298,7 @@ def _require_usable(is_unusable: _Mask, fields: tuple[str, ...]) -> None:
     columns = ", ".join(fields)
     where = f"all of the record key columns {columns}" if len(fields) > 1 else f"the record key column {columns}"
     raise RecordKeyError(
-        f"{len(rows)} row(s) are null or empty in {where}, the first is row {rows[0]} of its batch.",
+        f"{len(rows)} row(s) are null or empty in {where}, the first is row {rows[0]} of its batch",
         columns=fields,
         rows=len(rows),
         first_row=int(rows[0]),
@@ -314,13 +313,13 @@ def _composite_part(text: pa.StringArray) -> pa.StringArray:
 def _require_at_most_one(kind: KeyGeneratorType, what: str, names: tuple[str, ...]) -> None:
     if len(names) > 1:
         raise ConfigError(
-            f"The key generator {kind.value} takes one of the {what}, not {len(names)}; use COMPLEX.",
+            f"the key generator {kind.value} takes one of the {what}, not {len(names)}; use COMPLEX",
             fields=names,
         )
 
 
 def _unified(indices: pa.Int32Array, texts: Sequence[str]) -> pa.DictionaryArray:
-    """A dictionary array in which equal texts are one entry."""
+    """A dictionary array without repeated entries."""
     distinct = pa.array(texts, pa.string()).dictionary_encode()
     if len(distinct.dictionary) == len(texts):
         return pa.DictionaryArray.from_arrays(indices, distinct.dictionary)
@@ -328,7 +327,7 @@ def _unified(indices: pa.Int32Array, texts: Sequence[str]) -> pa.DictionaryArray
 
 
 def _joined(paths: pa.DictionaryArray, level: pa.DictionaryArray) -> pa.DictionaryArray:
-    """Each row's path with its next segment, for the pairs that occur."""
+    """Append the next segment to each row's path, computed once per distinct pair."""
     width = max(len(level.dictionary), 1)
     codes = paths.indices.to_numpy().astype(np.int64) * width + level.indices.to_numpy()
     pairs = pa.array(codes).dictionary_encode()
@@ -364,25 +363,25 @@ def _flag(source: Mapping[str, str], key: str, *, default: bool = False) -> bool
     if not text:
         return default
     if text.lower() not in {"true", "false"}:
-        raise ConfigError(f"{key} must be true or false.", value=text)
+        raise ConfigError(f"{key} must be true or false", value=text)
     return text.lower() == "true"
 
 
 def _with_kinds(stored: tuple[str, ...], written: tuple[str, ...]) -> tuple[str, ...]:
-    """CUSTOM fields with their kinds: from the table, or from the write where the table has only names."""
+    """CUSTOM fields with their kinds: from the table, or from the options if the table only has names."""
     if all(":" in text for text in stored):
         return stored
     if tuple(text.partition(":")[0] for text in written) == stored and all(":" in text for text in written):
         return written
     raise ConfigError(
-        f"The table does not keep the kinds of its partition fields; pass {_WRITE_PARTITION_FIELDS} "
-        "with them, like 'city:SIMPLE,ts:TIMESTAMP'.",
+        f"the table does not store the kinds of its partition fields; give {_WRITE_PARTITION_FIELDS} "
+        "with them, for example 'city:SIMPLE,ts:TIMESTAMP'",
         fields=stored,
     )
 
 
 def _field_kind(kind: KeyGeneratorType) -> PartitionFieldKind:
-    """The kind of partition fields that say nothing themselves."""
+    """The kind of partition fields without an explicit kind."""
     return PartitionFieldKind.TIMESTAMP if kind is KeyGeneratorType.TIMESTAMP else PartitionFieldKind.SIMPLE
 
 

@@ -1,4 +1,4 @@
-"""Built-in key generators by the names that tables and options have for them.
+"""Types and classes of the built-in key generators.
 
 https://github.com/apache/hudi/blob/master/hudi-common/src/main/java/org/apache/hudi/keygen/constant/KeyGeneratorType.java
 """
@@ -22,7 +22,7 @@ class KeyGeneratorType(enum.Enum):
     CUSTOM = "CUSTOM"
     GLOBAL_DELETE = "GLOBAL_DELETE"
     USER_PROVIDED = "USER_PROVIDED"
-    """A class of the user's own, or any class or type that this release does not know."""
+    """A custom class, or any class or type that this release does not know."""
 
     @property
     def is_partitioned(self) -> bool:
@@ -56,7 +56,7 @@ _TYPE_OF_CLASS: Final[Mapping[str, KeyGeneratorType]] = {
 
 
 def key_generator_type(name: str) -> KeyGeneratorType:
-    """The type behind a type name (`SIMPLE`, `SIMPLE_AVRO`) or a class name, with or without its package.
+    """The type for a type name (`SIMPLE`, `SIMPLE_AVRO`) or a class name, with or without its package.
 
     Generators that wrap another one (`SPARK_SQL`, `AUTO_RECORD`) are USER_PROVIDED: their names do not tell which.
     """
@@ -66,7 +66,7 @@ def key_generator_type(name: str) -> KeyGeneratorType:
 
 
 def infer_key_generator(record_key_fields: Sequence[str], partition_fields: Sequence[str]) -> KeyGeneratorType:
-    """The generator that JVM Hudi takes where none is named (`KeyGenUtils.inferKeyGeneratorType`).
+    """The generator that JVM Hudi uses if none is named (`KeyGenUtils.inferKeyGeneratorType`).
 
     Partition fields may carry a kind (`ts:TIMESTAMP`), which makes it CUSTOM. Without partition fields it is
     NON_PARTITION for any number of key fields.

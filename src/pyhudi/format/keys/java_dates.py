@@ -1,6 +1,6 @@
-"""Times as text after Java's date patterns (`yyyy/MM/dd/HH`), as the timestamp key generator has them.
+"""Formatting and parsing of times with Java's date patterns (`yyyy/MM/dd/HH`), for timestamp key generators.
 
-A pattern is a run of letters per field, and literals: any other character, or text in quotes.
+A pattern consists of fields, each a repeated letter, and literals, which are other characters or text in quotes.
 
     y Y x   year, year of era, year of the ISO week     a        AM or PM
     M       month; MMM and MMMM its English name        H k      hour 0-23, 1-24
@@ -8,10 +8,10 @@ A pattern is a run of letters per field, and literals: any other character, or t
     w       ISO week                                    m s S    minute, second, fraction of it
     E e     weekday as a name, as 1-7                   Z z      offset +0100; ZZ +01:00; ZZZ and z the name
 
-Columns of times are long and their days few, so both directions work on whole columns: formatting cuts a
-column down to the distinct times that its pattern can tell apart, parsing is one regular expression and
-arithmetic on its groups. Names of regional zones (`z` for America/New_York) are neither written nor read.
-Checked against the Joda formatter that Hudi 1.2.0 uses, see `tests/unit/format/keys`.
+Columns have many times but few days, so both directions work on whole columns: formatting reduces a column to the
+distinct times that its pattern can distinguish; parsing is one regular expression and arithmetic on its groups. Names
+of regional zones (`z` for America/New_York) are not supported. Tests compare the results with the Joda formatter of
+Hudi 1.2.0.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _MONTHS: Final = (
 )
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _RESOLUTION: Final = {"S": 1, "s": _SECOND, "m": _MINUTE} | dict.fromkeys("HkKha", _HOUR)
-"""The length, in milliseconds, of what a letter tells apart; a day for those not named."""
+"""The precision of each letter in milliseconds; a day for other letters."""
 _LETTERS: Final = frozenset("yYxMdDwEeaHkKhmsSZz")
 _DIGITS_MAX: Final = {"y": 9, "Y": 9, "x": 9, "D": 3, "e": 1}
-"""How many digits a number may have when it is read; 2 for those not named."""
+"""The maximum digits of a number in parsing; 2 for other letters."""
 _LIMITS: Final = {
     "M": (1, 12),
     "d": (1, 31),
@@ -64,19 +64,19 @@ _LIMITS: Final = {
     "s": (0, 59),
 }
 _TWO_DIGIT_YEARS_FROM: Final = 1950
-"""What two digits mean when read as a year: 1950 to 2049. Joda's window moves with the clock; ours cannot."""
+"""Two digits of a year mean 1950 to 2049. The window of Joda moves with the clock; this one does not."""
 _YEAR_MAX: Final = 292_000_000
-"""Milliseconds of later years do not fit into 64 bits."""
+"""Milliseconds of later years exceed 64 bits."""
 PATTERN_CHARACTERS_MAX: Final = 256
 ZONE_CHARACTERS_MAX: Final = 64
-"""The longest name of a zone has half of them."""
+"""The longest zone name has half of this length."""
 FIELD_WIDTH_MAX: Final = 18
-"""The digits that always fit into 64 bits."""
+"""So many digits always fit into 64 bits."""
 _HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - naive, so that a zone can be put on it
 _FIRST_MS: Final = (date(1, 1, 3) - date(1970, 1, 1)).days * _DAY
 _LAST_MS: Final = (date(9999, 12, 29) - date(1970, 1, 1)).days * _DAY
-"""What Python's zones can answer for; times before and after have the offset of these."""
+"""The range of Python's time zones; times outside have the offsets of these limits."""
 _FIXED_ZONE = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2})(?::?(\d{2}))?")
 _TOKEN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|([^A-Za-z']+)")
 
@@ -91,20 +91,20 @@ class Token:
 
     @property
     def is_number(self) -> bool:
-        """Whether it is written in digits only."""
+        """Whether the field only has digits."""
         return self.letter not in "EaZz" and not (self.letter == "M" and self.width > 2) and self.letter != ""
 
 
 @dataclass(frozen=True, slots=True)
 class DatePattern:
-    """A compiled pattern; `text` is how it was written."""
+    """A compiled pattern; `text` is its source."""
 
     text: str
     tokens: tuple[Token, ...]
 
     @property
     def resolution_ms(self) -> int:
-        """The shortest time that the pattern tells apart: 1 to a day, in milliseconds."""
+        """The precision of the pattern in milliseconds, from 1 to a day."""
         return min((_RESOLUTION.get(token.letter, _DAY) for token in self.tokens), default=_DAY)
 
     @property
@@ -115,7 +115,7 @@ class DatePattern:
 
 @dataclass(frozen=True, slots=True)
 class ParsedTimes:
-    """What a column of text says: times in UTC, the offsets they are written in, and which texts fitted."""
+    """The result of parsing a column: times in UTC, offsets, and a mask of the valid texts."""
 
     utc: Millis
     offset: Millis
@@ -127,28 +127,28 @@ def compile_pattern(text: str) -> DatePattern:
     """The parts of a pattern.
 
     Raises:
-        ConfigError: a quote is not closed, a letter means nothing here, or the pattern is longer than any real one.
+        ConfigError: a quote is not closed, a letter is not supported, or the pattern is too long.
     """
     if len(text) > PATTERN_CHARACTERS_MAX or _HALF_PAIR.search(text):
-        raise ConfigError("A date pattern is too long, or is no valid text.", pattern=text[:PATTERN_CHARACTERS_MAX])
+        raise ConfigError("a date pattern is too long, or is not valid text", pattern=text[:PATTERN_CHARACTERS_MAX])
     tokens: list[Token] = []
     position = 0
     while position < len(text):
         found = _TOKEN.match(text, position)
         if found is None:
-            raise ConfigError("A quote in a date pattern is not closed.", pattern=text)
+            raise ConfigError("a quote in a date pattern is not closed", pattern=text)
         position = found.end()
         quoted, letter, other = found.groups()
         if letter is None:
             literal = other if quoted is None else quoted.replace("''", "'") or "'"
             tokens.append(Token("", 0, literal))
         elif len(found[0]) > FIELD_WIDTH_MAX:
-            raise ConfigError(f"A field of a date pattern is wider than {FIELD_WIDTH_MAX} letters.", pattern=text)
+            raise ConfigError(f"a field of a date pattern is wider than {FIELD_WIDTH_MAX} letters", pattern=text)
         elif letter in _LETTERS:
             tokens.append(Token(letter, len(found[0])))
         else:
             raise ConfigError(
-                f"The letter {letter!r} of a date pattern is not supported; put literal text into quotes.",
+                f"the letter {letter!r} of a date pattern is not supported; put literal text into quotes",
                 pattern=text,
             )
     return DatePattern(text, tuple(tokens))
@@ -158,7 +158,7 @@ def resolve_zone(name: str) -> tzinfo:
     """The zone of a Java zone id: a region (`Asia/Kolkata`), `UTC`, `Z`, or an offset (`GMT+8:00`, `+05:30`).
 
     Raises:
-        ConfigError: there is no such zone (Java would silently take UTC).
+        ConfigError: there is no such zone. Java would silently use UTC.
     """
     if name in {"UTC", "GMT", "Z"}:
         return UTC
@@ -168,22 +168,22 @@ def resolve_zone(name: str) -> tzinfo:
         if offset < timedelta(days=1):
             return timezone(-offset if found[1] == "-" else offset)
     if len(name) > ZONE_CHARACTERS_MAX:  # each slash is one more package that Python looks for the zone in
-        raise ConfigError("There is no such time zone.", timezone=name[:ZONE_CHARACTERS_MAX])
+        raise ConfigError("there is no such time zone", timezone=name[:ZONE_CHARACTERS_MAX])
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError) as cause:  # not a key of the zone data, in any of its forms
-        raise ConfigError("There is no such time zone.", timezone=name) from cause
+        raise ConfigError("there is no such time zone", timezone=name) from cause
 
 
 def format_times(
     utc: Millis, pattern: DatePattern, zone: tzinfo, *, offset: Millis | None = None
 ) -> pa.DictionaryArray:
-    """The text of each time, dictionary-encoded with int32 indices.
+    """Format times as text, dictionary-encoded with int32 indices.
 
-    `offset` gives each time's own distance from UTC, in milliseconds, in place of the zone's.
+    `offset` is the offset of each time from UTC in milliseconds, instead of that of the zone.
 
     Raises:
-        ConfigError: the pattern has a zone's name that we do not know.
+        ConfigError: the pattern contains the name of a regional zone.
 
     Cost: one hash of the column; text is only made for the times that the pattern can tell apart (several of
     which may still have the same text: `MM` is the same in every year).
@@ -339,7 +339,7 @@ def _zone_texts(token: Token, offset: Millis, zone: tzinfo) -> list[str]:
     if token.letter == "Z" and isinstance(zone, ZoneInfo):
         return [zone.key] * len(offset)
     if not isinstance(zone, timezone) or token.width > 3:
-        raise ConfigError("A zone's name cannot be part of a date text; use Z.", timezone=str(zone))
+        raise ConfigError("the name of a time zone cannot be part of a date text; use Z", timezone=str(zone))
     fixed = _offset_at(0, zone, is_local=False)
     return [_offset_text(fixed, ":") if fixed else "UTC"] * len(offset)
 

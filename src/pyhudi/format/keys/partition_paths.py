@@ -1,12 +1,11 @@
-"""Partition paths: from the text of values to folder names, and back.
+"""Partition paths: conversion between the text of values and folder names.
 
     path    := "" | segment ("/" segment)*      relative to the table, a segment per partition field
     segment := [field "="] value                the field only in hive style
 
-The value of null and of an empty string is `__HIVE_DEFAULT_PARTITION__`. Only with url encoding are
-characters escaped; without it a `/` in a value opens a folder below, as it does in Hudi. Values come from
-users, so every path is checked here before anything is written: it must stay inside the table, name no
-reserved folder, and be a legal file name everywhere that the table may be read.
+Null and the empty string become `__HIVE_DEFAULT_PARTITION__`. Characters are escaped only with URL encoding; without
+it, a `/` in a value makes a subfolder, as in JVM Hudi. Values come from users, so every path is checked before anything
+is written: it must stay inside the table, avoid reserved folders, and be a legal file name on all systems.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from pyhudi.format.safe_paths import METADATA_FOLDER, is_metadata_folder, path_p
 
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 SEGMENT_BYTES_MAX: Final = 255
-"""The longest file name of the common local file systems, in bytes of UTF-8."""
+"""The limit of a file name in common local file systems, in bytes of UTF-8."""
 
 _CONTROL: Final = "".join(map(chr, range(0x20))) + "\x7f"
 _ESCAPES: Final = {ord(char): f"%{ord(char):02X}" for char in _CONTROL + "\"#%'*/:=?[\\]^{"}
@@ -30,20 +29,19 @@ _ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
 
 _UNCOMMON: Final = f"/:\\\\{re.escape(_CONTROL)}\ud800-\udfff"
 _PLAINLY_SAFE = re.compile(f"[^.{_UNCOMMON}\x80-\U0010ffff][^{_UNCOMMON}]{{0,62}}")
-"""One folder name that no check has to look at: the common case, and at most 4 bytes per character."""
+"""One folder name that is certainly safe: the common case, of at most 4 bytes per character."""
 
 
 def escape_value(value: str) -> str:
-    """One value with Hive's special characters as `%XX`.
+    """A value with the special characters of Hive, and NUL, as `%XX`.
 
-    Spaces, `<>|&},+` and all non-ASCII characters stay as they are; so do `.` and `..`.
-    Source: `format/timeline.md` section 5.3, trap 16; NUL is escaped as well.
+    Spaces, `<>|&},+`, `.`, `..` and all non-ASCII characters are not escaped.
     """
     return value.translate(_ESCAPES)
 
 
 def unescape_value(text: str) -> str:
-    """The inverse of `escape_value`; a `%` that starts no escape stays as it is.
+    """The inverse of `escape_value`; a `%` that does not begin an escape stays unchanged.
 
     Each escape is one UTF-16 code unit, as in Hive, so `%E2%82%AC` is three characters.
     """
@@ -53,9 +51,9 @@ def unescape_value(text: str) -> str:
 def format_segment(
     field: str, value: str | None, *, hive_style: bool, url_encode: bool, slash_dates: bool = False
 ) -> str:
-    """The part of a partition path that one field contributes; not yet checked.
+    """The part of a partition path for one field, unchecked.
 
-    `slash_dates` makes a folder per part of `2024-01-02`.
+    `slash_dates` makes one folder per part of `2024-01-02`.
     """
     text = value or NULL_PARTITION
     if url_encode:
@@ -74,12 +72,10 @@ def checked_segments(
     url_encode: bool,
     slash_dates: bool = False,
 ) -> list[str]:
-    """`format_segment` of each of the distinct values of a column, refused where it is no safe path.
-
-    `is_first` says that nothing stands before it in the path.
+    """`format_segment` of each distinct value of a column, checked. `is_first`: it is the first segment of the path.
 
     Raises:
-        UnsafePathError: names the column, the value, and the option that would make it safe, if there is one.
+        UnsafePathError: a segment is unsafe; names the column, the value, and the option that makes it safe, if any.
     """
     segments = []
     for value in values:
@@ -88,7 +84,7 @@ def checked_segments(
         if problem is not None:
             fix = _fix_for(field, value, is_first=is_first, hive_style=hive_style)
             raise UnsafePathError(
-                f"A value of partition column {field!r} {problem}; {fix}.",
+                f"a value of partition column {field!r} {problem}; {fix}",
                 column=field,
                 value=value,
                 segment=segment,
@@ -98,30 +94,29 @@ def checked_segments(
 
 
 def partition_depth(path: str) -> int:
-    """How many folders below the table a partition is, as its metadata file says (section 4.3)."""
+    """The number of folders from the table to a partition, as in its metadata file."""
     return path.count("/") + 1 if path else 0
 
 
 def partition_values(path: str, fields: Sequence[str], *, hive_style: bool, url_encoded: bool) -> dict[str, str | None]:
     """The text of each partition field in a path, None for the null partition.
 
-    A value may itself span folders. That is unambiguous for a single field, and in hive style, where a
-    field's value ends before the next field's name.
+    A value may span several folders. This is unambiguous for a single field, and in hive style, where the name of the
+    next field ends the value.
 
     Raises:
-        CorruptDataError: the path does not fit the fields, or (several fields, not hive style) has a folder
-        too many.
-
-    Source: `format/timeline.md` section 5.3.
+        CorruptDataError: the path does not match the fields, or is ambiguous.
     """
     texts = _hive_texts(path, fields) if hive_style else _plain_texts(path, fields)
     if texts is None:
-        raise CorruptDataError("The partition path does not fit the partition fields.", path=path, fields=tuple(fields))
+        raise CorruptDataError(
+            "the partition path does not match the partition fields", path=path, fields=tuple(fields)
+        )
     return {field: _value_of(text, url_encoded=url_encoded) for field, text in zip(fields, texts, strict=True)}
 
 
 def typed_value(text: str, kind: pa.DataType) -> pa.Scalar | None:
-    """The text of a partition value as a column's type; None for types whose text in a path is not the value's."""
+    """Convert the text of a partition value to a column's type; None for types whose text in a path differs."""
     if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_date(kind)):
         return None
     try:
@@ -159,7 +154,7 @@ def _hive_texts(path: str, fields: Sequence[str]) -> list[str] | None:
 
 
 def _problem_of(path: str, *, is_first: bool) -> str | None:
-    """Why a path (one segment, or several) must not be written, as the end of a sentence; None if it may."""
+    """Explain why a path of one or more segments must not be written, or return None. Completes "a value …"."""
     if _PLAINLY_SAFE.fullmatch(path):
         return None
     problem = path_problem(path)

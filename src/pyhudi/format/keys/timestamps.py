@@ -1,10 +1,8 @@
-"""Timestamp partition fields: times in a column, as text after an output pattern.
+"""Timestamp partition fields: conversion of times in a column to text in an output pattern.
 
-The options are `hoodie.keygen.timebased.*`. A time comes as a number since the epoch, or as text after one of
-several input patterns. Hudi's way with nulls is kept: null is the epoch (one unit after it, for numbers), so such
-rows are in the folder of 1970, not in the null partition.
-
-Source: `format/timeline.md` section 5.3; details checked against the generator of Hudi 1.2.0.
+The options are `hoodie.keygen.timebased.*`. A time is a number since the epoch, or text in one of several input
+patterns. As in JVM Hudi, null means the epoch (one unit after it, for numbers), so such rows are in the folder of 1970,
+not in the null partition. Tests compare the results with Hudi 1.2.0.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from pyhudi.format.keys.value_text import distinct_values
 TIMEBASED_PREFIX: Final = "hoodie.keygen.timebased."
 _OLD_PREFIX: Final = "hoodie.deltastreamer.keygen.timebased."
 _MILLIS_MAX: Final = 9_200_000_000_000_000_000
-"""The end of 64 bits, less the room that an offset needs."""
+"""The limit of 64 bits, minus the largest offset of a zone."""
 
 _CUT: Final = "\0"
 _WHOLE_NUMBER: Final = r"^-?\d{1,18}$"
@@ -36,7 +34,7 @@ _E = TypeVar("_E", bound=enum.Enum)
 
 
 class TimestampKind(enum.Enum):
-    """What the column of a TIMESTAMP field holds: numbers since the epoch, or text."""
+    """The values in the column of a TIMESTAMP field: numbers since the epoch, or text."""
 
     UNIX_TIMESTAMP = "UNIX_TIMESTAMP"
     DATE_STRING = "DATE_STRING"
@@ -47,7 +45,7 @@ class TimestampKind(enum.Enum):
 
     @property
     def is_text(self) -> bool:
-        """Whether values are dates in text. MIXED is, too: Hudi has no unit for numbers there."""
+        """Whether values are dates in text. MIXED is, too, because JVM Hudi has no unit for its numbers."""
         return self in {TimestampKind.DATE_STRING, TimestampKind.MIXED}
 
 
@@ -79,12 +77,12 @@ _TO_MILLIS: Final = {
 class TimestampKeyOptions:
     """How a TIMESTAMP field becomes text: `hoodie.keygen.timebased.*`.
 
-    `scalar_unit` is the unit of numbers if the kind is SCALAR. `input_formats` are the patterns of text; the
-    first that fits counts. Without `input_zone` text is in UTC unless it has an offset. Without `output_zone`
-    the output is in `input_zone`; without both, in the offset that each text has, or UTC.
+    `scalar_unit` is the unit of numbers if the kind is SCALAR. `input_formats` are the patterns of text; the first
+    match counts. Without `input_zone`, text without an offset is in UTC. Without `output_zone`, the output is in
+    `input_zone`; without both, in the offset of each text, or UTC.
 
     Raises:
-        ConfigError: a pattern or a zone is not legal, or text has no input pattern.
+        ConfigError: a pattern or a zone is illegal, or there is no input pattern for text.
     """
 
     kind: TimestampKind
@@ -97,7 +95,7 @@ class TimestampKeyOptions:
     def __post_init__(self) -> None:
         if self.kind.is_text and not self.input_formats:
             raise ConfigError(
-                f"{TIMEBASED_PREFIX}input.dateformat is required for timestamps in text.",
+                f"{TIMEBASED_PREFIX}input.dateformat is required for timestamps in text",
                 kind=self.kind.value,
             )
         for pattern in (self.output_format, *self.input_formats):
@@ -120,10 +118,10 @@ _UNITS_BY_KIND: Final = {
 
 
 def timestamp_key_options(properties: Mapping[str, str]) -> TimestampKeyOptions | None:
-    """The options of the timestamp generator in a set of properties, None where there are none.
+    """The options of the timestamp generator in a set of properties, or None.
 
     Raises:
-        ConfigError: a value is not legal, or the output pattern is missing.
+        ConfigError: a value is illegal, or one of type and output pattern is missing.
     """
 
     def value(name: str) -> str | None:
@@ -134,7 +132,7 @@ def timestamp_key_options(properties: Mapping[str, str]) -> TimestampKeyOptions 
         return None
     if kind_name is None or output_format is None:
         missing = "timestamp.type" if kind_name is None else "output.dateformat"
-        raise ConfigError(f"{TIMEBASED_PREFIX}{missing} is missing.")
+        raise ConfigError(f"{TIMEBASED_PREFIX}{missing} is missing")
     kind = member_of(TimestampKind, kind_name, f"{TIMEBASED_PREFIX}timestamp.type")
     unit_name = value("timestamp.scalar.time.unit") or TimeUnit.SECONDS.name
     formats = value("input.dateformat")
@@ -156,7 +154,7 @@ def _split(formats: str, delimiter: str) -> tuple[str, ...]:
         marked = pc.replace_substring_regex(pa.scalar(formats), delimiter, _CUT).as_py()
     except (pa.ArrowInvalid, UnicodeEncodeError) as cause:
         raise ConfigError(
-            f"{TIMEBASED_PREFIX}input.dateformat.list.delimiter.regex is no regular expression.", value=delimiter
+            f"{TIMEBASED_PREFIX}input.dateformat.list.delimiter.regex is not a regular expression", value=delimiter
         ) from cause
     return tuple(text.strip() for text in marked.split(_CUT))
 
@@ -199,8 +197,8 @@ def _numbers_of(column: pa.Array, name: str) -> pa.Array:
     if pc.match_substring_regex(texts, _WHOLE_NUMBER).false_count:
         other = texts.filter(pc.invert(pc.match_substring_regex(texts, _WHOLE_NUMBER)))[0].as_py()
         raise ConfigError(
-            f"The partition column {name!r} is to hold numbers since the epoch, and has a text that is none; "
-            f"set {TIMEBASED_PREFIX}timestamp.type to what it holds.",
+            f"the partition column {name!r} must hold numbers since the epoch, but has text that is not a number; "
+            f"set {TIMEBASED_PREFIX}timestamp.type to the type of its values",
             column=name,
             value=other,
         )
@@ -212,8 +210,8 @@ def _require_text(column: pa.Array, name: str) -> pa.Array:
     if _is_text(kind):
         return column
     raise ConfigError(
-        f"The partition column {name!r} is to hold dates in text, but its type is {kind}; "
-        f"set {TIMEBASED_PREFIX}timestamp.type to what it holds.",
+        f"the partition column {name!r} must hold dates in text, but its type is {kind}; "
+        f"set {TIMEBASED_PREFIX}timestamp.type to the type of its values",
         column=name,
     )
 
@@ -227,7 +225,7 @@ def _require_parsed(
     (failed,) = np.nonzero(~is_valid)
     if len(failed):
         raise InvalidRequestError(
-            f"{len(failed)} distinct value(s) of partition column {name!r} fit none of the input date formats.",
+            f"{len(failed)} distinct value(s) of partition column {name!r} match none of the input date formats",
             column=name,
             value=texts[int(failed[0])].as_py(),
             formats=formats,
@@ -235,10 +233,10 @@ def _require_parsed(
 
 
 def _epoch_millis(column: pa.Array, name: str, unit: TimeUnit) -> Millis:
-    """Numbers since the epoch in milliseconds; null counts as one unit after it (Hudi's default value).
+    """Convert numbers since the epoch to milliseconds; null counts as one unit, the default value in JVM Hudi.
 
-    A date is its day's number and a timestamp its microseconds, both taken in `unit` as any number is: so Hudi
-    reads them, too. A number may be text: that is how JVM Hudi shows such a column, and its SQL stores it.
+    As in JVM Hudi, a date is its day number and a timestamp its microseconds, and both count in `unit`. A number may be
+    text, because JVM Hudi returns such a column as text, and its SQL stores it so.
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -253,8 +251,8 @@ def _epoch_millis(column: pa.Array, name: str, unit: TimeUnit) -> Millis:
         column = _numbers_of(column, name)
     elif not (pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)):
         raise ConfigError(
-            f"The partition column {name!r} is to hold numbers since the epoch, but its type is {kind}; "
-            f"set {TIMEBASED_PREFIX}timestamp.type to what it holds.",
+            f"the partition column {name!r} must hold numbers since the epoch, but its type is {kind}; "
+            f"set {TIMEBASED_PREFIX}timestamp.type to the type of its values",
             column=name,
         )
     numbers: Millis = pc.fill_null(column.cast(pa.int64(), safe=False), 1).to_numpy(zero_copy_only=False)
@@ -266,12 +264,12 @@ def _epoch_millis(column: pa.Array, name: str, unit: TimeUnit) -> Millis:
 
 
 def member_of(kinds: type[_E], name: str, option: str) -> _E:
-    """The member of an enum that an option names, in any case.
+    """The member of an enumeration that an option names, in any case.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: there is no member of this name.
     """
     found = kinds.__members__.get(name.upper())
     if found is None:
-        raise ConfigError(f"{option} must be one of {', '.join(kinds.__members__)}.", value=name)
+        raise ConfigError(f"{option} must be one of {', '.join(kinds.__members__)}", value=name)
     return found

@@ -1,8 +1,8 @@
-"""The text of a value, as Hudi prints it into record keys and partition paths.
+"""Conversion of values to the text in record keys and partition paths.
 
-A record key is a string whatever the type of its column, so two writers agree on a row only if they agree on
-this text to the letter. Hudi has two ways of printing (`format/timeline.md` section 5.1); this is the one of
-insert and upsert, because upsert is what compares keys.
+Record keys are strings, whatever the types of their columns, so all writers must make the same text of a value. The row
+writer of JVM Hudi's bulk insert prints some types differently; this is the text of its insert and upsert, because
+upserts compare keys.
 """
 
 from __future__ import annotations
@@ -48,12 +48,9 @@ def value_text(array: pa.Array) -> pa.StringArray:
     hexadecimal.
 
     Raises:
-        ConfigError: the type has no such text (nested types, intervals, times of day).
+        ConfigError: the type has no text form (nested types, intervals, times of day).
 
-    Cost: Arrow kernels only; about 0.1 s for a million integers, nothing for strings, 2 s for doubles that need
-    an exponent.
-
-    Source: `format/timeline.md` section 5.1; hexadecimal bytes and `1E-7` as `KeyGenUtils` of Hudi 1.2.0 prints.
+    Cost: Arrow kernels only; about 0.1 s for a million integers, nothing for strings, 2 s for doubles with an exponent.
     """
     kind = array.type
     if pa.types.is_dictionary(kind):
@@ -69,17 +66,17 @@ def value_text(array: pa.Array) -> pa.StringArray:
     if _casts_to_the_same_text(kind):
         return array.cast(pa.string())
     raise ConfigError(
-        f"A column of type {kind} cannot be part of a record key or a partition path; choose a column of "
-        "numbers, text, dates, timestamps or booleans.",
+        f"a column of type {kind} cannot be part of a record key or a partition path; choose a column of "
+        "numbers, text, dates, timestamps or booleans",
         type=str(kind),
     )
 
 
 def distinct_values(column: pa.Array) -> pa.DictionaryArray:
-    """A column as indices into its distinct values, of which null may be one: no index is null.
+    """A column as indices into its distinct values. Null is one of the values; no index is null.
 
     Raises:
-        ConfigError: values of the type have no text.
+        ConfigError: the type has no text form.
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -117,7 +114,7 @@ def _floating_text(array: pa.Array) -> pa.StringArray:
 
 
 def _exponent_text(text: pa.StringArray, values: pa.Array) -> pa.StringArray:
-    """Arrow's text of values that Java does not write plainly, in Java's shape."""
+    """Convert Arrow's text of values that Java writes with an exponent to Java's form."""
     magnitude = pc.abs(values)
     for start, end, pattern, replacement in _WITH_EXPONENT:
         if pc.any(_is_between(magnitude, start, end)).as_py():
@@ -138,7 +135,7 @@ def _is_between(values: pa.Array, start: float, end: float) -> pa.BooleanArray:
 def _with_two_digits(text: pa.StringArray, values: pa.Array) -> pa.StringArray:
     """Java prints at least two digits, and the closest two: `4.9E-324`, though `5E-324` would be enough.
 
-    Only next to zero are doubles so far apart that the second digit is not 0: this looks at few values.
+    Only next to zero are doubles so far apart that the second digit is not 0, so this affects few values.
     """
     is_single = pa.types.is_float32(values.type)
     is_tiny = pc.less(pc.abs(values), 1e-43 if is_single else 1e-321)

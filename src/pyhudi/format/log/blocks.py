@@ -1,15 +1,15 @@
-"""Log blocks: what frames the contents of a log file, to bytes and back.
+"""Log blocks: encoding and decoding the frames of a log file.
 
-A log file is blocks back to back, without a header or a trailer of its own. All integers are big-endian.
+A log file is a sequence of blocks, without header or trailer. All integers are big-endian.
 
     block := magic "#HUDI#" | int64 block size | int32 format version | int32 block type | map of headers
              | int64 content size | content | map of footers | int64 reverse pointer
     map   := int32 entries | entries x (int32 key | int32 size | UTF-8 text)
 
-The block size counts everything after itself, the reverse pointer everything before itself. There is no checksum:
-damage inside a content or inside a header's text does not show here.
+The block size counts all bytes after itself, the reverse pointer all bytes before itself. There is no checksum, so
+damage inside a content or the text of a header is not detected here.
 
-Source: `format/logs-and-indexes.md` 1.2 and 1.3; `format/timeline.md` 6.2 (command block).
+https://hudi.apache.org/learn/tech-specs-1point0#log-file-format
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from pyhudi.errors import CorruptDataError, InvalidRequestError, UnsupportedFeat
 
 MAGIC: Final = b"#HUDI#"
 FORMAT_VERSION: Final = 1
-"""The log format of Hudi 0.4 and every release since."""
+"""The log format of all releases since Hudi 0.4."""
 HEADERS_BYTES_MAX: Final = 64 * 1024 * 1024
-"""A block's headers, or its footers, together. The largest are a schema and the positions of a block's records."""
+"""The size limit of all headers or all footers. The largest are the schema and the positions of the records."""
 HEADERS_MAX: Final = 256
-"""How many headers, or footers, a block may have; Hudi knows nine, and newer releases may know some more."""
+"""The limit of headers or footers in a block. Hudi 1.2 has nine; newer releases may have more."""
 
 _FRAME: Final = struct.Struct(">6sqii")
 _COUNT: Final = struct.Struct(">i")
@@ -38,7 +38,7 @@ _ENTRY: Final = struct.Struct(">ii")
 _LONG: Final = struct.Struct(">q")
 
 FRAME_BYTES: Final = _FRAME.size
-"""What stands before the headers."""
+"""The fields before the headers."""
 POINTER_BYTES: Final = _LONG.size
 EMPTY_MAP_BYTES: Final = _COUNT.size
 _UNCOUNTED_BYTES: Final = len(MAGIC) + _LONG.size
@@ -48,11 +48,11 @@ _ROLLBACK: Final = "0"
 _Content = TypeVar("_Content", bytes, memoryview, pa.Buffer)
 
 ReadRange = Callable[[int, int], memoryview]
-"""`read(start, length)`: bytes of the log file, fewer only where the file ends."""
+"""`read(start, length)`: bytes of the log file; fewer only at the end of the file."""
 
 
 class BlockType(enum.IntEnum):
-    """What a block holds; the value is its number on disk."""
+    """The type of a block; the value is its number on disk."""
 
     COMMAND = 0
     DELETE = 1
@@ -69,7 +69,7 @@ class BlockType(enum.IntEnum):
 
 
 class BlockHeader(enum.IntEnum):
-    """What a block's headers may say; the value is the key on disk."""
+    """The headers of a block; the value is the key on disk."""
 
     INSTANT_TIME = 0
     TARGET_INSTANT_TIME = 1
@@ -88,10 +88,11 @@ _KNOWN_TYPES: Final = {kind.value: kind for kind in BlockType}
 
 @dataclass(frozen=True, slots=True)
 class LogBlock:
-    """Where a block stands in its log file, and what its headers say.
+    """The position and headers of a block in a log file.
 
-    `offset` and `size` are those of the whole block, in bytes; `content_offset` counts from the start of the file, too.
-    A block of kind CORRUPT is a stretch of the file that is no block: it has no headers and its content is all of it.
+    `offset` and `size` are those of the whole block, in bytes; `content_offset` also counts from the start of the file.
+    A block of type CORRUPT is a range of the file that is not a valid block. It has no headers, and its content is the
+    whole range.
     """
 
     kind: BlockType
@@ -103,7 +104,7 @@ class LogBlock:
 
     @property
     def end(self) -> int:
-        """The offset of what follows the block."""
+        """The offset after the block."""
         return self.offset + self.size
 
     @property
@@ -111,15 +112,15 @@ class LogBlock:
         """The write that the block belongs to.
 
         Raises:
-            CorruptDataError: the block is CORRUPT, so nobody knows.
+            CorruptDataError: the block is CORRUPT, so its write is unknown.
         """
         if BlockHeader.INSTANT_TIME not in self.headers:
-            raise CorruptDataError("a damaged log block does not say which write it belongs to", offset=self.offset)
+            raise CorruptDataError("the write of a damaged log block is unknown", offset=self.offset)
         return self.headers[BlockHeader.INSTANT_TIME]
 
     @property
     def target_instant_time(self) -> str | None:
-        """The write whose blocks a rollback takes back; None in every other block."""
+        """The write whose blocks a rollback block rolls back; None in other blocks."""
         return self.headers.get(BlockHeader.TARGET_INSTANT_TIME)
 
     @property
@@ -129,34 +130,33 @@ class LogBlock:
 
     @property
     def compacted_instants(self) -> tuple[str, ...]:
-        """The writes whose blocks this one stands for: not empty only in the output of a log compaction."""
+        """The writes whose blocks this block replaces; empty except in the output of a log compaction."""
         text = self.headers.get(BlockHeader.COMPACTED_BLOCK_TIMES, "")
         return tuple(instant.strip() for instant in text.split(",") if instant.strip())
 
     @property
     def is_partial(self) -> bool:
-        """Whether the rows have only some of the table's columns, and leave the others as they are."""
+        """Whether the rows only have some columns of the table, and the other columns stay unchanged."""
         return self.headers.get(BlockHeader.IS_PARTIAL, "").lower() == "true"
 
 
 def encoded_size(headers: Mapping[BlockHeader, str], content_size: int) -> int:
-    """How many bytes `encode_block` will make of these headers and `content_size` bytes of content."""
+    """The size of the block that `encode_block` makes of these headers and `content_size` bytes of content."""
     return _BLOCK_BYTES_MIN + sum(_ENTRY.size + len(text.encode()) for text in headers.values()) + content_size
 
 
 def encode_block(
     kind: BlockType, headers: Mapping[BlockHeader, str], content: _Content
 ) -> tuple[bytes, _Content, bytes]:
-    """A block in three pieces to be written one after the other; the content is passed through, not copied.
+    """Encode a block as three pieces to be written in order; the content is not copied.
 
     Raises:
-        InvalidRequestError: no reader would take the block: a header that its kind must have is missing, or the
-            headers take more than `HEADERS_BYTES_MAX`.
+        InvalidRequestError: a required header of this block type is missing, or the headers exceed `HEADERS_BYTES_MAX`.
     """
     assert kind is not BlockType.CORRUPT, "damage is found, not written"
     missing = _missing_header(kind, headers)
     if missing is not None:
-        raise InvalidRequestError("a log block of this kind needs this header", kind=kind.name, header=missing.name)
+        raise InvalidRequestError("a log block of this type needs this header", kind=kind.name, header=missing.name)
     content_size = content.size if isinstance(content, pa.Buffer) else memoryview(content).nbytes
     size = encoded_size(headers, content_size)
     if size - content_size > HEADERS_BYTES_MAX:
@@ -170,9 +170,9 @@ def encode_block(
 
 
 def rollback_block(instant: str, target: str) -> bytes:
-    """A command block, whole: the rollback `instant` takes back the blocks that `target` wrote to this file slice.
+    """A whole command block: the rollback `instant` rolls back the blocks that `target` wrote to this file slice.
 
-    Only tables of version 6 get such blocks; in later ones a rollback deletes log files.
+    Only tables of version 6 get such blocks; in later versions a rollback deletes log files.
     """
     headers = {
         BlockHeader.TARGET_INSTANT_TIME: target,
@@ -183,16 +183,14 @@ def rollback_block(instant: str, target: str) -> bytes:
 
 
 def parse_block(read: ReadRange, offset: int, file_size: int, *, path: str, needs_headers: bool = True) -> LogBlock:
-    """The block at `offset`. Never reads its content, and checks everything else.
+    """Parse and check the block at `offset`, without reading its content.
 
-    `needs_headers`: whether a block may be misread without some headers, as in data files; those of the archived
-    timeline have a schema alone.
-
-    Reads where the block begins, then where it ends, then its headers: `read` does well to keep the last two ranges.
+    Reads the begin of the block, then its end, then its headers, so `read` should cache the last two ranges.
+    `needs_headers`: whether the headers of data files are required. Blocks of the archived timeline only have a schema.
 
     Raises:
-        CorruptDataError: there is no whole block at this place.
-        UnsupportedFeatureError: it is whole, but of a format, a type or a command that no known Hudi writes.
+        CorruptDataError: there is no complete block at this offset.
+        UnsupportedFeatureError: the block is complete, but has an unknown format, type or command.
     """
     block_size, version, type_number = _parse_frame(read, offset, file_size, path)
     end = offset + _UNCOUNTED_BYTES + block_size
@@ -209,10 +207,10 @@ def parse_block(read: ReadRange, offset: int, file_size: int, *, path: str, need
     (content_size,) = _LONG.unpack(read(at, _LONG.size))
     content_offset = at + _LONG.size
     if not 0 <= content_size <= limit - EMPTY_MAP_BYTES - content_offset:
-        raise CorruptDataError("a log block's content does not fit into it", path=path, offset=at, size=content_size)
+        raise CorruptDataError("the content of a log block exceeds the block", path=path, offset=at, size=content_size)
     _, footers_end = _parse_map(read, content_offset + content_size, limit, path)
     if footers_end != limit:
-        raise CorruptDataError("a log block has bytes that belong to nothing", path=path, offset=footers_end)
+        raise CorruptDataError("a log block has bytes after its footers", path=path, offset=footers_end)
     headers = _known_headers(values, path, offset)
     if needs_headers and kind is not BlockType.CORRUPT:
         _check_headers(kind, headers, path, offset)
@@ -220,14 +218,14 @@ def parse_block(read: ReadRange, offset: int, file_size: int, *, path: str, need
 
 
 def corrupt_block(offset: int, end: int) -> LogBlock:
-    """The stretch of a log file that is no block."""
+    """A CORRUPT block for a range of a log file."""
     return LogBlock(BlockType.CORRUPT, offset, end - offset, {}, offset, end - offset)
 
 
 def _parse_frame(read: ReadRange, offset: int, file_size: int, path: str) -> tuple[int, int, int]:
     """Block size, format version and block type."""
     if file_size - offset < _BLOCK_BYTES_MIN:
-        raise CorruptDataError("the log file ends inside of a block", path=path, offset=offset)
+        raise CorruptDataError("the log file ends inside a block", path=path, offset=offset)
     magic, block_size, version, type_number = _FRAME.unpack(read(offset, FRAME_BYTES))
     if magic != MAGIC:
         raise CorruptDataError("no log block begins here", path=path, offset=offset)
@@ -239,18 +237,18 @@ def _parse_frame(read: ReadRange, offset: int, file_size: int, path: str) -> tup
 
 
 def _check_end(read: ReadRange, offset: int, end: int, file_size: int, path: str) -> None:
-    """The reverse pointer, and that the file ends after it or another block begins."""
+    """Check the reverse pointer, and that the file ends after it or another block begins."""
     tail = read(end - EMPTY_MAP_BYTES - POINTER_BYTES, EMPTY_MAP_BYTES + POINTER_BYTES + len(MAGIC))
     (pointer,) = _LONG.unpack_from(tail, EMPTY_MAP_BYTES)
     if pointer != end - offset - POINTER_BYTES:
         raise CorruptDataError("a log block's reverse pointer misses its start", path=path, offset=offset)
-    # As in Hudi, less than a magic is the end of the file: a torn write after the block does not spoil it.
+    # As in JVM Hudi, fewer bytes than a magic count as the end of the file: a torn write does not damage this block.
     if file_size - end >= len(MAGIC) and bytes(tail[EMPTY_MAP_BYTES + POINTER_BYTES :]) != MAGIC:
-        raise CorruptDataError("what follows a log block is no log block", path=path, offset=offset)
+        raise CorruptDataError("the bytes after a log block are not a log block", path=path, offset=offset)
 
 
 def _parse_map(read: ReadRange, start: int, limit: int, path: str) -> tuple[dict[int, bytes], int]:
-    """The entries of a map that ends before `limit`, and where it ends."""
+    """The entries of a map that ends before `limit`, and its end."""
 
     def take(fixed: struct.Struct, at: int) -> tuple[int, ...]:
         if at + fixed.size > limit:
@@ -292,7 +290,7 @@ def _check_headers(kind: BlockType, headers: Mapping[BlockHeader, str], path: st
 
 
 def _missing_header(kind: BlockType, headers: Mapping[BlockHeader, str]) -> BlockHeader | None:
-    """A header without which the block could be misread."""
+    """A required header that is missing, or None."""
     needed = [BlockHeader.INSTANT_TIME]
     if kind is BlockType.COMMAND:
         needed += [BlockHeader.TARGET_INSTANT_TIME, BlockHeader.COMMAND_BLOCK_TYPE]

@@ -17,7 +17,7 @@
     5 double           8 bytes, little-endian         12 array           see ordering; in an array: a date
     6 bytes            size, bytes
 
-https://github.com/apache/hudi/blob/master/hudi-common/src/main/avro/HoodieDeleteRecord.avsc
+https://github.com/apache/hudi/blob/master/hudi-common/src/main/avro/HoodieDeleteRecordList.avsc
 """
 
 from __future__ import annotations

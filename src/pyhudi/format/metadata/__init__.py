@@ -1,1 +1,1 @@
-"""What completed and planned actions say in their files: commits, replaces, rollbacks, cleans, compactions."""
+"""Bodies of instant files: commits, replace commits, rollbacks, cleans and compactions."""

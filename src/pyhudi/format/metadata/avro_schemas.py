@@ -1,9 +1,9 @@
-"""The Avro schemas of the records on the timeline, in the field order and with the defaults of Hudi 1.2.
+"""Avro schemas of the records on the timeline, with the field order and defaults of Hudi 1.2.
 
-Order and defaults are the wire format: real Hudi resolves what we write against its own copies by name, union order
-included. Tests compare these with the schemas that real writers embed.
+Order and defaults are part of the format: JVM Hudi resolves records against its own copies of the schemas, including
+the order of unions. Tests compare these schemas with those that JVM Hudi embeds.
 
-Source: `format/timeline.md` 1.4; mission rows S1-14, S1-15.
+https://github.com/apache/hudi/tree/master/hudi-common/src/main/avro
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _list_of(name: str, items: _Schema) -> dict[str, Any]:
 
 
 def _count(name: str) -> dict[str, Any]:
-    """A number whose default is one, so that null comes second in its union (trap 7)."""
+    """A number whose default is not null, so that null is the second branch of its union."""
     return {"name": name, "type": ["int", "null"], "default": 1}
 
 
@@ -214,7 +214,7 @@ COMPACTION_PLAN: Final = _root(
     _optional("extraMetadata", _map(_TEXT)),
     _count("version"),
     _optional("strategy", _COMPACTION_STRATEGY),
-    # Null comes second here, too (trap 7).
+    # Null is the second branch here, too.
     {"name": "preserveHoodieMetadata", "type": ["boolean", "null"], "default": False},
     _optional("missingSchedulePartitions", _array(_TEXT)),
 )

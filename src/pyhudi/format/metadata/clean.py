@@ -1,7 +1,7 @@
-"""What cleans delete: the bodies of `.clean.requested` (plans) and of `.clean` (what was done).
+"""Clean plans and clean metadata: the bodies of `.clean.requested` and `.clean`.
 
-Plans name files by absolute URIs, metadata by their names alone. Readers get both as paths in the table, so that a
-table that was moved is understood, too.
+Plans contain absolute URIs of files, metadata only their names. Both are decoded to paths relative to the table, so
+that a table can be moved.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _METADATA: Final = "HoodieCleanMetadata"
 
 
 def decode_clean_plan(data: bytes, *, path: str) -> frozenset[str]:
-    """The files that a requested clean is going to delete, relative to the table.
+    """Decode the files that a requested clean will delete, relative to the table.
 
     Raises:
         CorruptDataError: the body is empty or damaged, or another record.
-        UnsafePathError: a partition or a file of it would lie outside of the table's data.
+        UnsafePathError: the path of a partition or file leads out of the table's data.
     """
     fields = _fields_of(data, _PLAN, path)
-    # Before Hudi 0.6 plans had names in a map of their own, which later ones leave empty.
+    # Before Hudi 0.6, plans had file names in another map, which later releases leave empty.
     files = [
         _paths(partition, names, path)
         for partition, names in (fields.text_lists("filesToBeDeletedPerPartition") or {}).items()
@@ -39,14 +39,14 @@ def decode_clean_plan(data: bytes, *, path: str) -> frozenset[str]:
 
 
 def decode_clean_metadata(data: bytes, *, path: str) -> frozenset[str]:
-    """The files that a completed clean has deleted, relative to the table. Errors: see `decode_clean_plan`."""
+    """Decode the files that a completed clean deleted, relative to the table. Raises as `decode_clean_plan`."""
     return cleaned_files(_fields_of(data, _METADATA, path), path=path)
 
 
 def cleaned_files(metadata: RecordFields, *, path: str) -> frozenset[str]:
-    """The files in a decoded `HoodieCleanMetadata`, relative to the table. Errors: see `decode_clean_plan`.
+    """The files in a decoded `HoodieCleanMetadata`, relative to the table. Raises as `decode_clean_plan`.
 
-    Those whose deletion failed count, too: of a clean that was run again it fails where the first run got through.
+    Files whose deletion failed count, too: if a clean is repeated, it fails for files that the first run deleted.
     """
     return frozenset().union(
         *(
@@ -60,10 +60,10 @@ def cleaned_files(metadata: RecordFields, *, path: str) -> frozenset[str]:
 
 def _fields_of(data: bytes, name: str, path: str) -> RecordFields:
     if not data:
-        raise CorruptDataError("the metadata of the clean are empty", path=path)
+        raise CorruptDataError("the clean metadata is empty", path=path)
     record = decode_container(data, path=path)
     if record.name != name:
-        raise CorruptDataError("the file holds another record than its name says", path=path, record=record.name)
+        raise CorruptDataError("the record in the file is not that of its file name", path=path, record=record.name)
     return RecordFields(record.values, path=path, name=name)
 
 

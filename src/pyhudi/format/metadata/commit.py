@@ -1,9 +1,7 @@
-"""Commit metadata: what a write did, the body of commits, delta commits and replace commits.
+"""Commit metadata: the body of commits, delta commits and replace commits.
 
-JSON in table version 6, Avro from 8 on. The JSON carries the fields of Hudi 0.15 and the Avro those of 1.2; the former
-has no `prevBaseFile`, `totalLogReadTimeMs`, `totalLogFiles` and `numUpdates`.
-
-Source: `format/timeline.md` 1.3, 1.4; mission rows S1-12 to S1-15, S5-32.
+It is JSON in table version 6, with the fields of Hudi 0.15, and Avro from version 8 on, with those of Hudi 1.2. The
+JSON lacks `prevBaseFile`, `totalLogReadTimeMs`, `totalLogFiles` and `numUpdates`.
 """
 
 from __future__ import annotations
@@ -22,13 +20,13 @@ from pyhudi.format.safe_paths import check_data_path, check_file_name
 from pyhudi.format.timeline.table_version import MetadataEncoding, TableVersion
 
 JSON_BYTES_MAX: Final = 1024 * 1024 * 1024
-"""The size of a JSON body that is still read: a commit of a million files."""
+"""The size limit of a JSON body: a commit of a million files."""
 
 SCHEMA_KEY: Final = "schema"
-"""Where `CommitMetadata.extra` holds the table's Avro schema, without the meta columns."""
+"""The key in `CommitMetadata.extra` of the table's Avro schema, without meta columns."""
 
 NO_PREVIOUS_COMMIT: Final = "null"
-"""The `prev_commit` of a new file group: the word, not a null (trap 6)."""
+"""The `prev_commit` of a new file group: the text `null`, not a null value."""
 
 _JSON_STAT_FIELDS: Final = (
     "fileId",
@@ -60,7 +58,7 @@ _JSON_LOG_STAT_FIELDS: Final = ("logVersion", "logOffset", "baseFile", "logFiles
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeStats:
-    """How long a task took for one file, in milliseconds."""
+    """The times that a task took for one file, in milliseconds."""
 
     total_scan_time: int = 0
     total_create_time: int = 0
@@ -69,11 +67,11 @@ class RuntimeStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStat:
-    """What a write did to one file. Sizes are in bytes, times in milliseconds; counts that were not told are zero.
+    """The statistics of one written file. Sizes are in bytes, times in milliseconds; missing counts are zero.
 
-    `path` is relative to the table; it is empty in the workload profile of an inflight write, and `file_id` is, too,
-    for its inserts. The fields from `log_version` to `log_files` are those of a log append, and None otherwise.
-    `unknown` holds fields of newer writers; encoding leaves them out.
+    `path` is relative to the table. In the workload profile of an inflight write it is empty, and for inserts `file_id`
+    is empty, too. The fields from `log_version` to `log_files` belong to log appends, and are None otherwise. `unknown`
+    has fields of newer writers, which encoding omits.
     """
 
     file_id: str
@@ -112,11 +110,11 @@ class WriteStat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMetadata:
-    """What one write did: per partition path a stat of each file that it wrote.
+    """The metadata of one write: its operation, and per partition path the statistics of each written file.
 
-    `replaced_file_ids` maps partition paths to the file groups that a replace commit takes out of the table; None for
-    every other commit. `extra` holds the table's schema and what users store with a commit. `unknown` holds fields of
-    newer writers; encoding leaves them out.
+    `replaced_file_ids` maps partition paths to the file groups that a replace commit removes from the table, None for
+    other commits. `extra` has the schema of the table and metadata of users. `unknown` has fields of newer
+    writers, which encoding omits.
     """
 
     operation: WriteOperation
@@ -128,11 +126,11 @@ class CommitMetadata:
 
     @property
     def schema(self) -> str | None:
-        """The Avro schema of the table's rows as JSON text, without meta columns; None where the writer left it out."""
+        """The Avro schema of the table's rows as JSON text, without meta columns; None if the writer omitted it."""
         return self.extra.get(SCHEMA_KEY) or None
 
     def file_groups(self) -> frozenset[tuple[str, str]]:
-        """(partition path, file id) of the file groups that were written to."""
+        """(partition path, file id) of each written file group."""
         return frozenset(
             (partition_path, stat.file_id)
             for partition_path, stats in self.stats_by_partition.items()
@@ -141,14 +139,14 @@ class CommitMetadata:
         )
 
     def paths(self) -> frozenset[str]:
-        """The files that were written, relative to the table; those of change data among them."""
+        """The written files, relative to the table, including files of change data."""
         stats = [stat for stats in self.stats_by_partition.values() for stat in stats]
         change_data = [path for stat in stats for path in stat.cdc_stats or ()]
         return frozenset([*(stat.path for stat in stats if stat.path), *change_data])
 
 
 def encode_commit_metadata(metadata: CommitMetadata, version: TableVersion) -> bytes:
-    """The body of the instant's file. Cost: about 60 µs per file in the commit."""
+    """Encode the body of an instant file. Cost: about 60 µs per file in the commit."""
     if version.metadata_encoding is MetadataEncoding.JSON:
         return json.dumps(_json_values(metadata), separators=(",", ":")).encode()
     if metadata.replaced_file_ids is None:
@@ -158,21 +156,21 @@ def encode_commit_metadata(metadata: CommitMetadata, version: TableVersion) -> b
 
 
 def decode_commit_metadata(data: bytes, *, path: str) -> CommitMetadata:
-    """What the body of an instant says, whichever version wrote it.
+    """Decode the body of an instant file of any table version.
 
     Raises:
-        CorruptDataError: it is empty, truncated or damaged, or a field has another type than it must have. A completed
-            commit always has a body; ask only for that of an inflight one if it is not empty.
-        UnsafePathError: a partition, a file or a file group of it would lie outside of the table's data.
+        CorruptDataError: the body is empty, truncated or damaged, or a field has the wrong type. The body of an
+            inflight commit may be empty; check this first.
+        UnsafePathError: the path of a partition, file or file group leads out of the table's data.
     """
     return commit_metadata_of(commit_record(data, path=path), path)
 
 
 def commit_record(data: bytes, *, path: str) -> AvroRecord:
-    """The fields of a completed write's body as they are on the wire, unchecked, whichever version wrote it.
+    """The encoded fields of the body of a completed write of any table version, unchecked.
 
     Raises:
-        CorruptDataError: it is empty, truncated or damaged.
+        CorruptDataError: the body is empty, truncated or damaged.
     """
     if not data:
         raise CorruptDataError("the commit metadata is empty", path=path)
@@ -185,7 +183,7 @@ def commit_record(data: bytes, *, path: str) -> AvroRecord:
 
 def _json_object(data: bytes, path: str) -> dict[str, Any]:
     if len(data) > JSON_BYTES_MAX:
-        raise CorruptDataError("the commit metadata is too large to be any", path=path, size=len(data))
+        raise CorruptDataError("the commit metadata is too large", path=path, size=len(data))
     try:
         values = json.loads(data.decode())
     except json.JSONDecodeError as error:
@@ -193,21 +191,21 @@ def _json_object(data: bytes, path: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise CorruptDataError("the commit metadata does not parse", path=path) from error
     if not isinstance(values, dict):
-        raise CorruptDataError("the commit metadata is no JSON object", path=path)
+        raise CorruptDataError("the commit metadata is not a JSON object", path=path)
     return values
 
 
 def commit_metadata_of(record: AvroRecord, path: str) -> CommitMetadata:
-    """What a decoded body says. Errors: see `decode_commit_metadata`."""
+    """The metadata in a decoded body. Raises as `decode_commit_metadata`."""
     fields = RecordFields(record.values, path=path, name=record.name)
     if record.name not in ("HoodieCommitMetadata", "HoodieReplaceCommitMetadata"):
-        raise CorruptDataError("the file holds another record than commit metadata", path=path, record=record.name)
+        raise CorruptDataError("the record in the file is not commit metadata", path=path, record=record.name)
     replaced = fields.text_lists("partitionToReplaceFileIds")
     if replaced is None and record.name == "HoodieReplaceCommitMetadata":
         replaced = {}
     word = fields.text("operationType")
     operation = operation_of_word(word)
-    fields.number("version")  # of the record; no writer of commit metadata sets it
+    fields.number("version")  # the version of the record, which no writer sets
     return CommitMetadata(
         operation=operation or WriteOperation.UNKNOWN,
         stats_by_partition={
@@ -222,7 +220,7 @@ def commit_metadata_of(record: AvroRecord, path: str) -> CommitMetadata:
 
 
 def _checked_groups(groups: Mapping[str, tuple[str, ...]], path: str) -> dict[str, tuple[str, ...]]:
-    """File ids by partition path, once each of them is seen to be one."""
+    """Checked file ids by partition path."""
     return {
         check_data_path(partition_path, source=path): tuple(check_file_name(file_id, source=path) for file_id in ids)
         for partition_path, ids in groups.items()
@@ -234,15 +232,15 @@ def _checked_name(name: str | None, path: str) -> str:
 
 
 def _checked_paths(paths: Iterable[str], path: str) -> tuple[str, ...]:
-    return tuple(check_data_path(one, source=path) for one in paths)
+    return tuple(check_data_path(data_path, source=path) for data_path in paths)
 
 
 def _stat_of(fields: RecordFields, partition_path: str, path: str) -> WriteStat:
-    fields.record("recordsStats")  # column ranges that JSON of log appends announces and never holds
+    fields.record("recordsStats")  # column ranges; always empty in the JSON of log appends
     stored_partition_path = fields.text("partitionPath")
-    former_base, base_file, log_files = fields.text("prevBaseFile"), fields.text("baseFile"), fields.texts("logFiles")
+    previous_base, base_file, log_files = fields.text("prevBaseFile"), fields.text("baseFile"), fields.texts("logFiles")
     change_data = fields.number_map("cdcStats")
-    _checked_paths([stored_partition_path or "", former_base or "", base_file or "", *(change_data or ())], path)
+    _checked_paths([stored_partition_path or "", previous_base or "", base_file or "", *(change_data or ())], path)
     return WriteStat(
         file_id=_checked_name(fields.text("fileId"), path),
         path=check_data_path(fields.text("path") or "", source=path),
@@ -256,7 +254,7 @@ def _stat_of(fields: RecordFields, partition_path: str, path: str) -> WriteStat:
         total_write_bytes=fields.count("totalWriteBytes"),
         total_write_errors=fields.count("totalWriteErrors"),
         file_size_in_bytes=fields.count("fileSizeInBytes"),
-        prev_base_file=former_base,
+        prev_base_file=previous_base,
         cdc_stats=change_data,
         runtime_stats=_runtime_stats_of(fields.record("runtimeStats")),
         min_event_time=fields.number("minEventTime"),
@@ -326,7 +324,7 @@ def _json_stat_values(stat: WriteStat) -> dict[str, Any]:
 
 
 def _stat_values(stat: WriteStat) -> dict[str, Any]:
-    """The fields of a stat by their names on the wire."""
+    """The fields of a stat by their encoded names."""
     return {
         "fileId": stat.file_id,
         "path": stat.path or None,

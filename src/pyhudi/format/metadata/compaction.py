@@ -1,10 +1,7 @@
 """Compaction plans: the bodies of `.compaction.requested` and `.logcompaction.requested`.
 
-Unlike every other record of the timeline a plan names files without their folders (trap 8), so that a copied table can
-still execute it. Names become paths that an executor opens, and file ids become names that it creates: none of them is
-believed before it was seen to be one.
-
-Source: `format/timeline.md` 1.4, 7.2; traps 7, 8; mission row S1-38.
+Unlike all other records on the timeline, a plan contains file names without folders, so that a copy of the table can
+execute it. An executor opens these names and creates files from the file ids, so both are checked.
 """
 
 from __future__ import annotations
@@ -21,10 +18,10 @@ from pyhudi.format.metadata.record_fields import RecordFields
 from pyhudi.format.safe_paths import check_data_path, check_file_name
 
 LOG_COMPACTOR: Final = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
-"""The class that real Hudi names in the plan of a log compaction, and in no other plan."""
+"""The class that JVM Hudi names in the plan of a log compaction, and in no other plan."""
 
 PLAN_VERSION: Final = 2
-"""The version of plans with file names; those of version 1 had paths, before table version 6."""
+"""The version of plans with file names. Plans of version 1, before table version 6, had paths."""
 
 _PLAN: Final = "HoodieCompactionPlan"
 _STRATEGY_VERSION: Final = 1
@@ -32,11 +29,11 @@ _STRATEGY_VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionOperation:
-    """One file slice to compact: the base file, if it has one, and the logs over it in the order of merging.
+    """One file slice to compact: its base file, if any, and its logs in the order of merging.
 
-    `base_instant_time` is the write that made the base file; of a slice without one, that of its first log.
-    `delta_files` and `data_file` are names, in the folder of `partition_path`. `metrics` are the planner's estimates
-    (`TOTAL_IO_MB`, …). `bootstrap_file` is the path of the file outside of the table under a bootstrapped base file.
+    `base_instant_time` is the write of the base file, or that of the first log if there is no base file. `delta_files`
+    and `data_file` are names in the folder of `partition_path`. `metrics` are estimates of the planner (`TOTAL_IO_MB`,
+    …). `bootstrap_file` is the path of the source file, outside of the table, of a bootstrapped base file.
     """
 
     file_id: str
@@ -51,11 +48,11 @@ class CompactionOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPlan:
-    """What a compaction, or a log compaction, is going to do.
+    """The plan of a compaction or log compaction.
 
-    `compactor_class` and `compactor_params` are what real Hudi calls the plan's strategy: how to execute it, not how it
-    was chosen. `missing_partitions` names partitions that still hold logs which this plan leaves alone; None where
-    the writer kept no account. Real Hudi plans the next compaction from these and from what was written since.
+    `compactor_class` and `compactor_params` are the strategy of the plan in JVM Hudi's sense: how to execute the plan.
+    `missing_partitions` are partitions with logs that the plan does not compact; None if the writer did not record
+    them. JVM Hudi plans the next compaction from these, and from the partitions written since.
     """
 
     operations: tuple[CompactionOperation, ...]
@@ -69,12 +66,12 @@ class CompactionPlan:
 
     @property
     def is_log_compaction(self) -> bool:
-        """Whether the outcome is one log file per slice instead of a base file."""
+        """Whether the result is one log file per slice instead of a base file."""
         return self.compactor_class == LOG_COMPACTOR
 
 
 def encode_compaction_plan(plan: CompactionPlan) -> bytes:
-    """The body of a requested compaction or log compaction, in every table version."""
+    """Encode the body of a requested compaction or log compaction, in any table version."""
     strategy = None
     if plan.compactor_class is not None or plan.compactor_params:
         strategy = {
@@ -95,16 +92,16 @@ def encode_compaction_plan(plan: CompactionPlan) -> bytes:
 
 
 def decode_compaction_plan(data: bytes, *, path: str) -> CompactionPlan:
-    """What a requested compaction or log compaction is going to do.
+    """Decode the plan of a requested compaction or log compaction.
 
     Raises:
-        CorruptDataError: the body is empty or damaged, another record, or an operation names no file group, no log, the
-            file of another group, or a file group a second time.
-        UnsafePathError: a file name, file id or partition path would lead out of its folder, or among metadata.
+        CorruptDataError: the body is empty or damaged, or another record; or an operation has no file group, no log, a
+            file of another group, or the file group of another operation.
+        UnsafePathError: a file name, file id or partition path leads out of its folder, or into the metadata folder.
     """
     record = decode_container(data, path=path)
     if record.name != _PLAN:
-        raise CorruptDataError("the file holds another record than its name says", path=path, record=record.name)
+        raise CorruptDataError("the record in the file is not that of its file name", path=path, record=record.name)
     fields = RecordFields(record.values, path=path, name=_PLAN)
     operations = tuple(_operation_of(operation, path) for operation in fields.records("operations"))
     groups = {(operation.partition_path, operation.file_id) for operation in operations}
@@ -147,9 +144,11 @@ def _operation_of(fields: RecordFields, path: str) -> CompactionOperation:
     check_file_name(file_id, source=path)
     for name in delta_files:
         if not isinstance(_file_of(name, file_id, path), LogFileName):
-            raise CorruptDataError("the plan calls a file a log that is none", path=path, file=name)
+            raise CorruptDataError("the plan lists a log file whose name is not a log file name", path=path, file=name)
     if data_file is not None and not isinstance(_file_of(data_file, file_id, path), BaseFileName):
-        raise CorruptDataError("the plan calls a file a base file that is none", path=path, file=data_file)
+        raise CorruptDataError(
+            "the plan lists a base file whose name is not a base file name", path=path, file=data_file
+        )
     return CompactionOperation(
         file_id=file_id,
         partition_path=partition_path,
@@ -163,7 +162,7 @@ def _operation_of(fields: RecordFields, path: str) -> CompactionOperation:
 
 
 def _metrics_of(fields: RecordFields) -> dict[str, float]:
-    """The map of doubles, read as a record of which no field was taken."""
+    """A map of doubles, decoded as a record without known fields."""
     metrics = fields.record("metrics")
     values = {} if metrics is None else metrics.unknown
     for name, value in values.items():
@@ -176,5 +175,7 @@ def _file_of(name: str, file_id: str, path: str) -> BaseFileName | LogFileName:
     check_file_name(name, source=path)
     file = parse_data_file(name)
     if file is None or file.file_id != file_id:
-        raise CorruptDataError("the plan names a file that is none of its group", path=path, file=name, file_id=file_id)
+        raise CorruptDataError(
+            "the plan names a file that does not belong to its file group", path=path, file=name, file_id=file_id
+        )
     return file

@@ -1,7 +1,4 @@
-"""`.hoodie_partition_metadata`: what makes a folder a partition in the eyes of real Hudi.
-
-Source: `format/timeline.md` 4.3, 8.3 and trap 3.
-"""
+"""Partition metadata (`.hoodie_partition_metadata`): the file that marks a folder as a partition for JVM Hudi."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from pyhudi.errors import CorruptDataError
 from pyhudi.format.properties import format_properties, parse_properties
 
 PARTITION_METADATA_FILE: Final = ".hoodie_partition_metadata"
-"""Its name; tables with `hoodie.partition.metafile.use.base.format` put `.parquet` or `.orc` behind it."""
+"""The file name. Tables with `hoodie.partition.metafile.use.base.format` append `.parquet` or `.orc`."""
 
 _COMMIT_TIME: Final = "commitTime"
 _DEPTH: Final = "partitionDepth"
@@ -20,23 +17,23 @@ _DEPTH: Final = "partitionDepth"
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """The write that created the partition, and how many folders lie between it and the table, itself included."""
+    """The write that created the partition, and the depth of its folder below that of the table."""
 
     instant_time: str
     depth: int
 
 
 def encode_partition_metadata(instant_time: str, depth: int) -> bytes:
-    """The file's content. `depth` counts folders as they are on disk, 0 for the table's own folder."""
+    """Encode the file. `depth` counts folders on disk, 0 for the folder of the table itself."""
     values = {_COMMIT_TIME: instant_time, _DEPTH: str(depth)}
     return format_properties(values, comment="partition metadata")
 
 
 def decode_partition_metadata(data: bytes, *, path: str) -> PartitionMetadata:
-    """What the file says.
+    """Decode the file.
 
     Raises:
-        CorruptDataError: the bytes are not properties text, or one of the two values is missing or no number.
+        CorruptDataError: the bytes are not properties text, or one of the two values is missing or not a number.
     """
     values = parse_properties(data, path=path)
     instant_time, depth = values.get(_COMMIT_TIME, ""), values.get(_DEPTH, "")

@@ -1,7 +1,7 @@
-"""Taking a decoded record apart, field by field, with the types checked.
+"""Typed access to the fields of a decoded record.
 
-Avro and JSON bodies both arrive here as a mapping. A writer's schema may say anything, so each field that we know is
-checked for its type, and what nobody asked for is kept as `unknown`: fields of newer writers.
+Avro and JSON bodies are both mappings. A writer's schema may declare any types, so the type of each known field is
+checked. The other fields, of newer writers, remain as `unknown`.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ T = TypeVar("T")
 
 
 class RecordFields:
-    """The fields of one record; each getter takes a field out. A missing field and a null are the same.
+    """The fields of one record; each getter removes a field. A missing field is the same as null.
 
-    Every getter raises `CorruptDataError`, which names path and field, for a value of another type.
+    Raises:
+        CorruptDataError: by every getter, if the value has the wrong type; names path and field.
     """
 
     __slots__ = ("_name", "_path", "_rest")
 
     def __init__(self, values: object, *, path: str, name: str) -> None:
         if not isinstance(values, Mapping):
-            raise CorruptDataError("a record of the metadata is of the wrong type", path=path, field=name)
+            raise CorruptDataError("a record of the metadata has the wrong type", path=path, field=name)
         self._rest: dict[str, Any] = dict(values)
         self._path, self._name = path, name
 
     @property
     def unknown(self) -> dict[str, Any]:
-        """The fields that nobody took."""
+        """The remaining fields."""
         return self._rest
 
     def text(self, name: str) -> str | None:
@@ -42,11 +43,11 @@ class RecordFields:
         return self._typed(name, int)
 
     def count(self, name: str) -> int:
-        """An integer that is zero where the writer did not count."""
+        """An integer; zero if the field is missing."""
         return self._typed(name, int) or 0
 
     def flag(self, name: str) -> bool:
-        """A boolean that is false where the writer left it out."""
+        """A boolean; false if the field is missing."""
         return self._typed(name, bool) or False
 
     def texts(self, name: str) -> tuple[str, ...] | None:
@@ -55,7 +56,7 @@ class RecordFields:
         return None if values is None else self._texts(values, name)
 
     def text_map(self, name: str) -> dict[str, str] | None:
-        """A map of strings. JSON writers may store nulls in it, which are the same as no entry."""
+        """A map of strings, without the null values that JSON writers may store."""
         values = self._map(name, lambda value: None if value is None else self._check(value, str, name))
         return None if values is None else {key: value for key, value in values.items() if value is not None}
 
@@ -73,16 +74,16 @@ class RecordFields:
         return None if value is None else self._inner(name, value)
 
     def records(self, name: str) -> Iterator[RecordFields]:
-        """A list of records; none where the field is null."""
+        """A list of records; empty if the field is null."""
         for value in self._typed(name, list) or ():
             yield self._inner(name, value)
 
     def record_map(self, name: str) -> dict[str, RecordFields]:
-        """A map of records; empty where the field is null."""
+        """A map of records; empty if the field is null."""
         return self._map(name, lambda value: self._inner(name, value)) or {}
 
     def record_lists(self, name: str) -> dict[str, tuple[RecordFields, ...]]:
-        """A map of lists of records; empty where the field is null."""
+        """A map of lists of records; empty if the field is null."""
 
         def inner(values: object) -> tuple[RecordFields, ...]:
             return tuple(self._inner(name, value) for value in self._check(values, list, name))
@@ -100,7 +101,7 @@ class RecordFields:
         return None if value is None else self._check(value, kind, name)
 
     def _check(self, value: object, kind: type[T], name: str) -> T:
-        # To Python a boolean is an integer; to a writer it is not.
+        # In Python, booleans are integers.
         if isinstance(value, kind) and (kind is not int or not isinstance(value, bool)):
             return value
         raise self.damage(name)

@@ -1,7 +1,4 @@
-"""What a replace commit asks for: the body of `.replacecommit.requested`, and of `.clustering.requested`.
-
-Source: `format/timeline.md` 1.3, 1.4, 7.3.
-"""
+"""Requests of replace commits: the bodies of `.replacecommit.requested` and `.clustering.requested`."""
 
 from __future__ import annotations
 
@@ -23,8 +20,8 @@ _RECORD: Final = "HoodieRequestedReplaceMetadata"
 class RequestedReplaceMetadata:
     """The request of a replace commit.
 
-    `clustered` holds (partition path, file id) of the file groups that a clustering plan takes as its input, and None
-    without a plan. What else is in a plan is not taken over; `unknown` holds fields of newer writers.
+    `clustered` has (partition path, file id) of the input file groups of a clustering plan; None without a plan. Other
+    parts of a plan are not decoded. `unknown` has fields of newer writers.
     """
 
     operation: WriteOperation | None = None
@@ -35,17 +32,17 @@ class RequestedReplaceMetadata:
 
 
 def requested_replace(operation: WriteOperation) -> RequestedReplaceMetadata:
-    """The request of an operation as real writers make it: only that of DELETE_PARTITION says anything."""
+    """The request of an operation as in JVM Hudi, where only that of DELETE_PARTITION has content."""
     if operation is WriteOperation.DELETE_PARTITION:
         return RequestedReplaceMetadata(operation=operation, extra={}, version=1)
     return RequestedReplaceMetadata()
 
 
 def encode_requested_replace_metadata(metadata: RequestedReplaceMetadata) -> bytes:
-    """The body of the requested instant, in every table version.
+    """Encode the body of the requested instant, in any table version.
 
     Raises:
-        UnsupportedFeatureError: there is a clustering plan in it, which this release cannot write.
+        UnsupportedFeatureError: the request contains a clustering plan, which this release cannot write.
     """
     if metadata.clustered is not None:
         raise UnsupportedFeatureError("clustering plans cannot be written")
@@ -59,15 +56,17 @@ def encode_requested_replace_metadata(metadata: RequestedReplaceMetadata) -> byt
 
 
 def decode_requested_replace_metadata(data: bytes, *, path: str) -> RequestedReplaceMetadata:
-    """What the body of a requested replace commit or clustering says.
+    """Decode the body of a requested replace commit or clustering.
 
     Raises:
         CorruptDataError: it is empty or damaged, or another record.
-        UnsafePathError: a partition or a file group of it would lie outside of the table's data.
+        UnsafePathError: the path of a partition or file group leads out of the table's data.
     """
     record = decode_container(data, path=path)
     if record.name != _RECORD:
-        raise CorruptDataError("the file holds another record than a request", path=path, record=record.name)
+        raise CorruptDataError(
+            "the record in the file is not the request of a replace commit", path=path, record=record.name
+        )
     fields = RecordFields(record.values, path=path, name=_RECORD)
     word, plan = fields.text("operationType"), fields.record("clusteringPlan")
     operation = None if word is None else operation_of_word(word) or WriteOperation.UNKNOWN
@@ -86,7 +85,7 @@ def _clustered(plan: RecordFields, path: str) -> frozenset[tuple[str, str]]:
         for part in group.records("slices"):
             file_id = part.text("fileId")
             if file_id is None:
-                # Whoever plans with this must know every group; one without an id could be any.
+                # Planners must know every claimed file group; one without id could be any.
                 raise part.damage("fileId")
             partition_path = check_data_path(part.text("partitionPath") or "", source=path)
             found.add((partition_path, check_file_name(file_id, source=path)))

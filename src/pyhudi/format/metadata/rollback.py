@@ -1,8 +1,6 @@
 """Rollback plans and rollback metadata: the bodies of `.rollback.requested` and `.rollback`.
 
-The files in them are absolute; in metadata without a scheme. Readers have to take both forms (trap 8).
-
-Source: `format/timeline.md` 1.4, 6.2; traps 7, 8; mission row S5-05.
+Both contain absolute paths of files; those in metadata have no scheme. Readers must accept both forms.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _METADATA: Final = "HoodieRollbackMetadata"
 class RollbackRequest:
     """Files of one partition that a rollback deletes.
 
-    A plan made from markers names file group and instant; one made from a listing leaves both empty.
+    A plan from markers has file group and instant; both are empty in a plan from a listing.
     `log_blocks_to_be_deleted` maps log files to a length, in table version 6 only.
     """
 
@@ -42,9 +40,9 @@ class RollbackRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackPlan:
-    """What a rollback is going to do. `instant_time` and `action` are those of the write that it takes away.
+    """The plan of a rollback. `instant_time` and `action` are those of the write to roll back.
 
-    `is_ours`: whether pyhudi made it, which its header says; it runs its rollbacks under the table lock.
+    `is_ours`: whether pyhudi made the plan, as its header records. pyhudi executes rollbacks under the table lock.
     """
 
     instant_time: str
@@ -56,9 +54,10 @@ class RollbackPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackPartition:
-    """What a rollback did in one partition.
+    """The result of a rollback in one partition.
 
-    The two maps hold log files with their sizes in bytes: those appended to undo blocks, and those of the failed write.
+    The two maps have log files with their sizes in bytes: those with appended rollback blocks, and those of the failed
+    write.
     """
 
     partition_path: str
@@ -71,7 +70,7 @@ class RollbackPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackMetadata:
-    """What a rollback did. `start_time` is its own instant, the other two are those of the write it took away."""
+    """The result of a rollback. `start_time` is its own instant; the other two are those of the write."""
 
     start_time: str
     time_taken_ms: int
@@ -82,12 +81,12 @@ class RollbackMetadata:
 
     @property
     def total_files_deleted(self) -> int:
-        """How many files it deleted."""
+        """The number of deleted files."""
         return sum(len(partition.deleted) for partition in self.partitions.values())
 
 
 def encode_rollback_plan(plan: RollbackPlan) -> bytes:
-    """The body of the requested rollback, in every table version."""
+    """Encode the body of a requested rollback, in any table version."""
     values = {
         "instantToRollback": {"commitTime": plan.instant_time, "action": plan.action},
         "RollbackRequests": [
@@ -106,12 +105,12 @@ def encode_rollback_plan(plan: RollbackPlan) -> bytes:
 
 
 def decode_rollback_plan(data: bytes, *, path: str) -> RollbackPlan:
-    """What a requested rollback is going to do.
+    """Decode the plan of a requested rollback.
 
     Raises:
-        CorruptDataError: the body is empty or damaged, another record, or names no instant.
-        UnsafePathError: a partition, a file group or an instant of it is none. The files to be deleted are not looked
-            at: they are absolute, and whoever deletes them knows where the table is.
+        CorruptDataError: the body is empty or damaged, or another record, or has no instant.
+        UnsafePathError: a partition path, file id or instant time is illegal. Paths of files to delete are not checked
+            here, because they are absolute; the executor checks that they are inside the table.
     """
     record = _record(data, _PLAN, path)
     fields = RecordFields(record.values, path=path, name=_PLAN)
@@ -129,7 +128,7 @@ def decode_rollback_plan(data: bytes, *, path: str) -> RollbackPlan:
 
 
 def encode_rollback_metadata(metadata: RollbackMetadata) -> bytes:
-    """The body of the completed rollback, in every table version."""
+    """Encode the body of a completed rollback, in any table version."""
     values = {
         "startRollbackTime": metadata.start_time,
         "timeTakenInMillis": metadata.time_taken_ms,
@@ -152,10 +151,10 @@ def encode_rollback_metadata(metadata: RollbackMetadata) -> bytes:
 
 
 def decode_rollback_metadata(data: bytes, *, path: str) -> RollbackMetadata:
-    """What a completed rollback did.
+    """Decode the metadata of a completed rollback.
 
     Raises:
-        CorruptDataError: the body is empty or damaged, another record, or names not exactly one instant.
+        CorruptDataError: the body is empty or damaged, or another record, or does not have exactly one instant.
     """
     fields = RecordFields(_record(data, _METADATA, path).values, path=path, name=_METADATA)
     times = fields.texts("commitsRollback") or ()
@@ -171,7 +170,7 @@ def decode_rollback_metadata(data: bytes, *, path: str) -> RollbackMetadata:
         start_time=_required(fields, "startRollbackTime"),
         time_taken_ms=time_taken_ms,
         instant_time=times[0],
-        # Older writers name the time alone.
+        # Older writers only record the time.
         action=_required(instants[0], "action") if instants else "",
         partitions={
             name: _partition_of(partition) for name, partition in fields.record_map("partitionMetadata").items()
@@ -183,7 +182,7 @@ def decode_rollback_metadata(data: bytes, *, path: str) -> RollbackMetadata:
 def _record(data: bytes, name: str, path: str) -> AvroRecord:
     record = decode_container(data, path=path)
     if record.name != name:
-        raise CorruptDataError("the file holds another record than its name says", path=path, record=record.name)
+        raise CorruptDataError("the record in the file is not that of its file name", path=path, record=record.name)
     return record
 
 

@@ -1,11 +1,10 @@
-"""Table schemas: the Avro JSON that Hudi stores, and the Arrow schemas that rows have here.
+"""Conversion between the Avro JSON of table schemas and Arrow schemas.
 
-Hudi keeps a table's schema as Avro JSON in commits (`extraMetadata.schema`), in Parquet footers and in log
-blocks. What is written here is character for character what Hudi 1.2.0 makes of the same Spark schema
-(format: dossier timeline.md, 4.6 and 4.7; proof: tests/unit/format/schema/golden_avro.json).
+Hudi stores a table's schema as Avro JSON in commits (`extraMetadata.schema`), in Parquet footers and in log blocks. The
+JSON written here equals that of Hudi 1.2.0 for the same Spark schema (`tests/unit/format/schema/golden_avro.json`).
 
-Arrow has more types than Avro, and Spark fewer than both. `normalise` maps any rows' schema to the
-*canonical* types, those that Spark's DataFrames come down to:
+Arrow has more types than Avro, and Spark has fewer than both. `normalise` maps the schema of any rows to the
+*canonical* types, which Spark DataFrames have:
 
     Arrow                                          canonical                   Avro
     bool, float32, float64                         the same                    boolean, float, double
@@ -23,9 +22,9 @@ Arrow has more types than Avro, and Spark fewer than both. `normalise` maps any 
     struct                                         struct                      record
     dictionary, extension                          their values'               their values'
 
-Values follow their types in `pyhudi.format.schema.evolution.align`, which refuses those that do not fit: a timestamp
-in nanoseconds must be whole microseconds. Tables of other writers hold a few types more (timestamps in
-milliseconds, times of day, fixed bytes): these read as what they are and are written back as such.
+`pyhudi.format.schema.evolution.align` converts the values and refuses those that do not fit, such as nanoseconds that
+are not whole microseconds. Tables of other writers have a few more types (timestamps in milliseconds, times of day,
+fixed bytes), which are read and written unchanged.
 """
 
 from __future__ import annotations
@@ -42,27 +41,27 @@ from pyhudi.errors import CorruptDataError, SchemaMismatchError, UnsupportedFeat
 from pyhudi.format.schema.meta_columns import META_COLUMNS, without_meta_columns
 
 SCHEMA_TEXT_MAX: Final = 16 << 20
-"""Characters of Avro JSON that are parsed at all."""
+"""The length limit of Avro JSON."""
 SCHEMA_DEPTH_MAX: Final = 64
-"""Types inside types, top to bottom."""
+"""The nesting limit of types."""
 SCHEMA_NODES_MAX: Final = 100_000
-"""Types in one schema, with named types counted wherever they are used: each costs some work in every block."""
+"""The limit of types in a schema, counting each use of a named type, because each costs work in every block."""
 COLUMNS_MAX: Final = SCHEMA_NODES_MAX - 100
-"""Types in the schema that a table gets: with the meta columns and the record around them, it is read again."""
+"""The limit of types in a new schema, so that it can be read with meta columns and the record around them."""
 FIXED_BYTES_MAX: Final = 1024
-"""The size of a fixed type: in Arrow a null takes as much room as a value, so that one byte becomes that many."""
+"""The size limit of a fixed type: in Arrow, a null takes as much memory as a value."""
 
 DECIMAL_DIGITS_MAX: Final = 38
 
 _HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
-"""JSON can spell half of a surrogate pair, which is no character."""
+"""Half a surrogate pair, which JSON can express, but which is not a character."""
 
 LIST_ELEMENT: Final = "element"
 MAP_KEY: Final = "key"
 MAP_VALUE: Final = "value"
 
 ColumnPath = tuple[str, ...]
-"""Where a type stands: column, nested column, `element` of a list, `value` of a map."""
+"""The position of a type: column, nested column, `element` of a list, `value` of a map."""
 
 _CANONICAL: Final[Mapping[pa.DataType, pa.DataType]] = {
     pa.null(): pa.null(),
@@ -111,30 +110,28 @@ _AVRO_LOGICAL: Final = {arrow: avro for avro, arrow in _LOGICAL.items()}
 
 
 def column_text(path: ColumnPath) -> str:
-    """A column's path as error messages show it: `orders.element.price`."""
+    """The path of a column for error messages: `orders.element.price`."""
     return ".".join(path)
 
 
 def normalise(schema: pa.Schema) -> pa.Schema:
-    """The canonical schema of rows that come in with `schema`; see the table of this module.
+    """The canonical schema of incoming rows with `schema`, by the table of this module.
 
-    Nullability and order stay, metadata goes. A column of type null (no value at all) stays as it is: only a
-    table's schema can give it a type.
+    Nullability and order are kept, metadata is dropped. A column of type null is kept: only a table's schema can give
+    it a type.
 
     Raises:
-        SchemaMismatchError: a column name that Avro does not allow, two columns of one name (Spark does not
-            tell letter cases apart), or a type that a Hudi table cannot hold.
+        SchemaMismatchError: a column name is illegal in Avro, two names differ at most in letter case, or a type is
+            not supported in Hudi tables.
     """
     return pa.schema(_canonical_fields(schema, ()))
 
 
 def arrow_to_avro(schema: pa.Schema, *, table_name: str) -> str:
-    """The Avro JSON of a table's schema as commits hold it: compact, without meta columns.
-
-    Types that are not canonical are written as the canonical ones that they map to.
+    """The Avro JSON of a table's schema as in commits: compact, without meta columns, in canonical types.
 
     Raises:
-        SchemaMismatchError: as `normalise`, for a column of type null, and for more columns than are ever read.
+        SchemaMismatchError: as `normalise`, and for a column of type null, or too many columns.
     """
     name = _avro_name(table_name)
     fields = list(without_meta_columns(schema))
@@ -153,22 +150,22 @@ def arrow_to_avro(schema: pa.Schema, *, table_name: str) -> str:
 
 
 def _nodes_of(data_type: pa.DataType) -> int:
-    """How many types there are in a type, itself included."""
+    """The number of types in a type, including itself."""
     return 1 + sum(_nodes_of(data_type.field(index).type) for index in range(data_type.num_fields))
 
 
 def avro_to_arrow(avro_json: str, *, source: str) -> pa.Schema:
-    """The Arrow schema of an Avro record schema, meta columns included where it has them.
+    """The Arrow schema of an Avro record schema, including meta columns if there are any.
 
-    Enums become strings, all decimals decimal128, and logical types that we do not know their base type.
-    Docs, aliases and default values are not kept.
+    Enums become strings, decimals decimal128, and unknown logical types their base types. Docs, aliases and default
+    values are dropped.
 
     Args:
         avro_json: The schema text.
-        source: The file that it stands in, for errors.
+        source: The file with the schema, for errors.
 
     Raises:
-        CorruptDataError: not JSON, not a record schema, or larger or deeper than any honest one.
+        CorruptDataError: the text is not JSON or not a record schema, or exceeds a limit.
         UnsupportedFeatureError: a type without an Arrow form: a union of several types, a recursive record,
             more than 38 digits, nanoseconds.
     """
@@ -233,7 +230,7 @@ def canonical_type(data_type: pa.DataType, path: ColumnPath) -> pa.DataType:  # 
 
 
 def is_list(data_type: pa.DataType) -> bool:
-    """Whether this is one of Arrow's list types."""
+    """Whether this is a list type of Arrow."""
     kinds = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)
     return isinstance(data_type, kinds)
 
@@ -283,7 +280,7 @@ def _check_names(fields: Iterable[pa.Field], path: ColumnPath) -> None:
             )
         if not path and field.name.lower() in META_COLUMNS and field.name not in META_COLUMNS:
             raise SchemaMismatchError(
-                f"Spark, to which letter case does not count, cannot tell {field.name!r} from the meta column"
+                f"letter case does not count in Spark, which cannot distinguish {field.name!r} from the meta column"
                 f" {field.name.lower()!r}; rename or drop it before writing",
                 column=column,
             )
@@ -297,7 +294,7 @@ def _check_names(fields: Iterable[pa.Field], path: ColumnPath) -> None:
 
 
 def _is_avro_name(name: str) -> bool:
-    """Whether Hudi's Avro library takes the name: it goes by Unicode letters and digits, not by ASCII."""
+    """Whether JVM Hudi's Avro library accepts the name: it allows all Unicode letters and digits."""
     kinds = ["L" if letter == "_" else unicodedata.category(letter) for letter in name]
     return bool(name) and kinds[0] != "Nd" and all(kind == "Nd" or kind[0] == "L" for kind in kinds)
 
@@ -314,7 +311,7 @@ def _no_type(data_type: pa.DataType, path: ColumnPath, fix: str) -> SchemaMismat
 
 
 def _avro_name(table_name: str) -> str:
-    """The table's name as Hudi makes it legal in Avro: two underscores for each letter that is not."""
+    """The table name made legal in Avro as in JVM Hudi: two underscores for each illegal character."""
     head, tail = table_name[:1], table_name[1:]
     return re.sub(r"[^A-Za-z_]", "__", head) + re.sub(r"[^A-Za-z0-9_]", "__", tail)
 
@@ -404,7 +401,7 @@ def _load(avro_json: str, source: str | None) -> Any:
 
 
 class _AvroReader:
-    """Reads one schema: keeps the named types seen so far, and counts types so that no schema explodes."""
+    """Reads one schema, with its named types, and counts types against the limit."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -500,12 +497,12 @@ class _AvroReader:
             return self._decimal(node, path)
         if logical in ("timestamp-nanos", "local-timestamp-nanos"):
             raise self._unsupported("a timestamp in nanoseconds", path)
-        # Avro: a reader takes a logical type that it does not know for its base type.
+        # By the Avro specification, readers ignore logical types that they do not know.
         return _LOGICAL.get((base, str(logical)), _ARROW_PRIMITIVES[base])
 
     def _named_type(self, name: str, namespace: str, path: ColumnPath) -> pa.DataType:
         full = name if "." in name or not namespace else f"{namespace}.{name}"
-        # Some writers leave the namespace out where the name alone is unique.
+        # Some writers omit the namespace if the name alone is unique.
         key = full if full in self._named else name
         if key not in self._named:
             raise self._corrupt(f"the type {name!r} is not defined", path)

@@ -1,12 +1,11 @@
-"""How a table's schema meets the schema of rows: what a write may change, and how rows are brought to it.
+"""Schema evolution: the schema of a table after a write, and conversion of rows to it.
 
-The rules are those of Hudi 1.2.0 for writes without schema-on-read evolution, on canonical types
+The rules are those of Hudi 1.2.0 for writes without schema-on-read evolution, for canonical types
 (`pyhudi.format.schema.avro_arrow`):
 
-- columns are found by name, by exact spelling first and without regard to letter case after that;
-- a new nullable column goes to the end, at every level of nesting; a new column that is not nullable is
-  refused;
-- a column that the rows lack is refused, unless the caller lets it be filled with nulls;
+- columns are matched by name, first by exact spelling, then ignoring letter case;
+- a new nullable column is appended, at every level of nesting; a new column that is not nullable is refused;
+- a missing column is refused, unless the caller fills it with nulls;
 - rows of a narrower type become the table's: int -> long -> float -> double, int and long -> string,
   string <-> bytes, decimals of one scale to the larger precision. Hudi also turns fractions into strings;
   their text is Java's, so we do not;

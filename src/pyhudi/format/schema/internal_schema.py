@@ -1,7 +1,7 @@
-"""Schemas with column ids, which JVM Hudi keeps beside the Avro ones of a table that is evolved by schema on read.
+"""Schemas with column ids, which JVM Hudi stores for tables with schema-on-read evolution.
 
-A column keeps its id when it is renamed, and a column that is dropped and added again gets another. The files of the
-folder `.hoodie/.schema` hold all versions, each named after the instant from which on it counts:
+A column keeps its id when it is renamed; a column that is dropped and added again gets a new id. Each file of the
+folder `.hoodie/.schema` has all versions so far, and is named after the first instant of its newest version:
 
     {"schemas": [{"version_id": <instant>, "fields": [{"id": 0, "name": "a", "type": "long", ...}, ...]}, ...]}
 """
@@ -18,7 +18,7 @@ from pyhudi.errors import CorruptDataError
 
 SCHEMA_FOLDER: Final = ".hoodie/.schema"
 SCHEMA_HISTORY_BYTES_MAX: Final = 64 * 1024 * 1024
-"""The size of a file of schemas that is still read: some thousand versions of a thousand columns."""
+"""The size limit of a schema file: some thousand versions of a thousand columns."""
 
 _FILE_NAME: Final = re.compile(r"(?P<instant>[0-9]{14,17})(?:_[0-9]{14,17})?\.schemacommit")
 _VERSION_MAX: Final = 10**17
@@ -26,37 +26,41 @@ _VERSION_MAX: Final = 10**17
 
 @dataclass(frozen=True, slots=True)
 class InternalSchema:
-    """One version: the instant from which on it counts (0: from the first), and the path of names of each column id."""
+    """One version: the instant from which it applies (0: the first), and the path of names of each column id."""
 
     version: int
     paths: Mapping[int, tuple[str, ...]] = field(hash=False)
 
 
 def schema_history_instant(name: str) -> str | None:
-    """The instant whose completed file of schemas this is, or None for any other file."""
+    """The instant of a completed schema file, or None for other files."""
     match = _FILE_NAME.fullmatch(name)
     return match["instant"] if match else None
 
 
 def parse_schema_history(data: bytes, *, path: str) -> tuple[InternalSchema, ...]:
-    """The versions that a file of schemas holds, oldest first. Raises `CorruptDataError` naming the file."""
+    """Decode the versions in a schema file, oldest first.
+
+    Raises:
+        CorruptDataError: the file does not parse, or is empty.
+    """
     try:
         versions = tuple(_version_of(values) for values in json.loads(data.decode())["schemas"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise CorruptDataError("this file of schemas does not parse", path=path, cause=str(error)) from error
+        raise CorruptDataError("the schema file does not parse", path=path, cause=str(error)) from error
     if not versions:
-        raise CorruptDataError("this file of schemas is empty", path=path)
-    return tuple(sorted(versions, key=lambda one: one.version))
+        raise CorruptDataError("the schema file is empty", path=path)
+    return tuple(sorted(versions, key=lambda version: version.version))
 
 
 def version_at(versions: Sequence[InternalSchema], instant_time: str) -> int:
-    """Where among the versions, oldest first, the one stands that a write of this instant had."""
+    """The index of the version that applied to a write of this instant, among versions from old to new."""
     number = int(instant_time.ljust(17, "0"))
-    return max((at for at, one in enumerate(versions) if one.version <= number), default=0)
+    return max((at for at, version in enumerate(versions) if version.version <= number), default=0)
 
 
 def renamed(written: InternalSchema, now: InternalSchema) -> tuple[str, ...]:
-    """The columns of `now` whose values files of another version have under another name, or whose name another has."""
+    """The columns of `now` that are stored under another name, or whose name is another column, in other versions."""
     ids = {path: number for number, path in written.paths.items()}
     return tuple(
         sorted(
@@ -75,7 +79,7 @@ def _version_of(values: Any) -> InternalSchema:
 
 
 def _paths(kind: Any, parent: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """The ids below a type, each with its path."""
+    """The column ids below a type, each with its path."""
     if isinstance(kind, str):
         return
     match kind["type"]:

@@ -1,8 +1,6 @@
 """The archived timeline of table version 6: log files of Avro data blocks, a record per instant and state.
 
-The blocks have a schema and no instant time. Records are in no order, and merged files may repeat them.
-
-Source: `format/timeline.md` 1.6.
+The blocks have a schema and no instant time. Records are unordered, and merged files may repeat them.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from pyhudi.format.metadata.commit import CommitMetadata, commit_metadata_of
 from pyhudi.format.metadata.record_fields import RecordFields
 
 ARCHIVE_BYTES_MAX: Final = 1024 * 1024 * 1024
-"""The size of a file that is still read; real writers begin a new one after some hundred instants."""
+"""The size limit of a file; JVM Hudi begins a new file after some hundred instants."""
 
 _COLUMNS: Final = ("commitTime", "actionType", "actionState", "hoodieRollbackMetadata")
 _CLEAN: Final = "HoodieCleanMetadata"
@@ -32,7 +30,7 @@ _DETAILS: Final = {
     "hoodieCommitMetadata": "HoodieCommitMetadata",
     "hoodieReplaceCommitMetadata": "HoodieReplaceCommitMetadata",
 }
-"""Columns that say more, and the records in them."""
+"""Columns with details, and the record names of their values."""
 _FILE_PREFIX: Final = ".commits_.archive."
 _COMPLETED: Final = "COMPLETED"
 _ROLLED_BACK: Final = "commitsRollback"
@@ -40,10 +38,10 @@ _ROLLED_BACK: Final = "commitsRollback"
 
 @dataclass(frozen=True, slots=True)
 class ArchivedInstant:
-    """A completed instant; `rolled_back` are the instants that it took away, if it is a rollback.
+    """A completed instant. `rolled_back` are the instants that a rollback rolled back.
 
-    Where details are asked for: `cleaned` are the files that a clean deleted, relative to the table, and `metadata`
-    what a write did.
+    With details, `cleaned` are the files that a clean deleted, relative to the table, and `metadata` is the commit
+    metadata of a write.
     """
 
     instant_time: str
@@ -59,12 +57,12 @@ def is_archive_file(name: str) -> bool:
 
 
 def parse_archive_file(data: bytes, *, path: str, details: bool = False) -> Iterator[ArchivedInstant]:
-    """The completed instants in one file; with `details`, what they cleaned or wrote.
+    """Decode the completed instants of one file; with `details`, also the files that they cleaned or wrote.
 
     Raises:
         CorruptDataError: a block is damaged, of another kind, or without the columns of an archived instant.
-        UnsafePathError: a file of the details would lie outside of the table's data.
-        UnsupportedFeatureError: a block of an unknown format.
+        UnsafePathError: a path in the details leads out of the table's data.
+        UnsupportedFeatureError: a block has an unknown format.
     """
     view = memoryview(data)
     offset = 0
@@ -80,19 +78,19 @@ def _completed(data: bytes, block: LogBlock, path: str, details: bool) -> Iterat
     if block.kind is not BlockType.AVRO_DATA or block.schema is None:
         raise CorruptDataError("the archived timeline holds a block without instants", path=path, offset=block.offset)
     content = data[block.content_offset : block.content_offset + block.content_size]
-    # What no instant of the block has may be missing from its schema.
+    # A column that is null in all instants of the block may be missing from its schema.
     names = [*_COLUMNS, *(name for name in _DETAILS if details and f'"{name}"' in block.schema)]
     try:
         rows = decode_avro_records(content, block.schema, columns=names, path=path, offset=block.offset)
     except SchemaMismatchError as error:
         raise CorruptDataError(
-            "the archived timeline holds something else than instants", path=path, offset=block.offset
+            "the archived timeline contains records that are not instants", path=path, offset=block.offset
         ) from error
     times = rows.select(_COLUMNS).columns
     columns = (*times[:-1], _rolled_back(times[-1]))
     if not all(_is_text(column.type) for column in columns[:-1]) or not _is_texts(columns[-1].type):
         raise CorruptDataError(
-            "a column of the archived timeline is of the wrong type",
+            "a column of the archived timeline has the wrong type",
             path=path,
             offset=block.offset,
             types=[str(column.type)[:100] for column in columns],
@@ -105,7 +103,7 @@ def _completed(data: bytes, block: LogBlock, path: str, details: bool) -> Iterat
 
 
 def _details(row: pa.RecordBatch, path: str) -> dict[str, Any]:
-    """What one instant cleaned or wrote, if the columns that say it were asked for."""
+    """The details of one instant, if they were requested."""
     details: dict[str, Any] = {}
     for column, record in _DETAILS.items():
         value = _avro_value(row.column(column)[0]) if column in row.schema.names else None
@@ -117,7 +115,7 @@ def _details(row: pa.RecordBatch, path: str) -> dict[str, Any]:
 
 
 def _avro_value(value: pa.Scalar) -> Any:
-    """A value of Avro that was read into Arrow, as `decode_container` gives it: maps are dictionaries."""
+    """Convert an Arrow value to the form of `decode_container`, where maps are dictionaries."""
     kind = value.type
     if not value.is_valid:
         return None
@@ -131,7 +129,7 @@ def _avro_value(value: pa.Scalar) -> Any:
 
 
 def _rolled_back(metadata: pa.Array) -> pa.Array:
-    """The instants that each rollback took away; of all else that its metadata hold nothing is made into a value."""
+    """The instants that each rollback rolled back, without decoding the rest of its metadata."""
     is_record = pa.types.is_struct(metadata.type) and metadata.type.get_field_index(_ROLLED_BACK) >= 0
     return pc.struct_field(metadata, [_ROLLED_BACK]) if is_record else pa.nulls(len(metadata))
 

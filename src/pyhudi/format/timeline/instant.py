@@ -1,13 +1,13 @@
-"""Instants: what the timeline consists of, their file names, and the times in them.
+"""Instants of the timeline: file names, states and times.
 
     requested   <t>.<action>.requested
     inflight    <t>.<action>.inflight, but <t>.inflight for a commit
     completed   <t>.<action>, or <t>_<completion time>.<action> where the table version has completion times
 
-Times are compared as text, everywhere in Hudi. Most are calendar times of 14 or 17 digits in the table's zone; some
-are made up (`00000000000000001`), so nothing here insists on a date unless a user typed it.
+Hudi compares times as text. Most are calendar times of 14 or 17 digits in the table's time zone. Others, such as
+`00000000000000001`, are not dates, so only times that a user typed must be dates.
 
-Source: `format/timeline.md` 1.2, 2 and traps 2, 5; mission rows S5-27, S5-35.
+https://hudi.apache.org/docs/timeline describes actions and states.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from pyhudi.errors import ConfigError, CorruptDataError, InternalError
 from pyhudi.format.timeline.table_version import TableVersion
 
 InstantTime = NewType("InstantTime", str)
-"""A requested or completion time, as the digits that stand in file names."""
+"""A requested or completion time, as the digits in file names."""
 
 
 class Action(enum.StrEnum):
-    """What an instant does; the value is its word in file names and metadata."""
+    """The action of an instant; the value is its word in file names and metadata."""
 
     COMMIT = "commit"
     DELTA_COMMIT = "deltacommit"
@@ -46,7 +46,7 @@ class Action(enum.StrEnum):
 
 
 class InstantState(enum.IntEnum):
-    """How far an instant got; a later state is greater."""
+    """The state of an instant; a later state is greater."""
 
     REQUESTED = 0
     INFLIGHT = 1
@@ -64,7 +64,7 @@ class Instant:
 
 
 USER_TIME_FORMATS: Final = ("yyyyMMddHHmmss[SSS]", "yyyy-MM-dd HH:mm:ss[.SSS]", "yyyy-MM-dd")
-"""What `instant_time_from_user` takes, in the notation of Hudi's documentation."""
+"""The formats that `instant_time_from_user` accepts, in the notation of Hudi's documentation."""
 
 _COMPLETED_AS: Final = {
     Action.COMPACTION: Action.COMMIT,
@@ -84,21 +84,21 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 _SECOND_DIGITS: Final = 14
 _MILLISECOND_DIGITS: Final = 17
 _SECOND_OF_NAME: Final = itemgetter(slice(_SECOND_DIGITS))
-_END_OF_SECOND: Final = "999"  # what Hudi puts behind a time that is given to the second
+_END_OF_SECOND: Final = "999"  # the milliseconds that Hudi assumes for a time without milliseconds
 
 
 _NEXT_STATE: Final = {
     InstantState.REQUESTED: InstantState.INFLIGHT,
     InstantState.INFLIGHT: InstantState.COMPLETED,
 }
-"""The legal transitions of an instant. It begins as requested; a completed one changes no more."""
+"""The legal transitions of an instant. It begins as requested, and is final when completed."""
 
 
 def advanced(instant: Instant, to: InstantState, completion_time: InstantTime | None = None) -> Instant:
-    """The instant in its next state; a completed one has the word of its action that goes with it.
+    """The instant in its next state. Completion may change the word of its action.
 
     Raises:
-        InternalError: the protocol knows no such transition, for example from requested to completed.
+        InternalError: the transition is illegal, for example from requested to completed.
     """
     if _NEXT_STATE.get(instant.state) is not to:
         raise InternalError(
@@ -111,18 +111,18 @@ def advanced(instant: Instant, to: InstantState, completion_time: InstantTime | 
 
 
 def completed_action(action: Action) -> Action:
-    """What an action is called once it is completed: three of them change their word (trap 2)."""
+    """The action of the completed instant; three actions change their word at completion."""
     return _COMPLETED_AS.get(action, action)
 
 
-# A write looks at the timeline several times, and most of it was there the last time.
+# A write lists the timeline several times, and most names were there the last time.
 @lru_cache(maxsize=1 << 16)
 def parse_instant_file_name(name: str, version: TableVersion) -> Instant | None:
-    """The instant that a file in the timeline folder stands for, or None for any other file there.
+    """Parse the name of a file in the timeline folder; None if it is not that of an instant.
 
     Raises:
-        CorruptDataError: the name is that of a completed instant, but with a completion time in a table version that
-            has none or without one in a version that has them. To pass it over would hide a commit.
+        CorruptDataError: the name of a completed instant has a completion time in a table version without them, or none
+            in a version with them. Ignoring the file would hide a commit.
     """
     stem, _, suffix = name.partition(".")
     times, meaning = _TIMES.fullmatch(stem), _suffixes(version).get(suffix)
@@ -149,7 +149,10 @@ def instant_file_name(instant: Instant, version: TableVersion) -> str:
     """
     is_completed = instant.state is InstantState.COMPLETED
     if (instant.completion_time is not None) is not (is_completed and version.has_completion_times):
-        raise InternalError("an instant has a completion time too many or too few", instant=instant)
+        raise InternalError(
+            "the completion time of an instant is missing, or does not belong to its state or table version",
+            instant=instant,
+        )
     completion = "" if instant.completion_time is None else f"_{instant.completion_time}"
     return f"{instant.requested_time}{completion}.{_suffix(instant.action, instant.state, version)}"
 
@@ -157,9 +160,9 @@ def instant_file_name(instant: Instant, version: TableVersion) -> str:
 def collapse(instants: Iterable[Instant]) -> tuple[Instant, ...]:
     """One instant per time and action, in its most advanced state, by requested time.
 
-    Files of earlier states stay beside the completed one, under the pending word of the action: a completed commit
-    stands for the compaction that was requested at its time. Should an action have completed twice, which no writer
-    may do, the earlier completion counts: it is the one that readers saw first.
+    Files of earlier states stay beside the completed one, under the pending word of the action. For example, a
+    completed commit may belong to a compaction that was requested at its time. If an action completed twice, which no
+    writer may do, the earlier completion counts, because readers saw it first.
     """
     newest: dict[tuple[InstantTime, Action], Instant] = {}
     for instant in instants:
@@ -171,10 +174,10 @@ def collapse(instants: Iterable[Instant]) -> tuple[Instant, ...]:
 
 
 def instants_of(names: Iterable[str], version: TableVersion) -> tuple[Instant, ...]:
-    """The collapsed instants that these file names spell; names of other files are passed over.
+    """Parse and collapse file names of the timeline folder, ignoring other files.
 
-    A write looks at the timeline several times, and most of it was there the last time. So names are taken second by
-    second, and what the names of one second spell is remembered. Errors: see `parse_instant_file_name`.
+    A write lists the timeline several times, and most names were there the last time. So names are grouped by second,
+    and the result for each group is cached. Raises the errors of `parse_instant_file_name`.
     """
     instants: list[Instant] = []
     odd: list[str] = []
@@ -182,7 +185,7 @@ def instants_of(names: Iterable[str], version: TableVersion) -> tuple[Instant, .
         if second.isdigit():
             instants += _instants_of_second(tuple(of_second), version)
         else:
-            # No file of an instant, or one whose time is shorter: its other files may be of another "second".
+            # Not the file of an instant, or one with a shorter time, whose files may be in different groups.
             odd += of_second
     if older := _instants_of_second(tuple(odd), version):
         return tuple(sorted([*older, *instants], key=attrgetter("requested_time")))
@@ -190,7 +193,7 @@ def instants_of(names: Iterable[str], version: TableVersion) -> tuple[Instant, .
 
 
 def foreign_instants(names: Iterable[str], version: TableVersion) -> tuple[str, ...]:
-    """Names of instant files whose action is none that this release has heard of for the version, sorted."""
+    """The sorted names of instant files whose action this release does not know for the table version."""
     known = _suffixes(version)
     odd = (name for name in names if name.partition(".")[2] not in known)
     return tuple(sorted(name for name in odd if _FOREIGN.fullmatch(name)))
@@ -203,15 +206,15 @@ def _instants_of_second(names: tuple[str, ...], version: TableVersion) -> tuple[
 
 
 def format_instant_time(epoch_ms: int, zone: tzinfo | None) -> InstantTime:
-    """The 17 digits of a moment, given in milliseconds since the epoch; a zone of None is this machine's own."""
+    """The 17 digits of a time in milliseconds since the epoch. A zone of None is the local zone."""
     moment = (_EPOCH + epoch_ms * _MILLISECOND).astimezone(zone)
     return _digits_of(moment)
 
 
 def parse_instant_time(instant_time: str, zone: tzinfo | None) -> int | None:
-    """The moment of an instant time in milliseconds since the epoch, or None for one that is no calendar time.
+    """An instant time in milliseconds since the epoch, or None if it is not a calendar time.
 
-    A time of 14 digits stands for the last millisecond of its second, as in Hudi.
+    A time of 14 digits means the last millisecond of its second, as in JVM Hudi.
     """
     moment = _moment_of(instant_time)
     if moment is None:
@@ -219,15 +222,15 @@ def parse_instant_time(instant_time: str, zone: tzinfo | None) -> int | None:
     try:
         return (moment.replace(tzinfo=zone).astimezone(UTC) - _EPOCH) // _MILLISECOND
     except (OverflowError, OSError, ValueError):
-        # The first and last days of the calendar have no UTC time in every zone.
+        # In some zones, the first and last days of the calendar have no UTC time.
         return None
 
 
 def next_instant_time(after: InstantTime) -> InstantTime:
-    """The smallest calendar time above this one; plus one as a number if it is no calendar time.
+    """The next calendar time in milliseconds, or the next number if the time is not a calendar time.
 
     Raises:
-        CorruptDataError: nothing of the same length lies above it, or it is not made of digits.
+        CorruptDataError: there is no greater time of the same length, or the time contains non-digits.
     """
     moment = _moment_of(after[:_MILLISECOND_DIGITS])
     try:
@@ -242,13 +245,13 @@ def next_instant_time(after: InstantTime) -> InstantTime:
 
 
 def instant_time_from_user(text: str) -> InstantTime:
-    """The instant time that a user means, for time travel and for the bounds of an incremental read.
+    """Convert a time that a user typed, for time travel and the bounds of incremental reads, to an instant time.
 
-    Text without milliseconds stands for the end of its second, and a bare date for its midnight; 14 digits stay as
-    they are. A time of zeros means the beginning of time. All as in Hudi; the zone is that of the table.
+    As in JVM Hudi, text without milliseconds means the end of its second, and a date means its midnight; 14 digits
+    stay unchanged. A time of zeros means the beginning. The time zone is that of the table.
 
     Raises:
-        ConfigError: the text has none of `USER_TIME_FORMATS`, or is no date and time.
+        ConfigError: the text has none of `USER_TIME_FORMATS`, or is not a valid date and time.
     """
     stripped = text.strip()
     if _USER_DIGITS.fullmatch(stripped):
@@ -266,7 +269,7 @@ def instant_time_from_user(text: str) -> InstantTime:
 
 
 def _suffix(action: Action, state: InstantState, version: TableVersion) -> str:
-    """What stands behind the times in a file name."""
+    """The suffix of a file name after its times."""
     if state is InstantState.COMPLETED:
         return completed_action(action).value
     if action is Action.COMMIT and state is InstantState.INFLIGHT:
@@ -278,7 +281,7 @@ def _suffix(action: Action, state: InstantState, version: TableVersion) -> str:
 
 @cache
 def _suffixes(version: TableVersion) -> dict[str, tuple[Action, InstantState]]:
-    """What each suffix that writers of a version use means."""
+    """Action and state by suffix, for the writers of a table version."""
     actions = [action for action in Action if action is not Action.CLUSTERING or version.has_clustering_action]
     return {
         _suffix(action, state, version): (action, state)
@@ -295,7 +298,7 @@ def _supersedes(instant: Instant, known: Instant) -> bool:
 
 
 def _moment_of(instant_time: str) -> datetime | None:
-    """The calendar time, without a zone, of 14 or 17 digits."""
+    """The calendar time of 14 or 17 digits, without a zone."""
     if len(instant_time) == _SECOND_DIGITS:
         instant_time += _END_OF_SECOND
     if len(instant_time) != _MILLISECOND_DIGITS or not _is_digits(instant_time):

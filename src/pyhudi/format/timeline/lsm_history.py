@@ -3,9 +3,9 @@
     _version_       the number of the current manifest, as text
     manifest_<n>    JSON: {"files": [{"fileName": "<min>_<max>_<level>.parquet", "fileLen": bytes}, ...]}
 
-The folder also holds files of former manifests, so the way in is `_version_`, then the manifest, then what it names.
+The folder also contains files of previous manifests, so readers go from `_version_` to the manifest to its files.
 
-Source: `format/timeline.md` 1.6 and trap 13; mission row S1-17.
+https://hudi.apache.org/docs/timeline#lsm-timeline-history
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from pyhudi.format.timeline.instant import InstantTime
 VERSION_FILE: Final = "_version_"
 
 VERSION_BYTES_MAX: Final = 64
-"""The size of a version file that is still read."""
+"""The size limit of a version file."""
 
 MANIFEST_BYTES_MAX: Final = 64 * 1024 * 1024
-"""The size of a manifest that is still read: half a million files."""
+"""The size limit of a manifest: half a million files."""
 
 HISTORY_BYTES_MAX: Final = 4 * 1024 * 1024 * 1024
-"""What a history file may hold, in bytes uncompressed; real writers stop at 1 GB compressed."""
+"""The uncompressed size limit of a history file; JVM Hudi limits files to 1 GB compressed."""
 
 HISTORY_ROWS_MAX: Final = 10_000_000
-"""How many instants a history file may hold: runs of equal values let a few bytes stand for billions of rows."""
+"""The limit of instants in a history file: run-length encoding lets a few bytes expand to billions of rows."""
 
 _FILE_NAME: Final = re.compile(r"(?P<min>[0-9]+)_(?P<max>[0-9]+)_(?P<level>[0-9]{1,9})\.parquet")
 _VERSION: Final = re.compile(rb"[0-9]{1,18}")
@@ -43,7 +43,7 @@ _METADATA: Final = "metadata"
 
 @dataclass(frozen=True, slots=True)
 class HistoryFile:
-    """A file that a manifest names: its name, size in bytes, the requested times that it spans, and its level."""
+    """An entry of a manifest: file name, size in bytes, range of requested times, and level."""
 
     name: str
     size: int
@@ -56,7 +56,7 @@ class HistoryFile:
 class HistoryEntry:
     """One archived instant. `action` is the word of the completed action; `metadata` is the content of its file.
 
-    `metadata` is None, too, where they were not asked for.
+    `metadata` is None if it was not requested.
     """
 
     instant_time: InstantTime
@@ -80,11 +80,11 @@ def parse_version_file(data: bytes, *, path: str) -> int:
     """The number of the current manifest.
 
     Raises:
-        CorruptDataError: the content is no number.
+        CorruptDataError: the content is not a number.
     """
     digits = data[:VERSION_BYTES_MAX].strip()
     if len(data) > VERSION_BYTES_MAX or not _VERSION.fullmatch(digits):
-        raise CorruptDataError("the version of the archived timeline is no number", path=path)
+        raise CorruptDataError("the version file of the archived timeline does not contain a number", path=path)
     return int(digits)
 
 
@@ -92,10 +92,10 @@ def parse_manifest(data: bytes, *, path: str) -> tuple[HistoryFile, ...]:
     """The files that make up the archived timeline, by name.
 
     Raises:
-        CorruptDataError: the manifest is damaged, or names something else than a history file.
+        CorruptDataError: the manifest is damaged, or names a file that is not a history file.
     """
     if len(data) > MANIFEST_BYTES_MAX:
-        raise CorruptDataError("the manifest is too large to be one", path=path, size=len(data))
+        raise CorruptDataError("the manifest is too large", path=path, size=len(data))
     try:
         values = json.loads(data.decode())
     except (ValueError, RecursionError) as error:
@@ -107,19 +107,19 @@ def parse_manifest(data: bytes, *, path: str) -> tuple[HistoryFile, ...]:
 
 
 def parse_history_file(data: bytes, *, path: str, metadata: bool = True) -> tuple[HistoryEntry, ...]:
-    """The instants in one file, in its order: ascending by requested time. Plans are left out.
+    """The instants in one file, ascending by requested time, without plans.
 
-    Cost: memory for the file's content uncompressed; without `metadata` for the times and actions alone.
+    Cost: memory for the uncompressed content; without `metadata` only for times and actions.
 
     Raises:
-        CorruptDataError: the file is no Parquet, damaged, or lacks a column or a time.
+        CorruptDataError: the file is not Parquet, is damaged, or lacks a column or a time.
     """
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
         groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
         size = sum(group.total_byte_size for group in groups)
         if not 0 <= size <= HISTORY_BYTES_MAX or file.metadata.num_rows > HISTORY_ROWS_MAX:
-            raise CorruptDataError("the archived timeline file is too large to be one", path=path)
+            raise CorruptDataError("the archived timeline file is too large", path=path)
         rows = file.read(columns=[*_TIMES, _METADATA] if metadata else list(_TIMES))
         columns = [rows.column(name).to_pylist() for name in _TIMES]
         columns.append(rows.column(_METADATA).to_pylist() if metadata else [None] * rows.num_rows)
@@ -133,7 +133,7 @@ def _history_file(entry: object, path: str) -> HistoryFile:
     size = entry.get("fileLen") if isinstance(entry, dict) else None
     match = _FILE_NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None or type(size) is not int or size < 0:
-        raise CorruptDataError("the manifest names something that is no history file", path=path, name=name)
+        raise CorruptDataError("the manifest names a file that is not a history file", path=path, name=name)
     return HistoryFile(match.string, size, InstantTime(match["min"]), InstantTime(match["max"]), int(match["level"]))
 
 
@@ -143,5 +143,5 @@ def _history_entry(
     if not (isinstance(instant_time, str) and isinstance(completion_time, str) and isinstance(action, str)):
         raise CorruptDataError("an archived instant lacks a time or its action", path=path, instant=instant_time)
     if not isinstance(metadata, bytes | None):
-        raise CorruptDataError("the metadata of an archived instant are no bytes", path=path, instant=instant_time)
+        raise CorruptDataError("the metadata of an archived instant is not binary", path=path, instant=instant_time)
     return HistoryEntry(InstantTime(instant_time), InstantTime(completion_time), action, metadata)

@@ -147,7 +147,7 @@ def test_damage_in_the_record_is_reported_with_its_offset() -> None:
     ("data", "message"),
     [
         (b"", "truncated"),
-        (b"PAR1", "no Avro file"),
+        (b"PAR1", "not an Avro file"),
         (container(record_of("long"), b"\x02", count=b"\x04"), "2 records"),
         (container(record_of("long"), b"\x02", count=b"\x00"), "0 records"),
         (container(record_of("long"), b"\x02\x02"), "does not fill"),

@@ -155,7 +155,7 @@ def test_duplicate_key_column_is_refused() -> None:
 
 def test_table_without_key_fields_has_auto_keys() -> None:
     assert keyed_by().has_auto_keys
-    with pytest.raises(ConfigError, match="no record key fields"):
+    with pytest.raises(ConfigError, match="generates its record keys"):
         keyed_by().record_keys(rows(id=[1]))
     keys = auto_record_keys("20261121100029938", 3, 9, 2)
     assert keys.to_pylist() == ["20261121100029938_3_9", "20261121100029938_3_10"]
@@ -481,8 +481,8 @@ def test_custom_table_takes_kinds_and_time_options_from_where_they_are(stored: s
 @pytest.mark.parametrize(
     ("settings", "options", "message"),
     [
-        ({"partition__fields": "p,t", "keygenerator__type": "CUSTOM"}, {}, "does not keep the kinds"),
-        ({"partition__fields": "t:TIMESTAMP", "keygenerator__type": "CUSTOM"}, {}, "pass them with every write"),
+        ({"partition__fields": "p,t", "keygenerator__type": "CUSTOM"}, {}, "does not store the kinds"),
+        ({"partition__fields": "t:TIMESTAMP", "keygenerator__type": "CUSTOM"}, {}, "give them with every write"),
         ({"partition__fields": "t:WHEN", "keygenerator__type": "CUSTOM"}, {}, "SIMPLE, TIMESTAMP"),
         ({"partition__fields": "t", "keygenerator__type": "TIMESTAMP"}, {}, "output.dateformat"),
         ({"partition__fields": "p,q", "keygenerator__type": "SIMPLE"}, {}, "takes one of the partition fields"),

@@ -195,7 +195,7 @@ def test_file_group_named_twice_is_refused() -> None:
 
 def test_another_record_is_refused() -> None:
     data = encode_container(ROLLBACK_PLAN, {"version": 1})
-    with pytest.raises(CorruptDataError, match="another record"):
+    with pytest.raises(CorruptDataError, match="not that of its file name"):
         decode_compaction_plan(data, path=PATH)
 
 

@@ -175,7 +175,7 @@ def test_metadata_of_an_older_writer_has_no_action() -> None:
 @every_body
 def test_another_record_is_refused(name: str) -> None:
     other = "commit_v9.avro"
-    with pytest.raises(CorruptDataError, match="another record"):
+    with pytest.raises(CorruptDataError, match="the record in the file is not"):
         DECODERS[name](golden(other), path=PATH)
 
 
