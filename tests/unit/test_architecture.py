@@ -62,6 +62,7 @@ PATH_METHODS = {
     "write_text",
 }
 LINES_PER_MODULE = 800
+CHARACTERS_PER_TEST_NAME = 90
 LINES_PER_FUNCTION = 70
 LINES_OF_THE_TABLE_CLASS = 300
 
@@ -253,6 +254,15 @@ def test_no_test_replaces_a_private_name_by_its_text():
         for found in re.finditer(r"""(?:setattr|patch\.object)\([^\n]*, ["']_\w+["'].*""", path.read_text())
     ]
     assert wrong == []
+
+
+def test_names_of_tests_can_be_read_at_once():
+    names = [
+        found.group(1)
+        for path in UNIT_TESTS.parent.rglob("test_*.py")
+        for found in re.finditer(r"^ *def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert [name for name in names if len(name) > CHARACTERS_PER_TEST_NAME] == []
 
 
 def test_no_class_hides_in_an_init():

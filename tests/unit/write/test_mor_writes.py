@@ -297,7 +297,7 @@ def test_a_version_that_lost_against_the_newest_one_in_a_log_does_not_move_its_r
     assert life.now == [(1, "oslo", 9, "newest, in a log"), (2, "rome", 10, "newer than all")]
 
 
-def test_a_record_that_stays_in_its_partition_is_found_by_the_value_of_that_before_and_after_compaction() -> None:
+def test_record_kept_in_its_partition_is_found_by_its_value_before_and_after_compaction() -> None:
     storage = MemoryStorage()
     options = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "false"}
     table = new_table(storage, **MOR, **options)

@@ -292,9 +292,7 @@ class TestGlobalIndex:
 
         assert stored(table) == list(TWO_GROUPS)
 
-    def test_without_moving_the_record_is_updated_where_it_is_and_found_by_the_value_of_its_partition(
-        self, index: str
-    ) -> None:
+    def test_record_that_is_not_moved_is_updated_in_place_and_found_by_its_partition(self, index: str) -> None:
         kind = index.removeprefix("GLOBAL_").lower()
         table = filled(**{"hoodie.index.type": index, f"hoodie.{kind}.index.update.partition.path": "false"})
 
