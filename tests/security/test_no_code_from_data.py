@@ -186,7 +186,7 @@ def uses(storage: Storage) -> tuple[Callable[[], object], ...]:
     return (
         lambda: open_table(storage).scan().to_arrow(),
         lambda: open_table(storage).upsert(rows((1, "oslo", 3, "c"))),
-        open_table(storage).services.compact,
+        lambda: open_table(storage).services.compact().num_rows,
     )
 
 

@@ -67,7 +67,7 @@ def use_of(storage: Storage) -> dict[str, Callable[[], object]]:
         "read changes": lambda: open_table(storage).changes().to_arrow(),
         "look at": lambda: (open_table(storage).inspect.history(), open_table(storage).inspect.detail()),
         "recover": lambda: open_table(storage).recovery.roll_back_failed_writes(eager=True),
-        "compact": open_table(storage).services.compact,
+        "compact": lambda: open_table(storage).services.compact().num_rows,
         "write": lambda: open_table(storage).upsert(rows((1, "oslo", 9, "new"), (3, "bern", 1, "new"))),
         "delete a partition": lambda: open_table(storage).delete_partition("*"),
     }

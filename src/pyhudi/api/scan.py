@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -22,9 +22,9 @@ from pyhudi.read.scan import ScanPlan, plan_table_scan
 from pyhudi.table.state import TableState
 
 if TYPE_CHECKING:
-    import duckdb
     import pandas as pd
     import polars as pl
+    from duckdb import DuckDBPyConnection
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -68,18 +68,17 @@ class Scan:
 
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a pandas DataFrame. Raises `UnsupportedFeatureError` without pandas. Cost: as `to_arrow`."""
-        _required("pandas", by="to_pandas")
+        with _needed("pandas", by="to_pandas"):
+            import pandas  # noqa: F401, PLC0415
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> pl.DataFrame:
         """The rows as a polars DataFrame. Raises `UnsupportedFeatureError` without polars. Cost: as `to_arrow`."""
-        polars = _required("polars", by="to_polars")
-        frame: pl.DataFrame = polars.from_arrow(self.to_arrow())
-        return frame
+        with _needed("polars", by="to_polars"):
+            import polars  # noqa: PLC0415
+        return polars.DataFrame(self.to_arrow())
 
-    def to_duckdb(
-        self, table_name: str, connection: duckdb.DuckDBPyConnection | None = None
-    ) -> duckdb.DuckDBPyConnection:
+    def to_duckdb(self, table_name: str, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
         """The rows as a view of a duckdb connection, of a new one in memory if none is given; returns the connection.
 
         Raises `UnsupportedFeatureError` without duckdb. Cost: as `to_arrow`; the rows are held in memory.
@@ -87,8 +86,9 @@ class Scan:
         >>> table.scan().to_duckdb("trips").sql("SELECT sum(fare) FROM trips").fetchall()
         [(16.5,)]
         """
-        package = _required("duckdb", by="to_duckdb")
-        into: duckdb.DuckDBPyConnection = package.connect() if connection is None else connection
+        with _needed("duckdb", by="to_duckdb"):
+            import duckdb  # noqa: PLC0415
+        into: DuckDBPyConnection = duckdb.connect() if connection is None else connection
         into.register(table_name, self.to_arrow())
         return into
 
@@ -186,9 +186,11 @@ def _scan(handle: TableHandle, request: ReadConfig, columns: Sequence[str] | Non
     return Scan(tuple(names), where, handle.state, request, plan)
 
 
-def _required(package: str, *, by: str) -> Any:
+@contextmanager
+def _needed(package: str, *, by: str) -> Iterator[None]:
+    """Say of a package that is not there what to install."""
     try:
-        return importlib.import_module(package)
+        yield
     except ImportError as error:
         raise UnsupportedFeatureError(f"{by} needs {package}: pip install {package}", package=package) from error
 
