@@ -120,11 +120,13 @@ def _read_whole(
 
     A condition is applied to merged rows: of older versions it says nothing.
     """
-    needed = _with_columns_of(condition, names, plan.schema)
+    # Arrow loses the number of rows that have no columns.
+    needed = _with_columns_of(condition, names, plan.schema) or plan.schema.names[:1]
     schema = pa.schema([plan.schema.field(name) for name in names])
     for one in slices:
         for batch in (read_slice if one.files.logs else read_base_file)(storage, plan, one, needed):
-            for kept in _matching(batch, condition, names).cast(schema).to_batches():
+            rows = _matching(batch, condition, names)
+            for kept in (rows.cast(schema) if names else rows).to_batches():
                 if kept.num_rows:
                     yield kept
 

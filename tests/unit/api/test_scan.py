@@ -45,6 +45,16 @@ def test_every_form_of_a_scan_has_the_same_rows(kind: dict[str, str]) -> None:
     assert scan.schema == rows_.schema
 
 
+@KINDS
+@pytest.mark.parametrize("where", [None, [("id", "<", 9)]])
+def test_scan_of_no_columns_has_the_number_of_rows(where: Any, kind: dict[str, str]) -> None:
+    scan = open_table(written(**kind)).scan([], where)
+
+    assert scan.to_arrow().num_rows == 2
+    assert sum(batch.num_rows for batch in scan.to_batches()) == 2
+    assert scan.to_arrow().num_columns == 0
+
+
 @pytest.mark.skipif(importlib.util.find_spec("duckdb") is None, reason="duckdb is not installed")
 def test_scan_becomes_a_view_of_a_duckdb_connection() -> None:
     import duckdb
