@@ -21,7 +21,7 @@ from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import load_commit_metadata
-from pyhudi.transaction.markers.announcing import TaskMarkers, announce, register
+from pyhudi.transaction.markers.announcing import TaskMarkers, create_markers, register_service
 from pyhudi.transaction.markers.remote import serving
 from pyhudi.transaction.markers.service import MarkerService
 
@@ -34,13 +34,13 @@ PROGRAM_SECONDS_MAX = 300
 def announced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The data files that the services of this process were asked to announce."""
     found: list[str] = []
-    original = MarkerService.announce
+    original = MarkerService.create
 
-    def announce(self: MarkerService, markers: Sequence[Marker], *, groups_exist: bool) -> None:
+    def create(self: MarkerService, markers: Sequence[Marker], *, groups_exist: bool) -> None:
         original(self, markers, groups_exist=groups_exist)
         found.extend(marker.data_path for marker in markers)
 
-    monkeypatch.setattr(MarkerService, "announce", announce)
+    monkeypatch.setattr(MarkerService, "create", create)
     return found
 
 
@@ -72,7 +72,7 @@ def test_errors_of_the_service_reach_the_caller_as_they_are(
     def refuse(*_: object, **__: object) -> None:
         raise WriteConflictError("taken", winner="other")
 
-    monkeypatch.setattr(MarkerService, "announce", refuse)
+    monkeypatch.setattr(MarkerService, "create", refuse)
     monkeypatch.setattr(spark_engine, "IN_PROCESS_BYTES_MAX", 0)
     rows = spark.range(0, 10, 1, 2).selectExpr("cast(id as string) uuid", "concat('c', id % 5) city", "1L ts")
 
@@ -88,13 +88,13 @@ def test_worker_reaches_the_service_by_the_hosts_that_the_engine_names(spark: An
     engine = SparkEngine(spark)
     hosts = engine.callback_hosts
     with serving(service, "key", host=hosts.host, bind_to=hosts.bind_to) as address:
-        how = TaskMarkers(service=register(service, "key", address))
+        how = TaskMarkers(service=register_service(service, "key", address))
 
         def task(context: Any, number: int) -> None:
             from pyhudi.format.markers import Marker, MarkerKind
 
             name = f"{number:08}-0_{context.write_token}_{time}.parquet"
-            announce(None, time, how, [Marker(name, MarkerKind.CREATE)], groups_exist=False)
+            create_markers(None, time, how, [Marker(name, MarkerKind.CREATE)], groups_exist=False)
 
         engine.map(task, list(range(6)), size_bytes=spark_engine.IN_PROCESS_BYTES_MAX, description="announce")
 

@@ -1,4 +1,4 @@
-"""The call of a table service: what every one of them is given."""
+"""What every table service is called with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyhudi.transaction.settings import TransactionSettings
 
 @dataclass(frozen=True, slots=True)
 class ServiceCall:
-    """Who runs a table service on what: the table as it was loaded, the options, the engine, the user's mergers."""
+    """The call of a table service: the table as it was loaded, options, engine, and the user's mergers."""
 
     table: TableState
     config: WriteConfig

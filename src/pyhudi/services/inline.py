@@ -1,4 +1,4 @@
-"""The table services that a write runs after its commit, as its options ask for."""
+"""Inline services: table services that a write runs after its commit, if its options ask for them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _log = logging.getLogger("pyhudi")
 
 
 def run_inline_services(call: ServiceCall) -> None:
-    """Compact a merge-on-read table when that is due, or join its logs; or only plan it, for somebody else to run.
+    """Compact a merge-on-read table when that is due, or compact its logs; or only schedule it for another process.
 
-    A failure is a warning: the write before it stands, and must not be run again. What was planned stays planned, and
-    the next write that compacts, or `services.compact` of `HudiTable`, runs it.
+    A failure is a warning: the write before it is committed, and must not be run again. A plan that was made remains,
+    and is executed by the next write that compacts, or by `services.compact` of `HudiTable`.
     """
     options, table_type = call.config.compaction, call.table.config.table_type
     runs = options.runs_inline(table_type)

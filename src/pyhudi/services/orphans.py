@@ -1,7 +1,7 @@
-"""Files that a write left which was rolled back: what a task made that outlived the rollback.
+"""Orphans: files of tasks that were still running when their write was rolled back.
 
-pyhudi shows no such file, and JVM Hudi none while the write's time lies within the active timeline. Once that begins
-later, JVM Hudi takes the file for one of an archived write. So writes remove what they meet of it.
+pyhudi ignores such files. JVM Hudi ignores them while the instant of the write lies within the active timeline; later
+it reads them as files of an archived write. So each write deletes the orphans that it finds.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _log = logging.getLogger("pyhudi")
 
 
 def remove_orphans(view: FileSystemView) -> None:
-    """Delete the files of a view whose writes were rolled back for certain.
+    """Delete the files of a view whose writes were certainly rolled back.
 
-    A write puts its instant before its first file, and an instant leaves the timeline by a rollback, or when the
-    archive knows it. So a file of a write that was on the timeline neither before the files were listed nor after, and
-    that the archive does not know, is of a write that was rolled back. Only of the time that the active timeline spans:
-    what is older may be of an archive that was cut short. Nor of other tables, which may lie in a folder of this one
-    and have a timeline of their own. Cost: nothing where there is no such file; else a listing, the archive
-    (`load_archived_writes`), two requests for each folder with such files and each above it, and one for each file.
+    A write puts its instant before its first file, and an instant leaves the timeline by a rollback or by archival. So
+    a file was rolled back if its write was on the timeline neither before the files were listed nor after, and is not
+    in the archive. Files older than the active timeline are kept, as the archive may have been shortened. Files of
+    other tables in folders of this one are kept, too. Cost: nothing if there is no such file; otherwise a listing, the
+    archive (`load_archived_writes`), two requests for each folder with such files and each above it, and one for each
+    file.
     """
     suspects = {info.path: name.instant_time for info in view.orphans if (name := parse_data_file(info.name))}
     if not suspects:
@@ -40,12 +40,12 @@ def remove_orphans(view: FileSystemView) -> None:
             continue
         if _is_of_other_table(view.storage, path, tables):
             continue
-        _log.warning("a file of the write %s, which was rolled back, is removed: %s", instant_time, path)
+        _log.warning("a file of the write %s, which was rolled back, is deleted: %s", instant_time, path)
         view.storage.delete(path)
 
 
 def _is_of_other_table(storage: Storage, path: str, known: dict[str, bool]) -> bool:
-    """Whether a folder that a file is in, below the root, is a table; `known`: the answers for folders so far."""
+    """Whether a file lies in a table in a folder of this one; `known`: the answers for folders so far."""
     folder = path.rpartition("/")[0]
     while folder:
         if folder not in known:

@@ -29,7 +29,7 @@ from pyhudi.merge.rules import first_versions
 from pyhudi.storage.open import open_spec
 from pyhudi.tasks.data_file import DataFile, SequenceNumbers, WriteTarget, base_file_path, ensure_partition
 from pyhudi.tasks.hash_keys import keyed_rows
-from pyhudi.transaction.markers.announcing import announce
+from pyhudi.transaction.markers.announcing import create_markers
 
 BUFFERED_BYTES = 256 * 1024 * 1024
 """Rows of one task that wait in memory, all partitions together."""
@@ -191,7 +191,7 @@ class _SplitFiles:
             Marker(base_file_path(target, self._context, path, group), MarkerKind.CREATE) for path, group in new.items()
         ]
         if markers:
-            announce(self._storage, target.instant_time, target.markers, markers, groups_exist=False)
+            create_markers(self._storage, target.instant_time, target.markers, markers, groups_exist=False)
         self._announced.update(new)
 
     def write(self, partition_path: str, batches: Iterable[pa.RecordBatch]) -> None:

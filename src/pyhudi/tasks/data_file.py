@@ -37,7 +37,7 @@ from pyhudi.io.key_footer import KeyFooter
 from pyhudi.merge.pairs import flattened
 from pyhudi.merge.rules import MergeRules
 from pyhudi.storage.protocol import Storage, StorageSpec
-from pyhudi.transaction.markers.announcing import DIRECT_MARKERS, TaskMarkers, announce
+from pyhudi.transaction.markers.announcing import DIRECT_MARKERS, TaskMarkers, create_markers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +155,7 @@ class DataFile:
         self._path = base_file_path(target, context, partition_path, file_id)
         if not is_announced:
             marker = Marker(self._path, MarkerKind.CREATE if former is None else MarkerKind.MERGE)
-            announce(storage, target.instant_time, target.markers, [marker], groups_exist=former is not None)
+            create_markers(storage, target.instant_time, target.markers, [marker], groups_exist=former is not None)
         former_keys = _former_keys(storage, target, former) if former is not None and keeps_keys else None
         self._continues_keys = former_keys is not None
         keys = former_keys or (KeyFooter(target.files.bloom) if target.files.bloom is not None else None)

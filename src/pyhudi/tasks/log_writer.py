@@ -27,7 +27,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView
 from pyhudi.tasks.data_file import WriteTarget, check_write_is_running
-from pyhudi.transaction.markers.announcing import announce
+from pyhudi.transaction.markers.announcing import create_markers
 
 WRITE_TOKEN_NUMBERS = 2**31 - 1
 """Real Hudi reads the parts of a write token as 32-bit numbers."""
@@ -204,7 +204,7 @@ class LogWriter:
         to = self._to
         self._name = str(LogFileName(to.file_id, to.name_time, self._version, to.write_token(self._context)))
         # After the first log of the slice was announced, others know that it is taken.
-        announce(
+        create_markers(
             self._storage,
             self._target.instant_time,
             self._target.markers,

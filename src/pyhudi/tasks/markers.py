@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
 from pyhudi.format.markers import MarkersType
-from pyhudi.transaction.markers.announcing import TaskMarkers, register
+from pyhudi.transaction.markers.announcing import TaskMarkers, register_service
 from pyhudi.transaction.markers.early_conflicts import EarlyDetection
 from pyhudi.transaction.markers.remote import serving
 from pyhudi.transaction.markers.service import MarkerService
@@ -41,7 +41,7 @@ def task_markers(
         if hosts is not None:
             address = stack.enter_context(serving(service, key, host=hosts.host, bind_to=hosts.bind_to))
         stack.callback(service.stop)
-        yield TaskMarkers(service=register(service, key, address))
+        yield TaskMarkers(service=register_service(service, key, address))
 
 
 def _detection(transaction: Transaction, config: WriteConfig) -> EarlyDetection:

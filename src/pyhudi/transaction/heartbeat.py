@@ -1,10 +1,8 @@
 """Heartbeats: evidence that the writer of a pending instant is alive.
 
-A writer keeps `.hoodie/.heartbeat/<instant>` fresh. Real Hudi looks at the file's modification time only; ours also
-says which process wrote it, so that a writer on the same machine knows at once that a killed one is dead instead of
-waiting until its heartbeat has expired.
-
-Source: `format/timeline.md` section 6.2; mission row S1-08.
+A writer rewrites `.hoodie/.heartbeat/<instant>` at an interval. JVM Hudi uses only the modification time of the file.
+The heartbeats of pyhudi also name their process, so that a writer on the same machine sees at once that a process was
+killed, and does not wait until the heartbeat has expired.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from pyhudi.storage.protocol import FileInfo, Storage
 
 HEARTBEAT_FOLDER = ".hoodie/.heartbeat"
 HEARTBEAT_BYTES_MAX = 4096
-"""What is read of a heartbeat; ours have 200 bytes, those of real Hudi none."""
+"""How much of a heartbeat is read; those of pyhudi have 200 bytes, those of JVM Hudi are empty."""
 
 _GIVEN_UP = json.dumps({"given_up": True}).encode()
 
@@ -48,7 +46,7 @@ class HeartbeatSettings:
 
     @property
     def expiry_ms(self) -> int:
-        """The age at which a heartbeat means nothing any more."""
+        """The heartbeat expiry: the age from which on the writer of a heartbeat counts as dead."""
         return self.interval_ms * (self.tolerable_misses + 1)
 
 
@@ -74,7 +72,7 @@ class Heartbeat:
             self._timer.stop()
 
     def stop_for_good(self) -> None:
-        """Stop beating, and say that the writer has given up: nobody need wait until the beat has expired."""
+        """Stop beating, and store that the writer has given up, so that others need not wait for the expiry."""
         self.stop()
         self._storage.put(self._path, _GIVEN_UP, durable=False)
 
@@ -89,18 +87,18 @@ class Heartbeat:
 
 
 def heartbeat_path(instant_time: str) -> str:
-    """Where the heartbeat of an instant lies."""
+    """The path of the heartbeat of an instant."""
     return f"{HEARTBEAT_FOLDER}/{instant_time}"
 
 
 def liveness_of(storage: Storage, path: str, settings: HeartbeatSettings, environment: Environment) -> Liveness:
-    """Whether the writer that keeps a heartbeat file still works. Cost: two requests."""
+    """Whether the writer of a heartbeat file is alive. Cost: two requests."""
     info = storage.info(path)
     return Liveness.UNKNOWN if info is None else liveness_at(storage, info, settings, environment.clock.now_ms())
 
 
 def liveness_at(storage: Storage, beat: FileInfo, settings: HeartbeatSettings, now_ms: int) -> Liveness:
-    """Whether a writer still works, by its last beat and a time in milliseconds since the epoch. Cost: one request."""
+    """Whether a writer is alive, by its last beat and a time in milliseconds since the epoch. Cost: one request."""
     if now_ms - beat.modified_ms > settings.expiry_ms:
         return Liveness.DEAD
     try:
@@ -111,10 +109,10 @@ def liveness_at(storage: Storage, beat: FileInfo, settings: HeartbeatSettings, n
     return Liveness.DEAD if is_over else Liveness.ALIVE
 
 
-# The process is told because a forked child must not take its parent's answer for its own.
+# The pid is the key of the cache, because a forked child has another identity than its parent.
 @functools.lru_cache(maxsize=1)
 def _this_process(pid: int) -> bytes:
-    """What a beat says, which stays the same for as long as the process lives."""
+    """The content of a heartbeat, which is the same for as long as the process lives."""
     started = psutil.Process(pid).create_time()
     identity = {"machine": _process_table(), "pid": pid, "started": started, "started_ticks": _start_ticks(pid)}
     return json.dumps(identity).encode()
@@ -132,14 +130,14 @@ def _has_ended(writer: dict[str, object]) -> bool:
         return bool(abs(process.create_time() - started) > 1.0 or process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True
-    except (psutil.AccessDenied, ValueError):  # a number that no process can have says nothing
+    except (psutil.AccessDenied, ValueError):  # such a number is no process id
         return False
 
 
 def _start_ticks(pid: int) -> int | None:
-    """When a process began, counted from the start of the machine; None where the system does not tell.
+    """When a process began, counted from the start of the machine; None where the system does not provide it.
 
-    The time of day when it began would not do: it moves when the clock is set.
+    The time of day when it began is no identity: it changes when the clock is set.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -149,11 +147,11 @@ def _start_ticks(pid: int) -> int | None:
 
 
 def _process_table() -> str:
-    """Names the table of processes in which a pid has its meaning: two containers on one machine have two."""
+    """An id of the process table that a pid belongs to: two containers on one machine have two."""
     return _process_table_of(os.getpid())
 
 
-# It stays the same for as long as a process lives; its child may be in another one.
+# The pid is the key of the cache, because a forked child may be in another process table.
 @functools.lru_cache(maxsize=1)
 def _process_table_of(_pid: int) -> str:
     boot, namespace = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")

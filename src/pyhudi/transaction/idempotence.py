@@ -1,6 +1,7 @@
-"""Batches that are written once, however often they are sent: a commit remembers the name of the batch that it is of.
+"""Idempotence of batches: a batch with an id is written once, however often it is sent.
 
-Archived commits count, too: a source that sends a batch again after a long time must not write it twice.
+The commit of a batch stores its id. Archived commits are searched too, as a source may send a batch again after a long
+time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pyhudi.table.state import TableState
 from pyhudi.table.timeline import load_commit_metadata
 
 BATCH_ID_METADATA: Final = "_pyhudi_batch_id"
-"""Where the extra metadata of a commit keep `hoodie.write.batch.id`."""
+"""The key of `hoodie.write.batch.id` in the extra metadata of a commit."""
 
 
 def find_batch(
@@ -24,8 +25,8 @@ def find_batch(
 ) -> tuple[Instant, CommitMetadata] | None:
     """The newest completed write of the batch, if there is one.
 
-    `known`: instant times of writes that are not of it. Cost: one read per completed write that is not known; the
-    archived timeline, once per process, where no writes are known or all that are have been archived.
+    `known`: instant times of writes that are known to be of other batches. Cost: one read per completed write that is
+    not known; the archived timeline, once per process, if no write is known or all known ones have been archived.
     """
     for instant in reversed(table.timeline.completed_writes):
         if instant.requested_time in known:
@@ -45,7 +46,7 @@ def find_batch(
 def check_batch_is_new(table: TableState, extra_metadata: Mapping[str, str], *, known: Collection[str]) -> None:
     """Raise `WriteConflictError` when another writer has committed the batch that a write's metadata name, if any.
 
-    `known`: instant times of the writes that were looked at before.
+    `known`: instant times of the writes that were checked before.
     """
     batch_id = extra_metadata.get(BATCH_ID_METADATA)
     if batch_id is None:

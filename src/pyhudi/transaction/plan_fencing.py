@@ -1,13 +1,12 @@
-"""Who runs a plan: the newest of all who began to.
+"""Fencing for executions of a plan: only the execution that started last may complete a compaction.
 
-A compaction may be run again when its runner counts as dead. That one may only have stood still, and go on later. So a
-runner writes its number down, under the table lock, before it touches a file; and when it is about to remove what dead
-runs left, to complete the compaction, or has just done so, it looks whether the number is still its own.
+A plan is executed again when the process that executed it counts as dead. That process may only have been paused, and
+go on later. So each execution stores its number under the table lock before it touches a file. It checks that the
+stored number is still its own before it deletes files of dead executions, before it completes the compaction, and
+after that.
 
-Real Hudi looks at no folder here (see `intents`), and says nowhere that it is running a plan. What it cannot
-help is to mark the plan inflight when it begins, and each file that it makes: by those times it is judged.
-
-Source: reliability.md 1.5, K6, K7; `format/timeline.md` section 6.1.
+JVM Hudi ignores these numbers, and keeps no heartbeat while it executes a plan. But it marks the plan inflight when it
+begins, and creates a marker for each file: the times of these files show whether it is still at work.
 """
 
 from __future__ import annotations
@@ -30,11 +29,10 @@ RUNS_FOLDER: Final = ".hoodie/.aux/.runs"
 def is_running(
     storage: Storage, version: TableVersion, plan: Instant, settings: HeartbeatSettings, environment: Environment
 ) -> bool:
-    """Whether somebody may be running a planned service now. Cost: two requests; two more where that was real Hudi.
+    """Whether a process may be executing a plan now. Cost: two requests; two more where JVM Hudi executed it last.
 
-    A run of ours keeps a heartbeat, which begins after the plan was marked inflight. Where that mark is newer, or
-    there is no heartbeat, the run is one of real Hudi, and lives for as long as a heartbeat may be silent after its
-    newest marker.
+    pyhudi keeps a heartbeat, which begins after the plan was marked inflight. If that mark is newer, or there is no
+    heartbeat, JVM Hudi executes the plan: it counts as running until the heartbeat expiry after its newest marker.
     """
     beat = storage.info(heartbeat_path(plan.requested_time))
     now_ms = environment.clock.now_ms()
@@ -51,12 +49,12 @@ def is_running(
 
 
 def begin_run(storage: Storage, instant_time: str, run: int) -> None:
-    """Make this run the one that counts. Expects the table lock. Cost: one put."""
+    """Store the number of this execution; those before it may not complete the plan. Needs the table lock. One put."""
     storage.put(_path(instant_time), str(run).encode(), durable=False)
 
 
 def is_newest_run(storage: Storage, instant_time: str, run: int) -> bool:
-    """Whether nobody has begun the plan anew, or ended it, since this run began. Cost: one read."""
+    """Whether no other process has started, or completed, the plan since this execution began. Cost: one read."""
     own = str(run).encode()
     with suppress(NotFoundError):
         return storage.read(_path(instant_time), length=len(own) + 1) == own
@@ -64,16 +62,16 @@ def is_newest_run(storage: Storage, instant_time: str, run: int) -> bool:
 
 
 def check_newest_run(storage: Storage, instant_time: str, run: int) -> None:
-    """Raise `LockLostError` unless this run is the newest. Cost: one read."""
+    """Raise `LockLostError` unless this execution is the newest. Cost: one read."""
     if not is_newest_run(storage, instant_time, run):
         raise LockLostError(
-            "this compaction was taken over by another process, who took this one for dead; there is nothing to do",
+            "another process took this compaction over because its heartbeat had expired; there is nothing left to do",
             instant=instant_time,
         )
 
 
 def forget_runs(storage: Storage, instant_time: str) -> None:
-    """Remove what says who runs a plan. Cost: one delete."""
+    """Remove the number of the newest execution. Cost: one delete."""
     storage.delete(_path(instant_time))
 
 

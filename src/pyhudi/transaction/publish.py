@@ -1,4 +1,4 @@
-"""Making an instant visible: the put of its completed file, and the look back where the lock may have been lost."""
+"""Publishing an instant: the put of its completed file, and the check afterwards where the lock may have been lost."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def put_completed(storage: Storage, version: TableVersion, completed: Instant, b
 def check_not_undone(
     storage: Storage, version: TableVersion, completed: Instant, lock: HeldLock, *, run: int | None
 ) -> None:
-    """Take the completed instant away again if our lock was gone before it was put, and somebody ended ours meanwhile.
+    """Delete the completed instant again if the lock was lost before its put, and another process ended our action.
 
-    Its files are being deleted, or are already: by a rollback, or by a newer run of our compaction. Whoever does that
-    puts the plan, or the number of the run, and looks for the completed instant then, and we put that and look for
-    those now, so that at least one sees the other. Cost: as a rule none.
+    A rollback, or a newer execution of our compaction, then deletes our files, or has done so. That process puts its
+    plan, or its number, and then looks for the completed instant; we put the completed instant and then look for
+    the plan or number. So at least one sees the other. Cost: nothing while the lock is held.
     """
     with suppress(LockLostError, StorageError):
         lock.check_held()
@@ -81,8 +81,8 @@ def check_not_undone(
 
 def _taken_over(completed: Instant) -> LockLostError:
     return LockLostError(
-        "this action was rolled back, or ended, by another process, who took it for dead; nothing of this run is "
-        "visible, run it again",
+        "another process rolled back or completed this action because its heartbeat had expired; nothing of this run "
+        "is visible; run it again",
         instant=completed.requested_time,
     )
 
@@ -97,11 +97,15 @@ def _is_rolled_back(storage: Storage, timeline: Timeline, instant: Instant) -> b
 
 
 def _warn_if_out_of_order(timeline: Timeline, completed: Instant) -> None:
-    later = [one.requested_time for one in timeline.completed_writes if position_of(one) >= position_of(completed)]
+    later = [
+        instant.requested_time
+        for instant in timeline.completed_writes
+        if position_of(instant) >= position_of(completed)
+    ]
     if timeline.version.has_completion_times and later != [completed.requested_time]:
         _log.warning(
             "the table lock was lost during the last put of commit %s, and commits %s were completed meanwhile: an "
-            "incremental reader who has seen them already does not get it; read it by its own time",
+            "incremental reader that is past them misses this commit; read it by its own time",
             completed.requested_time,
             later,
         )

@@ -1,4 +1,4 @@
-"""What transactions need of the options: how long they wait, how they show that they live, and which lock they take."""
+"""Settings of a transaction from the options: lock wait, heartbeat, and lock provider."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pyhudi.transaction.locks.open import open_locks
 
 _LOCKS_OF_HUDI_0_15 = frozenset({LockKind.FILE_SYSTEM, LockKind.ZOOKEEPER, LockKind.DYNAMODB})
 _SETTLING_MS = 2000
-"""Real Hudi 0.15 was seen to announce a write up to 0.66 s after it took its time, in a JVM that had just begun, and up
-to 0.27 s else; it loads the timeline right then. (A longer wait would give others more time to be first.)"""
+"""JVM Hudi 0.15 put its requested instant, and loaded the timeline, up to 0.66 s after it took its instant time in a
+JVM that had just started, and up to 0.27 s otherwise (measured)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def transaction_settings(config: WriteConfig) -> TransactionSettings:
 
 
 def locking(environment: Environment, config: WriteConfig, table_name: str) -> Environment:
-    """The environment with the keeper of the table lock that the options name; one that is there already stays."""
+    """The environment with the lock provider that the options name, unless it has one already."""
     if environment.locks is not None:
         return environment
     return replace(environment, locks=open_locks(config.locks, table_name=table_name))

@@ -1,9 +1,7 @@
-"""The one way onto the timeline: begin, inflight, commit.
+"""The commit protocol: begin, inflight, commit. All writes and compactions go through it.
 
-`begin` and `commit` hold the table lock for their few requests; data is written between them without it. Everything
-before the last put of `commit` is invisible to readers, everything after it is tidying that the next writer can do.
-
-Source: `format/timeline.md` sections 1 and 8; mission rows S5-27 to S5-35 (flow F7); DESIGN D3, D10, D11.
+`begin` and `commit` hold the table lock for their few requests; data is written between them without it. Readers see
+nothing before the last put of `commit`. What follows that put is cleanup, which the next writer can do as well.
 """
 
 from __future__ import annotations
@@ -42,10 +40,10 @@ from pyhudi.transaction.conflicts.check import (
     naming,
 )
 from pyhudi.transaction.conflicts.footprint import UniqueKeys, footprint_of
-from pyhudi.transaction.conflicts.table import Ours
+from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path
 from pyhudi.transaction.idempotence import check_batch_is_new
-from pyhudi.transaction.intents import Intent, announce, standing_intents, withdraw, withdraw_stale
+from pyhudi.transaction.intents import Intent, put_intent, standing_intents, withdraw, withdraw_stale
 from pyhudi.transaction.locks.table_lock import HeldLock, table_lock
 from pyhudi.transaction.markers.reading import load_markers
 from pyhudi.transaction.plan_fencing import check_newest_run, forget_runs
@@ -87,15 +85,15 @@ def begin(
     """Take an instant time, announce the write, and keep its heartbeat while the block runs.
 
     `requested` is the content of the requested instant (empty but for replace commits). Raises `WriteConflictError`
-    while real Hudi restores the table or builds an index of it, and `LockLostError` when another writer took the same
+    while JVM Hudi restores the table or builds an index of it, and `LockLostError` when another writer took the same
     instant time, which only happens where a lock was lost. Cost: one listing, two puts, the lock; one more listing
     under a lock that can be lost.
     """
     storage, version = table.storage, table.version
     with table_lock(storage, environment, wait_ms=settings.lock_wait_ms) as lock, naming(storage):
         table = table.reload()
-        ours = Ours.OVERWRITE if action is Action.REPLACE_COMMIT else Ours.WRITE
-        check_nothing_exclusive(table.timeline, ours)
+        own = Own.OVERWRITE if action is Action.REPLACE_COMMIT else Own.WRITE
+        check_nothing_exclusive(table.timeline, own)
         instant = Instant(
             requested_time=next_time(table.timeline, table.config, environment.clock),
             action=action,
@@ -125,10 +123,10 @@ def _put_requested(storage: Storage, instant: Instant, requested: bytes, version
 
 
 def _check_alone(storage: Storage, instant: Instant, version: TableVersion) -> None:
-    """Give up an instant time that another action has, too: files of both would carry it, and go with one of them.
+    """Give up an instant time that another action has too: a rollback of one would delete the files of both.
 
-    Instants of two actions have different names, so that exclusive creation does not keep them apart. Both writers look
-    after they have put theirs, so that at least one sees the other.
+    Instants of two actions have different file names, so exclusive creation does not keep them apart. Both writers
+    check after they have put their instant, so at least one sees the other.
     """
     for other in load_timeline(storage, version).instants:
         if other.requested_time == instant.requested_time and other.action is not instant.action:
@@ -139,15 +137,15 @@ def _check_alone(storage: Storage, instant: Instant, version: TableVersion) -> N
 def _time_is_taken(instant: Instant) -> LockLostError:
     return LockLostError(
         "another writer took the same instant time, so the table lock does not keep the two apart; nothing of this "
-        "write is visible, run it again, and make sure that all writers of the table use the same lock provider",
+        "write is visible; run it again, and make sure that all writers of the table use the same lock provider",
         instant=instant.requested_time,
     )
 
 
 def mark_inflight(transaction: Transaction, profile: CommitMetadata) -> None:
-    """Say what the write is about to change. Cost: one put, and the reads of `check_clusterings`.
+    """Put the inflight instant with the workload profile. Cost: one put, and the reads of `check_clusterings`.
 
-    Raises `WriteConflictError`, before any data is written, for file groups that real Hudi is about to cluster.
+    Raises `WriteConflictError`, before any data is written, for file groups that JVM Hudi is about to cluster.
     """
     base, own = transaction.base, transaction.instant_time
     with naming(base.storage):
@@ -162,12 +160,12 @@ def commit(
 ) -> InstantTime:
     """Make the write visible, or raise with nothing visible. Returns its position for incremental reads.
 
-    `base_schema` is the Avro schema of the table that the write began from, `unique_keys` what the write promises.
+    `base_schema` is the Avro schema of the table that the write began from, `unique_keys` what the write guarantees.
 
-    Raises `WriteConflictError` when the table of conflicts says that it must give way (`conflicts/table.py`), or
-    a write of the same batch was completed (`idempotence.py`); `LockLostError` when this write was rolled back by
-    another writer who took it for dead, or its lock is gone; and `CommitOutcomeUnknownError` when the store does not
-    say whether the last put succeeded.
+    Raises `WriteConflictError` when it must give way by the table of conflicts (`conflicts/table.py`), or a write of
+    the same batch was completed (`idempotence.py`); `LockLostError` when another writer rolled this write back because
+    its heartbeat had expired, or the lock is gone; and `CommitOutcomeUnknownError` when the store does not say whether
+    the last put succeeded.
 
     Cost: three listings, one put and the lock; one read for each write that was completed, and each plan that was made,
     since this one began; under a lock that can be lost one more put, one delete and two listings.
@@ -182,7 +180,7 @@ def commit(
         _announced(transaction, Intent(own, metadata, unique_keys), lock) as rivals,
     ):
         now = base.reload()
-        check_nothing_exclusive(now.timeline, mine.as_ours, base=base.timeline)
+        check_nothing_exclusive(now.timeline, mine.as_own, base=base.timeline)
         check_still_ours(now.timeline, base.timeline, storage, own)
         check_batch_is_new(now, metadata.extra, known=base.timeline.completed_times)
         check_conflicts(now.timeline, base.timeline, storage, own=own, mine=mine, base_schema=base_schema)
@@ -194,12 +192,12 @@ def commit(
 
 
 def _let_earlier_writes_begin(transaction: Transaction) -> None:
-    """Wait until a writer of real Hudi that took an earlier time than this write has looked at the timeline.
+    """Wait until a writer of JVM Hudi that took an earlier instant time than this write has loaded the timeline.
 
-    Where files are as new as the beginning of their write, one that begins earlier must not build on one that begins
-    later: what it writes would be hidden. Real Hudi 0.15 takes its time first, without the lock, then announces itself,
-    and then loads the timeline; a write that was completed in between would be what it builds on. One that is
-    completed afterwards is a conflict to it.
+    In table version 6 the newest file of a group is that of the latest instant time. So a write with an earlier time
+    must not be based on one with a later time: its files would be hidden. JVM Hudi 0.15 takes its instant time first,
+    without the lock, then puts its requested instant, and then loads the timeline. A write of ours that completed in
+    between would be its base; one that completes afterwards is a conflict to it.
     """
     base, environment = transaction.base, transaction.environment
     settling_ms = transaction.settings.settling_ms
@@ -212,16 +210,16 @@ def _let_earlier_writes_begin(transaction: Transaction) -> None:
 
 
 def commit_compaction(transaction: Transaction, metadata: CommitMetadata, *, run: int) -> InstantTime:
-    """Make the base files of a compaction take the place of the slices that it was planned for.
+    """Complete a compaction: its base files replace the slices that were planned.
 
-    `run`: the number of the run that made them (`transaction/plan_fencing.py`).
+    `run`: the number of the execution that wrote them (`transaction/plan_fencing.py`).
 
-    It gives way to no write: writes that overlap with it have to respect its plan, which came before it. The columns of
-    the table stay what they are now, whatever they were when it began.
+    It gives way to no write: writes that overlap with it have to respect its plan, which came first. The columns of
+    the table stay as they are now, even if they were different when it began.
 
-    Raises `LockLostError`, with nothing visible, when another process has finished the compaction, or began it anew
-    and removed files of this run; `WriteConflictError` when a write that it was planned over was taken back; and
-    `CommitOutcomeUnknownError` like `commit`. Cost: one listing per partition path beside what a commit costs.
+    Raises `LockLostError`, with nothing visible, when another process completed the compaction, or started it again
+    and deleted files of this execution; `WriteConflictError` when a write that the plan contains was rolled back; and
+    `CommitOutcomeUnknownError` like `commit`. Cost: that of a commit, and one listing per partition path.
     """
     storage, base, own = transaction.storage, transaction.base, transaction.instant_time
     with (
@@ -229,7 +227,7 @@ def commit_compaction(transaction: Transaction, metadata: CommitMetadata, *, run
         table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
     ):
         now = base.reload()
-        check_nothing_exclusive(now.timeline, Ours.COMPACTION, base=base.timeline)
+        check_nothing_exclusive(now.timeline, Own.COMPACTION, base=base.timeline)
         check_still_ours(now.timeline, base.timeline, storage, own)
         check_newest_run(storage, own, run)
         if (schema := load_table_schema(now)) is not None:
@@ -241,22 +239,22 @@ def commit_compaction(transaction: Transaction, metadata: CommitMetadata, *, run
 
 @contextmanager
 def _announced(transaction: Transaction, intent: Intent, lock: HeldLock) -> Iterator[tuple[Intent, ...]]:
-    """Let the intent stand while the block decides and puts; gives what others intend (`transaction/intents.py`).
+    """Store the intent while the block runs; gives the intents of other writers (`transaction/intents.py`).
 
-    It is withdrawn when the block fails, but for a put whose outcome is unknown: that may still take effect. When the
-    block succeeds, whoever tidies up after the commit does it.
+    It is removed when the block fails, unless the outcome of the last put is unknown: that put may still take effect.
+    When the block succeeds, the cleanup after the commit removes it.
     """
     if not lock.can_be_lost:
         yield ()
         return
     storage, version = transaction.storage, transaction.base.version
-    announce(storage, intent, version)
+    put_intent(storage, intent, version)
     try:
         yield standing_intents(storage, besides=intent.instant_time)
     except CommitOutcomeUnknownError:
         raise
     except BaseException:
-        # If this fails too, the rollback of the write will do it.
+        # If this fails too, the rollback of the write removes it.
         with suppress(StorageError):
             withdraw(storage, intent.instant_time)
         raise
@@ -265,9 +263,9 @@ def _announced(transaction: Transaction, intent: Intent, lock: HeldLock) -> Iter
 def _complete(
     transaction: Transaction, now: TableState, metadata: CommitMetadata, lock: HeldLock, *, run: int | None = None
 ) -> Instant:
-    """Put the completed instant: the moment at which everything becomes visible. Expects that nothing is in the way.
+    """Put the completed instant, which makes everything visible, after all checks have passed.
 
-    `run`: of a compaction, the number of its run.
+    `run`: of a compaction, the number of its execution.
     """
     storage, environment = transaction.storage, transaction.environment
     drop_metadata_table(now)
@@ -275,7 +273,7 @@ def _complete(
     if lock.can_be_lost:
         timeline = load_timeline(storage, now.version)
         check_still_ours(timeline, transaction.base.timeline, storage, transaction.instant_time)
-    (pending,) = (one for one in timeline.instants if one.requested_time == transaction.instant_time)
+    (pending,) = (i for i in timeline.instants if i.requested_time == transaction.instant_time)
     completed = completed_now(pending, timeline, now.config, environment.clock)
     put_completed(storage, now.version, completed, encode_commit_metadata(metadata, now.version), lock)
     if lock.can_be_lost:
@@ -285,15 +283,16 @@ def _complete(
 
 
 def _tidy_up_after_commit(transaction: Transaction, metadata: CommitMetadata, *, is_planned: bool = False) -> None:
-    """Remove what nobody needs any more; the heartbeat last, for it is what makes others look for the rest.
+    """Remove the markers, run files and heartbeat of a committed transaction.
 
-    Also files of tasks that ended while the write waited for the lock and committed: JVM Hudi would show them. Those
-    that were looked for before are looked for again: a task announces its file long before it puts it.
+    The heartbeat goes last: if this process dies first, it tells other writers that something is left to clean.
+    Also removes the files of tasks that ended while the write waited for the lock and committed: JVM Hudi would show
+    them. Files of lost attempts are searched again, because a task creates its marker long before its file.
     """
     storage, own = transaction.storage, transaction.instant_time
     try:
         for path in sorted(load_markers(storage, own) - metadata.paths()):
-            # A log of version 6 bears the time of its slice, and a plan that was made since may name it.
+            # A log of version 6 carries the instant of its slice, and a plan that was made since may name it.
             name = parse_data_file(path.rpartition("/")[2])
             if name is not None and name.instant_time == own:
                 storage.delete(path)
@@ -302,17 +301,17 @@ def _tidy_up_after_commit(transaction: Transaction, metadata: CommitMetadata, *,
         tidy_up(storage, own)
     except HudiError as error:
         # The commit stands; raising would make the caller run it again.
-        _log.warning("markers and heartbeat of a commit stay for a later write to remove: %s", error)
+        _log.warning("markers and heartbeat of a commit could not be removed; a later write will do it: %s", error)
 
 
 def tidy_up(storage: Storage, instant_time: str) -> None:
-    """Remove what a finished write leaves beside its data: markers, intent and heartbeat. Cost: three requests."""
+    """Remove markers, intent and heartbeat of a completed or rolled back write. Cost: three requests."""
     storage.delete_folder(marker_folder(instant_time))
     withdraw(storage, instant_time)
     storage.delete(heartbeat_path(instant_time))
 
 
 def _delete_lost_attempts(storage: Storage, instant_time: str, metadata: CommitMetadata) -> None:
-    """Remove files of task attempts whose result did not count: retried or speculative tasks of Spark."""
+    """Delete files of task attempts whose result was not used: retried or speculative tasks of Spark."""
     for data_path in sorted(load_markers(storage, instant_time) - metadata.paths()):
         storage.delete(data_path)

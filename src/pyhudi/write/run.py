@@ -31,7 +31,7 @@ from pyhudi.table.timeline import position_of
 from pyhudi.tasks.stage import partition_paths_in
 from pyhudi.transaction.conflicts.check import naming
 from pyhudi.transaction.idempotence import find_batch
-from pyhudi.transaction.presence import alone_if_needed
+from pyhudi.transaction.presence import only_writer_if_needed
 from pyhudi.transaction.settings import locking, transaction_settings
 from pyhudi.write.bulk_insert import bulk_insert
 from pyhudi.write.delete_partition import delete_partitions
@@ -72,7 +72,7 @@ def write(
     check_writable(table)
     settings = transaction_settings(config)
     environment = locking(environment, config, table.config.name)
-    with alone_if_needed(table, settings.heartbeat, environment) as environment, naming(storage):
+    with only_writer_if_needed(table, settings.heartbeat, environment) as environment, naming(storage):
         for attempt in itertools.count(1):
             table = _recovered(table, config, environment)
             if (done := _already_done(table, config)) is not None:

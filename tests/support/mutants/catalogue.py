@@ -242,7 +242,7 @@ INTENTS = (
     mutant(
         "intents are not published",
         "the lease may end between the check and the put",
-        (transaction, transaction.announce, nothing),
+        (transaction, transaction.put_intent, nothing),
         at="cow8/lease/update+update-2",
         within=LEASE_ENDS,
         breaks="K1",
@@ -464,7 +464,7 @@ ROLLBACKS = (
     mutant(
         "a rollback of version 6 forgets the command block",
         "the blocks would count as soon as the instant is archived",
-        (rollback_run, rollback_run.take_blocks_back, nothing),
+        (rollback_run, rollback_run.exclude_blocks, nothing),
         at="mor6/lock/update+recover",
         within=CRASH,
         breaks="K14",

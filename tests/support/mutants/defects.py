@@ -28,7 +28,7 @@ from pyhudi.testing.simulation.simulated import SimStorage
 from pyhudi.transaction import intents, transaction
 from pyhudi.transaction.conflicts.footprint import Footprint
 from pyhudi.transaction.conflicts.footprint import footprint_of as footprint_as_it_is
-from pyhudi.transaction.conflicts.table import Met
+from pyhudi.transaction.conflicts.table import Other
 from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path
 
 commit_as_it_is = transaction.commit
@@ -319,4 +319,4 @@ def logs_by_their_beginning(self: Timeline) -> dict[str, str]:
 
 
 def footprint_of_nothing(_plan: Any) -> Footprint:
-    return Footprint(kind=Met.COMPACTION_PLAN)
+    return Footprint(kind=Other.COMPACTION_PLAN)

@@ -10,14 +10,14 @@ from pyhudi.format.timeline.table_version import table_version
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.testing.faults import FaultStorage
 from pyhudi.transaction.conflicts.footprint import UniqueKeys
-from pyhudi.transaction.intents import Intent, announce, intent_path, standing_intents
+from pyhudi.transaction.intents import Intent, intent_path, put_intent, standing_intents
 
 
 def test_an_intent_that_goes_while_it_is_read_hides_no_other_one() -> None:
     inner = MemoryStorage()
     metadata = CommitMetadata(operation=WriteOperation.UPSERT, stats_by_partition={})
     for instant_time in ("20260101000000001", "20260101000000002"):
-        announce(inner, Intent(instant_time, metadata, UniqueKeys.NOWHERE), table_version(9))
+        put_intent(inner, Intent(instant_time, metadata, UniqueKeys.NOWHERE), table_version(9))
 
     class StoreThatWithdrawsAnIntent(FaultStorage):
         def read(self, path: str, **part: Any) -> bytes:

@@ -324,7 +324,7 @@ def test_a_completed_write_that_vanished_is_missed_though_an_older_one_was_archi
                 pending = replace(instant, state=state, completion_time=None)
                 place.storage.delete(instant_path(pending, timeline.version))
 
-    with pytest.raises(WriteConflictError, match="not there any more"):
+    with pytest.raises(WriteConflictError, match="no longer on the timeline"):
         MINE(place.opened(FaultStorage(place.storage, before=once(is_inflight, archive_and_take_away))))
 
 

@@ -27,7 +27,7 @@ from pyhudi.table.timeline import instant_path
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash
 from pyhudi.transaction import transaction
 from pyhudi.transaction.conflicts.footprint import UniqueKeys
-from pyhudi.transaction.intents import INTENT_FOLDER, Intent, announce, intent_path, standing_intents
+from pyhudi.transaction.intents import INTENT_FOLDER, Intent, intent_path, put_intent, standing_intents
 
 BOTH_VERSIONS = pytest.mark.parametrize("version", [6, 9])
 
@@ -143,7 +143,7 @@ def test_intent_of_a_writer_killed_at_its_last_put_blocks_its_groups_until_rollb
 def test_the_intent_of_an_instant_that_is_not_pending_any_more_is_removed() -> None:
     place = TableWithALockToLose()
     metadata = CommitMetadata(operation=WriteOperation.UPSERT, stats_by_partition={})
-    announce(place.storage, Intent("20200101000000000", metadata, UniqueKeys.NOWHERE), table_version(9))
+    put_intent(place.storage, Intent("20200101000000000", metadata, UniqueKeys.NOWHERE), table_version(9))
 
     MINE(place.opened())
 
@@ -283,7 +283,7 @@ def test_a_completed_write_that_vanished_since_ours_began_ends_ours() -> None:
     def is_inflight(operation: str, path: str) -> bool:
         return operation == "put_if_absent" and path.endswith(".inflight")
 
-    with pytest.raises(WriteConflictError, match="not there any more"):
+    with pytest.raises(WriteConflictError, match="no longer on the timeline"):
         MINE(place.opened(FaultStorage(place.storage, before=once(is_inflight, take_away))))
 
 
@@ -342,7 +342,7 @@ def test_an_intent_is_read_as_it_was_put(version: int) -> None:
     metadata = CommitMetadata(
         operation=WriteOperation.INSERT_OVERWRITE, stats_by_partition={}, replaced_file_ids={"p": ("1",)}
     )
-    announce(storage, Intent("20260101000000000", metadata, UniqueKeys.IN_TABLE), table_version(version))
+    put_intent(storage, Intent("20260101000000000", metadata, UniqueKeys.IN_TABLE), table_version(version))
 
     (found,) = standing_intents(storage, besides="20270101000000000")
 

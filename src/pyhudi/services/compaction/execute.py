@@ -1,10 +1,6 @@
-"""Compaction: base files and their logs become new base files, which readers find alone.
+"""Executing the plan of a compaction: each base file and its logs become a new base file, or some logs become one.
 
-*Scheduling* puts a plan on the timeline: the slices that it names, and the instant at which their groups will have a
-new base file. From then on whatever is written to the groups belongs to the slices after the plan. *Running* replays
-the plan; a run that dies leaves the plan, and the next one begins with removing what the dead one wrote.
-
-Source: `format/timeline.md` 1.4, 7.2; mission rows S1-38 to S1-40, S3-08, S3-09, flow F4.
+If an execution dies, its plan remains, and the next execution begins by deleting the files of the dead one.
 """
 
 from __future__ import annotations
@@ -69,7 +65,7 @@ class Compacted:
 
 
 def run_pending_compactions(call: ServiceCall) -> tuple[Compacted, ...]:
-    """Run the compactions on the timeline that nobody else is running, oldest first, those of logs among them.
+    """Execute the planned compactions, log compactions included, that no other process is executing, oldest first.
 
     Errors: see `run_compaction`.
     """
@@ -79,11 +75,11 @@ def run_pending_compactions(call: ServiceCall) -> tuple[Compacted, ...]:
 
 
 def run_compaction(call: ServiceCall, instant_time: str) -> Compacted | None:
-    """Run a planned compaction to its end; None where another process is running it, or has ended it.
+    """Execute a planned compaction; None if another process is executing it, or has completed it.
 
     Cost: every file that the plan names is read once, and written once. Raises `InvalidRequestError` for an instant
-    that is no planned compaction, `CorruptDataError` for a plan that names missing files, and what reading logs
-    raises; the plan stays then, and so does everything that readers see.
+    that is not a planned compaction, `CorruptDataError` for a plan that names missing files, and what reading logs
+    raises; then the plan remains, and nothing changes for readers.
     """
     check_merge_on_read(call.reloaded().table)
     storage = call.table.storage
@@ -117,9 +113,9 @@ def _compacted(instant_time: InstantTime, stats: Sequence[WriteStat]) -> Compact
 
 @contextmanager
 def _taken(call: ServiceCall, instant_time: str) -> Iterator[tuple[TableState, Instant, int] | None]:
-    """The compaction for this process alone: marked inflight, without what a dead run left. None if it is taken.
+    """Take the plan for this process: mark it inflight, and delete what dead executions left. None if it is taken.
 
-    With it, the number of this run (`pyhudi.transaction.plan_fencing`).
+    Gives the table, the instant, and the number of this execution (`pyhudi.transaction.plan_fencing`).
     """
     storage, environment = call.table.storage, call.environment
     heartbeat = Heartbeat(storage, heartbeat_path(instant_time), call.settings.heartbeat, environment)
@@ -137,7 +133,7 @@ def _taken(call: ServiceCall, instant_time: str) -> Iterator[tuple[TableState, I
             heartbeat.start()
             try:
                 begin_run(storage, instant_time, run)
-                # Who still has the lock now is the only one: all who come later see the heartbeat.
+                # With the lock still held, this process is the only one: later ones see the heartbeat.
                 lock.check_held()
             except BaseException:
                 heartbeat.stop()
@@ -158,7 +154,7 @@ def _taken(call: ServiceCall, instant_time: str) -> Iterator[tuple[TableState, I
 
 
 def _marked_inflight(table: TableState, plan: Instant) -> Instant:
-    """The plan as one that is being run."""
+    """The plan in its inflight state."""
     if plan.state is InstantState.INFLIGHT:
         return plan
     inflight = advanced(plan, InstantState.INFLIGHT)
@@ -170,15 +166,15 @@ def _marked_inflight(table: TableState, plan: Instant) -> Instant:
 
 
 def _remove_former_run(call: ServiceCall, table: TableState, instant: Instant, run: int) -> None:
-    """Delete what dead runs of a plan left: their files, and then the markers that announced them.
+    """Delete what dead executions of a plan left: their files, and then their markers.
 
-    Cost: one listing per partition path. Raises `LockLostError`, with nothing deleted, where another
-    run has begun meanwhile.
+    Cost: one listing per partition path. Raises `LockLostError`, with nothing deleted, if another process has started
+    the plan meanwhile.
     """
     found = _files_of_former_run(table, instant)
     if not found:
         return
-    # After the listing: if this is the newest run now, what was there is of runs that are over.
+    # After the listing: if this execution is the newest now, the files found are of dead ones.
     with table_lock(table.storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
         check_newest_run(table.storage, instant.requested_time, run)
         lock.check_held()
@@ -190,8 +186,8 @@ def _remove_former_run(call: ServiceCall, table: TableState, instant: Instant, r
 def _files_of_former_run(table: TableState, instant: Instant) -> list[str]:
     """The files that carry the instant of a pending compaction.
 
-    A log of version 6 carries that of its slice; one that a dead run left has blocks of an instant that others write
-    again, with the same records.
+    A log of version 6 carries the instant of its slice. The blocks of one that a dead execution left are written again
+    with the same instant and the same records.
     """
     plan = load_compaction_plan(table.storage, instant, table.version)
     planned = {FileGroupId(operation.partition_path, operation.file_id) for operation in plan.operations}
@@ -214,7 +210,7 @@ def _is_output(name: BaseFileName | LogFileName, plan: CompactionPlan, table: Ta
 
 @dataclass(frozen=True, slots=True)
 class _Merging:
-    """What all tasks of a compaction share. `run` is in their write tokens: no other run names a file as this one."""
+    """What all tasks of a compaction share. `run` is in their write tokens, so names of files are unique per run."""
 
     schema: TableSchema
     target: WriteTarget
@@ -226,7 +222,7 @@ def _merging(call: ServiceCall, instant: Instant, markers: TaskMarkers, run: int
     table = call.table
     schema = load_table_schema(table)
     if schema is None:
-        raise SchemaMismatchError("no commit of the table says what its columns are, so it cannot be compacted")
+        raise SchemaMismatchError("no commit of the table has its schema, so the table cannot be compacted")
     rules = table_rules_of(table.config, (*call.mergers, *mergers_of(call.config.merging)))
     check_tombstones(table.config, rules, hours=call.config.input.tombstone_hours)
     target = write_target(table, call.config, instant.requested_time, schema, rules.with_base, markers)
@@ -260,7 +256,7 @@ def _run_on_slices(
 def _run_on_logs(
     call: ServiceCall, instant: Instant, plan: CompactionPlan, view: FileSystemView, shared: _Merging
 ) -> list[WriteStat]:
-    latest = {one.group: one for slices in view.latest.values() for one in slices}
+    latest = {file_slice.group: file_slice for slices in view.latest.values() for file_slice in slices}
     tasks = []
     for operation in plan.operations:
         _, logs = _planned_files(call.table, instant, operation, view)
@@ -283,7 +279,7 @@ def _run_on_logs(
 def _planned_files(
     table: TableState, instant: Instant, operation: CompactionOperation, view: FileSystemView
 ) -> tuple[BaseFile | None, list[LogFile]]:
-    """The files that an operation names, logs in merge order, whole as their writes left them."""
+    """The files that an operation names, logs in merge order, after checking that they are complete."""
     group_id = FileGroupId(operation.partition_path, operation.file_id)
     group = view.groups.get(group_id)
     bases = {str(base.name): base for base in group.base_files} if group else {}
@@ -292,7 +288,7 @@ def _planned_files(
     missing = wanted - bases.keys() - {str(log.name) for log in logs}
     if missing:
         raise CorruptDataError(
-            "a compaction plan names files that are not there, or whose writes are not completed; nothing was changed",
+            "a compaction plan names files that are missing, or whose writes are not completed; nothing was changed",
             plan=instant_path(replace(instant, state=InstantState.REQUESTED), table.version),
             partition_path=operation.partition_path,
             missing=sorted(missing)[:10],

@@ -1,7 +1,4 @@
-"""Planning a compaction: which file slices get a new base file, and why not the others. Pure; nothing is written.
-
-Source: `format/timeline.md` 1.4, 7.2; mission flow F4, rows S1-38 to S1-40.
-"""
+"""Planning a compaction: which file slices get a new base file, and why the others do not. Pure."""
 
 from __future__ import annotations
 
@@ -30,8 +27,8 @@ _NO_COUNTS: Final[Mapping[FileGroupId, int]] = MappingProxyType({})
 _NONE: Final[Mapping[FileGroupId, str]] = MappingProxyType({})
 
 
-class Verdict(NamedTuple):
-    """A slice and why it is, or is not, compacted, in words for the user."""
+class SliceChoice(NamedTuple):
+    """A slice, and why it is or is not compacted, in words for the user."""
 
     file_slice: FileSlice
     reason: str
@@ -41,21 +38,21 @@ class Verdict(NamedTuple):
 class PlannedCompaction:
     """A plan with its reasons. Every slice that has logs is in exactly one of `chosen` and `skipped`.
 
-    `chosen` are in the order of the plan's operations. A plan without operations is not to be written.
+    `chosen` are in the order of the plan's operations. A plan without operations must not be written.
     """
 
     plan: CompactionPlan
-    chosen: tuple[Verdict, ...]
-    skipped: tuple[Verdict, ...]
+    chosen: tuple[SliceChoice, ...]
+    skipped: tuple[SliceChoice, ...]
 
 
 def plan_compaction(
     slices: Iterable[FileSlice], pending: Collection[FileGroupId], settings: CompactionSettings, *, today: date
 ) -> PlannedCompaction:
-    """The compaction that the settings' strategies make of the newest slices of a table.
+    """The compaction that the strategies of the settings plan for the newest slices of a table.
 
-    `slices` are those of all partitions, with or without logs, and only with logs that are committed: strategies count
-    partitions, and the plan names those that it leaves with logs. `pending` are the groups of pending compactions and
+    `slices` are those of all partitions, with or without logs, and only with committed logs: strategies count
+    partitions, and the plan names the partitions that keep logs. `pending` are the groups of pending compactions and
     clusterings. `today` is the day in the table's zone. Cost: sorting the slices.
 
     Raises:
@@ -67,13 +64,13 @@ def plan_compaction(
     candidates = [Candidate(each, estimate_metrics(each, settings.base_file_bytes_max)) for each in free]
     partitions = [each.partition_path for each in ordered]
     selection = select_slices(candidates, partitions, settings, today=today)
-    skipped = held + tuple(Verdict(candidate.file_slice, reason) for candidate, reason in selection.dropped)
+    skipped = held + tuple(SliceChoice(candidate.file_slice, reason) for candidate, reason in selection.dropped)
     return PlannedCompaction(
         plan=CompactionPlan(
             operations=tuple(_operation_of(candidate) for candidate in selection.kept),
             missing_partitions=_partitions_of(skipped),
         ),
-        chosen=tuple(Verdict(candidate.file_slice, _cost_of(candidate)) for candidate in selection.kept),
+        chosen=tuple(SliceChoice(candidate.file_slice, _cost_of(candidate)) for candidate in selection.kept),
         skipped=skipped,
     )
 
@@ -87,11 +84,11 @@ def plan_log_compaction(
     unjoinable: Mapping[FileGroupId, str] = _NONE,
     base_file_bytes_max: int = BASE_FILE_BYTES_MAX,
 ) -> PlannedCompaction:
-    """The log compaction of all slices with at least so many log files, or log blocks.
+    """The log compaction of all slices with at least `blocks_threshold` log files or log blocks.
 
-    `block_counts` has the number of blocks of slices whose logs were looked into; it matters in table version 6, where
-    a log file grows by a block per write. `pending` are the groups of all pending services, log compactions included.
-    `unjoinable`: the groups whose logs cannot become one, and why. `base_file_bytes_max` is for the metrics alone, see
+    `block_counts` has the number of blocks of slices whose logs were read; it matters in table version 6, where a log
+    file grows by a block per write. `pending` are the groups of all pending services, log compactions included.
+    `unjoinable`: the groups whose logs cannot be compacted, and why. `base_file_bytes_max` is for the metrics only, see
     `CompactionSettings`.
 
     Raises:
@@ -103,12 +100,12 @@ def plan_log_compaction(
     for each in free:
         blocks = max(len(each.logs), block_counts.get(each.group, 0))
         if blocks >= blocks_threshold and each.group in unjoinable:
-            skipped.append(Verdict(each, unjoinable[each.group]))
+            skipped.append(SliceChoice(each, unjoinable[each.group]))
         elif blocks >= blocks_threshold:
             candidates.append(Candidate(each, estimate_metrics(each, base_file_bytes_max)))
-            chosen.append(Verdict(each, f"{blocks} log files or blocks"))
+            chosen.append(SliceChoice(each, f"{blocks} log files or blocks"))
         else:
-            skipped.append(Verdict(each, f"{blocks} log files or blocks, fewer than {blocks_threshold}"))
+            skipped.append(SliceChoice(each, f"{blocks} log files or blocks, fewer than {blocks_threshold}"))
     return PlannedCompaction(
         plan=CompactionPlan(
             operations=tuple(_operation_of(candidate) for candidate in candidates),
@@ -130,11 +127,11 @@ def _ordered(slices: Iterable[FileSlice]) -> tuple[FileSlice, ...]:
 
 def _split_by_pending(
     slices: tuple[FileSlice, ...], pending: Collection[FileGroupId]
-) -> tuple[tuple[FileSlice, ...], tuple[Verdict, ...]]:
+) -> tuple[tuple[FileSlice, ...], tuple[SliceChoice, ...]]:
     """The slices with logs: those that are free, and those that another service holds."""
     with_logs, held = [each for each in slices if each.logs], frozenset(pending)
     free = tuple(each for each in with_logs if each.group not in held)
-    return free, tuple(Verdict(each, _PENDING) for each in with_logs if each.group in held)
+    return free, tuple(SliceChoice(each, _PENDING) for each in with_logs if each.group in held)
 
 
 def _operation_of(candidate: Candidate) -> CompactionOperation:
@@ -149,13 +146,13 @@ def _operation_of(candidate: Candidate) -> CompactionOperation:
     )
 
 
-def _partitions_of(skipped: Iterable[Verdict]) -> tuple[str, ...]:
+def _partitions_of(skipped: Iterable[SliceChoice]) -> tuple[str, ...]:
     """The partitions that keep logs.
 
-    Real Hudi plans its next compaction from these and from the partitions that were written since; a partition that is
-    left out here would keep its logs until somebody writes to it again.
+    JVM Hudi plans its next compaction from these and from the partitions that were written since. A partition that is
+    missing here would keep its logs until the next write to it.
     """
-    return tuple(sorted({verdict.file_slice.partition_path for verdict in skipped}))
+    return tuple(sorted({choice.file_slice.partition_path for choice in skipped}))
 
 
 def _cost_of(candidate: Candidate) -> str:

@@ -1,6 +1,6 @@
-"""Scheduling: a plan goes onto the timeline, which says what a compaction will read and at which instant.
+"""Scheduling a compaction: its plan goes onto the timeline, with the files that it will read and its instant.
 
-From then on whatever is written to the file groups of the plan belongs to the slices after it.
+From then on everything that is written to the file groups of the plan belongs to the slices after it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_commit_metadata, load_compaction_plan
 from pyhudi.tasks.compact_logs import LookIntoLogsTask, have_partial_rows
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive
-from pyhudi.transaction.conflicts.table import Ours
+from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.intents import standing_intents
 from pyhudi.transaction.locks.table_lock import table_lock
 
 _log = logging.getLogger("pyhudi")
-_UNJOINABLE = "its logs have partial updates, or one was written just now"
+_UNJOINABLE = "its logs have partial updates, or a log was written just now"
 
 
 def check_merge_on_read(table: TableState) -> None:
@@ -43,10 +43,10 @@ def check_merge_on_read(table: TableState) -> None:
 
 
 def compaction_due(call: ServiceCall) -> Due:
-    """Whether the time for a compaction has come, by the options' trigger.
+    """Whether a compaction is due, by the options' trigger.
 
-    Cost: one read per commit that is not older than the last compaction; on a merge-on-read table commits are
-    compactions, and bulk inserts of real Hudi.
+    Cost: one read per commit since the last compaction; on a merge-on-read table commits are compactions, and bulk
+    inserts of JVM Hudi.
     """
     options = call.config.compaction
     settings = TriggerSettings(
@@ -80,7 +80,7 @@ def planned_compaction(call: ServiceCall) -> PlannedCompaction:
     )
     zone = table_zone(table.config)
     today = datetime.fromtimestamp(call.environment.clock.now_ms() / 1000, UTC).astimezone(zone).date()
-    slices = [one for group in view.latest.values() for one in group]
+    slices = [file_slice for group in view.latest.values() for file_slice in group]
     return plan_compaction(slices, _held_groups(table, view), settings, today=today)
 
 
@@ -88,40 +88,44 @@ def planned_log_compaction(call: ServiceCall, joinable: frozenset[LogFile] | Non
     """The log compaction that would be planned now, over `joinable` logs alone. Cost: a listing of the table."""
     check_merge_on_read(call.table)
     view = load_view(call.table.storage, call.table.timeline)
-    slices = [one for group in view.latest.values() for one in group]
-    others = () if joinable is None else (one for one in slices if not joinable.issuperset(one.logs))
+    slices = [file_slice for group in view.latest.values() for file_slice in group]
+    others = () if joinable is None else (each for each in slices if not joinable.issuperset(each.logs))
     return plan_log_compaction(
         slices,
         _held_groups(call.table, view),
         call.config.compaction.log_blocks_threshold,
-        unjoinable=dict.fromkeys((one.group for one in others), _UNJOINABLE),
+        unjoinable=dict.fromkeys((each.group for each in others), _UNJOINABLE),
         base_file_bytes_max=call.config.files.max_file_size,
     )
 
 
 def _joinable_logs(call: ServiceCall) -> frozenset[LogFile]:
-    """The logs of slices that a log compaction would take, without the slices where rows say only some columns.
+    """The logs of the slices that a log compaction would choose, without slices with partial updates.
 
-    Cost: a listing of the table; the headers of these logs' blocks are read. It is done before the lock is taken, so
-    that slices which get a log meanwhile wait for the next plan.
+    Runs before the lock is taken, so slices that get a log meanwhile are left for the next plan. Cost: a listing of the
+    table, and the headers of the blocks of these logs.
     """
     storage = call.table.storage
-    slices = [verdict.file_slice for verdict in planned_log_compaction(call.reloaded()).chosen]
-    tasks = [LookIntoLogsTask(storage=storage.spec, paths=tuple(log.path for log in one.logs)) for one in slices]
-    size = sum(log.size for one in slices for log in one.logs)
+    slices = [choice.file_slice for choice in planned_log_compaction(call.reloaded()).chosen]
+    tasks = [LookIntoLogsTask(storage=storage.spec, paths=tuple(log.path for log in each.logs)) for each in slices]
+    size = sum(log.size for each in slices for log in each.logs)
     partial = call.engine.map(have_partial_rows, tasks, size_bytes=size, description="look into logs")
-    left = [one for one, is_partial in zip(slices, partial, strict=True) if is_partial]
+    left = [each for each, is_partial in zip(slices, partial, strict=True) if is_partial]
     if left:
         _log.warning(
-            "the logs of %d file group(s) have partial updates and are not joined, for example %s: compact the table",
+            "the logs of %d file group(s) have partial updates and are left as they are, for example %s: compact the table",
             len(left),
             left[0].logs[0].path,
         )
-    return frozenset(log for one in slices if one not in left for log in one.logs)
+    return frozenset(log for each in slices if each not in left for log in each.logs)
 
 
 def _held_groups(table: TableState, view: FileSystemView) -> set[FileGroupId]:
-    """The groups of pending plans: what a compaction of logs writes must not fall behind a base file, for example."""
+    """File groups that a pending compaction, log compaction or clustering plan already claims.
+
+    New plans must exclude them: a log compaction, for example, would write a log that sorts before the pending base
+    file.
+    """
     held = {*view.pending_compactions, *clustered_groups(table.storage, table.timeline)}
     for instant in table.timeline.pending_compactions:
         if instant.action is Action.LOG_COMPACTION:
@@ -131,13 +135,13 @@ def _held_groups(table: TableState, view: FileSystemView) -> set[FileGroupId]:
 
 
 def schedule_compaction(call: ServiceCall, *, of_logs: bool = False) -> InstantTime | None:
-    """Put a compaction of what is there now on the timeline; None where there is nothing to compact.
+    """Put the plan of a compaction of the newest slices on the timeline; None if there is nothing to compact.
 
-    In table version 6 it waits for running writes to end, as their logs carry the names of the slices that the plan
-    closes: then it is None, too. Under a lock that can be lost it also is while another writer may stand in its last
-    put, which the plan would not know of. Dead writers are rolled back first, if the options want that of writes.
-    `of_logs`: a log compaction; logs with partial updates are left out. Cost: a listing of the table, one put, the
-    lock; one more listing where that can be lost, and one for a log compaction, which also looks into the logs.
+    Also None in table version 6 while a write is running, because its logs carry the instant of a slice that the plan
+    closes; and, under a lock that can be lost, while another writer may be in its last put, which the plan would miss.
+    Dead writers are rolled back first, if the options ask for that. `of_logs`: a log compaction; logs with partial
+    updates are left out. Cost: a listing of the table, one put, the lock; one more listing if the lock can be lost, and
+    one for a log compaction, which also reads the headers of log blocks.
     """
     storage = call.table.storage
     check_merge_on_read(call.reloaded().table)
@@ -147,12 +151,12 @@ def schedule_compaction(call: ServiceCall, *, of_logs: bool = False) -> InstantT
         committing = standing_intents(storage, besides="") if lock.can_be_lost else ()
         call = call.reloaded()
         table = call.table
-        check_nothing_exclusive(table.timeline, Ours.COMPACTION_PLAN)
-        pending = {one.requested_time for one in table.timeline.pending_writes}
+        check_nothing_exclusive(table.timeline, Own.COMPACTION_PLAN)
+        pending = {write.requested_time for write in table.timeline.pending_writes}
         if any(intent.instant_time in pending for intent in committing):
             return None
         pending_writes = table.timeline.pending_writes
-        running = (one for one in pending_writes if not is_clustering_plan(table.storage, table.version, one))
+        running = (write for write in pending_writes if not is_clustering_plan(table.storage, table.version, write))
         if not table.version.has_completion_times and any(running):
             return None
         planned = planned_log_compaction(call, joinable) if of_logs else planned_compaction(call)
@@ -169,7 +173,7 @@ def schedule_compaction(call: ServiceCall, *, of_logs: bool = False) -> InstantT
         try:
             lock.check_held()
         except LockLostError:
-            # A write that was completed meanwhile is not in the plan, and would be lost when that is run.
+            # A write that completed meanwhile is not in the plan, and would be lost when the plan is executed.
             storage.delete(path)
             raise
         return instant.requested_time
@@ -183,7 +187,7 @@ def _recover(call: ServiceCall) -> None:
 
 
 def _newest_compaction(table: TableState) -> str | None:
-    """The instant time of the newest completed compaction: a commit that says so."""
+    """The instant time of the newest completed compaction: a commit whose operation is a compaction."""
     for instant in reversed(table.timeline.completed_writes):
         if instant.action is Action.COMMIT:
             metadata = load_commit_metadata(table.storage, instant, table.version)

@@ -1,10 +1,9 @@
-"""Which of the slices that have logs a compaction takes: Hudi's strategies.
+"""Hudi's compaction strategies: which slices with logs a compaction chooses.
 
-A strategy has two halves, and several strategies form a chain. First every strategy of the chain says which partitions
-it looks at, in order; then every strategy orders and cuts the slices in them. So a day-based strategy narrows what one
-by log size chooses from, wherever in the chain it stands.
-
-Source: Hudi 1.2.0, `org.apache.hudi.table.action.compact.strategy`; mission rows S1-38, S1-39.
+A strategy has two parts, and several strategies form a chain. First every strategy of the chain selects partitions, in
+order; then every strategy orders and limits the slices in them. So a day-based strategy limits the choice of one by log
+size, at any position in the chain. The strategies are those of Hudi 1.2.0,
+`org.apache.hudi.table.action.compact.strategy`.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a strategy made of its candidates: those it keeps, in order, and each other one with the reason."""
+    """The candidates that a strategy keeps, in order, and the others, each with the reason."""
 
     kept: tuple[Candidate, ...]
     dropped: tuple[tuple[Candidate, str], ...] = ()
@@ -87,7 +86,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class _Partitions:
-    """The partitions that a strategy looks at, in order, and why no others."""
+    """The partitions that a strategy selects, in order, and why no others."""
 
     kept: tuple[str, ...]
     reason: str
@@ -104,7 +103,7 @@ class _Rules:
 
 
 def estimate_metrics(file_slice: FileSlice, base_file_bytes_max: int) -> dict[str, float]:
-    """What compacting a slice costs, under the names and with the rounding of real Hudi.
+    """What compacting a slice costs, with the names and the rounding of JVM Hudi.
 
     Reading is base and logs, writing as much as the base file has now; each in whole MiB, rounded down before they are
     added. So small slices cost nothing, and any number of them fits into a budget.
@@ -153,7 +152,7 @@ def select_slices(
 def _looked_at(
     partitions: Iterable[str], settings: CompactionSettings, today: date
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The partitions that every strategy of the chain looks at, in order, and the reason for each other one."""
+    """The partitions that every strategy of the chain selects, in order, and the reason for each other one."""
     order = tuple(sorted(set(partitions)))
     left_out: dict[str, str] = {}
     for strategy in settings.strategies:
@@ -165,7 +164,7 @@ def _looked_at(
 
 
 def _within_budget(candidates: tuple[Candidate, ...], settings: CompactionSettings) -> Selection:
-    """As many as fit: each slice that begins within the budget is taken, so that the last one may exceed it."""
+    """As many as fit: slices are taken while the budget is not used up, so the last one may exceed it."""
     left_mb, kept, dropped = settings.target_io_mb, [], []
     reason = f"the slices before it use up the budget of {settings.target_io_mb} MiB"
     for candidate in candidates:
@@ -196,7 +195,7 @@ def _best_within_budget(
     least: int,
     reason: str,
 ) -> Selection:
-    """Those of at least a rank, the highest first and equal ones as they came, as far as the budget goes."""
+    """The slices of at least a rank within the budget, the highest rank first; a stable order."""
     enough = sorted((c for c in candidates if rank(c) >= least), key=rank, reverse=True)
     too_few = tuple((candidate, reason) for candidate in candidates if rank(candidate) < least)
     bounded = _within_budget(tuple(enough), settings)
@@ -209,7 +208,7 @@ def _newest_partitions(partitions: tuple[str, ...], settings: CompactionSettings
 
 
 def _recent_days(partitions: tuple[str, ...], settings: CompactionSettings, today: date) -> _Partitions:
-    """Days in the future are recent, too."""
+    """Days in the future count as recent."""
     first = _first_recent_day(settings, today)
     recent = tuple(partition for partition in _newest_first(partitions) if _day_of(partition) >= first)
     return _Partitions(recent, f"its partition is older than {first}")
@@ -228,7 +227,7 @@ def _matching(partitions: tuple[str, ...], settings: CompactionSettings, _today:
         pattern = re.compile(settings.partition_regex)
     except re.error as error:
         raise ConfigError(
-            f"this is no regular expression: {error}",
+            f"the regular expression is invalid: {error}",
             option="hoodie.compaction.partition.path.regex",
             value=settings.partition_regex,
         ) from error
@@ -237,7 +236,7 @@ def _matching(partitions: tuple[str, ...], settings: CompactionSettings, _today:
 
 
 def _first_recent_day(settings: CompactionSettings, today: date) -> date:
-    # A count that reaches beyond the calendar means all days.
+    # A count beyond the calendar means all days.
     return today - timedelta(days=min(settings.target_partitions, today.toordinal() - 1))
 
 

@@ -1,7 +1,4 @@
-"""Whether the time for a compaction has come: by delta commits, by time, or by both.
-
-Source: `format/timeline.md` 7.2, 9; mission rows S1-38, S3-08.
-"""
+"""Triggers of compaction: by delta commits, by time, or by both."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ _MS_PER_SECOND = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerSettings:
-    """When to compact: after so many delta commits, after so many seconds. Each limit counts once it is reached."""
+    """When to compact: after so many delta commits, or seconds. A limit counts as soon as it is reached."""
 
     trigger: CompactionTrigger = CompactionTrigger.NUM_COMMITS
     max_delta_commits: int = 5
@@ -26,12 +23,12 @@ class TriggerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerFacts:
-    """What the triggers look at.
+    """What the triggers decide by.
 
-    `delta_commits` completed after the last completed compaction was planned. `delta_commits_after_request` were begun
-    after the newest pending plan, or after the last completed compaction where no plan is pending. `since` is the
-    instant that time counts from: the last compaction, else the first delta commit, None on a table without either;
-    `seconds` have passed since then, None where `since` is no calendar time.
+    `delta_commits`: those completed after the last completed compaction was planned. `delta_commits_after_request`:
+    those that began after the newest pending plan, or after the last completed compaction if no plan is pending.
+    `since`: the instant that time counts from, which is the last compaction, or else the first delta commit; None
+    without either. `seconds`: passed since then; None if `since` is not a calendar time.
     """
 
     delta_commits: int
@@ -42,20 +39,20 @@ class TriggerFacts:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Whether to compact now, and a sentence of why, for the user."""
+    """Whether to compact now, and why, for the user."""
 
     is_due: bool
     reason: str
 
 
 def trigger_facts(timeline: Timeline, last_compaction: str | None, *, now_ms: int, zone: tzinfo | None) -> TriggerFacts:
-    """What the triggers look at, from the active timeline of a merge-on-read table.
+    """What the triggers decide by, from the active timeline of a merge-on-read table.
 
-    `last_compaction` is the instant time of the newest completed compaction. The timeline alone cannot tell: it
-    completes as a commit, and so does a bulk insert. `now_ms` is in milliseconds since the epoch, `zone` the table's.
+    `last_compaction`: the instant time of the newest completed compaction. Names on the timeline do not show it, as a
+    bulk insert completes as a commit too. `now_ms` is in milliseconds since the epoch, `zone` the table's.
 
-    Only completed delta commits count. Real Hudi counts pending ones, too, in two corners: after a request, and when it
-    looks for the first delta commit. What was never committed leaves nothing to compact.
+    Only completed delta commits count. JVM Hudi counts pending ones too in two cases: after a request, and as the first
+    delta commit. A write that is never committed leaves nothing to compact.
     """
     deltas = [write for write in timeline.completed_writes if write.action is Action.DELTA_COMMIT]
     last = last_compaction or ""
@@ -64,7 +61,7 @@ def trigger_facts(timeline: Timeline, last_compaction: str | None, *, now_ms: in
     since = last or (deltas[0].requested_time if deltas else None)
     since_ms = None if since is None else parse_instant_time(since, zone)
     return TriggerFacts(
-        # By completion: a delta commit that was under way when the compaction was planned is not part of the plan.
+        # By completion: a delta commit that was running when the compaction was planned is not part of the plan.
         delta_commits=sum(position_of(delta) > last for delta in deltas),
         delta_commits_after_request=sum(delta.requested_time > last_request for delta in deltas),
         since=since,
@@ -96,6 +93,6 @@ def _commits_due(settings: TriggerSettings, commits: int, since: str) -> Due:
 
 def _time_due(settings: TriggerSettings, facts: TriggerFacts) -> Due:
     if facts.seconds is None:
-        return Due(False, f"the instant {facts.since} is no time to count from")
+        return Due(False, f"the instant {facts.since} is not a calendar time")
     limit = settings.max_delta_seconds
     return Due(facts.seconds >= limit, f"{facts.seconds} of {limit} seconds since the instant {facts.since}")

@@ -1,10 +1,8 @@
-"""What a user may take back: the newest completed write, a pending write, a planned service. Pure but for reads.
+"""Checks of a rollback on request: of the newest completed write, a pending write, or a planned service. Only reads.
 
-A completed write can be taken back as long as nobody has built on it, and what was there before it still is. Building
-on it is not only changing its file groups: a later write may have found a key absent that comes back with the
-rollback, so that of completed writes only the newest goes, and then the one before it.
-
-Source: issue 5 part 4; reliability.md 1, rows 12 and 26; mission row S5-05.
+A completed write can be rolled back while no later write depends on it and the files before it still exist. A later
+write depends on it not only if it changed the same file groups: it may have found a key absent that the rollback brings
+back. So only the newest completed write can be rolled back, and then the one before it.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from pyhudi.transaction.heartbeat import HeartbeatSettings
 from pyhudi.transaction.plan_fencing import is_running
 
 SERVICES = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
-"""What is planned first and run later, as it is called while it is pending."""
+"""The actions of services that are planned first and executed later, as they are called while they are pending."""
 
 
 def instant_to_roll_back(table: TableState, instant_time: str) -> Instant:
@@ -42,7 +40,7 @@ def instant_to_roll_back(table: TableState, instant_time: str) -> Instant:
 
 
 def check_rollback(table: TableState, instant: Instant, settings: HeartbeatSettings, environment: Environment) -> None:
-    """Raise `InvalidRequestError`, naming what stands in the way, unless the instant may be taken back.
+    """Raise `InvalidRequestError`, which names the reason, unless the instant may be rolled back.
 
     Cost: for a pending write nothing; for a plan a few requests; for a completed write, its metadata and a listing of
     its partitions.
@@ -63,21 +61,21 @@ def _check_completed(table: TableState, instant: Instant) -> None:
             raise _refused("a savepoint keeps this write: delete the savepoint first", instant)
         if other.state is not InstantState.COMPLETED and other.requested_time > instant.requested_time:
             raise _refused(
-                "something that began after this write is pending, and may build on it: finish it, or roll it back",
+                "an action that began after this write is pending, and may depend on it: complete it, or roll it back",
                 instant,
                 pending=other.requested_time,
                 action=other.action.value,
             )
     if len(timeline.completed_writes) == 1 and has_archive(table.storage, table.version):
-        # Which archived writes are visible is told by the oldest write of the active timeline.
-        raise _refused("the writes before this one are archived, so it cannot be taken back", instant)
+        # Archived writes are visible because they are older than the oldest write of the active timeline.
+        raise _refused("the writes before this one are archived, so it cannot be rolled back", instant)
     _check_former_state(table, instant)
 
 
 def _check_former_state(table: TableState, instant: Instant) -> None:
-    """What the table consisted of before the write must still be there: a cleaner may have removed it."""
+    """Refuse if a cleaner has removed files that the table had before the write."""
     metadata = load_commit_metadata(table.storage, instant, table.version)
-    before = Timeline(table.version, tuple(one for one in table.timeline.instants if one != instant))
+    before = Timeline(table.version, tuple(other for other in table.timeline.instants if other != instant))
     replaced = metadata.replaced_file_ids or {}
     view = load_view(table.storage, before, {*metadata.stats_by_partition, *replaced})
     missing = [
@@ -94,7 +92,7 @@ def _check_former_state(table: TableState, instant: Instant) -> None:
         _check_nothing_follows(table, instant)
     if missing:
         raise _refused(
-            "files that this write took the place of are cleaned up already, so it cannot be taken back",
+            "a cleaner has removed files that this write replaced, so it cannot be rolled back",
             instant,
             missing=sorted(missing)[:10],
         )
@@ -120,11 +118,11 @@ def _plan_of(table: TableState, instant: Instant) -> CompactionPlan:
             return load_compaction_plan(table.storage, replace(instant, action=action), table.version)
         except NotFoundError:
             continue
-    raise _refused("the plan of this compaction is gone, so nobody knows what was there before", instant)
+    raise _refused("the plan of this compaction is gone, so the files before it are not known", instant)
 
 
 def _missing_of_plan(view: FileSystemView, plan: CompactionPlan) -> list[str]:
-    """Files that a compaction read, and that are not there any more."""
+    """Files that a compaction read and that no longer exist."""
     missing: list[str] = []
     for operation in plan.operations:
         group = view.groups.get(FileGroupId(operation.partition_path, operation.file_id))
@@ -137,12 +135,12 @@ def _missing_of_plan(view: FileSystemView, plan: CompactionPlan) -> list[str]:
 
 def _check_service(table: TableState, instant: Instant, settings: HeartbeatSettings, environment: Environment) -> None:
     if is_running(table.storage, table.version, instant, settings, environment):
-        raise _refused("another process is running this plan: let it end first", instant, action=instant.action.value)
+        raise _refused("another process is executing this plan: let it end first", instant, action=instant.action.value)
     if table.version.has_completion_times:
         return
     for pending in table.timeline.pending_writes:
         raise _refused(
-            "a write that is pending may append to the slices that this plan begins: end it first",
+            "a pending write may append to the slices that this plan begins: complete it, or roll it back, first",
             instant,
             pending=pending.requested_time,
         )
@@ -150,14 +148,17 @@ def _check_service(table: TableState, instant: Instant, settings: HeartbeatSetti
 
 
 def _check_nothing_follows(table: TableState, compaction: Instant) -> None:
-    """In table version 6, logs of the slices that a compaction begins are named after it, and go with it."""
+    """Refuse, in table version 6, if writes have appended to the slices that a compaction begins.
+
+    These logs carry the instant of the compaction, and would be deleted with it.
+    """
     if table.version.has_completion_times:
         return
     for info in list_data_files(table.storage):
         name = parse_data_file(info.name)
         if isinstance(name, LogFileName) and name.instant_time == compaction.requested_time:
             raise _refused(
-                "writes have appended to the file slices that this compaction begins: it can only be run to its end",
+                "writes have appended to the file slices that this compaction begins: it can only be completed",
                 compaction,
                 path=info.path,
             )

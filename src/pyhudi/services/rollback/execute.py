@@ -1,10 +1,8 @@
-"""Carrying out a rollback plan, from any point at which somebody may have left it.
+"""Executing a rollback plan, also one that another process has executed in part.
 
-The order: a completed instant goes first, so that readers see all of its write or nothing; then data files and blocks;
-then the rest of the instant; then the rollback is completed. Every step may be repeated: a file that is gone is gone,
-and before a command block is written the logs are looked into for one.
-
-Source: `format/timeline.md` 6.2.
+The order: the completed instant is deleted first, so that readers see all of its write or nothing; then data files are
+deleted and command blocks written; then the rest of the instant is deleted; then the rollback is completed. Every step
+can be repeated: deleting a missing file does nothing, and no second command block is written.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ from pyhudi.table.timeline import instant_path
 from pyhudi.transaction.plan_fencing import forget_runs
 from pyhudi.transaction.transaction import tidy_up
 
-_UNKNOWN_TASK = "1-0-1"  # as in real Hudi, the log of a command block is nobody's in particular
+_UNKNOWN_TASK = "1-0-1"  # as in JVM Hudi, the log of a command block has the write token of no task
 _SERVICES = (Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING)
 
 
@@ -55,8 +53,8 @@ class RolledBack:
     Attributes:
         instant: the instant of the write.
         files_deleted: how many files of it were deleted.
-        slices_undone: how many file slices got a rollback block; only in table version 6, where logs of several writes
-            are one file. Else zero.
+        slices_undone: how many file slices got a command block; only in table version 6, where logs of several writes
+            are one file; otherwise zero.
     """
 
     instant: InstantTime
@@ -66,7 +64,7 @@ class RolledBack:
 
 @dataclass(slots=True)
 class _Done:
-    """What was done in one partition, as the metadata say it."""
+    """What was done in one partition, for the metadata."""
 
     deleted: list[str] = field(default_factory=list)
     undo_logs: dict[str, int] = field(default_factory=dict)
@@ -76,11 +74,11 @@ class _Done:
 def run_rollback(
     table: TableState, rollback: Instant, plan: RollbackPlan, environment: Environment, *, keeps_service_plan: bool
 ) -> RolledBack:
-    """Carry a plan out to its end, under the table lock.
+    """Execute a plan to its end, under the table lock.
 
-    `keeps_service_plan`: of a compaction, log compaction or clustering only the run is taken back, and its plan stays
-    to be run again. Raises `UnsafePathError`, before anything is deleted, for a plan that names what is not its
-    write's. Cost: one delete per file; in version 6 one listing and the block headers per slice with blocks.
+    `keeps_service_plan`: of a compaction, log compaction or clustering only the execution is rolled back; its plan
+    remains to be executed again. Raises `UnsafePathError`, before anything is deleted, for a plan that names files of
+    other writes. Cost: one delete per file; in version 6 one listing and the block headers per slice with blocks.
     """
     storage, version = table.storage, table.version
     started_ms = environment.clock.now_ms()
@@ -104,27 +102,29 @@ def run_rollback(
         time_taken_ms=environment.clock.now_ms() - started_ms,
         instant_time=plan.instant_time,
         action=plan.action,
-        partitions={path: _partition(path, one) for path, one in done.items()},
+        partitions={path: _partition(path, partition) for path, partition in done.items()},
     )
     storage.put_if_absent(instant_path(completed, version), encode_rollback_metadata(metadata))
-    # A compaction that is completed is a commit like others, so that every rollback looks.
+    # Also for other actions: a completed compaction is a commit, and cannot be told from one here.
     forget_runs(storage, plan.instant_time)
     tidy_up(storage, plan.instant_time)
     return RolledBack(
         InstantTime(plan.instant_time),
-        sum(len(one.deleted) for one in done.values()),
-        sum(len(one.undo_logs) for one in done.values()),
+        sum(len(partition.deleted) for partition in done.values()),
+        sum(len(partition.undo_logs) for partition in done.values()),
     )
 
 
-def take_blocks_back(storage: Storage, rollback_time: str, instant_time: str, one: LogSlice) -> tuple[str, int] | None:
-    """Make sure that blocks of a write in a slice do not count. The log that says so, and its size in bytes.
+def exclude_blocks(
+    storage: Storage, rollback_time: str, instant_time: str, log_slice: LogSlice
+) -> tuple[str, int] | None:
+    """Make sure that a command block excludes the blocks of a write in a slice. Returns its log and the size in bytes.
 
-    None where no log has such blocks. Repeatable: a command block that stands behind all of them is enough.
+    None where no log has such blocks. Can be repeated: one command block behind all of them is enough.
     """
     undo: tuple[str, int] | None = None
     counting = False
-    logs = logs_of_slice(storage, one)
+    logs = logs_of_slice(storage, log_slice)
     for _, info in logs:
         for block in scan_blocks(storage, info.path):
             if block.kind is BlockType.COMMAND:
@@ -133,8 +133,10 @@ def take_blocks_back(storage: Storage, rollback_time: str, instant_time: str, on
             elif block.kind is not BlockType.CORRUPT and block.instant_time == instant_time:
                 counting = True
     if counting:
-        name = LogFileName(one.file_id, one.base_instant, max(name.version for name, _ in logs) + 1, _UNKNOWN_TASK)
-        path = f"{one.partition_path}/{name}" if one.partition_path else str(name)
+        name = LogFileName(
+            log_slice.file_id, log_slice.base_instant, max(name.version for name, _ in logs) + 1, _UNKNOWN_TASK
+        )
+        path = f"{log_slice.partition_path}/{name}" if log_slice.partition_path else str(name)
         data = rollback_block(rollback_time, instant_time)
         storage.put_if_absent(path, data)
         undo = (path, len(data))
@@ -147,8 +149,8 @@ def _undo(storage: Storage, rollback_time: str, plan: RollbackPlan, request: Rol
         done.deleted.append(_without_scheme(file))
     if request.log_blocks_to_be_deleted:
         done.undone_logs.update(request.log_blocks_to_be_deleted)
-        one = LogSlice(request.partition_path, request.file_id, request.latest_base_instant)
-        undo = take_blocks_back(storage, rollback_time, plan.instant_time, one)
+        log_slice = LogSlice(request.partition_path, request.file_id, request.latest_base_instant)
+        undo = exclude_blocks(storage, rollback_time, plan.instant_time, log_slice)
         if undo is not None:
             path, size = undo
             done.undo_logs[f"{storage.uri}/{path}"] = size
@@ -164,7 +166,7 @@ def _partition(path: str, done: _Done) -> RollbackPartition:
 
 
 def _timeline_files(table: TableState, plan: RollbackPlan) -> dict[InstantState, str]:
-    """The files of the rolled-back instant by state, under whichever word its action has in that state."""
+    """The files of the rolled-back instant by state, under the name that its action has in that state."""
     action = completed_action(_action_of(plan))
     files = {}
     for name in table.storage.list_names(table.version.timeline_folder):
@@ -198,7 +200,7 @@ def _action_of(plan: RollbackPlan) -> Action:
 
 
 def _check_plan(storage: Storage, plan: RollbackPlan) -> None:
-    """Everything that the plan names, before anything is touched: what is half done would have to be finished."""
+    """Check every file that the plan names before anything is deleted."""
     _action_of(plan)
     for request in plan.requests:
         for file in request.files_to_be_deleted:
@@ -207,7 +209,7 @@ def _check_plan(storage: Storage, plan: RollbackPlan) -> None:
             name = LogFileName(request.file_id, request.latest_base_instant, 1, _UNKNOWN_TASK)
             if parse_data_file(str(name)) != name:
                 raise UnsafePathError(
-                    "a rollback plan names a file slice that cannot be; nothing was changed",
+                    "a rollback plan names an impossible file slice; nothing was changed",
                     partition_path=request.partition_path,
                     file_id=request.file_id,
                     base_instant=request.latest_base_instant,
@@ -219,7 +221,7 @@ def _check_belongs_to(path: str, instant_time: str) -> None:
     name = parse_data_file(path.rpartition("/")[2])
     if name is None or name.instant_time != instant_time:
         raise UnsafePathError(
-            "a rollback plan names a file of another write; it was left alone",
+            "a rollback plan names a file of another write; nothing was changed",
             path=path,
             instant=instant_time,
         )
@@ -228,12 +230,12 @@ def _check_belongs_to(path: str, instant_time: str) -> None:
 def _relative_to_table(base_uri: str, file: str) -> str:
     base, path = _without_scheme(base_uri).rstrip("/"), _without_scheme(file)
     if not path.startswith(f"{base}/"):
-        raise UnsafePathError("a rollback plan names a file outside the table; it was left alone", path=file)
+        raise UnsafePathError("a rollback plan names a file outside the table; nothing was changed", path=file)
     return path[len(base) + 1 :]
 
 
 def _without_scheme(uri: str) -> str:
-    """The path of a file as rollback metadata name it: absolute, without a scheme."""
+    """The path of a file in the form of rollback metadata: absolute, without a scheme."""
     local = local_path(uri)
     if local is not None:
         return str(local)

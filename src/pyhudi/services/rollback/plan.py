@@ -1,13 +1,11 @@
-"""What a write left behind, and the plan that takes it away.
+"""Finding what a write left behind, and planning its rollback.
 
-Files that carry the write's instant in their names are its own and are deleted: base files, and from table version 8
-on logs. In version 6 logs are named after their slices, so its blocks have to be looked for *in* them; they stay where
-they are, and a command block behind them says that they do not count.
+Files with the instant of the write in their names are deleted: base files, and from table version 8 on logs. In version
+6 logs are named after their slices, so the rollback searches *in* them for blocks of the write. The blocks remain, and
+a command block behind them excludes them.
 
-Files are found by their names in a listing and by markers, together: markers may be gone, and a listing may miss what
-a task is about to create. Which logs to look into is what markers say, or else the profile in the inflight instant.
-
-Source: `format/timeline.md` 6.1, 6.2; `format/logs-and-indexes.md` 1.6; mission rows S1-08, S5-05, S5-30.
+Files are found by a listing and by markers together: markers may be gone, and a listing may miss files that a task is
+about to create. The markers, or else the profile in the inflight instant, show which logs to search.
 """
 
 from __future__ import annotations
@@ -33,14 +31,14 @@ from pyhudi.table.timeline import instant_path, load_commit_metadata
 from pyhudi.transaction.markers.reading import groups_of_files, load_markers
 
 _APPENDING = (Action.DELTA_COMMIT, Action.LOG_COMPACTION)
-"""What may append to logs, as it is called while it is pending."""
+"""The actions that may append to logs, as they are called while they are pending."""
 
 _log = logging.getLogger("pyhudi")
 
 
 @dataclass(frozen=True, slots=True)
 class LogSlice:
-    """The logs of one name in table version 6: those of a file group that change the base file of an instant."""
+    """The logs of one file slice in table version 6, which share a name: those of a file group and a base instant."""
 
     partition_path: str
     file_id: str
@@ -49,17 +47,17 @@ class LogSlice:
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """What a write left: its own files, and logs of version 6 that hold blocks of it; paths relative to the table."""
+    """What a write left: its own files, and logs of version 6 with blocks of it. Paths are relative to the table."""
 
     files: tuple[str, ...]
     logs: Mapping[LogSlice, tuple[FileInfo, ...]] = field(default_factory=dict)
 
 
 def find_leftovers(table: TableState, instant: Instant) -> Leftovers:
-    """What a write of the timeline has left, whether it is pending or completed.
+    """What a pending or completed write of the timeline has left.
 
-    Cost: one listing of the table and of the markers; in version 6 the headers of the log blocks of those file groups
-    which the write may have appended to.
+    Cost: one listing of the table and of the markers; in version 6 also the headers of the log blocks of the file
+    groups that the write may have appended to.
     """
     storage = table.storage
     markers = _load_markers(storage, instant.requested_time)
@@ -73,7 +71,7 @@ def find_leftovers(table: TableState, instant: Instant) -> Leftovers:
 
 
 def find_orphans(table: TableState, instant_time: str) -> Leftovers:
-    """What a write left that is not on the timeline any more: nothing tells where, so everything is looked at."""
+    """What a write left that is no longer on the timeline: the whole table is searched."""
     listed = list_data_files(table.storage)
     files = _own_files(table, instant_time, [info.path for info in listed])
     if table.version.has_completion_times:
@@ -82,20 +80,20 @@ def find_orphans(table: TableState, instant_time: str) -> Leftovers:
 
 
 def find_lost_attempts(table: TableState, instant: Instant) -> tuple[str, ...]:
-    """Files that a completed write announced and does not list: of task attempts that did not count.
+    """Files of lost task attempts: a completed write has markers for them, and its commit does not list them.
 
-    They are there still where the process died between its commit and the end of its tidying. Logs of version 6 are
-    left out: their names do not tell whose they are. Cost: that of its markers; with any, one read.
+    They remain if the process died between its commit and the end of the cleanup. Logs of version 6 are left out, as
+    their names do not show their write. Cost: that of its markers; with any, one read.
     """
-    announced = _load_markers(table.storage, instant.requested_time)
-    if announced is None:
+    marked = _load_markers(table.storage, instant.requested_time)
+    if marked is None:
         return ()
     listed = load_commit_metadata(table.storage, instant, table.version).paths()
-    return tuple(path for path in _own_files(table, instant.requested_time, announced) if path not in listed)
+    return tuple(path for path in _own_files(table, instant.requested_time, marked) if path not in listed)
 
 
 def plan_rollback(base_uri: str, instant: Instant, leftovers: Leftovers) -> RollbackPlan:
-    """The plan that takes the leftovers of a write away. Pure; the plan's paths begin with `base_uri`."""
+    """The plan of the rollback of a write. Pure; the plan's paths begin with `base_uri`."""
     requests = []
     for path in leftovers.files:
         partition_path, _, file_name = path.rpartition("/")
@@ -108,25 +106,25 @@ def plan_rollback(base_uri: str, instant: Instant, leftovers: Leftovers) -> Roll
                 files_to_be_deleted=(f"{base_uri}/{path}",),
             )
         )
-    for one, logs in leftovers.logs.items():
+    for log_slice, logs in leftovers.logs.items():
         requests.append(
             RollbackRequest(
-                partition_path=one.partition_path,
-                file_id=one.file_id,
-                latest_base_instant=one.base_instant,
+                partition_path=log_slice.partition_path,
+                file_id=log_slice.file_id,
+                latest_base_instant=log_slice.base_instant,
                 log_blocks_to_be_deleted={f"{base_uri}/{info.path}": info.size for info in logs},
             )
         )
     return RollbackPlan(instant_time=instant.requested_time, action=instant.action.value, requests=tuple(requests))
 
 
-def logs_of_slice(storage: Storage, one: LogSlice) -> list[tuple[LogFileName, FileInfo]]:
-    """The logs of one name in the order in which readers take their blocks. Cost: one listing."""
+def logs_of_slice(storage: Storage, log_slice: LogSlice) -> list[tuple[LogFileName, FileInfo]]:
+    """The logs of a slice in the order in which readers read their blocks. Cost: one listing."""
     found = [
         (name, info)
-        for info in storage.list_folder(one.partition_path).files
+        for info in storage.list_folder(log_slice.partition_path).files
         if isinstance(name := parse_data_file(info.name), LogFileName)
-        and (name.file_id, name.instant_time, name.is_cdc) == (one.file_id, one.base_instant, False)
+        and (name.file_id, name.instant_time, name.is_cdc) == (log_slice.file_id, log_slice.base_instant, False)
     ]
     return sorted(
         found, key=lambda log: (log[0].version, [int(part) for part in (log[0].write_token or "0").split("-")])
@@ -134,7 +132,7 @@ def logs_of_slice(storage: Storage, one: LogSlice) -> list[tuple[LogFileName, Fi
 
 
 def _own_files(table: TableState, instant_time: str, paths: Iterable[str]) -> tuple[str, ...]:
-    """Those of the paths that carry the instant, and hold nothing else but what its write put there."""
+    """The paths with the instant in their names whose files only this write has written to."""
     own = set()
     for path in paths:
         name = parse_data_file(path.rpartition("/")[2])
@@ -146,19 +144,19 @@ def _own_files(table: TableState, instant_time: str, paths: Iterable[str]) -> tu
 
 
 def _may_have_appended(instant: Instant) -> bool:
-    """Whether there can be blocks of a write: none of any release appends before its inflight instant is there."""
+    """Whether a write may have appended blocks: no release of Hudi does before the inflight instant exists."""
     return instant.action in _APPENDING and instant.state is not InstantState.REQUESTED
 
 
 def _load_markers(storage: Storage, instant_time: str) -> frozenset[str] | None:
-    """The data files that the markers of a write announce; None where they do not tell.
+    """The data files that a write has markers for; None if it has no markers or they are damaged.
 
-    A store that fails does not make them silent: its error goes on, and the rollback is tried again.
+    An error of the store is raised, and the rollback is tried again later.
     """
     try:
         return load_markers(storage, instant_time) or None
     except CorruptDataError as damage:
-        _log.warning("markers are damaged, so files are looked for everywhere: %s", damage)
+        _log.warning("markers are damaged, so the whole table is searched for files: %s", damage)
         return None
 
 
@@ -168,11 +166,11 @@ def _suspects(table: TableState, instant: Instant, markers: frozenset[str] | Non
         stats = load_commit_metadata(table.storage, instant, table.version).stats_by_partition
         return {FileGroupId(path, stat.file_id) for path, group in stats.items() for stat in group}.__contains__
     if markers is not None:
-        # Of 0.14 and before, a marker of an append names a base file that is not there; its group is right.
+        # Up to 0.14 a marker of an append names a base file that does not exist; the file group is right.
         return set(groups_of_files(markers)).__contains__
     profile = _load_profile(table, instant)
     if profile is not None and profile.stats_by_partition:
-        # It names all partitions, but not the groups that inserts are appended to.
+        # The profile names all partitions, but not all groups that inserts are appended to.
         partitions = profile.stats_by_partition.keys()
         return lambda group: group.partition_path in partitions
     return _any_group
@@ -184,7 +182,7 @@ def _any_group(group: FileGroupId) -> bool:
 
 
 def _load_profile(table: TableState, instant: Instant) -> CommitMetadata | None:
-    """What an inflight instant says that its write is going to do, if it says anything."""
+    """The workload profile in an inflight instant, if it has one."""
     path = instant_path(replace(instant, state=InstantState.INFLIGHT), table.version)
     try:
         data = read_at_most(table.storage, path, JSON_BYTES_MAX)
@@ -192,7 +190,9 @@ def _load_profile(table: TableState, instant: Instant) -> CommitMetadata | None:
     except NotFoundError:
         return None
     except CorruptDataError as damage:
-        _log.warning("the profile of a dead write cannot be read, so its blocks are looked for everywhere: %s", damage)
+        _log.warning(
+            "the profile of a dead write cannot be read, so the whole table is searched for its blocks: %s", damage
+        )
         return None
 
 
@@ -207,7 +207,7 @@ def _logs_with_blocks(
             continue
         if is_suspect(FileGroupId(partition_path, name.file_id)) and _holds_blocks(storage, info.path, instant_time):
             found[LogSlice(partition_path, name.file_id, name.instant_time)].append(info)
-    return {one: tuple(infos) for one, infos in found.items()}
+    return {log_slice: tuple(infos) for log_slice, infos in found.items()}
 
 
 def _holds_blocks(storage: Storage, path: str, instant_time: str) -> bool:

@@ -1,10 +1,9 @@
-"""Rollback: take away what a failed write left behind, or a write that should not have been.
+"""Rollback of failed writes, and of writes on request.
 
-The plan goes into the requested instant, so that whoever finds a rollback half done can finish it (`rollback_run`). It
-says what is the write's own, to be deleted, and in table version 6 where its blocks are that must not count
-(`rollback_plan`). Planned compactions, log compactions and clusterings are no failed writes: they are run again.
-
-Source: `format/timeline.md` section 6.2; mission rows S1-08, S5-05.
+The requested instant of a rollback holds its plan, so that another process can finish an interrupted rollback
+(`execute`). The plan lists the files of the write, to be deleted, and in table version 6 the logs with its blocks, to
+be excluded (`plan`). Planned compactions, log compactions and clusterings are not failed writes: they are executed
+again.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pyhudi.format.metadata.rollback import RollbackPlan, encode_rollback_plan
 from pyhudi.format.safe_paths import name_problem
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.services.rollback.checks import check_rollback, instant_to_roll_back
-from pyhudi.services.rollback.execute import RolledBack, run_rollback, take_blocks_back
+from pyhudi.services.rollback.execute import RolledBack, exclude_blocks, run_rollback
 from pyhudi.services.rollback.plan import find_leftovers, find_lost_attempts, find_orphans, plan_rollback
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.features import check_undoable
@@ -27,8 +26,8 @@ from pyhudi.table.outcome import rollback_of
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_rollback_plan, load_timeline
-from pyhudi.transaction.conflicts.check import check_nothing_exclusive, exclusive_instant, naming
-from pyhudi.transaction.conflicts.table import Ours
+from pyhudi.transaction.conflicts.check import check_nothing_exclusive, excluding_instant, naming
+from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.heartbeat import (
     HEARTBEAT_FOLDER,
     HeartbeatSettings,
@@ -48,7 +47,7 @@ __all__ = ["RolledBack", "roll_back", "roll_back_failed_writes", "roll_back_own_
 _log = logging.getLogger("pyhudi")
 
 GRACE_SECONDS = 5.0
-"""How long a writer that stands at its last put, and counts as dead, has to show that it is not."""
+"""How long a rollback waits for the last put of a writer that has an intent to commit and counts as dead."""
 
 
 def roll_back_failed_writes(
@@ -59,23 +58,23 @@ def roll_back_failed_writes(
     lock_wait_ms: int,
     eager: bool = False,
 ) -> tuple[RolledBack, ...]:
-    """Roll back the pending writes whose writers are dead, and finish rollbacks that were left half done.
+    """Roll back the pending writes of dead writers, and finish interrupted rollbacks.
 
-    A writer that lives is never touched. One that keeps no heartbeat (a single-writer JVM Hudi) is rolled back only
-    when `eager` says that nobody else writes to the table, and without it a rollback that real Hudi began is left to
-    it for as long as a heartbeat may be silent. While real Hudi restores the table or builds an index of it nothing is
+    Writes of live writers are never touched. A write without a heartbeat (of a single-writer JVM Hudi) is rolled back
+    only with `eager`, which means that no other process writes to the table. Without `eager`, a rollback that JVM Hudi
+    began is left to it until the heartbeat expiry. While JVM Hudi restores the table or builds an index, nothing is
     done. Raises `UnsupportedFeatureError` for a table that this release must not write, and `CorruptDataError` for a
-    damaged plan of a rollback. Cost: one listing where nothing is left over, a read for each writer that lives, and
-    three requests for each rollback that is left to others; else see `find_leftovers`.
+    damaged plan of a rollback. Cost: one listing if nothing is left over, a read for each live writer, and three
+    requests for each rollback that is left to JVM Hudi; otherwise see `find_leftovers`.
     """
     check_undoable(table)
-    table = _without_stillborn(table, settings, environment)
+    table = _without_empty_plans(table, settings, environment)
     storage = table.storage
-    # A file that no path can name is nobody's heartbeat, and must not be in everybody's way.
+    # Skip names that are not valid paths: pyhudi never creates them, and one stray file must not block all writers.
     files = storage.list_folder(HEARTBEAT_FOLDER).files
     beats = {info.name: info for info in files if name_problem(info.name) is None}
     pending = {instant.requested_time: instant for instant in table.timeline.pending_writes}
-    theirs = {} if eager else _left_to_others(table, settings, environment)
+    theirs = {} if eager else _running_in_jvm(table, settings, environment)
     dead = [
         instant
         for name, instant in pending.items()
@@ -83,7 +82,7 @@ def roll_back_failed_writes(
         and _is_dead(table, instant, beats.get(name), settings, environment, eager=eager)
         and not is_clustering_plan(storage, table.version, instant)
     ]
-    # Beside writers that live there is nothing to do, and no lock to wait for; dead runs of plans are run again.
+    # Without dead writers there is nothing to do, so the lock is not taken. Plans of dead processes are executed again.
     plans = {plan.requested_time for plan in table.timeline.pending_compactions}
     stray = (beat for name, beat in beats.items() if name not in pending and name not in plans)
     now_ms = environment.clock.now_ms()
@@ -92,13 +91,13 @@ def roll_back_failed_writes(
         return ()
     with table_lock(storage, environment, wait_ms=lock_wait_ms) as lock:
         table = table.reload()
-        if exclusive_instant(table.timeline, Ours.ROLLBACK) is not None:
+        if excluding_instant(table.timeline, Own.ROLLBACK) is not None:
             return ()
-        theirs = {} if eager else _left_to_others(table, settings, environment)
+        theirs = {} if eager else _running_in_jvm(table, settings, environment)
         done = _resume_all(table, environment, lock, besides=theirs)
         for instant in dead:
             table = table.reload()
-            # Only if it is as it was: the writer may have gone on, or another process been faster.
+            # Only if the instant is unchanged: its writer may have continued, or another process rolled it back.
             if instant in table.timeline.pending_writes and instant.requested_time not in theirs:
                 rolled_back = _roll_back(table, instant, environment, lock)
                 done += [rolled_back] if rolled_back is not None else []
@@ -109,23 +108,23 @@ def roll_back_failed_writes(
 def roll_back(
     table: TableState, instant_time: str, settings: TransactionSettings, environment: Environment
 ) -> RolledBack:
-    """Take back the newest completed write, any pending write, or a planned compaction with what was made of it.
+    """Roll back the newest completed write, any pending write, or a planned compaction with its files.
 
-    Of completed writes only the newest can go, by completion time. Readers see all of it or nothing at any time. A
-    pending write may be alive: then it fails at its commit. Raises `InvalidRequestError`, with nothing changed, for an
-    instant that is not on the active timeline or that others build on: a later write or plan, a savepoint, or a
-    cleaner that has removed what was there before; and `WriteConflictError` for one that real Hudi may be rolling back,
-    or that was completed at this moment. An interrupted rollback is finished by the next write or rollback;
-    of a planned compaction it may then leave the plan. Cost: see `find_leftovers`.
+    Only the newest completed write, by completion time, can be rolled back. Readers see all of it or nothing at any
+    time. A pending write may be alive: then it fails at its commit. Raises `InvalidRequestError`, with nothing changed,
+    for an instant that is not on the active timeline, or that cannot be rolled back because of a later write or plan, a
+    savepoint, or a cleaner that has removed the files before it; and `WriteConflictError` for one that JVM Hudi may be
+    rolling back, or that completed while its rollback was starting. The next write or rollback finishes an interrupted
+    rollback; of a planned compaction it may then leave the plan. Cost: see `find_leftovers`.
     """
     check_undoable(table)
     with table_lock(table.storage, environment, wait_ms=settings.lock_wait_ms) as lock, naming(table.storage):
-        table = _without_stillborn(table.reload(), settings.heartbeat, environment)
-        check_nothing_exclusive(table.timeline, Ours.ROLLBACK)
-        theirs = _left_to_others(table, settings.heartbeat, environment)
+        table = _without_empty_plans(table.reload(), settings.heartbeat, environment)
+        check_nothing_exclusive(table.timeline, Own.ROLLBACK)
+        theirs = _running_in_jvm(table, settings.heartbeat, environment)
         if instant_time in theirs:
             raise WriteConflictError(
-                "JVM Hudi is rolling this back; wait until it has",
+                "JVM Hudi is rolling this write back; wait until it has finished",
                 instant=instant_time,
                 winner=theirs[instant_time],
             )
@@ -138,18 +137,22 @@ def roll_back(
         check_rollback(table, instant, settings.heartbeat, environment)
         rolled_back = _roll_back(table, instant, environment, lock)
         if rolled_back is None:
-            raise WriteConflictError("this write was completed at this moment; ask again", instant=instant_time)
+            raise WriteConflictError(
+                "the write completed while its rollback was starting; reload the table, and call rollback again if you "
+                "still want to undo it",
+                instant=instant_time,
+            )
         return rolled_back
 
 
 def roll_back_own_write(
     table: TableState, instant_time: InstantTime, environment: Environment, *, lock_wait_ms: int
 ) -> None:
-    """Take away a write of this very process that failed before its commit, also what it wrote after others did so."""
+    """Roll back a failed write of this process, also what it wrote after another process had rolled it back."""
     storage = table.storage
     with table_lock(storage, environment, wait_ms=lock_wait_ms) as lock:
         table = table.reload()
-        check_nothing_exclusive(table.timeline, Ours.ROLLBACK)
+        check_nothing_exclusive(table.timeline, Own.ROLLBACK)
         others = {plan.instant_time for _, plan in _begun_rollbacks(table)} - {instant_time}
         _resume_all(table, environment, lock, besides=others)
         table = table.reload()
@@ -162,7 +165,7 @@ def roll_back_own_write(
 
 
 def _remove_orphans(table: TableState, instant_time: InstantTime) -> None:
-    """Take away what a write wrote after its rollback, which speaks for the command blocks that are still missing."""
+    """Remove what a write wrote after its rollback; missing command blocks carry the instant of that rollback."""
     storage = table.storage
     orphans = find_orphans(table, instant_time)
     for path in orphans.files:
@@ -170,17 +173,17 @@ def _remove_orphans(table: TableState, instant_time: InstantTime) -> None:
     if orphans.logs:
         rollback = rollback_of(table, instant_time)
         rollback_time = rollback.requested_time if rollback is not None else instant_time
-        for one in orphans.logs:
-            take_blocks_back(storage, rollback_time, instant_time, one)
+        for log_slice in orphans.logs:
+            exclude_blocks(storage, rollback_time, instant_time, log_slice)
     tidy_up(storage, instant_time)
 
 
 def _tidy_up_after_the_dead(
     table: TableState, heartbeats: list[str], settings: HeartbeatSettings, environment: Environment
 ) -> None:
-    """Remove heartbeats and markers of writers that died before their instant began or after it had ended.
+    """Remove heartbeats and markers of writers that died before they put their instant, or after their commit.
 
-    Of those that had ended, also what lost attempts of their tasks left.
+    After a commit, also the files of lost task attempts.
     """
     timeline = table.timeline
     pending = {instant.requested_time for instant in (*timeline.pending_writes, *timeline.pending_compactions)}
@@ -212,15 +215,15 @@ def _is_dead(
         case Liveness.ALIVE:
             return False
         case Liveness.UNKNOWN:
-            # A put that took effect after its write had been rolled back brings the instant back, without a heartbeat.
+            # A put that takes effect after the rollback of its write restores the instant, without a heartbeat.
             return eager or rollback_of(table, instant.requested_time) is not None
 
 
 def _roll_back(table: TableState, instant: Instant, environment: Environment, lock: HeldLock) -> RolledBack | None:
-    """Roll an instant back; None for a pending one that turned out to be completed after all.
+    """Roll an instant back; None for a pending one that has been completed meanwhile.
 
-    Where a lock can be lost, the writer may be about to put its completed instant, without the lock that we hold. It
-    looks for our plan after its put, and we look for its put after our plan, so that at least one sees the other.
+    Where a lock can be lost, the writer may be about to put its completed instant without holding the lock. It checks
+    for our plan after its put, and we check for its put after our plan, so at least one sees the other.
     """
     storage = table.storage
     plan = plan_rollback(storage.uri, instant, find_leftovers(table, instant))
@@ -234,24 +237,25 @@ def _roll_back(table: TableState, instant: Instant, environment: Environment, lo
     if lock.can_be_lost and instant.state is not InstantState.COMPLETED and _was_completed(table, instant, environment):
         storage.delete(instant_path(rollback, table.version))
         return None
-    # A writer that holds the lock again does not look for the plan after its put. If it is not ours, the plan stays.
+    # A writer that has the lock again does not check for the plan after its put. If our lock is lost, only the plan stays.
     lock.check_held()
     return run_rollback(table, rollback, plan, environment, keeps_service_plan=False)
 
 
 def _was_completed(table: TableState, instant: Instant, environment: Environment) -> bool:
-    """Whether a pending instant is completed by now. One that has an intent to commit gets some time for it."""
+    """Whether a pending instant has been completed. One with an intent to commit gets some time for its last put."""
     storage = table.storage
     if storage.info(intent_path(instant.requested_time)) is not None:
         environment.clock.sleep(GRACE_SECONDS)
     return load_timeline(storage, table.version).is_committed(instant.requested_time)
 
 
-def _without_stillborn(table: TableState, settings: HeartbeatSettings, environment: Environment) -> TableState:
-    """The table when rollbacks are gone whose process died while it wrote their plan; it has done nothing else.
+def _without_empty_plans(table: TableState, settings: HeartbeatSettings, environment: Environment) -> TableState:
+    """Remove pending rollbacks whose plan file is empty or truncated, and return the table without them.
 
-    So do real Hudi 0.15 and 1.0, who create the file before they fill it; 1.2 passes over it. One that is younger than
-    a writer may be silent stays. Cost: a read per rollback that is only planned.
+    This is safe: a rollback deletes nothing before its plan is complete. Files younger than the heartbeat expiry are
+    kept, because their writer may still be alive. JVM Hudi 0.15 and 1.0 remove them too; 1.2 ignores them. Cost: a read
+    per requested rollback.
     """
     storage, version = table.storage, table.version
     gone = False
@@ -274,25 +278,25 @@ def _without_stillborn(table: TableState, settings: HeartbeatSettings, environme
 
 
 def _begun_rollbacks(table: TableState) -> list[tuple[Instant, RollbackPlan]]:
-    """The rollbacks that are not finished. Cost: a read for each."""
+    """The pending rollbacks with their plans. Cost: a read for each."""
     storage, version = table.storage, table.version
     found = []
     for rollback in table.timeline.pending_rollbacks:
         try:
             found.append((rollback, load_rollback_plan(storage, rollback, version)))
         except NotFoundError:
-            # Who finds that the write was completed after all takes the plan back.
+            # The plan is deleted again if the write turns out to be completed.
             if storage.info(instant_path(rollback, version)) is not None:
                 raise
     return found
 
 
-def _left_to_others(table: TableState, settings: HeartbeatSettings, environment: Environment) -> dict[str, InstantTime]:
-    """The rollbacks that real Hudi may be at, by the instants that they take back.
+def _running_in_jvm(table: TableState, settings: HeartbeatSettings, environment: Environment) -> dict[str, InstantTime]:
+    """The rollbacks that JVM Hudi may be executing, by the instants that they roll back.
 
-    It is at them without the table lock, and two who delete the same files are in each other's way: its call fails,
-    after its commit. Nothing says whether it is still at it, so it is for as long as a writer may be silent. Cost: two
-    requests per rollback that is not finished.
+    JVM Hudi rolls back without holding the table lock. If we deleted the same files, its call would fail after its own
+    commit. It keeps no heartbeat for rollbacks, so we treat one as running until the heartbeat expiry has passed since
+    its instant file was last modified. Cost: two requests per pending rollback.
     """
     left = {}
     for rollback, plan in _begun_rollbacks(table):
@@ -305,9 +309,9 @@ def _left_to_others(table: TableState, settings: HeartbeatSettings, environment:
 def _resume_all(
     table: TableState, environment: Environment, lock: HeldLock, *, besides: Collection[str]
 ) -> list[RolledBack]:
-    """Finish the rollbacks that somebody began, but for those of the instants `besides`.
+    """Finish the pending rollbacks, except those of the instants `besides`.
 
-    Of a planned service real Hudi takes back its run, never its plan.
+    Of a planned service only the execution is rolled back, as JVM Hudi does, and its plan remains.
     """
     done = []
     for rollback, plan in _begun_rollbacks(table):
@@ -315,7 +319,7 @@ def _resume_all(
             continue
         is_untouched = rollback.state is InstantState.REQUESTED and table.timeline.is_committed(plan.instant_time)
         if lock.can_be_lost and is_untouched:
-            # The write may have been completed, and said so, before there was the plan; see `_roll_back`.
+            # The write may have been completed, and reported so, before the plan was put; see `_roll_back`.
             table.storage.delete(instant_path(rollback, table.version))
             continue
         done.append(run_rollback(table, rollback, plan, environment, keeps_service_plan=True))

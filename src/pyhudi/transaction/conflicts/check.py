@@ -1,8 +1,7 @@
-"""Whether an action of ours may still be completed: the timeline as it is now, held against the table of conflicts.
+"""The check for conflicts: whether an action may still be completed on the timeline as it is now.
 
-Everything here is asked under the table lock, of a timeline that was loaded under it.
-
-Source: `pyhudi.transaction.conflicts.table`; reliability.md 5.1; mission rows S5-34, S5-41.
+The rules are those of the table of conflicts (`pyhudi.transaction.conflicts.table`). All checks run under the table
+lock, on a timeline that was loaded under it.
 """
 
 from __future__ import annotations
@@ -25,30 +24,30 @@ from pyhudi.transaction.conflicts.footprint import (
     schemas_clash,
     shared_ground,
 )
-from pyhudi.transaction.conflicts.table import Met, Ours, conflict_grounds
+from pyhudi.transaction.conflicts.table import Other, Own, conflict_grounds
 from pyhudi.transaction.idempotence import BATCH_ID_METADATA
 from pyhudi.transaction.intents import Intent
 
 _EXCLUSIVE = {
-    Action.RESTORE: Met.RESTORE,
-    Action.INDEXING: Met.INDEX_BUILD_PENDING,
+    Action.RESTORE: Other.RESTORE,
+    Action.INDEXING: Other.INDEX_BUILD_PENDING,
 }
 
 
-def exclusive_instant(timeline: Timeline, ours: Ours) -> Instant | None:
-    """A pending action of real Hudi beside which ours must not run, if there is one."""
+def excluding_instant(timeline: Timeline, own: Own) -> Instant | None:
+    """A pending action of JVM Hudi that excludes ours, if there is one."""
     for instant in timeline.instants:
-        met = _EXCLUSIVE.get(instant.action)
-        if met is None or instant.state is InstantState.COMPLETED:
+        other = _EXCLUSIVE.get(instant.action)
+        if other is None or instant.state is InstantState.COMPLETED:
             continue
-        if conflict_grounds(met, ours, timeline.version):
+        if conflict_grounds(other, own, timeline.version):
             return instant
     return None
 
 
 @contextmanager
 def naming(storage: Storage) -> Iterator[None]:
-    """Let conflicts that are raised in the block say which table they are about."""
+    """Add the URI of the table to conflicts that are raised in the block."""
     try:
         yield
     except (WriteConflictError, LockLostError) as error:
@@ -56,28 +55,29 @@ def naming(storage: Storage) -> Iterator[None]:
         raise
 
 
-def check_nothing_exclusive(timeline: Timeline, ours: Ours, *, base: Timeline | None = None) -> None:
+def check_nothing_exclusive(timeline: Timeline, own: Own, *, base: Timeline | None = None) -> None:
     """Raise `WriteConflictError` while a restore or an index build is pending, or where a restore came after `base`."""
-    found = exclusive_instant(timeline, ours)
+    found = excluding_instant(timeline, own)
     if found is None and base is not None:
         restored = {i.requested_time for i in base.instants if i.action is Action.RESTORE}
         restores = (i for i in timeline.instants if i.action is Action.RESTORE and i.requested_time not in restored)
         found = next(restores, None)
     if found is not None:
         raise WriteConflictError(
-            f"{'an index build' if found.action is Action.INDEXING else 'a restore'} of JVM Hudi has the table to "
-            "itself; nothing of this call is visible, run it again when that has ended (if its process is dead, real "
-            "Hudi has to finish it)",
+            f"{'an index build' if found.action is Action.INDEXING else 'a restore'} of JVM Hudi excludes all other "
+            "writes; nothing of this call is visible; run it again when that has ended (JVM Hudi has to finish it if "
+            "its process is dead)",
             winner=found.requested_time,
             action=found.action.value,
         )
 
 
 def check_still_ours(timeline: Timeline, base: Timeline, storage: Storage, own: InstantTime) -> None:
-    """Raise unless our instant is pending and alone at its time, and what it began from still stands.
+    """Raise unless our instant is pending and the only one at its time, and all writes that it began from still count.
 
-    Raises `LockLostError` when ours was rolled back, or is being rolled back, by somebody who took us for dead, and
-    `WriteConflictError` when a completed write that we began from was. Cost: one read per rollback since the base.
+    Raises `LockLostError` when another process rolled our instant back, or is about to, because its heartbeat had
+    expired, and `WriteConflictError` when a completed write of the base was rolled back. Cost: one read per rollback
+    since the base.
     """
     at_our_time = [instant for instant in timeline.instants if instant.requested_time == own]
     is_pending = len(at_our_time) == 1 and at_our_time[0].state is not InstantState.COMPLETED
@@ -90,11 +90,11 @@ def check_still_ours(timeline: Timeline, base: Timeline, storage: Storage, own: 
         if rollback.action is not Action.ROLLBACK or rollback.requested_time in finished:
             continue
         target = load_rollback_plan(storage, rollback, timeline.version).instant_time
-        # One that was interrupted has removed files already, though the instant may still be there.
+        # An interrupted rollback has deleted files already, even if the instant is still there.
         is_pending = is_pending and target != own
         if target in base.completed_times:
             raise WriteConflictError(
-                "a completed write that this one began from was taken back; nothing of this write is visible, run it "
+                "a completed write that this one began from was rolled back; nothing of this write is visible; run it "
                 "again",
                 instant=own,
                 winner=rollback.requested_time,
@@ -102,17 +102,17 @@ def check_still_ours(timeline: Timeline, base: Timeline, storage: Storage, own: 
             )
     gone = base.completed_times - timeline.completed_times
     if timeline.first_time is not None and any(instant_time > timeline.first_time for instant_time in gone):
-        # What is archived is older than all that is left.
+        # Archived instants are older than all that remain; so these were removed otherwise.
         raise WriteConflictError(
-            "a completed write that this one began from is not there any more; nothing of this write is visible, run "
-            "it again",
+            "a completed write that this one began from is no longer on the timeline; nothing of this write is "
+            "visible; run it again",
             instant=own,
             rolled_back=max(gone),
         )
     if not is_pending:
         raise LockLostError(
-            "this action was taken over by another process, who took it for dead; nothing of it is visible, run it "
-            "again",
+            "another process took this action over because its heartbeat had expired; nothing of this run is visible; "
+            "run it again",
             instant=own,
         )
 
@@ -126,12 +126,12 @@ def check_conflicts(
     mine: Footprint,
     base_schema: str | None,
 ) -> None:
-    """Raise `WriteConflictError` when what completed, or was planned, since the base stands in our way.
+    """Raise `WriteConflictError` when a write that completed, or a plan that was made, since the base conflicts.
 
     Cost: one read per write that completed meanwhile, per compaction that was planned meanwhile, and per pending
     clustering; in version 6 also per pending replace commit, which may be one.
     """
-    # A compaction whose plan was there when the write began was respected by it.
+    # The write respected the compaction plans that were there when it began.
     known = base.completed_times | {instant.requested_time for instant in base.pending_compactions}
     for instant in timeline.completed_writes:
         if instant.requested_time in known:
@@ -154,9 +154,10 @@ def check_conflicts(
 
 
 def check_clusterings(timeline: Timeline, storage: Storage, *, own: InstantTime, mine: Footprint) -> None:
-    """Raise `WriteConflictError` when a pending clustering of real Hudi has a file group that we change as its input.
+    """Raise `WriteConflictError` when a file group that we change is input of a pending clustering of JVM Hudi.
 
-    Its new groups would hold the rows as they were when it was planned, and hide ours. Cost: see `check_conflicts`.
+    The clustering writes the rows as they were when it was planned into new groups, and replaces the old groups: our
+    changes would be lost. Cost: see `check_conflicts`.
     """
     for instant, groups in load_clustering_plans(storage, timeline, besides=own):
         if shared := shared_ground(mine, footprint_of_clustering_plan(groups), timeline.version):
@@ -172,10 +173,10 @@ def check_clusterings(timeline: Timeline, storage: Storage, *, own: InstantTime,
 def check_intents(
     timeline: Timeline, intents: Iterable[Intent], *, own: InstantTime, metadata: CommitMetadata, mine: Footprint
 ) -> None:
-    """Raise `WriteConflictError` when another writer that stands where we stand is about to complete what we would.
+    """Raise `WriteConflictError` when another writer, whose intent is stored, is about to complete a conflicting write.
 
-    Only where the table lock can be lost. As nobody knows which of the two will be completed first, the table of
-    conflicts is asked both ways. `intents` must have been loaded before `timeline` was.
+    Only where the table lock can be lost. Either write may be completed first, so the table of conflicts is applied in
+    both directions. `intents` must have been loaded before `timeline`.
     """
     pending: dict[str, Instant] = {instant.requested_time: instant for instant in timeline.pending_writes}
     for intent in intents:
@@ -187,14 +188,16 @@ def check_intents(
         batch = metadata.extra.get(BATCH_ID_METADATA)
         is_same_batch = batch is not None and batch == intent.metadata.extra.get(BATCH_ID_METADATA)
         if shared or is_same_batch or schemas_clash(mine, theirs, None, theirs_began_later=True):
-            raise conflict("another writer is committing a change of the same", own, rival, shared)
+            raise conflict(
+                "another writer is committing a change to the same file groups or partitions", own, rival, shared
+            )
 
 
 def conflict(reason: str, own: str, winner: Instant, shared: Iterable[FileGroupId | str]) -> WriteConflictError:
-    """The error of a write that gives way: to whom, and over which file groups and partitions (ten of each)."""
+    """The error of a write that gives way: the winner, and the shared file groups and partitions (ten of each)."""
     items = sorted(shared, key=str)
     return WriteConflictError(
-        f"{reason}; nothing of this write is visible, run it again",
+        f"{reason}; nothing of this write is visible; run it again",
         instant=own,
         winner=winner.requested_time,
         action=winner.action.value,
@@ -206,8 +209,8 @@ def conflict(reason: str, own: str, winner: Instant, shared: Iterable[FileGroupI
 def schema_conflict(own: InstantTime, *, winner: InstantTime | None) -> WriteConflictError:
     """The error of a write that gives way because of the table's columns; `winner` where it is known."""
     return WriteConflictError(
-        "another writer's columns are not those of this write, as one of the two changed the table's schema; nothing "
-        "of this write is visible, run it again",
+        "another writer changed the table's schema, or this write would change it under the other; nothing of this "
+        "write is visible; run it again",
         instant=own,
         winner=winner,
     )

@@ -1,9 +1,9 @@
-"""What an action changes, and what two of them have in common. Pure.
+"""Footprints: what an action changes, and what two actions have in common. Pure.
 
-Which of it makes the second action give way is told by the table of conflicts (`pyhudi.transaction.conflicts.table`).
+The table of conflicts (`pyhudi.transaction.conflicts.table`) decides which overlaps are conflicts.
 
-Two writers that both find a key absent put it into different file groups, where no look at file groups can see them.
-So a write that promises unique keys also looks for new rows where it adds some: Mission rows S5-34, S5-39, S5-43.
+Two writers that both find a key absent insert it into different file groups, so that their file groups do not overlap.
+So a write that guarantees unique keys also conflicts with new rows in the partitions that it inserts into.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import avro_to_arrow
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.table.file_slice import FileGroupId
-from pyhudi.transaction.conflicts.table import Ground, Met, Ours, conflict_grounds
+from pyhudi.transaction.conflicts.table import Ground, Other, Own, conflict_grounds
 
 
 class UniqueKeys(enum.Enum):
-    """Where a write promises that no key is twice because of it."""
+    """Where a write guarantees that it stores no key a second time."""
 
-    NOWHERE = "it did not look for its keys"
-    IN_PARTITION = "it looked for them in the partitions they belong to"
-    IN_TABLE = "it looked for them in all partitions (global indexes)"
+    NOWHERE = "it did not look its keys up"
+    IN_PARTITION = "it looked them up in their partitions"
+    IN_TABLE = "it looked them up in all partitions (global indexes)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footprint:
     """What an action changes, or is going to: file groups and partitions, and the columns of the table.
 
-    `rewritten`: groups that it wrote to, of which those in `rebased` got a base file and the others logs. `replaced`:
-    groups that it took out. `inserted_partitions`: where it put new rows. `replaced_partitions`: whose rows gave way.
-    `schema`: the Avro text of the table's columns after it, None where it says nothing of them.
+    `rewritten`: groups that it wrote to; those in `rebased` got a base file, the others logs. `replaced`: groups that
+    it replaced. `inserted_partitions`: partitions that it inserted rows into. `replaced_partitions`: partitions whose
+    rows it replaced. `schema`: the Avro text of the table's columns after it; None if its metadata have none.
     """
 
-    kind: Met
+    kind: Other
     rewritten: frozenset[FileGroupId] = frozenset()
     rebased: frozenset[FileGroupId] = frozenset()
     replaced: frozenset[FileGroupId] = frozenset()
@@ -52,13 +52,13 @@ class Footprint:
 
     @property
     def changed(self) -> frozenset[FileGroupId]:
-        """All file groups that are not afterwards what they were before."""
+        """All file groups that it changes."""
         return self.rewritten | self.replaced
 
     @property
-    def as_ours(self) -> Ours:
-        """What a write is called while it is the one that may have to give way."""
-        return Ours.OVERWRITE if self.kind is Met.OVERWRITE else Ours.WRITE
+    def as_own(self) -> Own:
+        """The kind of our action, which may have to give way."""
+        return Own.OVERWRITE if self.kind is Other.OVERWRITE else Own.WRITE
 
 
 def footprint_of(metadata: CommitMetadata, unique_keys: UniqueKeys = UniqueKeys.NOWHERE) -> Footprint:
@@ -89,19 +89,19 @@ def footprint_of(metadata: CommitMetadata, unique_keys: UniqueKeys = UniqueKeys.
 
 def footprint_of_compaction_plan(plan: CompactionPlan) -> Footprint:
     """The footprint that a planned compaction, or log compaction, will have."""
-    kind = Met.LOG_COMPACTION_PLAN if plan.is_log_compaction else Met.COMPACTION_PLAN
+    kind = Other.LOG_COMPACTION_PLAN if plan.is_log_compaction else Other.COMPACTION_PLAN
     groups = frozenset(FileGroupId(operation.partition_path, operation.file_id) for operation in plan.operations)
     return Footprint(kind=kind, rewritten=groups)
 
 
 def footprint_of_clustering_plan(groups: Iterable[FileGroupId]) -> Footprint:
     """The footprint that a planned clustering of these file groups will have."""
-    return Footprint(kind=Met.CLUSTERING_PLAN, replaced=frozenset(groups))
+    return Footprint(kind=Other.CLUSTERING_PLAN, replaced=frozenset(groups))
 
 
 def shared_ground(mine: Footprint, theirs: Footprint, version: TableVersion) -> frozenset[FileGroupId | str]:
     """The file groups and partition paths over which a write gives way to another action; empty when it need not."""
-    grounds = conflict_grounds(theirs.kind, mine.as_ours, version)
+    grounds = conflict_grounds(theirs.kind, mine.as_own, version)
     return frozenset(item for ground in grounds if ground in _SHARED for item in _SHARED[ground](mine, theirs))
 
 
@@ -127,17 +127,17 @@ def same_columns(one: str | None, other: str | None) -> bool:
         return False
 
 
-def _kind_of(metadata: CommitMetadata) -> Met:
+def _kind_of(metadata: CommitMetadata) -> Other:
     match metadata.operation:
         case WriteOperation.LOG_COMPACT:
-            return Met.LOG_COMPACTION
+            return Other.LOG_COMPACTION
         case WriteOperation.CLUSTER:
-            return Met.CLUSTERING
+            return Other.CLUSTERING
         case WriteOperation.ALTER_SCHEMA:
-            return Met.SCHEMA_CHANGE
+            return Other.SCHEMA_CHANGE
     if metadata.compacted or metadata.operation is WriteOperation.COMPACT:
-        return Met.COMPACTION
-    return Met.WRITE if metadata.replaced_file_ids is None else Met.OVERWRITE
+        return Other.COMPACTION
+    return Other.WRITE if metadata.replaced_file_ids is None else Other.OVERWRITE
 
 
 def _groups(mine: Footprint, theirs: Footprint) -> frozenset[FileGroupId]:

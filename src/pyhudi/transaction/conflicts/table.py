@@ -1,10 +1,8 @@
-"""The table of conflicts: over what each action gives way to each other one.
+"""The table of conflicts: on which grounds an action of ours gives way to another action on the timeline.
 
-The table is total: it has a cell for every pair of an action that this release performs and one that it may meet on a
-timeline, real Hudi's included. The check (`pyhudi.transaction.conflicts.check`) decides by it, and the table in
-`docs/design/concurrency.md` is printed from it. An empty cell means that the two never disturb each other.
-
-Source: reliability.md 5.1 and rows 27, 28, 53, 55, 56; mission rows S5-34, S5-39, S5-40, S5-43.
+The table is total: it has a cell for every pair of an action that this release performs and one that it may find on a
+timeline, those of JVM Hudi included. The check (`pyhudi.transaction.conflicts.check`) decides by it, and the table in
+`docs/design/concurrency.md` is printed from it. An empty cell means that the two never conflict.
 """
 
 from __future__ import annotations
@@ -18,32 +16,32 @@ from pyhudi.format.timeline.table_version import TableVersion
 
 
 class Ground(enum.Enum):
-    """What two actions can have in common, so that the second one must give way."""
+    """What two actions have in common, so that the second one must give way."""
 
     GROUP = "file group"
-    """Both change, make or replace one file group."""
+    """Both change, create or replace the same file group."""
     BASE_FILE = "base file"
-    """Ours made a base file in a file group that the other one compacts, and that the compaction does not read."""
+    """Own wrote a base file, which the compaction does not read, in a file group that the other compacts."""
     NEW_KEYS = "new keys"
-    """Ours looked its keys up and adds some to a partition that the other one added rows to: they may be the same. With
+    """Own looked its keys up, and inserts into a partition that the other inserted into: the keys may be the same. With
     a global index the partition does not matter."""
     PARTITION = "partition"
-    """One replaces a partition that the other one adds rows to, or replaces."""
+    """One replaces a partition that the other inserts into or replaces."""
     SCHEMA = "schema"
-    """One changes the table's columns, and the other one does not make the same change."""
+    """One changes the table's columns, and the other does not make the same change."""
     ORIGIN = "origin"
-    """The other one takes back a completed write that ours began from."""
+    """The other rolls back a completed write that ours began from."""
     ITSELF = "itself"
-    """The other one takes ours back, or finishes it."""
+    """The other rolls ours back, or completes it."""
     ANYTHING = "anything"
-    """The other one bears no company."""
+    """The other action conflicts with every concurrent action."""
 
 
-class Met(enum.Enum):
-    """What ours may meet on the timeline; the value is its name in the documentation.
+class Other(enum.Enum):
+    """Another action on the timeline; the value is its name in the documentation.
 
-    Completed actions count that completed since ours began. Of the plans, those of compactions count if they were made
-    since then, because a write respects the plans that it finds; those of clusterings as long as they are pending.
+    Completed actions count if they completed since ours began. Compaction plans count if they were made since then,
+    because a write respects the plans that it finds; clustering plans count while they are pending.
     """
 
     WRITE = "upsert, insert, bulk_insert, delete"
@@ -63,8 +61,8 @@ class Met(enum.Enum):
     INDEX_BUILD = "index build (JVM Hudi's)"
 
 
-class Ours(enum.Enum):
-    """What this release puts on a timeline; the value is its name in the documentation."""
+class Own(enum.Enum):
+    """An action of this release; the value is its name in the documentation."""
 
     WRITE = "write"
     OVERWRITE = "overwrite"
@@ -87,76 +85,76 @@ def _on(*grounds: Ground) -> Cell:
 
 def _row(
     *, write: Cell, overwrite: Cell, plan: Cell | None = None, run: Cell | None = None, rollback: Cell | None = None
-) -> Mapping[Ours, Cell]:
+) -> Mapping[Own, Cell]:
     return {
-        Ours.WRITE: write,
-        Ours.OVERWRITE: overwrite,
-        Ours.COMPACTION_PLAN: plan or _NEVER,
-        Ours.COMPACTION: run or _NEVER,
-        Ours.ROLLBACK: rollback or _NEVER,
+        Own.WRITE: write,
+        Own.OVERWRITE: overwrite,
+        Own.COMPACTION_PLAN: plan or _NEVER,
+        Own.COMPACTION: run or _NEVER,
+        Own.ROLLBACK: rollback or _NEVER,
     }
 
 
 _NEVER: Final = _on()
 _GROUP, _SCHEMA, _ALL = _on(Ground.GROUP), _on(Ground.SCHEMA), _on(Ground.ANYTHING)
-# A log of version 6 carries the name of its slice, so that one which was written meanwhile would fall behind the
-# compaction; from version 8 on it is placed by its completion time, and only a base file is in the way.
+# A log of version 6 carries the instant of its slice, so a log that was written meanwhile would belong to the slice
+# before the compaction. From version 8 on its completion time counts, and only a base file conflicts.
 _BESIDE_PLAN: Final = Cell(frozenset({Ground.GROUP}), frozenset({Ground.BASE_FILE}))
 _BESIDE_COMPACTION: Final = Cell(
     _BESIDE_PLAN.version_6 | {Ground.SCHEMA},
     _BESIDE_PLAN.version_8 | {Ground.SCHEMA},
 )
 
-TABLE: Final[Mapping[Met, Mapping[Ours, Cell]]] = {
-    Met.WRITE: _row(
+TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
+    Other.WRITE: _row(
         write=_on(Ground.GROUP, Ground.NEW_KEYS, Ground.SCHEMA),
         overwrite=_on(Ground.GROUP, Ground.PARTITION, Ground.SCHEMA),
     ),
-    Met.OVERWRITE: _row(
+    Other.OVERWRITE: _row(
         write=_on(Ground.GROUP, Ground.NEW_KEYS, Ground.PARTITION, Ground.SCHEMA),
         overwrite=_on(Ground.GROUP, Ground.PARTITION, Ground.SCHEMA),
     ),
-    Met.SCHEMA_CHANGE: _row(write=_SCHEMA, overwrite=_SCHEMA),
-    # An overwrite makes new file groups only, and what a compaction makes of replaced ones nobody sees.
-    Met.COMPACTION_PLAN: _row(write=_BESIDE_PLAN, overwrite=_NEVER, plan=_GROUP),
-    Met.COMPACTION: _row(write=_BESIDE_COMPACTION, overwrite=_SCHEMA),
-    Met.LOG_COMPACTION_PLAN: _row(write=_BESIDE_PLAN, overwrite=_NEVER, plan=_GROUP),
-    Met.LOG_COMPACTION: _row(write=_BESIDE_COMPACTION, overwrite=_SCHEMA),
-    # A clustering puts the rows that it was planned for into new groups, whatever happens to the old ones meanwhile.
-    Met.CLUSTERING_PLAN: _row(write=_GROUP, overwrite=_GROUP, plan=_GROUP),
-    # It moves rows and adds none, so new keys and new rows in its partitions are no matter.
-    Met.CLUSTERING: _row(write=_on(Ground.GROUP, Ground.SCHEMA), overwrite=_on(Ground.GROUP, Ground.SCHEMA)),
-    Met.ROLLBACK: _row(
+    Other.SCHEMA_CHANGE: _row(write=_SCHEMA, overwrite=_SCHEMA),
+    # An overwrite writes new file groups only, and readers ignore replaced groups, compacted or not.
+    Other.COMPACTION_PLAN: _row(write=_BESIDE_PLAN, overwrite=_NEVER, plan=_GROUP),
+    Other.COMPACTION: _row(write=_BESIDE_COMPACTION, overwrite=_SCHEMA),
+    Other.LOG_COMPACTION_PLAN: _row(write=_BESIDE_PLAN, overwrite=_NEVER, plan=_GROUP),
+    Other.LOG_COMPACTION: _row(write=_BESIDE_COMPACTION, overwrite=_SCHEMA),
+    # A clustering copies the rows of its plan into new groups, even if the old groups have changed since.
+    Other.CLUSTERING_PLAN: _row(write=_GROUP, overwrite=_GROUP, plan=_GROUP),
+    # It copies rows and inserts none, so new keys and new rows in its partitions do not conflict.
+    Other.CLUSTERING: _row(write=_on(Ground.GROUP, Ground.SCHEMA), overwrite=_on(Ground.GROUP, Ground.SCHEMA)),
+    Other.ROLLBACK: _row(
         write=_on(Ground.ITSELF, Ground.ORIGIN),
         overwrite=_on(Ground.ITSELF, Ground.ORIGIN),
         run=_on(Ground.ITSELF, Ground.ORIGIN),
         rollback=_on(Ground.ITSELF),
     ),
-    Met.RESTORE: _row(write=_ALL, overwrite=_ALL, plan=_ALL, run=_ALL, rollback=_ALL),
+    Other.RESTORE: _row(write=_ALL, overwrite=_ALL, plan=_ALL, run=_ALL, rollback=_ALL),
     # Its plan spares the newest slice of each group and the inputs of pending plans.
-    Met.CLEAN: _row(write=_NEVER, overwrite=_NEVER),
-    Met.SAVEPOINT: _row(write=_NEVER, overwrite=_NEVER),
-    # All of these take the metadata table away, which an index build is writing to.
-    Met.INDEX_BUILD_PENDING: _row(write=_ALL, overwrite=_ALL, run=_ALL, rollback=_ALL),
-    Met.INDEX_BUILD: _row(write=_NEVER, overwrite=_NEVER),
+    Other.CLEAN: _row(write=_NEVER, overwrite=_NEVER),
+    Other.SAVEPOINT: _row(write=_NEVER, overwrite=_NEVER),
+    # All of these delete the metadata table, which the index build is writing to.
+    Other.INDEX_BUILD_PENDING: _row(write=_ALL, overwrite=_ALL, run=_ALL, rollback=_ALL),
+    Other.INDEX_BUILD: _row(write=_NEVER, overwrite=_NEVER),
 }
-"""By what is met, and what ours is, the grounds on which ours gives way."""
+"""By the other action and by ours: the grounds on which ours gives way."""
 
 
-def conflict_grounds(met: Met, ours: Ours, version: TableVersion) -> frozenset[Ground]:
-    """On which grounds an action of ours gives way to what it meets; none where the two never disturb each other."""
-    cell = TABLE[met][ours]
+def conflict_grounds(other: Other, own: Own, version: TableVersion) -> frozenset[Ground]:
+    """On which grounds an action of ours gives way to another one; none where the two never conflict."""
+    cell = TABLE[other][own]
     return cell.version_8 if version.has_completion_times else cell.version_6
 
 
 def as_markdown() -> str:
-    """The table as the documentation shows it, a line for each action that may be met."""
+    """The table as the documentation shows it, a line for each action that may be on the timeline."""
     lines = [
-        f"| met on the timeline | {' | '.join(ours.value for ours in Ours)} |",
-        f"|---|{'---|' * len(Ours)}",
+        f"| on the timeline | {' | '.join(own.value for own in Own)} |",
+        f"|---|{'---|' * len(Own)}",
     ]
-    for met, row in TABLE.items():
-        lines.append(f"| {met.value} | {' | '.join(_cell_text(row[ours]) for ours in Ours)} |")
+    for other, row in TABLE.items():
+        lines.append(f"| {other.value} | {' | '.join(_cell_text(row[own]) for own in Own)} |")
     return "\n".join(lines)
 
 

@@ -1,7 +1,7 @@
-"""The audit of storage-based locks: who held the table's lock when, as Hudi's `validate_audit_lock` reads it.
+"""The audit of storage-based locks: which writer held the table lock when, as Hudi's `validate_audit_lock` reads it.
 
-It is on where `.hoodie/.locks/audit_enabled.json` says so (Hudi's `set_audit_lock` writes that file). Each acquisition
-of the lock has a file of its own, `.hoodie/.locks/audit/<start>_<owner>.jsonl`, with a line for its start, each
+`.hoodie/.locks/audit_enabled.json` switches it on (Hudi's `set_audit_lock` writes that file). Each acquisition of the
+lock has its own file, `.hoodie/.locks/audit/<start>_<owner>.jsonl`, with a line for its start, each
 renewal and its end.
 """
 

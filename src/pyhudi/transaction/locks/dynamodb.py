@@ -1,11 +1,11 @@
 """`DynamoDBBasedLockProvider`: one item per table in a table of locks in DynamoDB.
 
-The layout is that of AWS's lock client for Java, which the JVM uses (its version 1.2.0, tested against ours). The item
+The layout is that of AWS's lock client for Java, which JVM Hudi uses (tested against its version 1.2.0). The item
 has, all as strings, `key`; `ownerName`; `leaseDuration` in milliseconds; `recordVersionNumber`, a UUID that changes
-with each renewal; `isReleased`, `1` in an item that was given back without being deleted. Every change is conditional.
+with each renewal; `isReleased`, `1` in an item that was released without being deleted. Every change is conditional.
 
-There are no times in the item, so clocks need not agree: a lock may be taken over when its version was seen unchanged
-for as long as its lease. That is why waiting for a lock that stands takes that much longer, as in the JVM.
+There are no times in the item, so clocks need not agree: a lock may be taken over when its version has been unchanged
+for as long as its lease. So waiting for a lock takes at least as long as its lease, as in JVM Hudi.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DENIED = {"AccessDeniedException", "UnrecognizedClientException", "InvalidSigna
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTable:
-    """How a table of locks is made, if there is none; `timeout_ms` is how long that may take."""
+    """How a table of locks is created, if there is none; `timeout_ms` is how long that may take."""
 
     billing: BillingMode = BillingMode.PAY_PER_REQUEST
     read_capacity: int = 20
@@ -120,7 +120,7 @@ class DynamoDbLocks:
 
 @dataclass(slots=True)
 class _Seen:
-    """Another writer's item as it was seen, and since when; by the clock that never jumps."""
+    """Another writer's item as it was read, and since when it is unchanged, by the monotonic clock."""
 
     clock: Clock
     version: str | None = None
@@ -140,13 +140,13 @@ class _Seen:
 
     @property
     def may_be_taken(self) -> bool:
-        """Whether it was given back, or its owner let a whole lease pass without renewing it."""
+        """Whether it was released, or its owner has not renewed it for a whole lease."""
         return self.is_released or (self.clock.monotonic() - self.since_seconds) * 1000 > self.lease_ms
 
 
 @dataclass(slots=True, kw_only=True)
 class HeldItem:
-    """The item, with `owner` in it, whose name no other acquisition has. Renewed by a timer, so guarded by a mutex."""
+    """The item with an `owner` that is unique per acquisition. A timer renews it, so a mutex guards it."""
 
     storage: Storage
     environment: Environment
@@ -158,7 +158,7 @@ class HeldItem:
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def check_held(self) -> None:
-        """See `AcquiredLock.check_held`. No requests: nobody takes a lease over before its end."""
+        """See `AcquiredLock.check_held`. No requests: no writer takes a lease over before its end."""
         with self._guard:
             is_lost, lease = self._is_lost, self.lease
         if is_lost:
@@ -169,7 +169,7 @@ class HeldItem:
     def release(self) -> None:
         """See `AcquiredLock.release`. Cost: one delete.
 
-        Where DynamoDB fails the lease ends by itself: what was done under it stands.
+        If DynamoDB fails, the lease ends by itself; what was done under it remains valid.
         """
         if self._renewal is not None:
             self._renewal.stop()
@@ -189,7 +189,7 @@ class HeldItem:
                 owner=self.owner, lease_ms=lease.duration_ms, version=self.environment.ids.uuid()
             )
         except StorageError:
-            # Two more renewals fit into the lease, and whoever commits looks at what is left of it.
+            # Two more renewals fit into the lease, and a commit checks what is left of it.
             return True
         with self._guard:
             self._is_lost = not is_ours
@@ -199,7 +199,7 @@ class HeldItem:
 
 
 class _NoTableError(StorageError):
-    """There is no table of locks yet."""
+    """The table of locks does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,14 +212,14 @@ class Client:
     endpoint_url: str | None
 
     def get(self) -> dict[str, str] | None:
-        """The strings of the item, as they are now; None where there is none."""
+        """The strings of the item as it is now; None if there is none."""
         answer = self._call("get_item", Key=self._key, ConsistentRead=True)
         assert answer is not None
         item = answer.get("Item")
         return None if item is None else {name: value["S"] for name, value in item.items() if "S" in value}
 
     def put(self, item: Mapping[str, str], *, instead_of: Mapping[str, str] | None) -> bool:
-        """Put an item in place of this version of another one, or of none; False when something else is there."""
+        """Put an item in place of this version of another one, or of none; False if another version is there."""
         condition, values = "attribute_not_exists(#k)", {}
         if instead_of is not None:
             condition, values = "attribute_exists(#k) AND #rvn = :rvn", {":rvn": instead_of["recordVersionNumber"]}
@@ -227,18 +227,18 @@ class Client:
         return self._change("put_item", condition, values, Item=written)
 
     def renew(self, *, owner: str, lease_ms: int, version: str) -> bool:
-        """Begin the owner's lease anew; False when the item is not his any more."""
+        """Renew the owner's lease; False when the item is no longer the owner's."""
         values = {":on": owner, ":ld": str(lease_ms), ":new": version}
         update = "SET #ld = :ld, #rvn = :new"
         condition = "attribute_exists(#k) AND #on = :on"
         return self._change("update_item", condition, values, update, Key=self._key, UpdateExpression=update)
 
     def delete(self, *, owner: str) -> bool:
-        """Remove the item; False when it is not the owner's any more."""
+        """Remove the item; False when it is no longer the owner's."""
         return self._change("delete_item", "attribute_exists(#k) AND #on = :on", {":on": owner}, Key=self._key)
 
     def make_table(self, new: NewTable) -> None:
-        """Make the table of locks, unless somebody else does so just now."""
+        """Create the table of locks, unless another process is creating it."""
         self._call("create_table", expected="ResourceInUseException", **new.request(self.table))
 
     def table_is_active(self) -> bool:
@@ -295,7 +295,7 @@ def check_installed() -> None:
 # The process is part of the key because a forked child must not share its parent's connections.
 @functools.lru_cache(maxsize=16)
 def _client(region: str | None, endpoint_url: str | None, _process: int) -> Any:
-    """A client of AWS's own making; threads may share it."""
+    """A boto3 client; threads may share it."""
     boto3, config = _library("boto3"), _library("botocore.config")
     session = boto3.session.Session()
     return session.client(

@@ -1,14 +1,14 @@
-"""`FileSystemBasedLockProvider`: who creates the file `lock` has the table's lock, until the file is gone.
+"""`FileSystemBasedLockProvider`: the writer that creates the file `lock` holds the table lock until it is deleted.
 
-What the JVM does with it (Hudi 0.15.0 and 1.2.0, observed):
+What JVM Hudi does with it (0.15.0 and 1.2.0, observed):
 
-- The file is `<hoodie.write.lock.filesystem.path>/lock`, by default `<table>/.hoodie/lock`. Its content means nothing:
-  the JVM leaves it empty on local disk. Its modification time is all that expiry goes by.
-- The JVM does not renew its lock. It takes an expired one over by deleting the file and creating its own.
-- Closing the JVM's provider deletes the file, whoever holds the lock. And its creation on local disk looks first and
-  creates then, so it may write over a file that came between.
+- The file is `<hoodie.write.lock.filesystem.path>/lock`, by default `<table>/.hoodie/lock`. Its content has no meaning:
+  JVM Hudi leaves it empty on local disk. A lock expires by its modification time alone.
+- It does not renew its lock. It takes an expired one over by deleting the file and creating its own.
+- Closing its provider deletes the file, even if another writer holds the lock. Its creation on local disk is not
+  exclusive, so it may overwrite a file that was created meanwhile.
 
-So ours carries who took it, and before a commit is put we look whether the file is still the one that we wrote.
+So the file of pyhudi names its owner, and before a commit is put the file is read again and compared.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class FileSystemLocks:
         store = storage if self.folder is None else open_storage(self.folder)
         if not store.uri.startswith(("file:", "memory:")):
             raise ConfigError(
-                "FileSystemBasedLockProvider works on local disk only, as the JVM's does not take object stores either:"
+                "FileSystemBasedLockProvider works on local disk only, as that of JVM Hudi does:"
                 " use StorageBasedLockProvider",
                 option="hoodie.write.lock.provider",
                 path=store.uri,
@@ -92,7 +92,7 @@ class FileSystemLocks:
         return True
 
     def _take_over(self, store: Storage, path: str, record: bytes, environment: Environment) -> bool:
-        """Replace a lock that has expired, by comparing and swapping: of two thieves one wins."""
+        """Replace an expired lock by a conditional put: of two writers that try, one succeeds."""
         try:
             _, etag = store.read_with_etag(path)
             info = store.info(path)
@@ -128,7 +128,7 @@ class HeldFile:
     def release(self) -> None:
         """See `AcquiredLock.release`. Cost: one read and one delete.
 
-        Where the store fails the file stays, which a warning says: what was done under it stands, too.
+        If the store fails, the file remains, and a warning says so; what was done under the lock remains valid.
         """
         if self._renewal is not None:
             self._renewal.stop()
@@ -154,7 +154,7 @@ class HeldFile:
         try:
             if not self._is_ours():
                 return False
-            # Where somebody takes the lock over right now this makes his file look newer, which does no harm.
+            # If another writer takes the lock over right now, this makes its file look newer, which is harmless.
             os.utime(file)
         except (StorageError, OSError):
             return True
@@ -170,7 +170,7 @@ class HeldFile:
 
 
 def _record(environment: Environment) -> bytes:
-    """Who holds the lock, in the words of the JVM's own record, and unlike any other record."""
+    """The content of the lock file, in the form of JVM Hudi's record; unique per acquisition."""
     taken = datetime.fromtimestamp(environment.clock.now_ms() / 1000, UTC)
     holder = f"pyhudi {environment.ids.uuid()} on {platform.node()}, process {os.getpid()}"
     record = {

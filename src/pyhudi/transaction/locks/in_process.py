@@ -1,6 +1,6 @@
-"""`InProcessLockProvider`: keeps the threads of one process apart, and nobody else.
+"""`InProcessLockProvider`: excludes other threads of this process, and no other process.
 
-There is one mutex per table in the process, as the JVM has one per table and JVM.
+There is one mutex per table in the process, as JVM Hudi has one per table in its JVM.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _mutexes: dict[str, threading.Lock] = {}
 _mutexes_guard = threading.Lock()
 
 
-def _begin_anew() -> None:
-    """In a forked child, where no thread is left that would release what was held."""
+def _reset() -> None:
+    """Drop all mutexes in a forked child, which has no thread that would release them."""
     global _mutexes_guard  # noqa: PLW0603
     _mutexes.clear()
     _mutexes_guard = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_begin_anew)
+os.register_at_fork(after_in_child=_reset)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Locks that end by themselves: how long one still lasts."""
+"""Leases: locks that end by themselves, and how long one still lasts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ MARGIN_MS = 10_000
 
 
 def margin_ms(duration_ms: int) -> int:
-    """What must be left of a lease of this length when the last put of a commit begins, so that it ends in time.
+    """How many milliseconds must be left of a lease when the last put of a commit begins, so that the put ends in time.
 
-    Milliseconds, of which there are ten thousand, or a quarter of leases that are shorter than 40 seconds.
+    Ten thousand, or a quarter of a lease that is shorter than 40 seconds.
     """
     return min(MARGIN_MS, duration_ms // 4)
 

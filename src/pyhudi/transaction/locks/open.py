@@ -1,4 +1,4 @@
-"""From the options of the table lock to its keeper."""
+"""The lock provider that the options name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyhudi.transaction.locks.zookeeper import ZooKeeperLocks
 
 
 def open_locks(options: LockOptions, *, table_name: str) -> LockProvider | None:
-    """Who keeps the lock of the table of this name; None stands for the built-in lock (`Environment.locks`).
+    """The lock provider for the table of this name; None stands for the built-in lock (`Environment.locks`).
 
     Expects options that `lock_problems` finds nothing in. Opens no connection yet. Raises `ConfigError` when a library
     that the provider needs is not installed.

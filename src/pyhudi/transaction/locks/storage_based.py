@@ -1,9 +1,9 @@
 """`StorageBasedLockProvider`: a lease in one object of the table's own store, changed by conditional puts only.
 
 The object is `.hoodie/.locks/table_lock.json` with `{"expired": false, "validUntil": <ms since the epoch>, "owner":
-"<uuid>"}` (Hudi 1.0.2 and later, RFC-91; bytes verified with 1.2.0). It is created with If-None-Match, renewed, given
-back and taken over with If-Match on the version that was read. Given back means `expired`; the object stays. A lease
-may be taken over half a second after its end, which allows for clocks that differ by that much.
+"<uuid>"}` (Hudi 1.0.2 and later, RFC-91; bytes verified with 1.2.0). It is created with If-None-Match; renewed,
+released and taken over with If-Match on the version that was read. Releasing sets `expired`; the object remains. A
+lease may be taken over half a second after its end, so clocks may differ by that much.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockRecord:
-    """The content of the lock object: until when, in milliseconds since the epoch, whose it is."""
+    """The content of the lock object: its owner, and the end of the lease in milliseconds since the epoch."""
 
     owner: str
     valid_until_ms: int
@@ -46,7 +46,7 @@ class LockRecord:
 
     @classmethod
     def decode(cls, data: bytes) -> LockRecord:
-        """Raises `CorruptDataError` for anything that Hudi does not write."""
+        """The record in the bytes of the object. Raises `CorruptDataError` for any other content."""
         try:
             values = json.loads(data)
             owner, until, expired = values["owner"], values["validUntil"], values["expired"]
@@ -57,7 +57,7 @@ class LockRecord:
         return cls(owner=owner, valid_until_ms=until, expired=expired)
 
     def is_free(self, now_ms: int) -> bool:
-        """Whether anybody may take the lock."""
+        """Whether any writer may take the lock."""
         return self.expired or now_ms > self.valid_until_ms + CLOCK_DRIFT_MS
 
 
@@ -65,7 +65,7 @@ class LockRecord:
 class StorageLocks:
     """A lease per table, valid for `validity_ms` milliseconds and renewed every `renew_ms`.
 
-    `audited`: whether to look if the table wants an audit of its lock.
+    `audited`: whether to read if the table has an audit of its lock.
     """
 
     validity_ms: int = 300_000
@@ -111,7 +111,7 @@ class StorageLocks:
 
 @dataclass(slots=True, kw_only=True)
 class HeldObject:
-    """The lease in our hands: `record` under the version `etag`. Renewed by a timer, so guarded by a mutex."""
+    """The lease that we hold: `record` under the version `etag`. A timer renews it, so a mutex guards it."""
 
     storage: Storage
     environment: Environment
@@ -124,7 +124,7 @@ class HeldObject:
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def check_held(self) -> None:
-        """See `AcquiredLock.check_held`. No requests: nobody takes a lease over before its end."""
+        """See `AcquiredLock.check_held`. No requests: no writer takes a lease over before its end."""
         with self._guard:
             is_lost, lease = self._is_lost, self.lease
         if is_lost:
@@ -135,7 +135,7 @@ class HeldObject:
     def release(self) -> None:
         """See `AcquiredLock.release`. Cost: one put.
 
-        Where the store fails the lease ends by itself: what was done under it stands.
+        If the store fails, the lease ends by itself; what was done under it remains valid.
         """
         if self._renewal is not None:
             self._renewal.stop()
@@ -146,7 +146,7 @@ class HeldObject:
                 self._audit.record("END", self.environment.clock.now_ms())
 
     def audit(self) -> None:
-        """From now on, write down when the lease was held, if the table wants that."""
+        """From now on, record when the lease was held, if the table has an audit."""
         self._audit = open_audit(self.storage, self.record.owner, self.lease)
         if self._audit is not None:
             self._audit.record("START", self.lease.at_ms)
@@ -166,7 +166,7 @@ class HeldObject:
                 self._is_lost = True
             return False
         except StorageError:
-            # The lease lasts for several renewals, and whoever commits looks at what is left of it.
+            # The lease lasts for several renewals, and a commit checks what is left of it.
             return True
         with self._guard:
             self.record, self.lease, self.etag = record, lease, etag
@@ -176,4 +176,4 @@ class HeldObject:
 
 
 def _damaged() -> CorruptDataError:
-    return CorruptDataError("the table lock's object is damaged; remove it", path=LOCK_PATH)
+    return CorruptDataError("the object of the table lock is damaged; remove it", path=LOCK_PATH)

@@ -1,9 +1,9 @@
-"""The table lock: who holds it may put an instant on the timeline.
+"""The table lock: only its holder may put an instant on the timeline.
 
-The built-in lock needs no configuration. On local disk it is an operating-system file lock, which dies with its
+The built-in lock needs no configuration. On local disk it is an operating-system file lock, which ends with its
 process; in memory a mutex; on an object store a lease in one object that is changed by conditional puts only, in the
-form of Hudi's StorageBasedLockProvider. Where JVM writers share the table, `Environment.locks` keeps the lock in the
-form that they are configured for.
+form of Hudi's StorageBasedLockProvider. Where JVM writers share the table, `Environment.locks` is the lock provider
+that they are configured for.
 
 It is held for the few requests of taking an instant time and of committing, never while data is written.
 """
@@ -43,7 +43,7 @@ _KIND_OF_ERRNO = {
 
 @dataclass(frozen=True, slots=True)
 class HeldLock:
-    """A lock in our hands. `can_be_lost`: whether another writer may get it while we still work under it."""
+    """A lock that we hold. `can_be_lost`: whether another writer may get it while we still work under it."""
 
     can_be_lost: bool
     _lock: AcquiredLock | None = None
@@ -58,8 +58,8 @@ class HeldLock:
 def table_lock(storage: Storage, environment: Environment, *, wait_ms: int) -> Iterator[HeldLock]:
     """Hold the table's lock for a block of code.
 
-    Raises `LockNotAcquiredError` when it stays taken for `wait_ms` milliseconds, and `UnsupportedFeatureError` for a
-    lease in a store that cannot create objects exclusively. Cost of the built-in lock on an object store: three
+    Raises `LockNotAcquiredError` if another writer holds it for `wait_ms` milliseconds, and `UnsupportedFeatureError`
+    for a lease in a store that cannot create objects exclusively. Cost of the built-in lock on an object store: three
     requests, and some more the first time; on local disk no request of the Storage.
     """
     deadline = environment.clock.monotonic() + wait_ms / 1000
@@ -67,7 +67,7 @@ def table_lock(storage: Storage, environment: Environment, *, wait_ms: int) -> I
     provider = environment.locks or _built_in(storage)
     with ExitStack() as stack:
         if root is not None:
-            # Even if another one counts, for it costs nothing and keeps writers of different settings apart.
+            # Also beside a lock provider: it costs nothing, and excludes writers with other settings.
             stack.enter_context(_local_lock(storage, environment, root, wait_ms))
         if provider is None:
             yield HeldLock(can_be_lost=False)
@@ -92,7 +92,7 @@ def needs_lock_provider(storage: Storage, consequence: str) -> UnsupportedFeatur
 
 
 def _built_in(storage: Storage) -> LockProvider | None:
-    """Who keeps the lock if nobody says; None on local disk, where it is the operating system."""
+    """The lock provider if the options name none; None on local disk, where the operating system locks."""
     if storage.uri.startswith("file:"):
         return None
     return _MUTEXES if storage.uri.startswith("memory:") else _LEASES

@@ -1,12 +1,12 @@
-"""`ZookeeperBasedLockProvider`: a queue of nodes in ZooKeeper, whose first has the table's lock.
+"""`ZookeeperBasedLockProvider`: a queue of nodes in ZooKeeper; the writer of the first node holds the table lock.
 
-The layout is that of Curator's `InterProcessMutex`, which the JVM uses (observed with Curator 2.13 and 5.9): below
+The layout is that of Curator's `InterProcessMutex`, which JVM Hudi uses (observed with Curator 2.13 and 5.9): below
 `<base_path>/<lock_key>` each writer makes an ephemeral sequential node `_c_<uuid>-lock-<number>`; the lowest number
 holds the lock, and each of the others watches the one before it. kazoo's own lock names its nodes differently, and
 Curator would sort those into the wrong order, so only kazoo's client is used.
 
-A node goes with the session of its writer: at once when the writer closes it, after the session timeout when the server
-does not hear from it any more. Each acquisition has a session of its own, as in the JVM.
+A node is deleted with the session of its writer: at once when the writer closes it, or after the session timeout when
+the server no longer hears from it. Each acquisition has its own session, as in JVM Hudi.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyhudi.transaction.locks.waiting import lost, not_acquired
 NODE_DATA = b"application_id=pyhudi"
 _NUMBER = re.compile(r"lock-(\d+)$")
 _LOOK_AGAIN_SECONDS = 1.0
-"""How long to trust that ZooKeeper tells when the writer before us goes."""
+"""How long to wait for ZooKeeper's notice that the node before ours is gone, before looking again."""
 _CHECK_SECONDS_MAX = 5.0
 
 
@@ -42,8 +42,8 @@ class ZooKeeperLocks:
     def acquire(self, storage: Storage, environment: Environment, *, wait_ms: int) -> HeldNode:
         """See `LockProvider.acquire`. Cost: a connection, about five requests, and two for each writer in front of us.
 
-        A connection that is lost meanwhile costs the place in the queue. Raises `UnavailableError` when ZooKeeper
-        cannot be reached, `PermissionDeniedError` when it refuses, and `ConfigError` for an address that is none.
+        A lost connection costs the position in the queue. Raises `UnavailableError` when ZooKeeper
+        cannot be reached, `PermissionDeniedError` when it refuses, and `ConfigError` for an invalid address.
         """
         errors = _kazoo("exceptions")
         deadline = environment.clock.monotonic() + wait_ms / 1000
@@ -90,11 +90,11 @@ class ZooKeeperLocks:
         return client
 
     def _queue_up(self, client: Any, storage: Storage, environment: Environment, deadline: float) -> HeldNode | None:
-        """Make our node and wait until it is the first; None when it still is not by the deadline."""
+        """Create our node and wait until it is the first; None if it is not by the deadline."""
         node = self._enqueue(client, environment.ids.uuid())
         if not self._wait_until_first(client, node.rpartition("/")[2], environment.clock, deadline):
             return None
-        # As long as a connection may take, or a commit would wait for a server that is gone.
+        # As long as a connection may take; otherwise a commit would wait for a dead server.
         patience = min(self.connection_timeout_ms / 1000, _CHECK_SECONDS_MAX)
         return HeldNode(storage=storage, client=client, node=node, check_seconds=patience)
 
@@ -103,7 +103,7 @@ class ZooKeeperLocks:
         prefix = f"{self.path}/_c_{uuid}-lock-"
         while True:
             client.ensure_path(self.path)
-            # Curator makes the queue a container, which ZooKeeper removes when it is empty.
+            # Curator creates the queue as a container, which ZooKeeper removes when it is empty.
             with suppress(errors.NoNodeError):
                 made: str = client.create(prefix, NODE_DATA, ephemeral=True, sequence=True)
                 return made
@@ -178,7 +178,7 @@ def in_order(children: list[str]) -> list[str]:
 
 
 def close(client: Any) -> None:
-    """End a session; one that cannot be ended any more ends by its timeout."""
+    """End a session; if that fails, it ends by its timeout."""
     with suppress(_kazoo("exceptions").KazooException):
         client.stop()
     with suppress(_kazoo("exceptions").KazooException):

@@ -1,1 +1,1 @@
-"""Markers of running writes: how tasks announce their files, and who reads the announcements."""
+"""Markers of running writes: how tasks create them, and how other writers read them."""

@@ -1,9 +1,7 @@
-"""How a task says which data file it is about to write, before it begins the file.
+"""Markers of tasks: a task creates a marker for each data file before it begins to write the file.
 
-DIRECT: the task puts an empty file of its own. TIMELINE_SERVER_BASED: it asks the marker service of its write, in this
-process or in another one.
-
-Source: `format/timeline.md` 6.1; mission rows S3-27, S3-28.
+DIRECT: the task puts an empty file. TIMELINE_SERVER_BASED: it sends a request to the marker service of its write, in
+this process or in another one.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from pyhudi.format.markers import Marker, marker_path
 from pyhudi.storage.protocol import Storage
 from pyhudi.transaction.markers.early_conflicts import EarlyDetection, check_groups_are_free
 from pyhudi.transaction.markers.reading import groups_of_files
-from pyhudi.transaction.markers.remote import ServiceAddress, announce_remotely
+from pyhudi.transaction.markers.remote import ServiceAddress, create_remotely
 from pyhudi.transaction.markers.service import MarkerService
 
 
@@ -33,10 +31,10 @@ class ServiceHandle:
 
 @dataclass(frozen=True, slots=True)
 class TaskMarkers:
-    """How the tasks of one write announce their files.
+    """How the tasks of one write create markers.
 
-    Without a `service` by markers of their own, after a look at other writers if there is `detection`; the service
-    looks by itself.
+    Without a `service` each task puts its own, after a check of other writers if there is `detection`. The service
+    does that check itself.
     """
 
     service: ServiceHandle | None = None
@@ -44,26 +42,26 @@ class TaskMarkers:
 
 
 DIRECT_MARKERS = TaskMarkers()
-"""A file per marker, and no look at others."""
+"""One file per marker, and no check of other writers."""
 
 _services: weakref.WeakValueDictionary[str, MarkerService] = weakref.WeakValueDictionary()
 
 
-def announce(
+def create_markers(
     storage: Storage, instant_time: str, how: TaskMarkers, markers: Sequence[Marker], *, groups_exist: bool
 ) -> None:
-    """Return when the markers of files are stored; then, and not before, the files may be begun.
+    """Store the markers of data files, and return when they are durable; only then may the files be written.
 
-    `groups_exist`: they are of file groups that others may be writing, too. Cost: DIRECT one put per marker, and
-    before it what `check_groups_are_free` costs; else the share of this task in the batches of the service.
+    `groups_exist`: the files belong to existing file groups, which other writers may be writing to. Cost: with DIRECT
+    one put per marker, and before it what `check_groups_are_free` costs; otherwise a share of a batch of the service.
 
     Raises:
         WriteConflictError: early conflict detection found another live writer on one of the groups.
         TransactionError: the write has ended without this task.
-        StorageError: the markers may not be stored.
+        StorageError: perhaps not all markers were stored.
     """
     if how.service is not None:
-        _announce_to(how.service, instant_time, markers, groups_exist=groups_exist)
+        _request_from(how.service, instant_time, markers, groups_exist=groups_exist)
         return
     if groups_exist and how.detection is not None:
         groups = frozenset(groups_of_files(marker.data_path for marker in markers))
@@ -72,18 +70,20 @@ def announce(
         storage.put(marker_path(instant_time, marker), b"", durable=False)
 
 
-def register(service: MarkerService, key: str, address: ServiceAddress | None) -> ServiceHandle:
-    """Let tasks of this process find the service for as long as somebody holds it."""
+def register_service(service: MarkerService, key: str, address: ServiceAddress | None) -> ServiceHandle:
+    """Let tasks of this process find the service while it is referenced."""
     _services[key] = service
     return ServiceHandle(os.getpid(), key, address)
 
 
-def _announce_to(handle: ServiceHandle, instant_time: str, markers: Sequence[Marker], *, groups_exist: bool) -> None:
-    # A forked child has a copy of the service, whose markers nobody would see.
+def _request_from(handle: ServiceHandle, instant_time: str, markers: Sequence[Marker], *, groups_exist: bool) -> None:
+    # A forked child has a copy of the service, whose batches the parent would not see.
     service = _services.get(handle.key) if handle.process == os.getpid() else None
     if service is not None:
-        service.announce(markers, groups_exist=groups_exist)
+        service.create(markers, groups_exist=groups_exist)
     elif handle.address is not None:
-        announce_remotely(handle.address, handle.key, markers, groups_exist=groups_exist)
+        create_remotely(handle.address, handle.key, markers, groups_exist=groups_exist)
     else:
-        raise TransactionError("the write of this task has ended, so it may begin no more files", instant=instant_time)
+        raise TransactionError(
+            "the write of this task has ended, so it must not write more files", instant=instant_time
+        )

@@ -1,13 +1,11 @@
-"""Early conflict detection: to find out before a file group is rewritten that somebody else is rewriting it.
+"""Early conflict detection: a write fails before it rewrites a file group that another live writer is rewriting.
 
-It saves work and decides nothing: whether two writes conflict is decided at the commit. A writer looks first and
-announces itself afterwards, so that of two writers the first on a file group goes on. Two that look at the same moment
-both go on, and one of them loses at its commit, as without any detection; the other order would make both give up.
+It only saves work: whether two writes conflict is decided at the commit. A writer checks first and creates its marker
+afterwards, so the first writer of a file group continues. If two check at the same moment, both continue, and one of
+them fails at its commit, as without detection. The other order would make both fail.
 
-Ages of heartbeats are counted from the newest heartbeat of all, which is the store's own clock: tasks on other machines
-need no clock of their own.
-
-Source: mission rows S3-26, S3-28, flow F13.
+The age of a heartbeat is its distance from the newest heartbeat of all. These times are all from the clock of the
+store, so the clocks of the machines that tasks run on do not matter.
 """
 
 from __future__ import annotations
@@ -32,9 +30,9 @@ _log = logging.getLogger("pyhudi")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlyDetection:
-    """What a look at other writers needs to know.
+    """What the check of other writers needs.
 
-    `known_commits`: the writes that were completed when this one began, if younger ones count as conflicts, too; None
+    `known_commits`: the writes that were completed when this one began, if later commits count as conflicts too; None
     if they do not.
     """
 
@@ -46,11 +44,11 @@ class EarlyDetection:
 def check_groups_are_free(
     storage: Storage, instant_time: str, detection: EarlyDetection, groups: AbstractSet[FileGroupId]
 ) -> None:
-    """Raise `WriteConflictError` when another live writer has announced a file of one of these groups.
+    """Raise `WriteConflictError` when another live writer has a marker for a file of one of these groups.
 
-    With `known_commits` also when a write that was completed meanwhile changed one of them.
+    With `known_commits` also when a write that completed since changed one of them.
 
-    Cost: one listing where no other write has markers and commits do not count. Else two more listings (timeline,
+    Cost: one listing if no other write has markers and commits do not count. Otherwise two more listings (timeline,
     heartbeats), per other live write what `groups_in_markers` costs and one read, and one read per commit since this
     write began.
     """
@@ -80,7 +78,7 @@ def _check_commits(
             continue
         metadata = load_commit_metadata(storage, instant, timeline.version)
         if metadata.compacted:
-            # Most of them do not conflict with a write, and which do takes more to tell: the commit does.
+            # Most compactions do not conflict with a write; the check at the commit decides.
             continue
         footprint = footprint_of(metadata)
         if shared := groups & (footprint.rewritten | footprint.replaced):
@@ -88,7 +86,7 @@ def _check_commits(
 
 
 def _live_writers(storage: Storage, instant_times: AbstractSet[str], settings: HeartbeatSettings) -> list[str]:
-    """Those of the pending instants whose writers live. Cost: a listing, and a read per instant."""
+    """The pending instants whose writers are alive. Cost: a listing, and a read per instant."""
     if not instant_times:
         return []
     beats = {info.name: info for info in storage.list_folder(HEARTBEAT_FOLDER).files}
@@ -104,8 +102,10 @@ def _announced_by(storage: Storage, instant_time: str, partition_paths: Abstract
     try:
         return groups_in_markers(storage, instant_time, partition_paths)
     except NotFoundError:
-        # The write has ended, and its markers went between listing and reading.
+        # The write has ended, and its markers were removed between listing and reading.
         return frozenset()
     except CorruptDataError as damage:
-        _log.warning("the markers of another writer cannot be read, so only the commit will tell: %s", damage)
+        _log.warning(
+            "the markers of another writer cannot be read; conflicts are detected at the commit only: %s", damage
+        )
         return frozenset()

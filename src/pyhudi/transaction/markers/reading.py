@@ -1,9 +1,7 @@
-"""What the markers of a write say, of whichever kind they are.
+"""Reading the markers of a write, of both kinds.
 
-Both kinds are looked for in every marker folder, and `MARKERS.type` is not asked: a process may have died before it
-wrote that file, or after it was told to use the other kind.
-
-Source: `format/timeline.md` 6.1; reliability.md 4, rows 9 and 10.
+Every marker folder is searched for both kinds, and `MARKERS.type` is ignored: a process may have died before it wrote
+that file, or after its options changed to the other kind.
 """
 
 from __future__ import annotations
@@ -24,12 +22,12 @@ from pyhudi.table.file_slice import FileGroupId
 
 
 def load_markers(storage: Storage, instant_time: str) -> frozenset[str]:
-    """The data files that a write has announced, as paths relative to the table; empty where it has no markers.
+    """The data files that a write has markers for, as paths relative to the table; empty if it has none.
 
     Cost: one recursive listing of the write's marker folder, and one read per `MARKERS<n>` file.
 
     Raises:
-        StorageError: the folder or a file in it cannot be read. That never counts as "no markers".
+        StorageError: the folder or a file in it cannot be read; this never counts as "no markers".
         CorruptDataError: a `MARKERS<n>` file is damaged.
     """
     listed = storage.list_recursive(marker_folder(instant_time))
@@ -37,10 +35,10 @@ def load_markers(storage: Storage, instant_time: str) -> frozenset[str]:
 
 
 def groups_in_markers(storage: Storage, instant_time: str, partition_paths: Collection[str]) -> frozenset[FileGroupId]:
-    """The file groups in some partitions that a write has announced files of.
+    """The file groups in some partitions that a write has markers for.
 
-    Cost: one listing of the top of its marker folder; then one read per `MARKERS<n>` file where there is any, else one
-    listing per partition path.
+    Cost: one listing of the top of its marker folder; then one read per `MARKERS<n>` file, or, if there is none,
+    one listing per partition path.
 
     Raises:
         StorageError: something cannot be read; `NotFoundError` also if the write ended meanwhile.
@@ -57,7 +55,7 @@ def groups_in_markers(storage: Storage, instant_time: str, partition_paths: Coll
 
 
 def groups_of_files(data_paths: Iterable[str]) -> Iterator[FileGroupId]:
-    """The file groups that data files belong to; other files are passed over."""
+    """The file groups that data files belong to; other files are skipped."""
     for data_path in data_paths:
         partition_path, _, file_name = data_path.rpartition("/")
         name = parse_data_file(file_name)

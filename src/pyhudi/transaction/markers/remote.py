@@ -1,12 +1,12 @@
 """The marker service for tasks in other processes: one kind of HTTP request to the process that commits the write.
 
     POST /markers              body: the markers, as in a MARKERS file
-    X-Markers-Groups-Exist     whether the files are of groups that others may be writing, too: `true` or `false`
+    X-Markers-Groups-Exist     whether the files belong to existing groups, which others may write to: `true` or `false`
     X-Markers-Signature        HMAC-SHA256 of both under the key of the write, which never travels in a request
 
-204 answers that the markers are stored, 409 brings the error of ours that says why they are not. A request that is
-repeated changes nothing, so lost answers and replays do no harm. The server knows this request only, reads as many
-bytes as markers may have, and ends with the write.
+204: the markers are stored. 409: they are not; the body is the error. Repeating a request changes nothing, so lost
+answers and replays are harmless. The server accepts this request only, reads a limited number of bytes, and ends with
+the write.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _GROUPS_EXIST: Final = "X-Markers-Groups-Exist"
 _SIGNATURE: Final = "X-Markers-Signature"
 REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
 MARKERS_PER_REQUEST: Final = 2_000
-"""So many fit into a request, however long their partition paths are: a key of an object store has 1,024 bytes."""
+"""So many always fit into a request: a key of an object store has at most 1,024 bytes."""
 _ANSWER_BYTES_MAX: Final = 64 * 1024
 _ANSWER_SECONDS_MAX: Final = 120
-"""How long a task waits: a batch and the one before it, with the retries of their puts."""
+"""How long a task waits: for a batch and the one before it, with the retries of their puts."""
 _IDLE_SECONDS_MAX: Final = 30
 _POLL_SECONDS: Final = 0.02
-"""How long a write waits for the server to end, at most."""
+"""The longest time that a write waits for the server to end."""
 _ATTEMPTS: Final = 4
 _PAUSE_SECONDS: Final = 0.25
 _ERRORS: Final[Mapping[str, type[HudiError]]] = {
@@ -85,8 +85,8 @@ def serving(service: MarkerService, key: str, *, host: str, bind_to: str) -> Ite
         thread.join()
 
 
-def announce_remotely(address: ServiceAddress, key: str, markers: Sequence[Marker], *, groups_exist: bool) -> None:
-    """Return when the service has stored the markers; raises what it raised. Cost: a request per so many markers.
+def create_remotely(address: ServiceAddress, key: str, markers: Sequence[Marker], *, groups_exist: bool) -> None:
+    """Let the service store the markers; raises what it raised. Cost: a request per `MARKERS_PER_REQUEST` markers.
 
     Raises:
         UnavailableError: the service cannot be reached: the write has ended, or the network is broken.
@@ -100,7 +100,7 @@ def announce_remotely(address: ServiceAddress, key: str, markers: Sequence[Marke
 
 
 def _answered(address: ServiceAddress, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
-    """Status and body of the answer, after a few attempts."""
+    """Status and body of the answer, with retries."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             return _post(address, body, headers)
@@ -128,12 +128,14 @@ def _post(address: ServiceAddress, body: bytes, headers: Mapping[str, str]) -> t
 
 
 def _error_in(answer: bytes, status: int, address: ServiceAddress) -> HudiError:
-    """The error that an answer brings; its kind is one of ours, whatever the answer says."""
+    """The error that an answer describes; its class is always one of `pyhudi.errors`."""
     try:
-        said = json.loads(answer)
-        return _ERRORS[said["error"]](str(said["message"]), **{str(k): v for k, v in said["context"].items()})
+        described = json.loads(answer)
+        return _ERRORS[described["error"]](
+            str(described["message"]), **{str(k): v for k, v in described["context"].items()}
+        )
     except (ValueError, KeyError, TypeError, AttributeError):
-        return UnavailableError("this is no answer of a marker service", status=status, host=address.host)
+        return UnavailableError("the answer is not one of a marker service", status=status, host=address.host)
 
 
 def _flag(groups_exist: bool) -> str:
@@ -145,7 +147,7 @@ def _signature(key: str, flag: str, body: bytes) -> str:
 
 
 class _Server(ThreadingHTTPServer):
-    """A thread per request, which waits in it until the markers are stored."""
+    """One thread per request, which waits until the markers are stored."""
 
     daemon_threads = True
     request_queue_size = 256
@@ -156,7 +158,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__((bind_to, 0), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that broke off is the task's affair, which tries again."""
+        """Log a broken connection at debug level only: the task retries."""
         del request
         _log.debug("a request to the marker service broke off: %s", client_address, exc_info=True)
 
@@ -166,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _IDLE_SECONDS_MAX
 
     def do_POST(self) -> None:
-        """Store the markers of one request, or say why not."""
+        """Store the markers of one request, or answer with the error."""
         length = self.headers.get("Content-Length", "")
         if self.path != _PATH or not length.isascii() or not length.isdigit() or int(length) > REQUEST_BYTES_MAX:
             self._answer(http.HTTPStatus.BAD_REQUEST)
@@ -178,10 +180,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(http.HTTPStatus.FORBIDDEN)
             return
         try:
-            self.server.service.announce(_markers_in(body), groups_exist=flag == _flag(groups_exist=True))
+            self.server.service.create(_markers_in(body), groups_exist=flag == _flag(groups_exist=True))
         except HudiError as error:
-            said = {"error": type(error).__name__, "message": error.message, "context": error.context}
-            self._answer(http.HTTPStatus.CONFLICT, json.dumps(said, default=str).encode())
+            described = {"error": type(error).__name__, "message": error.message, "context": error.context}
+            self._answer(http.HTTPStatus.CONFLICT, json.dumps(described, default=str).encode())
             return
         self._answer(http.HTTPStatus.NO_CONTENT)
 

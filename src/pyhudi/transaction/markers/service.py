@@ -1,13 +1,11 @@
-"""The marker service: stores what many tasks announce in few files; each task goes on when its own part is stored.
+"""The marker service stores the markers of many tasks in few files; a task continues when its markers are stored.
 
-    MARKERS.type              says which kind of markers the folder holds; comes first
+    MARKERS.type              the kind of the markers in the folder; written first
     MARKERS0, MARKERS1, ...   one marker per line
 
-Who announces while a batch is being stored joins the next one, so the number of requests follows the speed of the store
-and not the number of data files; nobody waits for a timer. No store can append, so a batch replaces a whole file: it
-goes to the file with the fewest lines, of which there are enough to keep what is written again small.
-
-Source: `format/timeline.md` 6.1; mission rows S3-27, S3-28, flow F13.
+Markers that arrive while a batch is being stored form the next batch. The number of requests thus depends on the
+latency of the store, not on the number of data files, and no timer is needed. No store can append, so a batch replaces
+a whole file: the one with the fewest lines, so that little is written again.
 """
 
 from __future__ import annotations
@@ -34,9 +32,9 @@ from pyhudi.transaction.markers.early_conflicts import EarlyDetection, check_gro
 from pyhudi.transaction.markers.reading import groups_of_files
 
 FILES_MIN = 20
-"""As many files as real Hudi makes by default; until there are so many, each batch makes one."""
+"""As many files as JVM Hudi creates by default; until there are so many, each batch creates one."""
 LINES_MAX = 1_000
-"""When all files are as long as this, a batch makes another one, so that none grows with the write."""
+"""When all files are as long as this, a batch creates another one, so that the size of a file is limited."""
 
 
 @dataclass(slots=True)
@@ -50,8 +48,8 @@ class _Request:
 class MarkerService:
     """The markers of one write. Thread-safe; lives in the process that commits the write.
 
-    With `detection`, files of groups that exist are announced only if nobody else is writing these groups; after the
-    first that somebody is, nothing is announced any more.
+    With `detection`, markers of files in existing groups are stored only if no other live writer writes to these
+    groups; after the first conflict no marker is stored any more.
     """
 
     def __init__(self, storage: Storage, instant_time: str, detection: EarlyDetection | None) -> None:
@@ -61,7 +59,7 @@ class MarkerService:
         self._waiting: list[_Request] = []
         self._is_storing = False
         self._is_stopped = False
-        # What follows belongs to the thread that stores a batch.
+        # Only the thread that stores a batch uses the fields below.
         self._files: dict[int, list[Marker]] | None = None
         self._next_number = 0
         self._known: set[Marker] = set()
@@ -70,19 +68,18 @@ class MarkerService:
 
     @property
     def instant_time(self) -> str:
-        """The write whose markers these are."""
+        """The instant time of the write."""
         return self._instant_time
 
-    def announce(self, markers: Sequence[Marker], *, groups_exist: bool) -> None:
-        """Return when the markers are stored, so that they outlive this process.
+    def create(self, markers: Sequence[Marker], *, groups_exist: bool) -> None:
+        """Store the markers, and return when they are durable.
 
-        What was announced before costs nothing. `groups_exist`: the files are of groups that others may be writing,
-        too.
+        Markers that were stored before cost nothing. `groups_exist`: see `create_markers`.
 
         Raises:
-            WriteConflictError: another live writer is on one of the groups.
-            TransactionError: the write has ended, or a marker cannot be of this write.
-            StorageError: the markers may not be stored; no data file may be begun.
+            WriteConflictError: another live writer writes to one of the groups.
+            TransactionError: the write has ended, or a marker names a file of another write.
+            StorageError: perhaps not all markers were stored; the data files must not be written.
         """
         for marker in markers:
             _check_is_of(self._instant_time, marker)
@@ -92,7 +89,7 @@ class MarkerService:
             self._changed.wait_for(lambda: request.is_answered or not self._is_storing)
             batch: list[_Request] = []
             if not request.is_answered:
-                # Nobody stores, so this task does, for all that wait.
+                # No other task is storing a batch, so this one does it for all that wait.
                 self._is_storing = True
                 batch, self._waiting = self._waiting, []
         if batch:
@@ -102,7 +99,7 @@ class MarkerService:
             raise copy.copy(request.error)
 
     def stop(self) -> None:
-        """Wait for the batch that is being stored, and refuse all that come later."""
+        """Wait for the batch that is being stored, and refuse later requests."""
         with self._changed:
             self._is_stopped = True
             self._changed.wait_for(lambda: not self._is_storing)
@@ -126,7 +123,7 @@ class MarkerService:
     def _check_may_go_on(self, batch: list[_Request]) -> None:
         if self._is_stopped:
             raise TransactionError(
-                "the write of this task has ended, so it may begin no more files", instant=self._instant_time
+                "the write of this task has ended, so it must not write more files", instant=self._instant_time
             )
         if self._conflict is not None:
             raise copy.copy(self._conflict)
@@ -156,9 +153,9 @@ class MarkerService:
         self._next_number = max(self._next_number, number + 1)
 
     def _begin(self) -> dict[int, list[Marker]]:
-        """Make the folder. Files that a run before this one left in it, of a compaction that died, stay as they are."""
-        former = [info.name for info in self._storage.list_folder(self._folder).files if is_markers_file(info.name)]
-        self._next_number = max((int(name.removeprefix("MARKERS")) + 1 for name in former), default=0)
+        """Create the folder. Marker files of an earlier, dead execution of the same compaction stay unchanged."""
+        existing = [info.name for info in self._storage.list_folder(self._folder).files if is_markers_file(info.name)]
+        self._next_number = max((int(name.removeprefix("MARKERS")) + 1 for name in existing), default=0)
         kind = MarkersType.TIMELINE_SERVER_BASED.value.encode()
         self._storage.put(f"{self._folder}/{MARKERS_TYPE_FILE}", kind, durable=False)
         self._files = {}

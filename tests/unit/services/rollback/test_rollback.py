@@ -359,7 +359,7 @@ def test_a_write_that_jvm_hudi_is_rolling_back_cannot_be_rolled_back_by_hand() -
     storage, instant_time = crashed_upsert()
     rollback = begun_by_jvm_hudi(storage, instant_time)
 
-    with pytest.raises(WriteConflictError, match="JVM Hudi is rolling this back") as caught:
+    with pytest.raises(WriteConflictError, match="JVM Hudi is rolling this write back") as caught:
         open_table(storage).recovery.rollback(instant_time)
 
     assert caught.value.context["winner"] == rollback.requested_time

@@ -31,7 +31,7 @@ from pyhudi.format.metadata.rollback import (
 )
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.io.log.scan import scan_blocks
-from pyhudi.services.rollback.execute import take_blocks_back
+from pyhudi.services.rollback.execute import exclude_blocks
 from pyhudi.services.rollback.plan import LogSlice
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_system_view import list_data_files
@@ -387,8 +387,8 @@ def test_blocks_behind_a_command_block_are_taken_back_by_another_one() -> None:
     storage.put(f"city=oslo/{replace(oslo, version=4)}", late)
     one = LogSlice("city=oslo", oslo.file_id, oslo.instant_time)
 
-    undo = take_blocks_back(storage, "20991231000000000", dead, one)
-    again = take_blocks_back(storage, "20991231000000000", dead, one)
+    undo = exclude_blocks(storage, "20991231000000000", dead, one)
+    again = exclude_blocks(storage, "20991231000000000", dead, one)
 
     assert undo is not None
     assert undo == again
@@ -404,7 +404,7 @@ def test_blocks_of_others_are_not_taken_back() -> None:
     (oslo,) = logs_in(storage)
     files = {info.path for info in storage.list_recursive("")}
 
-    assert take_blocks_back(storage, "2", "1", LogSlice("city=oslo", oslo.file_id, oslo.instant_time)) is None
+    assert exclude_blocks(storage, "2", "1", LogSlice("city=oslo", oslo.file_id, oslo.instant_time)) is None
 
     assert {info.path for info in storage.list_recursive("")} == files
 

@@ -106,6 +106,6 @@ def test_the_shipped_protocol_needs_the_rules_that_the_model_needs(rules: Rules)
 @pytest.mark.parametrize(("intents", "invariant"), [(True, None), (False, "K1")], ids=["intents", "no intents"])
 def test_under_a_lease_that_ends_the_protocol_needs_intents(intents: bool, invariant: str | None) -> None:
     prepared(kind_of("cow8"))
-    with nullcontext() if intents else patched((transaction, transaction.announce, nothing)):
+    with nullcontext() if intents else patched((transaction, transaction.put_intent, nothing)):
         failure = explore(scenario_of("cow8/lease/update+update-2"), LEASES).failure
     assert (None if failure is None else (failure.violation or "").partition(":")[0]) == invariant

@@ -21,12 +21,12 @@ from pyhudi.transaction.conflicts.footprint import (
     schemas_clash,
     shared_ground,
 )
-from pyhudi.transaction.conflicts.table import Met
+from pyhudi.transaction.conflicts.table import Other
 
 
 def footprint(
     *,
-    kind: Met | None = None,
+    kind: Other | None = None,
     rewrites: str = "",
     appends: str = "",
     replaces: str = "",
@@ -41,7 +41,7 @@ def footprint(
 
     overwrites = bool(replaces or empties)
     return Footprint(
-        kind=kind or (Met.OVERWRITE if overwrites else Met.WRITE),
+        kind=kind or (Other.OVERWRITE if overwrites else Other.WRITE),
         rewritten=groups(rewrites) | groups(appends),
         rebased=groups(rewrites),
         replaced=groups(replaces),
@@ -54,9 +54,9 @@ def footprint(
 UPDATE_P1 = footprint(rewrites="p/1")
 UPDATE_P2 = footprint(rewrites="p/2")
 APPEND_P1 = footprint(appends="p/1")
-COMPACTION_P1 = footprint(kind=Met.COMPACTION, rewrites="p/1")
-LOG_COMPACTION_P1 = footprint(kind=Met.LOG_COMPACTION, appends="p/1")
-CLUSTERING_P1 = footprint(kind=Met.CLUSTERING, rewrites="p/6", replaces="p/1", inserts_into="p")
+COMPACTION_P1 = footprint(kind=Other.COMPACTION, rewrites="p/1")
+LOG_COMPACTION_P1 = footprint(kind=Other.LOG_COMPACTION, appends="p/1")
+CLUSTERING_P1 = footprint(kind=Other.CLUSTERING, rewrites="p/6", replaces="p/1", inserts_into="p")
 INSERT_P = footprint(rewrites="p/7", inserts_into="p")
 INSERT_Q = footprint(rewrites="q/8", inserts_into="q")
 UPSERT_P = footprint(rewrites="p/9", inserts_into="p", unique_keys=UniqueKeys.IN_PARTITION)
@@ -163,7 +163,7 @@ def test_the_footprint_of_a_commit_names_groups_partitions_and_schema() -> None:
     found = footprint_of(metadata, UniqueKeys.IN_TABLE)
 
     assert found == Footprint(
-        kind=Met.OVERWRITE,
+        kind=Other.OVERWRITE,
         rewritten=frozenset({FileGroupId("p", "1-0"), FileGroupId("p", "2-0"), FileGroupId("q", "3-0")}),
         rebased=frozenset({FileGroupId("p", "1-0")}),
         replaced=frozenset({FileGroupId("r", "4-0")}),
@@ -177,18 +177,18 @@ def test_the_footprint_of_a_commit_names_groups_partitions_and_schema() -> None:
 @pytest.mark.parametrize(
     ("operation", "more", "kind"),
     [
-        (WriteOperation.UPSERT, {}, Met.WRITE),
-        (WriteOperation.UNKNOWN, {}, Met.WRITE),
-        (WriteOperation.DELETE_PARTITION, {"replaced_file_ids": {}}, Met.OVERWRITE),
-        (WriteOperation.UNKNOWN, {"replaced_file_ids": {}}, Met.OVERWRITE),
-        (WriteOperation.CLUSTER, {"replaced_file_ids": {}}, Met.CLUSTERING),
-        (WriteOperation.COMPACT, {"compacted": True}, Met.COMPACTION),
-        (WriteOperation.UNKNOWN, {"compacted": True}, Met.COMPACTION),
-        (WriteOperation.LOG_COMPACT, {"compacted": True}, Met.LOG_COMPACTION),
-        (WriteOperation.ALTER_SCHEMA, {}, Met.SCHEMA_CHANGE),
+        (WriteOperation.UPSERT, {}, Other.WRITE),
+        (WriteOperation.UNKNOWN, {}, Other.WRITE),
+        (WriteOperation.DELETE_PARTITION, {"replaced_file_ids": {}}, Other.OVERWRITE),
+        (WriteOperation.UNKNOWN, {"replaced_file_ids": {}}, Other.OVERWRITE),
+        (WriteOperation.CLUSTER, {"replaced_file_ids": {}}, Other.CLUSTERING),
+        (WriteOperation.COMPACT, {"compacted": True}, Other.COMPACTION),
+        (WriteOperation.UNKNOWN, {"compacted": True}, Other.COMPACTION),
+        (WriteOperation.LOG_COMPACT, {"compacted": True}, Other.LOG_COMPACTION),
+        (WriteOperation.ALTER_SCHEMA, {}, Other.SCHEMA_CHANGE),
     ],
 )
-def test_the_kind_of_a_commit_is_told_by_its_metadata(operation: WriteOperation, more: dict, kind: Met) -> None:
+def test_the_kind_of_a_commit_is_told_by_its_metadata(operation: WriteOperation, more: dict, kind: Other) -> None:
     metadata = CommitMetadata(operation=operation, stats_by_partition={}, **more)
 
     assert footprint_of(metadata).kind is kind
@@ -199,7 +199,7 @@ def avro(*names: str, table: str = "t") -> str:
 
 
 def with_schema(schema: str | None) -> Footprint:
-    return Footprint(kind=Met.WRITE, schema=schema)
+    return Footprint(kind=Other.WRITE, schema=schema)
 
 
 @pytest.mark.parametrize(

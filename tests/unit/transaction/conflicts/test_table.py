@@ -35,7 +35,7 @@ from pyhudi.table.instant_times import completed_now
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path, load_compaction_plan
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash
-from pyhudi.transaction.conflicts.table import TABLE, Ground, Met, Ours, as_markdown, conflict_grounds
+from pyhudi.transaction.conflicts.table import TABLE, Ground, Other, Own, as_markdown, conflict_grounds
 
 Act = Callable[[Storage], object]
 PAGE = Path(__file__).parents[4] / "docs" / "design" / "concurrency.md"
@@ -182,79 +182,79 @@ OVERWRITE_OSLO, OVERWRITE_ROME = overwrite((7, "oslo", 1, "o")), overwrite((7, "
 PACKED_INTO_ROME = upsert((9, "rome", 1, "n"), **PACKING)
 """A new row in the base file of a group, on merge-on-read too."""
 
-MINE: dict[tuple[Ours, Ground | None], Act] = {
+MINE: dict[tuple[Own, Ground | None], Act] = {
     # With None: what every harmless action of another is met with.
-    (Ours.WRITE, None): WRITE_OSLO,
-    (Ours.WRITE, Ground.GROUP): WRITE_OSLO,
-    (Ours.WRITE, Ground.BASE_FILE): PACKED_INTO_ROME,
-    (Ours.WRITE, Ground.NEW_KEYS): upsert(NEW),
-    (Ours.WRITE, Ground.PARTITION): lambda storage: opened(storage).bulk_insert(rows(NEW)),
-    (Ours.WRITE, Ground.SCHEMA): WRITE_OSLO,
-    (Ours.WRITE, Ground.ORIGIN): WRITE_OSLO,
-    (Ours.WRITE, Ground.ITSELF): WRITE_OSLO,
-    (Ours.WRITE, Ground.ANYTHING): WRITE_OSLO,
-    (Ours.OVERWRITE, None): OVERWRITE_OSLO,
-    (Ours.OVERWRITE, Ground.GROUP): OVERWRITE_OSLO,
-    (Ours.OVERWRITE, Ground.PARTITION): overwrite(NEW),
-    (Ours.OVERWRITE, Ground.SCHEMA): OVERWRITE_OSLO,
-    (Ours.OVERWRITE, Ground.ORIGIN): OVERWRITE_OSLO,
-    (Ours.OVERWRITE, Ground.ITSELF): OVERWRITE_OSLO,
-    (Ours.OVERWRITE, Ground.ANYTHING): OVERWRITE_OSLO,
+    (Own.WRITE, None): WRITE_OSLO,
+    (Own.WRITE, Ground.GROUP): WRITE_OSLO,
+    (Own.WRITE, Ground.BASE_FILE): PACKED_INTO_ROME,
+    (Own.WRITE, Ground.NEW_KEYS): upsert(NEW),
+    (Own.WRITE, Ground.PARTITION): lambda storage: opened(storage).bulk_insert(rows(NEW)),
+    (Own.WRITE, Ground.SCHEMA): WRITE_OSLO,
+    (Own.WRITE, Ground.ORIGIN): WRITE_OSLO,
+    (Own.WRITE, Ground.ITSELF): WRITE_OSLO,
+    (Own.WRITE, Ground.ANYTHING): WRITE_OSLO,
+    (Own.OVERWRITE, None): OVERWRITE_OSLO,
+    (Own.OVERWRITE, Ground.GROUP): OVERWRITE_OSLO,
+    (Own.OVERWRITE, Ground.PARTITION): overwrite(NEW),
+    (Own.OVERWRITE, Ground.SCHEMA): OVERWRITE_OSLO,
+    (Own.OVERWRITE, Ground.ORIGIN): OVERWRITE_OSLO,
+    (Own.OVERWRITE, Ground.ITSELF): OVERWRITE_OSLO,
+    (Own.OVERWRITE, Ground.ANYTHING): OVERWRITE_OSLO,
 }
-THEIRS: dict[tuple[Met, Ground | None], Act] = {
+THEIRS: dict[tuple[Other, Ground | None], Act] = {
     # With None: as near to ours as it may come without being in the way.
-    (Met.WRITE, None): upsert((3, "rome", 5, "t"), (4, "hamn", 5, "t")),
-    (Met.WRITE, Ground.GROUP): upsert((2, "oslo", 5, "t")),
-    (Met.WRITE, Ground.NEW_KEYS): upsert(NEW),
-    (Met.WRITE, Ground.PARTITION): upsert(NEW),
-    (Met.WRITE, Ground.SCHEMA): widened("upsert", (3, "rome", 5, "t")),
-    (Met.OVERWRITE, None): OVERWRITE_ROME,
-    (Met.OVERWRITE, Ground.GROUP): OVERWRITE_OSLO,
-    (Met.OVERWRITE, Ground.NEW_KEYS): overwrite(NEW),
-    (Met.OVERWRITE, Ground.PARTITION): overwrite(NEW),
-    (Met.OVERWRITE, Ground.SCHEMA): widened("insert_overwrite", (3, "rome", 5, "t")),
-    (Met.SCHEMA_CHANGE, None): change_of_schema(changes=False),
-    (Met.SCHEMA_CHANGE, Ground.SCHEMA): change_of_schema(changes=True),
-    (Met.CLUSTERING_PLAN, None): clustering_plan("rome"),
-    (Met.CLUSTERING_PLAN, Ground.GROUP): clustering_plan("oslo"),
-    (Met.CLUSTERING, None): service(WriteOperation.CLUSTER, Action.REPLACE_COMMIT, "rome"),
-    (Met.CLUSTERING, Ground.GROUP): service(WriteOperation.CLUSTER, Action.REPLACE_COMMIT, "oslo"),
-    (Met.ROLLBACK, None): rollback_plan(lambda _: "20260101000000000"),
-    (Met.ROLLBACK, Ground.ORIGIN): rollback_plan(newest_completed),
-    (Met.ROLLBACK, Ground.ITSELF): rollback_plan(newest_pending),
-    (Met.RESTORE, Ground.ANYTHING): pending(Action.RESTORE),
-    (Met.CLEAN, None): pending(Action.CLEAN),
-    (Met.SAVEPOINT, None): completed(Action.SAVEPOINT),
-    (Met.INDEX_BUILD_PENDING, Ground.ANYTHING): pending(Action.INDEXING),
-    (Met.INDEX_BUILD_PENDING, None): pending(Action.INDEXING),
-    (Met.INDEX_BUILD, None): completed(Action.INDEXING),
+    (Other.WRITE, None): upsert((3, "rome", 5, "t"), (4, "hamn", 5, "t")),
+    (Other.WRITE, Ground.GROUP): upsert((2, "oslo", 5, "t")),
+    (Other.WRITE, Ground.NEW_KEYS): upsert(NEW),
+    (Other.WRITE, Ground.PARTITION): upsert(NEW),
+    (Other.WRITE, Ground.SCHEMA): widened("upsert", (3, "rome", 5, "t")),
+    (Other.OVERWRITE, None): OVERWRITE_ROME,
+    (Other.OVERWRITE, Ground.GROUP): OVERWRITE_OSLO,
+    (Other.OVERWRITE, Ground.NEW_KEYS): overwrite(NEW),
+    (Other.OVERWRITE, Ground.PARTITION): overwrite(NEW),
+    (Other.OVERWRITE, Ground.SCHEMA): widened("insert_overwrite", (3, "rome", 5, "t")),
+    (Other.SCHEMA_CHANGE, None): change_of_schema(changes=False),
+    (Other.SCHEMA_CHANGE, Ground.SCHEMA): change_of_schema(changes=True),
+    (Other.CLUSTERING_PLAN, None): clustering_plan("rome"),
+    (Other.CLUSTERING_PLAN, Ground.GROUP): clustering_plan("oslo"),
+    (Other.CLUSTERING, None): service(WriteOperation.CLUSTER, Action.REPLACE_COMMIT, "rome"),
+    (Other.CLUSTERING, Ground.GROUP): service(WriteOperation.CLUSTER, Action.REPLACE_COMMIT, "oslo"),
+    (Other.ROLLBACK, None): rollback_plan(lambda _: "20260101000000000"),
+    (Other.ROLLBACK, Ground.ORIGIN): rollback_plan(newest_completed),
+    (Other.ROLLBACK, Ground.ITSELF): rollback_plan(newest_pending),
+    (Other.RESTORE, Ground.ANYTHING): pending(Action.RESTORE),
+    (Other.CLEAN, None): pending(Action.CLEAN),
+    (Other.SAVEPOINT, None): completed(Action.SAVEPOINT),
+    (Other.INDEX_BUILD_PENDING, Ground.ANYTHING): pending(Action.INDEXING),
+    (Other.INDEX_BUILD_PENDING, None): pending(Action.INDEXING),
+    (Other.INDEX_BUILD, None): completed(Action.INDEXING),
 }
 for met, action, operation in (
-    (Met.COMPACTION, Action.COMMIT, WriteOperation.COMPACT),
-    (Met.LOG_COMPACTION, Action.DELTA_COMMIT, WriteOperation.LOG_COMPACT),
+    (Other.COMPACTION, Action.COMMIT, WriteOperation.COMPACT),
+    (Other.LOG_COMPACTION, Action.DELTA_COMMIT, WriteOperation.LOG_COMPACT),
 ):
     THEIRS[met, None] = service(operation, action, "rome")
     THEIRS[met, Ground.GROUP] = service(operation, action, "oslo")
     THEIRS[met, Ground.BASE_FILE] = service(operation, action, "rome")
 for met, action in (
-    (Met.COMPACTION_PLAN, Action.COMPACTION),
-    (Met.LOG_COMPACTION_PLAN, Action.LOG_COMPACTION),
+    (Other.COMPACTION_PLAN, Action.COMPACTION),
+    (Other.LOG_COMPACTION_PLAN, Action.LOG_COMPACTION),
 ):
     THEIRS[met, None] = compaction_plan(action, "rome")
     THEIRS[met, Ground.GROUP] = compaction_plan(action, "oslo")
     THEIRS[met, Ground.BASE_FILE] = compaction_plan(action, "rome")
-WIDENS: dict[Met, tuple[Act, Act]] = {
+WIDENS: dict[Other, tuple[Act, Act]] = {
     # The other way round: ours changes the columns, and a service that is planned later does not.
     met: (widened("upsert", (1, "oslo", 5, "w")), widened("insert_overwrite", (7, "oslo", 1, "o")))
-    for met in (Met.COMPACTION, Met.LOG_COMPACTION, Met.CLUSTERING)
+    for met in (Other.COMPACTION, Other.LOG_COMPACTION, Other.CLUSTERING)
 }
 
 
-def schema_service(met: Met) -> Act:
+def schema_service(met: Other) -> Act:
     operation, action = {
-        Met.COMPACTION: (WriteOperation.COMPACT, Action.COMMIT),
-        Met.LOG_COMPACTION: (WriteOperation.LOG_COMPACT, Action.DELTA_COMMIT),
-        Met.CLUSTERING: (WriteOperation.CLUSTER, Action.REPLACE_COMMIT),
+        Other.COMPACTION: (WriteOperation.COMPACT, Action.COMMIT),
+        Other.LOG_COMPACTION: (WriteOperation.LOG_COMPACT, Action.DELTA_COMMIT),
+        Other.CLUSTERING: (WriteOperation.CLUSTER, Action.REPLACE_COMMIT),
     }[met]
 
     def act(storage: Storage) -> None:
@@ -278,8 +278,8 @@ def schema_service(met: Met) -> Act:
 class Case:
     """One ground of a cell, or None for the pair that has nothing in common."""
 
-    met: Met
-    ours: Ours
+    met: Other
+    ours: Own
     kind: str
     version: int
     ground: Ground | None
@@ -289,15 +289,15 @@ class Case:
         return f"{self.kind}{self.version} {self.met.name.lower()} {self.ours.name.lower()} {ground}"
 
 
-_ONLY_MOR = {Met.COMPACTION_PLAN, Met.COMPACTION, Met.LOG_COMPACTION_PLAN, Met.LOG_COMPACTION}
+_ONLY_MOR = {Other.COMPACTION_PLAN, Other.COMPACTION, Other.LOG_COMPACTION_PLAN, Other.LOG_COMPACTION}
 _KINDS = (("cow", 9), ("cow", 6), ("mor", 8), ("mor", 6))
 
 
-def cases(*ours: Ours) -> list[Case]:
+def cases(*ours: Own) -> list[Case]:
     found = []
-    for met in Met:
+    for met in Other:
         for kind, version in _KINDS:
-            if kind == "cow" and (met in _ONLY_MOR or ours[0] in (Ours.COMPACTION_PLAN, Ours.COMPACTION)):
+            if kind == "cow" and (met in _ONLY_MOR or ours[0] in (Own.COMPACTION_PLAN, Own.COMPACTION)):
                 continue
             for one in ours:
                 cell = TABLE[met][one]
@@ -322,11 +322,11 @@ def meeting(inner: Storage, theirs: Act, at: tuple[str, str] = ("put_if_absent",
 
 def acts_of(case: Case) -> tuple[Act, Act]:
     if case.ground is Ground.SCHEMA and case.met in WIDENS:
-        return WIDENS[case.met][case.ours is Ours.OVERWRITE], schema_service(case.met)
+        return WIDENS[case.met][case.ours is Own.OVERWRITE], schema_service(case.met)
     return MINE[case.ours, case.ground], THEIRS[case.met, case.ground]
 
 
-@pytest.mark.parametrize("case", cases(Ours.WRITE, Ours.OVERWRITE), ids=str)
+@pytest.mark.parametrize("case", cases(Own.WRITE, Own.OVERWRITE), ids=str)
 def test_a_write_gives_way_on_every_ground_of_its_cell_and_on_no_other(case: Case) -> None:
     storage = prepared(case.kind, case.version)
     mine, theirs = acts_of(case)
@@ -334,7 +334,7 @@ def test_a_write_gives_way_on_every_ground_of_its_cell_and_on_no_other(case: Cas
 
     if case.ground is None:
         mine(meeting(storage, theirs))
-        own = {(1, "oslo", 5, "w")} if case.ours is Ours.WRITE else {(7, "oslo", 1, "o")}
+        own = {(1, "oslo", 5, "w")} if case.ours is Own.WRITE else {(7, "oslo", 1, "o")}
         assert own <= contents(storage)
         return
     with pytest.raises(TransactionError) as caught:
@@ -344,10 +344,10 @@ def test_a_write_gives_way_on_every_ground_of_its_cell_and_on_no_other(case: Cas
     assert type(caught.value) is expected, caught.value
     if case.ground not in (Ground.ITSELF, Ground.ORIGIN):
         assert_error_names_the_winner(caught.value, case)
-    if case.met not in (Met.ROLLBACK, Met.WRITE, Met.OVERWRITE, Met.CLUSTERING):
+    if case.met not in (Other.ROLLBACK, Other.WRITE, Other.OVERWRITE, Other.CLUSTERING):
         assert contents(storage) == before
     if case.ground is not Ground.ANYTHING:
-        assert not load_table(storage).timeline.pending_writes or case.met is Met.CLUSTERING_PLAN
+        assert not load_table(storage).timeline.pending_writes or case.met is Other.CLUSTERING_PLAN
 
 
 @every_version
@@ -372,8 +372,8 @@ def assert_error_names_the_winner(error: TransactionError, case: Case) -> None:
         assert error.context["partitions"] == ["city=bern"]
 
 
-@pytest.mark.parametrize("ours", [Ours.WRITE, Ours.OVERWRITE], ids=lambda ours: ours.value)
-def test_a_restore_that_ended_meanwhile_is_in_the_way_of_everything(ours: Ours) -> None:
+@pytest.mark.parametrize("ours", [Own.WRITE, Own.OVERWRITE], ids=lambda ours: ours.value)
+def test_a_restore_that_ended_meanwhile_is_in_the_way_of_everything(ours: Own) -> None:
     storage = prepared("cow", 9)
 
     with pytest.raises(WriteConflictError, match="restore"):
@@ -393,11 +393,11 @@ def test_new_rows_are_not_packed_into_what_is_about_to_be_clustered(kind: str, v
     assert clustered.file_id in groups
 
 
-@pytest.mark.parametrize("case", cases(Ours.COMPACTION_PLAN), ids=str)
+@pytest.mark.parametrize("case", cases(Own.COMPACTION_PLAN), ids=str)
 def test_a_compaction_is_planned_around_other_plans(case: Case) -> None:
     storage = prepared(case.kind, case.version)
     WRITE_OSLO(storage)  # now oslo and hamn have logs
-    if case.met is Met.RESTORE:
+    if case.met is Other.RESTORE:
         THEIRS[case.met, case.ground](storage)
         with pytest.raises(WriteConflictError, match="restore"):
             opened(storage).services.schedule()
@@ -415,7 +415,7 @@ def test_a_compaction_is_planned_around_other_plans(case: Case) -> None:
     assert (oslo in groups) is (case.ground is None)
 
 
-@pytest.mark.parametrize("case", cases(Ours.COMPACTION), ids=str)
+@pytest.mark.parametrize("case", cases(Own.COMPACTION), ids=str)
 def test_a_compaction_is_run_whatever_it_meets_but_what_takes_it_back(case: Case) -> None:
     storage = prepared(case.kind, case.version)
     instant = opened(storage).services.schedule()
@@ -447,7 +447,7 @@ def much_later(storage: Storage) -> pyhudi.HudiTable:
     return open_table(storage, env=environment(StepClock(LATER_MS)), **OPTIONS)
 
 
-@pytest.mark.parametrize("case", cases(Ours.ROLLBACK), ids=str)
+@pytest.mark.parametrize("case", cases(Own.ROLLBACK), ids=str)
 def test_a_failed_write_is_rolled_back_whatever_is_on_the_timeline(case: Case) -> None:
     storage = prepared(case.kind, case.version)
     before = contents(storage)
@@ -465,7 +465,7 @@ def test_a_failed_write_is_rolled_back_whatever_is_on_the_timeline(case: Case) -
     is_gone = dead not in load_table(storage).timeline.instants
     assert is_gone is (case.ground is not Ground.ANYTHING)
     assert (dead.requested_time in {one.instant for one in done}) is is_gone
-    if case.met in (Met.RESTORE, Met.CLEAN, Met.SAVEPOINT):
+    if case.met in (Other.RESTORE, Other.CLEAN, Other.SAVEPOINT):
         assert contents(storage) == before
 
 
@@ -511,7 +511,7 @@ _OPERATION_PAIRS = [
 
 def gives_way(mine: Operation, theirs: Operation, *, same: bool) -> bool:
     """What the table says of two operations."""
-    grounds = TABLE[Met.OVERWRITE if theirs.replaces else Met.WRITE][Ours.OVERWRITE if mine.replaces else Ours.WRITE]
+    grounds = TABLE[Other.OVERWRITE if theirs.replaces else Other.WRITE][Own.OVERWRITE if mine.replaces else Own.WRITE]
     facts = {
         Ground.GROUP: (mine.changes or mine.replaces) and (theirs.changes or theirs.replaces),
         Ground.NEW_KEYS: same and mine.adds and mine.looks_up and theirs.adds,
@@ -542,15 +542,15 @@ def test_every_pair_of_operations_does_what_the_table_says(
 
 
 def test_the_table_is_total() -> None:
-    assert set(TABLE) == set(Met)
-    assert all(set(row) == set(Ours) for row in TABLE.values())
+    assert set(TABLE) == set(Other)
+    assert all(set(row) == set(Own) for row in TABLE.values())
 
 
 def test_the_grounds_of_version_9_are_those_of_version_8() -> None:
     from pyhudi.format.timeline.table_version import table_version
 
-    for met in Met:
-        for ours in Ours:
+    for met in Other:
+        for ours in Own:
             found = [conflict_grounds(met, ours, table_version(number)) for number in (6, 8, 9)]
             assert found == [TABLE[met][ours].version_6, *[TABLE[met][ours].version_8] * 2]
 

@@ -340,6 +340,6 @@ def test_after_a_conflict_nothing_is_announced_any_more(monkeypatch: pytest.Monk
 
     for marker in (one, other):
         with pytest.raises(WriteConflictError):
-            service.announce([marker], groups_exist=True)
+            service.create([marker], groups_exist=True)
 
     assert storage.list_recursive(MARKERS_ROOT) == ()

@@ -18,9 +18,9 @@ from pyhudi.errors import StorageError, TransactionError, UnavailableError, Writ
 from pyhudi.format.markers import Marker, MarkerKind, encode_markers_file
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.transaction.markers import remote
-from pyhudi.transaction.markers.announcing import TaskMarkers, announce, register
+from pyhudi.transaction.markers.announcing import TaskMarkers, create_markers, register_service
 from pyhudi.transaction.markers.reading import load_markers
-from pyhudi.transaction.markers.remote import MARKERS_PER_REQUEST, ServiceAddress, announce_remotely, serving
+from pyhudi.transaction.markers.remote import MARKERS_PER_REQUEST, ServiceAddress, create_remotely, serving
 from pyhudi.transaction.markers.service import MarkerService
 
 T = "20240102030405678"
@@ -60,16 +60,16 @@ def asked(address: ServiceAddress, method: str, path: str, body: bytes, **header
 
 
 def test_marker_is_stored_when_the_answer_comes(storage: MemoryStorage, address: ServiceAddress) -> None:
-    announce_remotely(address, KEY, [MARKER], groups_exist=True)
+    create_remotely(address, KEY, [MARKER], groups_exist=True)
 
     assert load_markers(storage, T) == {MARKER.data_path}
 
 
 def test_request_that_is_repeated_changes_nothing(storage: MemoryStorage, address: ServiceAddress) -> None:
-    announce_remotely(address, KEY, [MARKER], groups_exist=True)
+    create_remotely(address, KEY, [MARKER], groups_exist=True)
     before = {info.path: storage.read(info.path) for info in storage.list_recursive("")}
 
-    announce_remotely(address, KEY, [MARKER], groups_exist=True)
+    create_remotely(address, KEY, [MARKER], groups_exist=True)
 
     assert {info.path: storage.read(info.path) for info in storage.list_recursive("")} == before
 
@@ -78,7 +78,7 @@ def test_more_markers_than_a_request_takes_are_sent_in_several(storage: MemorySt
     count = 2 * MARKERS_PER_REQUEST + 1
     markers = [Marker(f"p={n}/a{n}_0-1-2_{T}.parquet", MarkerKind.CREATE) for n in range(count)]
 
-    announce_remotely(address, KEY, markers, groups_exist=False)
+    create_remotely(address, KEY, markers, groups_exist=False)
 
     assert load_markers(storage, T) == {marker.data_path for marker in markers}
     assert (
@@ -88,7 +88,7 @@ def test_more_markers_than_a_request_takes_are_sent_in_several(storage: MemorySt
 
 def test_another_key_stores_nothing(storage: MemoryStorage, address: ServiceAddress) -> None:
     with pytest.raises(UnavailableError) as refused:
-        announce_remotely(address, "guessed", [MARKER], groups_exist=True)
+        create_remotely(address, "guessed", [MARKER], groups_exist=True)
 
     assert refused.value.context["status"] == http.client.FORBIDDEN
     assert storage.list_recursive("") == ()
@@ -143,10 +143,10 @@ def test_errors_of_the_service_cross_as_they_are(
     def refuse(*_: object, **__: object) -> None:
         raise WriteConflictError("taken", instant=T, winner="other", shared=["p/a"])
 
-    monkeypatch.setattr(service, "announce", refuse)
+    monkeypatch.setattr(service, "create", refuse)
 
     with pytest.raises(WriteConflictError, match="taken") as conflict:
-        announce_remotely(address, KEY, [MARKER], groups_exist=True)
+        create_remotely(address, KEY, [MARKER], groups_exist=True)
 
     assert conflict.value.context == {"instant": T, "winner": "other", "shared": ["p/a"]}
 
@@ -155,7 +155,7 @@ def test_service_that_has_stopped_refuses_late_tasks(service: MarkerService, add
     service.stop()
 
     with pytest.raises(TransactionError, match="has ended"):
-        announce_remotely(address, KEY, [MARKER], groups_exist=True)
+        create_remotely(address, KEY, [MARKER], groups_exist=True)
 
 
 def test_unreachable_service_is_a_typed_error_with_advice(service: MarkerService) -> None:
@@ -163,7 +163,7 @@ def test_unreachable_service_is_a_typed_error_with_advice(service: MarkerService
         pass
 
     with pytest.raises(UnavailableError, match=r"hoodie.write.markers.type=DIRECT"):
-        announce_remotely(address, KEY, [MARKER], groups_exist=True)
+        create_remotely(address, KEY, [MARKER], groups_exist=True)
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", b"220 mail\r\n"])
@@ -179,7 +179,7 @@ def test_another_server_at_the_address_gives_a_typed_error(answer: bytes) -> Non
     with socket.create_server((HOST, 0)) as server:
         threading.Thread(target=serve, daemon=True).start()
         with pytest.raises(UnavailableError):
-            announce_remotely(ServiceAddress(HOST, server.getsockname()[1]), KEY, [MARKER], groups_exist=True)
+            create_remotely(ServiceAddress(HOST, server.getsockname()[1]), KEY, [MARKER], groups_exist=True)
         server.shutdown(socket.SHUT_RDWR)
 
 
@@ -192,9 +192,9 @@ def test_address_of_another_machine_cannot_be_listened_on(service: MarkerService
 
 
 def test_task_of_this_process_needs_no_request(storage: MemoryStorage, service: MarkerService) -> None:
-    how = TaskMarkers(service=register(service, KEY, None))
+    how = TaskMarkers(service=register_service(service, KEY, None))
 
-    announce(storage, T, how, [MARKER], groups_exist=False)
+    create_markers(storage, T, how, [MARKER], groups_exist=False)
 
     assert load_markers(storage, T) == {MARKER.data_path}
 
@@ -203,9 +203,9 @@ def test_task_of_another_process_sends_a_request_though_it_has_a_copy_of_the_ser
     storage: MemoryStorage, service: MarkerService, address: ServiceAddress
 ) -> None:
     copied = MemoryStorage()
-    handle = register(MarkerService(copied, T, None), KEY, address)
+    handle = register_service(MarkerService(copied, T, None), KEY, address)
 
-    announce(storage, T, TaskMarkers(service=replace(handle, process=-1)), [MARKER], groups_exist=False)
+    create_markers(storage, T, TaskMarkers(service=replace(handle, process=-1)), [MARKER], groups_exist=False)
 
     assert load_markers(storage, T) == {MARKER.data_path}  # by the service that listens
     assert load_markers(copied, T) == frozenset()
@@ -213,17 +213,17 @@ def test_task_of_another_process_sends_a_request_though_it_has_a_copy_of_the_ser
 
 def test_task_that_outlives_its_write_cannot_announce(storage: MemoryStorage) -> None:
     service = MarkerService(storage, T, None)
-    how = TaskMarkers(service=register(service, "a key of its own", None))
+    how = TaskMarkers(service=register_service(service, "a key of its own", None))
     del service
 
     with pytest.raises(TransactionError, match="has ended"):
-        announce(storage, T, how, [MARKER], groups_exist=False)
+        create_markers(storage, T, how, [MARKER], groups_exist=False)
 
 
 def test_key_is_in_no_text(service: MarkerService, address: ServiceAddress, caplog: pytest.LogCaptureFixture) -> None:
-    how = TaskMarkers(service=register(service, KEY, address))
+    how = TaskMarkers(service=register_service(service, KEY, address))
     with caplog.at_level(logging.DEBUG):
-        announce_remotely(address, KEY, [MARKER], groups_exist=False)
+        create_remotely(address, KEY, [MARKER], groups_exist=False)
 
     assert KEY not in repr(how)
     assert KEY not in caplog.text

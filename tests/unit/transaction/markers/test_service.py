@@ -40,7 +40,7 @@ def puts(storage: FaultStorage) -> list[str]:
 def test_folder_looks_as_jvm_hudi_lays_it_out() -> None:
     storage = FaultStorage(MemoryStorage())
 
-    new_service(storage).announce([marker(1), marker(2)], groups_exist=False)
+    new_service(storage).create([marker(1), marker(2)], groups_exist=False)
 
     assert puts(storage) == ["MARKERS.type", "MARKERS0"]
     assert storage.read(f"{FOLDER}/MARKERS.type") == b"TIMELINE_SERVER_BASED"
@@ -61,7 +61,7 @@ def test_thousands_of_markers_of_many_tasks_cost_few_requests() -> None:
 
     def task(number: int) -> None:
         ready.wait(timeout=60)
-        service.announce([marker(number * each + n) for n in range(each)], groups_exist=False)
+        service.create([marker(number * each + n) for n in range(each)], groups_exist=False)
 
     with ThreadPoolExecutor(tasks) as pool:
         list(pool.map(task, range(tasks)))
@@ -76,7 +76,7 @@ def test_task_goes_on_only_when_its_marker_can_be_read() -> None:
     service = new_service(storage)
 
     def task(number: int) -> bool:
-        service.announce([marker(number)], groups_exist=False)
+        service.create([marker(number)], groups_exist=False)
         return path_of(number) in load_markers(storage, T)
 
     with ThreadPoolExecutor(8) as pool:
@@ -90,7 +90,7 @@ def test_markers_lie_in_a_bounded_number_of_files(monkeypatch: pytest.MonkeyPatc
     service = new_service(storage)
 
     for number in range(50):
-        service.announce([marker(number)], groups_exist=False)
+        service.create([marker(number)], groups_exist=False)
 
     sizes = [
         len(parse_markers_file(storage.read(info.path), path=info.path))
@@ -104,10 +104,10 @@ def test_markers_lie_in_a_bounded_number_of_files(monkeypatch: pytest.MonkeyPatc
 def test_marker_that_is_stored_already_costs_nothing() -> None:
     storage = FaultStorage(MemoryStorage())
     service = new_service(storage)
-    service.announce([marker(1)], groups_exist=False)
+    service.create([marker(1)], groups_exist=False)
     before = len(storage.operations)
 
-    service.announce([marker(1), marker(1)], groups_exist=False)
+    service.create([marker(1), marker(1)], groups_exist=False)
 
     assert len(storage.operations) == before
 
@@ -118,8 +118,8 @@ def test_failed_store_fails_the_tasks_of_its_batch_and_no_others() -> None:
     service = new_service(storage)
 
     with pytest.raises(OutOfSpaceError):
-        service.announce([marker(1)], groups_exist=False)
-    service.announce([marker(2)], groups_exist=False)
+        service.create([marker(1)], groups_exist=False)
+    service.create([marker(2)], groups_exist=False)
 
     assert load_markers(storage, T) == {path_of(2)}
 
@@ -128,9 +128,9 @@ def test_marker_whose_store_failed_is_stored_when_announced_again() -> None:
     storage = FaultStorage(MemoryStorage(), before=at_effect(2, OutOfSpaceError("the disk is full", path="x")))
     service = new_service(storage)
     with pytest.raises(OutOfSpaceError):
-        service.announce([marker(1)], groups_exist=False)
+        service.create([marker(1)], groups_exist=False)
 
-    service.announce([marker(1)], groups_exist=False)
+    service.create([marker(1)], groups_exist=False)
 
     assert load_markers(storage, T) == {path_of(1)}
 
@@ -146,7 +146,7 @@ def test_crash_at_any_effect_loses_no_marker_that_was_answered(number: int, when
 
     with suppress(SimulatedCrash):
         for n in range(5):
-            service.announce([marker(n)], groups_exist=False)
+            service.create([marker(n)], groups_exist=False)
             answered.add(path_of(n))
 
     assert storage.is_dead
@@ -159,11 +159,11 @@ def test_crash_at_any_effect_loses_no_marker_that_was_answered(number: int, when
 def test_stopped_service_refuses_and_stores_nothing() -> None:
     storage = MemoryStorage()
     service = new_service(storage)
-    service.announce([marker(1)], groups_exist=False)
+    service.create([marker(1)], groups_exist=False)
     service.stop()
 
     with pytest.raises(TransactionError, match="has ended"):
-        service.announce([marker(2)], groups_exist=False)
+        service.create([marker(2)], groups_exist=False)
 
     assert load_markers(storage, T) == {path_of(1)}
 
@@ -188,7 +188,7 @@ def test_stop_waits_for_the_batch_that_is_being_stored() -> None:
 
     with ThreadPoolExecutor(2) as pool:
         stopping = pool.submit(stop)
-        pool.submit(service.announce, [marker(1)], groups_exist=False).result()
+        pool.submit(service.create, [marker(1)], groups_exist=False).result()
         stopping.result()
 
     assert order == ["stored", "stopped"]
@@ -199,7 +199,7 @@ def test_file_that_is_not_of_the_write_is_refused(wrong: str) -> None:
     storage = FaultStorage(MemoryStorage())
 
     with pytest.raises(TransactionError):
-        new_service(storage).announce([marker(1), Marker(wrong, MarkerKind.CREATE)], groups_exist=False)
+        new_service(storage).create([marker(1), Marker(wrong, MarkerKind.CREATE)], groups_exist=False)
 
     assert storage.effects == ()
 
@@ -208,7 +208,7 @@ def test_log_of_version_6_carries_the_instant_of_its_slice_and_is_taken() -> Non
     storage = MemoryStorage()
     log = f"p=1/.{'0' * 8}-0_20230101000000000.log.1_0-1-2"
 
-    new_service(storage).announce([Marker(log, MarkerKind.APPEND)], groups_exist=False)
+    new_service(storage).create([Marker(log, MarkerKind.APPEND)], groups_exist=False)
 
     assert load_markers(storage, T) == {log}
 
@@ -216,7 +216,7 @@ def test_log_of_version_6_carries_the_instant_of_its_slice_and_is_taken() -> Non
 def test_markers_of_a_run_that_died_before_stay() -> None:
     storage = MemoryStorage()
     for number in range(3):
-        new_service(storage).announce([marker(number)], groups_exist=False)
+        new_service(storage).create([marker(number)], groups_exist=False)
 
     assert load_markers(storage, T) == {path_of(number) for number in range(3)}
 
@@ -224,7 +224,7 @@ def test_markers_of_a_run_that_died_before_stay() -> None:
 @pytest.mark.parametrize("change", [lambda t: t[:-1], lambda t: t[: len(t) // 2]])
 def test_torn_last_line_belongs_to_a_file_that_was_never_begun(change: Callable[[bytes], bytes]) -> None:
     storage = MemoryStorage()
-    new_service(storage).announce([marker(1)], groups_exist=False)
+    new_service(storage).create([marker(1)], groups_exist=False)
     path = f"{FOLDER}/MARKERS0"
     storage.put(path, storage.read(path) + change(f"{marker(2)}\n".encode()))
 
