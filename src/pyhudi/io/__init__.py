@@ -1,1 +1,1 @@
-"""What happens inside one task: rows are keyed, exchanged, merged and written."""
+"""Files through the Storage: base files, logs and file slices, without engine or timeline."""

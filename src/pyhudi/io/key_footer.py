@@ -1,7 +1,4 @@
-"""What a base file's footer says of its record keys: a bloom filter, the smallest and the largest key.
-
-Source: `format/logs-and-indexes.md` section 2.1.
-"""
+"""Record keys in the footer of a base file: a bloom filter, the smallest and the largest key."""
 
 from __future__ import annotations
 
@@ -35,8 +32,8 @@ class BloomSettings:
 class KeyFooter:
     """Collects the keys of one file.
 
-    A dynamic filter that grows to several rows gives as many times more false positives. So where the file is going to
-    have more keys than a row is meant for, all rows are as large as that takes, up to where the filter may not grow.
+    A dynamic filter with several rows has as many times more false positives. So if the file will have more keys than a
+    row is meant for, all rows are made larger accordingly, up to the limit of the filter.
     """
 
     def __init__(self, settings: BloomSettings) -> None:
@@ -46,9 +43,9 @@ class KeyFooter:
 
     @classmethod
     def of_former_version(cls, settings: BloomSettings, footer: Mapping[str, str], path: str) -> KeyFooter | None:
-        """Begin with the keys of the former version, so that a rewrite pays for new keys only.
+        """Start with the keys of the previous version, so that a rewrite adds new keys only.
 
-        None where the former file says nothing of its keys, or has another kind of filter.
+        None if the footer of the previous file has no keys, or another kind of filter.
         """
         text, low, high = (footer.get(key) for key in (BLOOM_FILTER_KEY, MIN_RECORD_KEY_KEY, MAX_RECORD_KEY_KEY))
         kind = BloomFilterType.from_footer(footer.get(BLOOM_FILTER_KIND_KEY), path=path)

@@ -1,8 +1,8 @@
-"""How many rows of a Parquet file to read at a time, by what its footer says of their size.
+"""Reading a Parquet file in batches of bounded memory, by the sizes in its footer.
 
-The footer says how many bytes a column chunk takes before compression. That is what its rows take in memory, but for
-values in a dictionary, which are stored once and read as often as they occur: columns with wide ones are read as
-dictionaries, and their values are filled in piece by piece.
+The footer has the uncompressed size of each column chunk. Its rows take as much memory, except for values in a
+dictionary, which are stored once and may occur often: columns with wide values are read as dictionaries, and their
+values are filled in piece by piece.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyhudi.format.pieces import PIECE_BYTES, in_pieces
 from pyhudi.format.schema.evolution import align
 
 _WIDE_BYTES: Final = 1024
-"""From here on a value counts as wide. Writers leave values of some kilobytes out of statistics, so none are a sign."""
+"""From this size on a value counts as wide. Writers leave such values out of statistics."""
 _FIXED_WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
 
 
@@ -58,7 +58,7 @@ def bounded_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of an open file in order, in batches of up to `rows_max` rows and about `PIECE_BYTES`.
 
-    A row that is larger comes alone. No storage call but those for the rows.
+    A larger row forms its own batch. Cost: the reads of the rows.
     """
     footer = parquet.metadata
     rows = rows_at_once(footer, columns, rows_max)
@@ -86,7 +86,7 @@ def _row_groups(footer: Any, columns: Sequence[str] | None) -> Iterator[tuple[li
 
 
 def _plain_size(chunk: Any) -> int:
-    """What the values take in Arrow at least, however small they are in the file."""
+    """The least memory of the values in Arrow, even if they are smaller in the file."""
     return max(0, int(chunk.num_values)) * _FIXED_WIDTHS.get(chunk.physical_type, 4)
 
 

@@ -1,7 +1,7 @@
-"""Parquet, row group by row group: each column by a dictionary or plain, with statistics that readers may prune by.
+"""Writing Parquet row group by row group, with encodings and statistics chosen per row group.
 
-pyarrow takes these choices once for a whole file. Where a later row group needs others, a second writer goes on where
-the first one stopped, and their footers are joined.
+pyarrow fixes these choices for a whole file. Where a later row group needs others, a second writer continues the file,
+and the footers are joined.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _NEGATIVE_ZERO = {
 class RowGroupWriter:
     """Writes tables of one schema as the row groups of a Parquet file. The sink stays open.
 
-    Two kinds of floating-point values are not what readers take them for. Statistics leave NaN out, so a reader that
-    puts NaN above all numbers, or asks for what differs from a number, would pass over it: a column chunk with NaN has
-    no statistics. And JVM readers look 0.0 up in dictionaries by its bits, which are not those of -0.0: a column chunk
-    with -0.0 has no dictionary.
+    Two kinds of floating-point values need care. Statistics leave NaN out, so a reader that sorts NaN above all
+    numbers, or searches for values other than a number, would skip it: a column chunk with NaN has no statistics. And
+    JVM readers look 0.0 up in dictionaries by its bits, which differ from those of -0.0: a column chunk with -0.0 has
+    no dictionary.
     """
 
     def __init__(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, *, codec: str, page_size: int) -> None:
@@ -74,7 +74,7 @@ class RowGroupWriter:
         self._sink.write(joined.getvalue().slice(_MAGIC_BYTES))
 
     def forget(self) -> None:
-        """Give up: else finalisers would write a footer into a sink that is no more."""
+        """Abandon the file: otherwise finalisers would write a footer into a closed sink."""
         for part in self._parts:
             part.is_open = False
 
@@ -95,14 +95,14 @@ class RowGroupWriter:
                 store_schema=False,
                 write_page_checksum=True,
             )
-            # Offsets in a footer are what the writer's stream has counted, so it is told of what others wrote.
+            # Offsets in a footer are those that the writer's stream has counted, so bytes of other writers are added.
             for start in range(_MAGIC_BYTES, begin, _SKIP_BYTES):
                 stream.write(bytes(min(_SKIP_BYTES, begin - start)))
         self._parts.append(part)
 
 
 class _SharedSink:
-    """A sink that several Parquet writers use in turn; only the first begins the file, and only one ends it."""
+    """A sink that several Parquet writers use in turn; only the first writes the header, and only one the footer."""
 
     closed = False
 
@@ -113,7 +113,7 @@ class _SharedSink:
 
     @contextmanager
     def silent(self, is_silent: bool = True) -> Iterator[None]:
-        """Forget what is written meanwhile."""
+        """Discard what is written in the block."""
         self._is_silent = is_silent
         try:
             yield
@@ -131,18 +131,18 @@ class _SharedSink:
         return True
 
     def flush(self) -> None:
-        """Nothing is held back here."""
+        """Does nothing: there is no buffer."""
 
     def close(self) -> None:
-        """The sink is the caller's."""
+        """Does nothing: the caller owns the sink."""
 
 
 def dictionary_columns(first: pa.Table) -> set[str]:
     """Parquet paths of the columns to encode by a dictionary: those whose values repeat all over the first row group.
 
-    Building a dictionary of values that do not repeat costs more than writing them, and saves nothing. Values that
-    repeat in neighbouring rows only, as sorted ones do, are small when they are compressed, and without a dictionary
-    smaller than with a large one. So the sample is of rows far apart.
+    A dictionary of values that do not repeat costs more than writing them, and saves nothing. Values that repeat in
+    neighbouring rows only, as in sorted columns, compress well, and better than with a large dictionary. So the sample
+    has rows that are far apart.
     """
     step = max(1, first.num_rows // DICTIONARY_SAMPLE_ROWS)
     sample = first.take(pa.array(np.arange(0, first.num_rows, step)[:DICTIONARY_SAMPLE_ROWS])) if step > 1 else first
@@ -178,7 +178,7 @@ def float_pitfalls(rows: pa.Table) -> tuple[set[str], set[str]]:
 
 
 def _leaves(values: pa.Array, path: str) -> Iterator[tuple[str, pa.Array]]:
-    """The Parquet columns of an Arrow column: path and values, among them such as lie below a null."""
+    """The Parquet columns of an Arrow column: path and values, including values below a null."""
     kind = values.type
     if pa.types.is_struct(kind):
         for number, child in enumerate(kind):

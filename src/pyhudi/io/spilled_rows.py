@@ -1,4 +1,4 @@
-"""Rows that wait for their turn on local disk, each under a name."""
+"""Rows spilled to local disk, grouped by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyhudi.errors import OutOfSpaceError, StorageError
 
 @contextmanager
 def typed_errors_of_disk(folder: str | None) -> Iterator[None]:
-    """Say of an error of local disk what it was wanted for."""
+    """Convert errors of the local disk into typed errors that say what it was needed for."""
     try:
         yield
     except OSError as error:
@@ -30,7 +30,7 @@ def typed_errors_of_disk(folder: str | None) -> Iterator[None]:
 
 
 def temporary_folder(parent: str | None) -> tempfile.TemporaryDirectory[str]:
-    """A folder of our own in `parent`, which is made if it is not there, as JVM Hudi does; None: the system's own."""
+    """A new folder in `parent`, which is created if necessary, as in JVM Hudi; None: the temporary folder."""
     with typed_errors_of_disk(parent):
         if parent is not None:
             Path(parent).mkdir(parents=True, exist_ok=True)
@@ -38,9 +38,9 @@ def temporary_folder(parent: str | None) -> tempfile.TemporaryDirectory[str]:
 
 
 class SpilledRows:
-    """Batches of one schema in one file of the folder (None: the system's own). First all are written, then read.
+    """Batches of one schema in one file of the folder (None: the temporary folder). All are written, then read.
 
-    A context manager: leaving it removes the file. A killed process leaves it to whoever cleans the folder.
+    A context manager: leaving it removes the file. The file of a killed process remains until the folder is cleaned.
     """
 
     def __init__(self, folder: str | None) -> None:
@@ -66,7 +66,7 @@ class SpilledRows:
                 self._folder.cleanup()
 
     def names(self) -> list[str]:
-        """The names that have rows, in the order of their first ones."""
+        """The names that have rows, in the order of their first rows."""
         return list(self._places)
 
     def write(self, name: str, rows: pa.RecordBatch) -> None:

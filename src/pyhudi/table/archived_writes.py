@@ -1,6 +1,6 @@
-"""Which writes the archived timeline knows as completed: what a file from before the active timeline is judged by.
+"""The completed writes of the archived timeline, which decide whether files older than the active timeline count.
 
-What a file of the archive says is kept in the process, by the store that it was read from.
+Parsed files of the archive are cached in the process, per store.
 """
 
 from __future__ import annotations
@@ -25,50 +25,40 @@ from pyhudi.table.timeline import WRITE_ACTIONS, Timeline, load_rollback_plan
 class ArchivedWrites:
     """When archived writes became visible, by requested time; in table version 6 that time again.
 
-    `known_from`: the oldest instant that the archive tells of; None where nothing was archived. `taken_back`: older
-    ones that were rolled back. `damage`: why some of the archive could not be read.
+    `known_from`: the oldest instant in the archive; None if nothing was archived. `rolled_back`: older instants that
+    were rolled back.
     """
 
     completed: Mapping[str, str] = field(default_factory=dict, repr=False)
     known_from: str | None = None
-    taken_back: frozenset[str] = frozenset()
-    damage: CorruptDataError | None = None
+    rolled_back: frozenset[str] = frozenset()
 
     def has(self, instant_time: str) -> bool:
         """Whether a write of this time was completed.
 
-        What is older than all that the archive tells of counts: then its beginning was removed, and to hide the rows
-        of those writes would be worse than to show what one of them left behind.
+        Instants older than the whole archive count as completed: the start of the archive was removed, and to hide the
+        rows of these writes would be worse than to show files that a failed one left.
         """
         if instant_time in self.completed:
             return True
         is_older = self.known_from is not None and instant_time < self.known_from
-        return is_older and instant_time not in self.taken_back
+        return is_older and instant_time not in self.rolled_back
 
 
 _WRITES = frozenset(action.value for action in WRITE_ACTIONS)
 
-
-@dataclass(frozen=True, slots=True)
-class _ArchiveLog:
-    """The writes that an archive file of table version 6 tells of, as far as it is whole."""
-
-    times: tuple[str, ...]
-    damage: CorruptDataError | None
-
-
-_kept: WeakKeyDictionary[Storage, dict[FileInfo, _ArchiveLog]] = WeakKeyDictionary()
-"""What archive files of table version 6 say, by path, size and time: JVM Hudi may append to them, and their names are
-numbers that come again when a table is made anew."""
+_kept: WeakKeyDictionary[Storage, dict[FileInfo, dict[str, str]]] = WeakKeyDictionary()
+"""The instants in archive files of table version 6, by path, size and time: JVM Hudi may append to these files, and a
+table that is created again reuses their names."""
 
 
 def load_archived_writes(
     storage: Storage, version: TableVersion, instants: Collection[str] | None = None
 ) -> ArchivedWrites:
-    """What the archive tells of these instants, and maybe of others; of all that it has, if none are given.
+    """The archived writes among these instants, and maybe others; all of them if `instants` is None.
 
-    Cost: nothing for no instants; else two reads, in version 6 a listing, and each archive file that may tell of one of
-    them and that this process has not read: those that span it, in version 6 all.
+    Cost: nothing for no instants; otherwise two reads (in version 6 a listing), and one read per archive file whose
+    range contains one of them (in version 6 all files) and that this process has not read yet.
 
     Raises:
         CorruptDataError: naming a damaged file of the archive.
@@ -93,23 +83,24 @@ def readable_archived_writes(
         return _in_logs(storage, version)
     files = history_files(storage, version)
     spanning = [file for file in files if instants is None or _spans(file, instants)]
-    times = (one for file in at_once(storage, lambda file: times_in(storage, version, file), spanning) for one in file)
+    found = at_once(storage, lambda file: times_in(storage, version, file), spanning)
+    times = (entry for entries in found for entry in entries)
     completed = {requested: ended or requested for requested, ended, action in times if action in _WRITES}
     return ArchivedWrites(completed, min((file.min_time for file in files), default=None))
 
 
 def in_place_of_archive(storage: Storage, timeline: Timeline) -> ArchivedWrites:
-    """What holds where there are files from before the active timeline, and no archive at all.
+    """What counts if there are files older than the active timeline, and no archive.
 
-    Somebody has removed the archive, or moved the table without it: then what is older than the active timeline counts,
-    as for JVM Hudi. Or nothing was archived yet: then all rollbacks are on the active timeline still. Cost: a read for
-    each of these. Raises `CorruptDataError` naming a damaged plan.
+    If the archive was removed, or not copied with the table, everything older than the active timeline counts, as in
+    JVM Hudi. If nothing was archived yet, all rollbacks are still on the active timeline. Cost: a read per rollback.
+    Raises `CorruptDataError` naming a damaged plan.
     """
-    taken_back = set()
+    rolled_back = set()
     for rollback in (instant for instant in timeline.instants if instant.action is Action.ROLLBACK):
         with suppress(NotFoundError):
-            taken_back.add(load_rollback_plan(storage, rollback, timeline.version).instant_time)
-    return ArchivedWrites(known_from=timeline.first_time, taken_back=frozenset(taken_back))
+            rolled_back.add(load_rollback_plan(storage, rollback, timeline.version).instant_time)
+    return ArchivedWrites(known_from=timeline.first_time, rolled_back=frozenset(rolled_back))
 
 
 def _spans(file: HistoryFile, instants: Collection[str]) -> bool:
@@ -127,13 +118,6 @@ def _in_logs(storage: Storage, version: TableVersion) -> ArchivedWrites:
 def _read_log(storage: Storage, info: FileInfo) -> _ArchiveLog:
     kept = _kept.setdefault(storage, {})
     if info not in kept:
-        times: dict[str, None] = {}
-        damage = None
-        try:
-            for one in parse_archive_file(read_at_most(storage, info.path, ARCHIVE_BYTES_MAX), path=info.path):
-                if one.action in _WRITES:
-                    times[one.instant_time] = None
-        except CorruptDataError as error:
-            damage = error
-        kept[info] = _ArchiveLog(tuple(times), damage)
+        instants = parse_archive_file(read_at_most(storage, info.path, ARCHIVE_BYTES_MAX), path=info.path)
+        kept[info] = {instant.instant_time: instant.instant_time for instant in instants if instant.action in _WRITES}
     return kept[info]

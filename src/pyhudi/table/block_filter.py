@@ -10,17 +10,17 @@ from pyhudi.table.timeline import Timeline
 
 
 def block_filter(timeline: Timeline, completed: frozenset[str]) -> BlockFilter:
-    """The filter for a timeline of which the writes `completed` count, and those that were archived.
+    """The filter for a timeline: the writes `completed` count, and those that were archived.
 
-    Where the names of log files say which writes made them, the file-system view has chosen already.
+    Where the names of logs show their writes, the file-system view has selected the logs already.
     """
     if timeline.version.has_completion_times:
         return BlockFilter()
-    return BlockFilter(committed=completed, archived_before=timeline.first_time or "", told=completed)
+    return BlockFilter(committed=completed, archived_before=timeline.first_time or "", known=completed)
 
 
 def with_archive(blocks: BlockFilter, archived: ArchivedWrites) -> BlockFilter:
-    """The filter that takes from before the active timeline what the archive knows as completed, and no more."""
+    """The filter by which blocks from before the active timeline count only if the archive has their writes."""
     if blocks.committed is None:
         return blocks
     committed = blocks.committed.union(archived.completed)

@@ -1,11 +1,10 @@
-"""What the completed writes of a timeline say that they wrote, held against what is there.
+"""The files in the metadata of completed writes, compared with the files in the store.
 
-The newest slice of a file group that was not replaced is needed by every reader: no service of Hudi deletes a file of
-it. So a file of it that a completed write names and that is missing, or shorter than the write left it, is damage, and
-the older files of the group are no answer. A slice that has a successor may be cleaned away; then who asks for the
-table as it was gets an error that says so, too.
+Every reader needs the newest slice of a file group that was not replaced, and no service of Hudi deletes its files. So
+if such a file is missing, or shorter than its write left it, the table is damaged, and reading older files of the group
+instead would give wrong rows. A cleaner may delete older slices; then time travel to them is an error, too.
 
-Of writes that were archived nothing is compared: that would take the whole archive.
+Archived writes are not compared: that would need the whole archive.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from pyhudi.table.timeline import Timeline, load_timeline
 from pyhudi.table.written_files import load_written_files
 
 NAMED_IN_WARNING_MAX = 10
-"""Files that a warning names one by one."""
+"""How many files a warning names."""
 
 
 class CommittedFile(NamedTuple):
@@ -45,7 +44,7 @@ class CommittedFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """A file that a completed write needs and that is not there as the write left it; `found`: its size if it is."""
+    """A file of a completed write that is missing (`found` is None) or too short (`found` is its size)."""
 
     group: FileGroupId
     path: str
@@ -58,47 +57,47 @@ class Shortfall:
 class CommittedFiles:
     """The files of the completed writes of a timeline, by file group, oldest write first.
 
-    `replaced`: the instants that replaced groups. `untold`: writes that were archived after the timeline was loaded, of
-    whose files nothing is known any more.
+    `replaced`: the instants that replaced groups. `unknown`: writes that were archived after the timeline was loaded,
+    so that their files are not known.
     """
 
     timeline: Timeline
     groups: Mapping[FileGroupId, Sequence[CommittedFile]] = field(repr=False)
     replaced: Mapping[FileGroupId, str] = field(default_factory=dict, repr=False)
-    untold: frozenset[str] = frozenset()
+    unknown: frozenset[str] = frozenset()
 
     @cached_property
     def _writers(self) -> Mapping[tuple[str, str], str]:
         return {
-            (group.partition_path, one.file.name): one.instant_time
+            (group.partition_path, committed.file.name): committed.instant_time
             for group, files in self.groups.items()
-            for one in files
+            for committed in files
         }
 
     def writer_of(self, info: FileInfo) -> str | None:
-        """The newest completed write that says that it wrote to a file; None where none does."""
+        """The newest completed write whose metadata name a file; None if none do."""
         partition_path, _, name = info.path.rpartition("/")
         return self._writers.get((partition_path, name))
 
     def names(self, info: FileInfo, instant_time: str) -> bool:
-        """Whether a completed write says that it wrote a file, which has this time in its name."""
-        return self.writer_of(info) is not None or instant_time in self.untold
+        """Whether the metadata of a completed write name a file, which has this instant in its name."""
+        return self.writer_of(info) is not None or instant_time in self.unknown
 
     def touched_by(self, written: Collection[str]) -> frozenset[FileGroupId]:
         """The groups that one of these writes wrote to."""
         return frozenset(
-            group for group, files in self.groups.items() if any(one.instant_time in written for one in files)
+            group for group, files in self.groups.items() if any(file.instant_time in written for file in files)
         )
 
     def shortfalls(
         self, group: FileGroupId, found: FileSlice | None, counts: Callable[[str], bool]
     ) -> Iterator[Shortfall]:
-        """What is wrong with the newest slice of a group that was found, by the writes that count."""
-        files = [one for one in self.groups.get(group, ()) if counts(one.instant_time)]
+        """The missing and short files of the newest slice of a group, by the writes that count."""
+        files = [file for file in self.groups.get(group, ()) if counts(file.instant_time)]
         if not files:
             return
-        bases = [one for one in files if not one.file.is_log]
-        newest = max(bases, key=lambda one: one.instant_time, default=None)
+        bases = [committed for committed in files if not committed.file.is_log]
+        newest = max(bases, key=lambda committed: committed.instant_time, default=None)
         base = found.base if found is not None else None
         starts_at = max(newest.instant_time if newest else "", base.instant_time if base else "")
         sizes: dict[str, int] = {}
@@ -106,50 +105,53 @@ class CommittedFiles:
             sizes[str(base.name)] = base.size
         if found is not None:
             sizes.update((str(log.name), log.size) for log in found.logs)
-        needed = [one for one in files if one.file.is_log and self._position(one) >= starts_at]
+        needed = [log for log in files if log.file.is_log and self._position(log) >= starts_at]
         if newest is not None and newest.instant_time == starts_at:
             needed.append(newest)
-        for one in needed:
-            size = sizes.get(one.file.name)
-            if size is None or size < one.file.end:
-                yield _shortfall(group, one, size)
+        for committed in needed:
+            size = sizes.get(committed.file.name)
+            if size is None or size < committed.file.end:
+                yield _shortfall(group, committed, size)
 
     def cut_off(self, group: FileGroupId, sizes: Mapping[str, int]) -> list[Shortfall]:
-        """Which of these files of a group, by name, are shorter than completed writes left them."""
-        files = (one for one in self.groups.get(group, ()) if one.file.name in sizes)
-        return [_shortfall(group, one, sizes[one.file.name]) for one in files if sizes[one.file.name] < one.file.end]
+        """The files of a group, with their `sizes` by name, that are shorter than completed writes left them."""
+        files = (committed for committed in self.groups.get(group, ()) if committed.file.name in sizes)
+        return [
+            _shortfall(group, file, sizes[file.file.name]) for file in files if sizes[file.file.name] < file.file.end
+        ]
 
     def is_superseded(self, group: FileGroupId, instant_time: str) -> bool:
-        """Whether a newer base file has taken the place of what a write did to a group, or other groups have."""
+        """Whether a newer base file, or a replacement of the group, supersedes what a write did to it."""
         return group in self.replaced or any(
-            not one.file.is_log and one.instant_time > instant_time for one in self.groups.get(group, ())
+            not file.file.is_log and file.instant_time > instant_time for file in self.groups.get(group, ())
         )
 
-    def _position(self, one: CommittedFile) -> str:
-        """Where a log stands among base files, see `LogFile`."""
+    def _position(self, log: CommittedFile) -> str:
+        """The position of a log among base files, see `LogFile`."""
         if self.timeline.version.has_completion_times:
-            return self.timeline.completion_times[one.instant_time]
-        name = parse_data_file(one.file.name)
+            return self.timeline.completion_times[log.instant_time]
+        name = parse_data_file(log.file.name)
         return name.instant_time if isinstance(name, LogFileName) else ""
 
 
-def _shortfall(group: FileGroupId, one: CommittedFile, found: int | None) -> Shortfall:
-    path = f"{group.partition_path}/{one.file.name}" if group.partition_path else one.file.name
-    return Shortfall(group, path, one.instant_time, one.file.end, found)
+def _shortfall(group: FileGroupId, committed: CommittedFile, found: int | None) -> Shortfall:
+    name = committed.file.name
+    path = f"{group.partition_path}/{name}" if group.partition_path else name
+    return Shortfall(group, path, committed.instant_time, committed.file.end, found)
 
 
 def committed_files(
     storage: Storage, timeline: Timeline, partition_paths: Collection[str] | None = None
 ) -> CommittedFiles:
-    """What the completed writes say of some partitions, or of all. Cost: see `load_written_files`.
+    """The files that the completed writes name in some partitions, or in all. Cost: see `load_written_files`.
 
     Raises:
-        InvalidRequestError: a write was taken back since the timeline was loaded.
-        CorruptDataError: naming the file of a write that does not parse.
+        InvalidRequestError: a write was rolled back since the timeline was loaded.
+        CorruptDataError: the metadata of a write are damaged; names the file.
     """
     groups: dict[FileGroupId, list[CommittedFile]] = defaultdict(list)
     replaced: dict[FileGroupId, str] = {}
-    loaded, untold = _loaded(storage, timeline)
+    loaded, unknown = _loaded(storage, timeline)
     for instant, files in loaded.items():
         for path in files.written if partition_paths is None else partition_paths:
             for file in files.written.get(path, ()):
@@ -157,11 +159,11 @@ def committed_files(
         for path, file_ids in files.replaced.items():
             for file_id in file_ids:
                 replaced[FileGroupId(path, file_id)] = instant.requested_time
-    return CommittedFiles(timeline, groups, replaced, untold)
+    return CommittedFiles(timeline, groups, replaced, unknown)
 
 
 def _loaded(storage: Storage, timeline: Timeline) -> tuple[dict[Instant, WrittenFiles], frozenset[str]]:
-    """What the completed writes did to files, and the times of those of which nothing is left to read."""
+    """The files of the completed writes, and the times of writes whose metadata are gone."""
     writes = timeline.completed_writes
     try:
         return load_written_files(storage, timeline.version, writes), frozenset()
@@ -171,48 +173,48 @@ def _loaded(storage: Storage, timeline: Timeline) -> tuple[dict[Instant, Written
     gone = frozenset(instant.requested_time for instant in writes) - {instant.requested_time for instant in there}
     for instant_time in sorted(gone):
         if not now.starts_after(instant_time):
-            raise _taken_back(instant_time)
+            raise _rolled_back(instant_time)
     return load_written_files(storage, timeline.version, there), gone
 
 
-def _taken_back(instant_time: str, path: str | None = None) -> InvalidRequestError:
+def _rolled_back(instant_time: str, path: str | None = None) -> InvalidRequestError:
     return InvalidRequestError(
-        "a write was taken back while, or since, the table was opened; open it again", path=path, instant=instant_time
+        "a write was rolled back while, or since, the table was opened; open it again", path=path, instant=instant_time
     )
 
 
 def refuse(storage: Storage, timeline: Timeline, shortfalls: Sequence[Shortfall], *, only_warn: bool) -> None:
-    """Raise what a shortfall comes to, or warn of all of them. Cost: one listing, and the writes since the timeline.
+    """Raise the error for missing and short files, or warn. Cost: one listing, and the writes since the timeline.
 
     Raises:
-        InvalidRequestError: the write was taken back.
-        HistoryNotRetainedError: the files have a successor by now, so that a cleaner may have removed them.
-        CorruptDataError: nothing explains it.
+        InvalidRequestError: the write was rolled back.
+        HistoryNotRetainedError: newer files supersede them, so a cleaner may have deleted them.
+        CorruptDataError: otherwise.
     """
     if only_warn:
-        listed = ", ".join(one.path for one in shortfalls[:NAMED_IN_WARNING_MAX])
+        listed = ", ".join(shortfall.path for shortfall in shortfalls[:NAMED_IN_WARNING_MAX])
         warnings.warn(
-            f"{len(shortfalls)} file(s) that completed writes need are missing or cut off and are left out; where there"
-            f" are older versions of their rows, those are shown: {listed}",
+            f"{len(shortfalls)} file(s) of completed writes are missing or cut off and are left out; older versions of "
+            f"their rows are shown if there are any: {listed}",
             DamagedFileWarning,
             stacklevel=2,
         )
         return
     now = load_timeline(storage, timeline.version)
-    committed = committed_files(storage, now, {one.group.partition_path for one in shortfalls})
-    for one in shortfalls:
-        if not now.is_committed(one.instant_time) and not now.starts_after(one.instant_time):
-            raise _taken_back(one.instant_time, one.path)
-        if one.found is None and committed.is_superseded(one.group, one.instant_time):
+    committed = committed_files(storage, now, {shortfall.group.partition_path for shortfall in shortfalls})
+    for shortfall in shortfalls:
+        if not now.is_committed(shortfall.instant_time) and not now.starts_after(shortfall.instant_time):
+            raise _rolled_back(shortfall.instant_time, shortfall.path)
+        if shortfall.found is None and committed.is_superseded(shortfall.group, shortfall.instant_time):
             raise HistoryNotRetainedError(
-                "files of the table as it was then have been removed, as cleaners do once there are newer ones; ask "
-                "for a newer state, or open the table again",
-                path=one.path,
-                instant=one.instant_time,
+                "files of the requested state have been deleted, as cleaners do once there are newer ones; ask for a "
+                "newer state, or open the table again",
+                path=shortfall.path,
+                instant=shortfall.instant_time,
             )
     worst = shortfalls[0]
     raise CorruptDataError(
-        "a file that a completed write made is " + ("missing" if worst.found is None else "cut off"),
+        "a file of a completed write is " + ("missing" if worst.found is None else "cut off"),
         path=worst.path,
         instant=worst.instant_time,
         size=worst.found,

@@ -1,7 +1,4 @@
-"""File groups, and the files that hold their records at one time: a base file and the log files over it.
-
-Source: `format/timeline.md` 2.1, 4.1, 4.2; mission rows S1-20 to S1-22, S1-29 to S1-32.
-"""
+"""File groups and file slices: a slice is a base file with the logs that change it."""
 
 from __future__ import annotations
 
@@ -51,12 +48,12 @@ class LogFile:
     """Changes to the records of a file group. `path` is relative to the table, `size` in bytes.
 
     The instant in its name is that of the delta commit that wrote it; in table version 6 that of the file slice.
-    `writer`: from version 8 on the delta commit that says that it wrote it. As a rule that is the one in its name, but
-    where a slice has no base file JVM Hudi 1.2.0 names logs of SQL updates after the slice's first write.
-    `position` says where the log stands among base files: it changes those whose instant is not above it. It is the
-    completion time of its delta commit; in version 6 again the instant of the file slice.
-    `committed`: what of it completed writes put there. From version 8 on that is all of it. In version 6 it is what
-    the writes of the active timeline say; a log that is older is taken as a whole.
+    `writer`: from version 8 on the delta commit whose metadata name the log. Usually it is the one in the name of the
+    log; but in a slice without a base file, JVM Hudi 1.2.0 names logs of SQL updates after the first write.
+    `position`: the log changes base files whose instant is not above it. It is the completion time of the delta commit;
+    in version 6 again the instant of the file slice.
+    `committed`: the byte ranges that completed writes wrote. From version 8 on that is the whole log. In version 6 it
+    is what the metadata of the active timeline name; an older log counts as a whole.
     """
 
     partition_path: str
@@ -69,7 +66,7 @@ class LogFile:
 
     @property
     def instant_time(self) -> str:
-        """The write that it is of, as far as one can tell without looking into it."""
+        """The write of the log, as far as it is known without reading it."""
         return self.writer or self.name.instant_time
 
     @property
@@ -80,11 +77,11 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """A file group at one time: what its base file says, changed by its logs in order.
+    """A file group at one time: the rows of its base file, changed by its logs in order.
 
-    `instant_time` is where the slice begins: the base file's write, the compaction that is to make its base file, or
-    the first log's instant. A group that never had a base file has slices of logs alone. While a compaction is pending
-    the slice that readers get has the logs on both sides of it.
+    `instant_time` is the start of the slice: the write of its base file, the compaction that will write its base file,
+    or the instant of its first log. A group that never had a base file has slices of logs only. While a compaction is
+    pending, readers get one slice with the logs before and after its instant.
     """
 
     group: FileGroupId
@@ -109,7 +106,7 @@ class FileSlice:
 
 
 def slice_files(base: BaseFile | None, logs: Iterable[LogFile]) -> SliceFiles:
-    """What tasks have to know of these files of a slice."""
+    """These files of a slice in the form that tasks get."""
     logs = tuple(logs)
     return SliceFiles(
         base.path if base else None, tuple(log.path for log in logs), tuple(log.committed for log in logs)

@@ -1,15 +1,13 @@
-"""File groups and their slices, from listings, the timeline, and what its completed writes say that they wrote.
+"""The file-system view: file groups and their slices, from a listing, the timeline and the metadata of its writes.
 
-A file counts when a completed write names it; its mere presence means nothing. A write that has left the active
-timeline counts when the archive knows it as completed. What a completed write names must be there, see
+A file counts if the metadata of a completed write name it; other files are ignored. A write that has left the active
+timeline counts if the archive has it as completed. A file that a completed write names must exist, see
 `committed_files`.
 
-A log file changes the newest base file that was requested before the log's write completed, so a base file with all
-logs from its instant on is what readers merge, whether or not a compaction is pending between them. In table version 6
-log names carry the instant of the slice and not of the write: such logs are all taken, and their reader judges block
-by block.
-
-Source: `format/timeline.md` sections 2.1 and 4.1; mission rows S1-20 to S1-22, S5-20 to S5-23.
+A log changes the newest base file that was requested before the write of the log completed. So readers merge a base
+file with all logs from its instant on, even if a compaction is pending between them. In table version 6 the names of
+logs carry the instant of the slice, not of the write: all such logs are in the view, and their reader decides block by
+block.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ SlicesByPartition = Mapping[str, tuple[FileSlice, ...]]
 
 @dataclass(frozen=True, slots=True)
 class FileGroup:
-    """All that a timeline makes visible of a file group: base files by instant, logs in the order they are merged."""
+    """The visible files of a file group: base files by instant, logs in the order in which they are merged."""
 
     id: FileGroupId
     base_files: tuple[BaseFile, ...]
@@ -46,13 +44,12 @@ class FileGroup:
 class FileSystemView:
     """All versions of all file groups that a timeline makes visible.
 
-    `pending_compactions`: the instants of compactions that will give a
-    group its next base file; what is written to the group from now on belongs to that slice.
+    `pending_compactions`: the instants of compactions that will write the next base file of a group; everything that is
+    written to the group from now on belongs to that slice.
 
-    `committed`: what the completed writes say that they wrote. Whoever asks for slices gets whole ones: a file that is
-    missing from one, or too short, is an error, but for views that `skips_damaged` files and warns of them. `archived`:
-    what the archive says of writes that are not on the active timeline and that made files here. `orphans`: files of
-    writes that are neither on the active timeline nor known to the archive.
+    `committed`: the files that the completed writes name. A slice with a missing or short file is an error, unless the
+    view `skips_damaged` files, with a warning. `archived`: the archived writes among those that wrote files here.
+    `orphans`: files of writes that are neither on the active timeline nor in the archive.
     """
 
     storage: Storage = field(repr=False)
@@ -79,9 +76,10 @@ class FileSystemView:
         return self._latest_where(lambda write: instant_time is None or write <= instant_time)
 
     def latest_of(self, ended: Callable[[str], bool], *, written: Collection[str]) -> SlicesByPartition:
-        """Slices that the writes `written` may have changed, as when just the writes that `ended` says had completed.
+        """The latest slices of all file groups that the writes in `written` may have changed.
 
-        Of table version 6 all slices with logs: their names do not tell.
+        Only writes for which `ended` is true count as completed. In table version 6 all slices with logs are included,
+        as the names of logs do not show their writes.
         """
         by_name = self.timeline.version.has_completion_times
 
@@ -94,13 +92,13 @@ class FileSystemView:
         return {path: tuple(filter(touched, slices)) for path, slices in latest.items()}
 
     def slice_time_for_appends(self, file_slice: FileSlice) -> str:
-        """The instant that a new log of this slice's group is named after in table version 6."""
+        """The instant in the name of a new log of this slice's group in table version 6."""
         return self.pending_compactions.get(file_slice.group, file_slice.instant_time)
 
     def _latest_where(
         self, counts: Callable[[str], bool], needed: Collection[FileGroupId] | None = None
     ) -> SlicesByPartition:
-        """The newest slice of each group, and the replacements, by the writes that count; those needed are whole."""
+        """The newest slice of each group that the writes which count have not replaced; those `needed` are complete."""
         chosen: dict[str, list[FileSlice]] = defaultdict(list)
         shortfalls: list[Shortfall] = []
         for group_id in sorted(
@@ -162,7 +160,7 @@ def view_of(
     *,
     skips_damaged: bool = False,
 ) -> FileSystemView:
-    """The view that these data files make under a timeline; they are all that there is in these partitions."""
+    """The view of these data files, which are all files in these partitions, under a timeline."""
     committed = committed_files(storage, timeline, partition_paths)
     named = [(info, name) for info in files if (name := parse_data_file(info.name)) is not None]
     elsewhere = _instants_elsewhere(timeline, named)
@@ -182,7 +180,7 @@ def view_of(
                 raise UnsupportedFeatureError("only Parquet base files can be read", path=info.path)
             base = BaseFile(partition_path, name, info.path, info.size)
             attempt = bases[base.group].get(name.instant_time)
-            # Of an archived write nothing says which attempt counted; as in Hudi it is the last.
+            # For an archived write it is not known which task attempt counted; as in JVM Hudi it is the last.
             if attempt is None or attempt.name.write_token < name.write_token:
                 bases[base.group][name.instant_time] = base
         elif not name.is_cdc:
@@ -201,7 +199,9 @@ def view_of(
         committed,
         pending_compactions(storage, timeline),
         archived,
-        tuple(info for info, name in named if name.instant_time in elsewhere - completed and _tells(name, timeline)),
+        tuple(
+            info for info, name in named if name.instant_time in elsewhere - completed and _shows_write(name, timeline)
+        ),
         skips_damaged,
     )
 
@@ -210,9 +210,9 @@ _DataFileName = BaseFileName | LogFileName
 
 
 def _instants_elsewhere(timeline: Timeline, named: Iterable[tuple[FileInfo, _DataFileName]]) -> set[str]:
-    """The writes that made files and are not on the active timeline: archived, or rolled back.
+    """The writes of files that are not on the active timeline: archived, or rolled back.
 
-    Those above it began after it was loaded: whatever has become of them, they do not count.
+    Writes above the timeline began after it was loaded, and do not count.
     """
     known, latest = {instant.requested_time for instant in timeline.instants}, timeline.latest_time
     return {name.instant_time for _, name in named if name.instant_time not in known and name.instant_time < latest}
@@ -236,23 +236,22 @@ def _may_hide(named: Iterable[tuple[FileInfo, _DataFileName]], timeline: Timelin
     JVM Hudi archives writes that are newer than a savepoint and leaves the savepoint's own write where it is.
     """
     has_savepoint = any(instant.action is Action.SAVEPOINT for instant in timeline.instants)
-    return has_savepoint and any(not _tells(name, timeline) for _, name in named)
+    return has_savepoint and any(not _shows_write(name, timeline) for _, name in named)
 
 
-def _tells(name: _DataFileName, timeline: Timeline) -> bool:
-    """Whether a file's name tells which write made it: that of a log of table version 6 does not."""
+def _shows_write(name: _DataFileName, timeline: Timeline) -> bool:
+    """Whether the name of a file shows its write: that of a log of table version 6 does not."""
     return isinstance(name, BaseFileName) or timeline.version.has_completion_times
 
 
 def _counts(
     info: FileInfo, name: _DataFileName, timeline: Timeline, committed: CommittedFiles, completed: Collection[str]
 ) -> bool:
-    """Whether a completed write made a file. What an attempt of a task wrote that did not count is named by none.
+    """Whether a file is of a completed write. No write names the files of lost task attempts.
 
-    The logs of table version 6 all count, as far as this goes: their names do not say which writes made them, and their
-    reader finds out.
+    The logs of table version 6 all count here, as their names do not show their writes; their reader decides.
     """
-    if not _tells(name, timeline):
+    if not _shows_write(name, timeline):
         return True
     if timeline.is_committed(name.instant_time):
         return committed.names(info, name.instant_time)
@@ -260,7 +259,7 @@ def _counts(
 
 
 def _position(instant_time: str, timeline: Timeline, archived: ArchivedWrites) -> str:
-    """Where a log stands among base files, see `LogFile`."""
+    """The position of a log among base files, see `LogFile`."""
     if not timeline.version.has_completion_times:
         return instant_time
     return timeline.completion_times.get(instant_time) or archived.completed.get(instant_time, instant_time)
@@ -274,13 +273,13 @@ def _stretches(
         return (Stretch(writer or name.instant_time, 0, info.size),)
     group = FileGroupId(info.path.rpartition("/")[0], name.file_id)
     found = [
-        Stretch(one.instant_time, one.file.start, one.file.end or info.size)
-        for one in committed.groups.get(group, ())
-        if one.file.name == info.name
+        Stretch(written.instant_time, written.file.start, written.file.end or info.size)
+        for written in committed.groups.get(group, ())
+        if written.file.name == info.name
     ]
     if not found and timeline.starts_after(name.instant_time):
         found.append(Stretch("", 0, info.size))
-    return (*found, *(Stretch(instant_time, 0, 0) for instant_time in sorted(committed.untold)))
+    return (*found, *(Stretch(instant_time, 0, 0) for instant_time in sorted(committed.unknown)))
 
 
 def _by_instant(bases: Mapping[str, BaseFile]) -> tuple[BaseFile, ...]:
@@ -296,7 +295,7 @@ def _token_order(write_token: str | None) -> tuple[int, ...]:
 
 
 def list_data_files(storage: Storage) -> list[FileInfo]:
-    """Everything in the table outside its metadata folder. Cost: one recursive listing per top-level folder."""
+    """All files of the store outside the metadata folder. Cost: one recursive listing per top-level folder."""
     root = storage.list_folder("")
     files = list(root.files)
     for folder in root.folders:
@@ -306,7 +305,7 @@ def list_data_files(storage: Storage) -> list[FileInfo]:
 
 
 def pending_compactions(storage: Storage, timeline: Timeline) -> dict[FileGroupId, str]:
-    """The groups that a planned compaction will give a new base file, with its instant. Cost: one read per plan."""
+    """The groups for which a planned compaction will write a base file, with its instant. Cost: one read per plan."""
     pending: dict[FileGroupId, str] = {}
     for instant in timeline.pending_compactions:
         if instant.action is Action.COMPACTION:

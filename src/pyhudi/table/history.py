@@ -1,4 +1,4 @@
-"""The archived timeline: what is asked of instants that have left the active one."""
+"""Reading the archived timeline."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def has_archive(storage: Storage, version: TableVersion) -> bool:
 
 
 def archived_cleaned_files(storage: Storage, version: TableVersion, *, after: str) -> frozenset[str]:
-    """The files that archived cleans deleted which began after an instant time. Cost: the archive files since then.
+    """The files that archived cleans after an instant time deleted. Cost: the archive files since then.
 
-    Raises `CorruptDataError` naming a damaged file, and `UnsafePathError` for files that are none of the table's.
+    Raises `CorruptDataError` naming a damaged file, and `UnsafePathError` for files outside the table.
     """
     if version.has_completion_times:
         return frozenset().union(
@@ -63,12 +63,12 @@ def archived_cleaned_files(storage: Storage, version: TableVersion, *, after: st
             )
         )
     return frozenset().union(
-        *(one.cleaned for one in _logged(storage, version, details=True) if one.instant_time > after)
+        *(instant.cleaned for instant in _logged(storage, version, details=True) if instant.instant_time > after)
     )
 
 
 def archived_replacements(storage: Storage, version: TableVersion) -> dict[FileGroupId, str]:
-    """The file groups that archived writes took out of the table, and the instants of these. Cost: the whole archive.
+    """The file groups that archived writes replaced, and the instants of these writes. Cost: the whole archive.
 
     Raises `CorruptDataError` naming a damaged file.
     """
@@ -81,7 +81,7 @@ def archived_replacements(storage: Storage, version: TableVersion) -> dict[FileG
 
 
 def archived_metadata(storage: Storage, version: TableVersion) -> Iterator[tuple[Instant, CommitMetadata]]:
-    """The completed writes of the archived timeline with what they did, newest first.
+    """The completed writes of the archived timeline with their metadata, newest first.
 
     Cost: three reads, and one per archive file as far as the caller iterates; in table version 6 the whole archive at
     once. Raises `CorruptDataError` naming a damaged file.
@@ -99,13 +99,13 @@ def archived_metadata(storage: Storage, version: TableVersion) -> Iterator[tuple
 
 
 def archived_values(storage: Storage, version: TableVersion, key: str) -> dict[str, str]:
-    """What archived writes keep under a key of their extra metadata: the newest write of each value.
+    """The values of a key in the extra metadata of archived writes, and the newest write of each value.
 
-    Cost: three reads, and one per archive file that this process was not asked for before. Raises `CorruptDataError`
+    Cost: three reads, and one per archive file that this process has not read for this key. Raises `CorruptDataError`
     naming a damaged file.
     """
     if version.has_completion_times:
-        files = [(f"{version.history_folder}/{one.name}", one.size, 0) for one in history_files(storage, version)]
+        files = [(f"{version.history_folder}/{file.name}", file.size, 0) for file in history_files(storage, version)]
     else:
         files = [(info.path, info.size, info.modified_ms) for info in _log_files(storage, version)]
     kept = _kept_values.setdefault(storage, {})
@@ -135,9 +135,9 @@ def _writes_in(storage: Storage, version: TableVersion, path: str) -> Iterator[t
                 write = _write(entry.instant_time, entry.action, entry.completion_time)
                 yield write, decode_commit_metadata(entry.metadata, path=path)
         return
-    for one in parse_archive_file(read_at_most(storage, path, ARCHIVE_BYTES_MAX), path=path, details=True):
-        if one.action in _WRITE_WORDS and one.metadata is not None:
-            yield _write(one.instant_time, one.action, None), one.metadata
+    for instant in parse_archive_file(read_at_most(storage, path, ARCHIVE_BYTES_MAX), path=path, details=True):
+        if instant.action in _WRITE_WORDS and instant.metadata is not None:
+            yield _write(instant.instant_time, instant.action, None), instant.metadata
 
 
 def _write(requested_time: str, action: str, completion_time: InstantTime | None) -> Instant:
@@ -145,10 +145,10 @@ def _write(requested_time: str, action: str, completion_time: InstantTime | None
 
 
 def archived_outcome(storage: Storage, version: TableVersion, instant_time: str) -> ArchivedOutcome | None:
-    """How an instant ended that was archived, or was taken away by an archived rollback; None where nothing tells.
+    """How an instant ended that was archived, or rolled back by an archived rollback; None if the archive has neither.
 
-    Cost: one read per archive file that may have it: those that span its time, and all younger ones; in table version
-    6 all. Raises `CorruptDataError` naming a damaged file.
+    Cost: one read per archive file whose range contains its time, and per younger file; in table version 6 all files.
+    Raises `CorruptDataError` naming a damaged file.
     """
     if version.has_completion_times:
         return _in_history(storage, version, instant_time)
@@ -187,7 +187,7 @@ def _log_files(storage: Storage, version: TableVersion) -> list[FileInfo]:
 
 
 def _entries(storage: Storage, version: TableVersion, *, after: str = "") -> Iterator[tuple[str, HistoryEntry]]:
-    """The archived instants with their metadata, and the files that they are in; of files that may have such `after`.
+    """The archived instants with their metadata and files, from files that end at `after` or later.
 
     Cost: two reads, and one per such file.
     """
@@ -200,7 +200,7 @@ def _entries(storage: Storage, version: TableVersion, *, after: str = "") -> Ite
 
 _TimesIn: TypeAlias = tuple[tuple[str, InstantTime | None, str], ...]
 _kept: WeakKeyDictionary[Storage, dict[HistoryFile, _TimesIn]] = WeakKeyDictionary()
-"""What history files say, by the store that they are in: they are never changed."""
+"""The instants in history files, per store: these files never change."""
 
 
 def times_in(storage: Storage, version: TableVersion, file: HistoryFile) -> _TimesIn:
@@ -214,7 +214,7 @@ def times_in(storage: Storage, version: TableVersion, file: HistoryFile) -> _Tim
 
 
 def history_files(storage: Storage, version: TableVersion) -> tuple[HistoryFile, ...]:
-    """The files of the archived timeline of a table version with completion times; none where nothing was archived.
+    """The files of the archived timeline of a table version with completion times; none if nothing was archived.
 
     Cost: two reads. Raises `CorruptDataError` naming a damaged file.
     """
@@ -226,10 +226,10 @@ def history_files(storage: Storage, version: TableVersion) -> tuple[HistoryFile,
 
 
 def _current_manifest(storage: Storage, version: TableVersion) -> int | None:
-    """The number of the manifest that counts; None where nothing was archived.
+    """The number of the current manifest; None if nothing was archived.
 
-    Real Hudi deletes the file that says it before it writes a new one, which it may fill later. Meanwhile its newest
-    manifest counts, which is there by then.
+    JVM Hudi deletes the file with this number before it writes a new one, which may be empty at first. The newest
+    manifest exists by then, and is used meanwhile.
     """
     path = f"{version.history_folder}/{VERSION_FILE}"
     with suppress(NotFoundError):

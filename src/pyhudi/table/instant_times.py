@@ -1,4 +1,4 @@
-"""Instant times: strictly above everything on the timeline, whatever the clock does (DESIGN D11)."""
+"""Instant times: strictly above everything on the timeline, also where the clock stands still or goes back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pyhudi.table.timeline import Timeline
 def next_time(timeline: Timeline, config: TableConfig, clock: Clock) -> InstantTime:
     """The present as an instant time in the table's zone, or the smallest one above the timeline if that is later.
 
-    Equal or future instants would hide later writes of real Hudi without an error (`format/timeline.md` 8.3).
+    JVM Hudi would ignore, without an error, a later write whose instant is not above the others.
     """
     now = format_instant_time(clock.now_ms(), table_zone(config))
     latest = timeline.latest_time
@@ -29,12 +29,12 @@ def next_time(timeline: Timeline, config: TableConfig, clock: Clock) -> InstantT
 
 
 def table_zone(config: TableConfig) -> tzinfo | None:
-    """The zone in which the table's instant times are written: UTC, or None for this machine's own."""
+    """The zone of the table's instant times: UTC, or None for the zone of this machine."""
     return UTC if config.timeline_timezone is TimelineTimezone.UTC else None
 
 
 def completed_now(instant: Instant, timeline: Timeline, config: TableConfig, clock: Clock) -> Instant:
-    """The instant, which is inflight, in its completed state, with a completion time where the version has them."""
+    """An inflight instant in its completed state, with a completion time if the version has them."""
     has_time = timeline.version.has_completion_times
     completion_time = next_time(timeline, config, clock) if has_time else None
     return advanced(instant, InstantState.COMPLETED, completion_time)

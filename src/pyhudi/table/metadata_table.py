@@ -1,8 +1,8 @@
-"""The metadata table: this release does not maintain it, so a commit takes it away first.
+"""The metadata table: this release does not maintain it, so a commit deletes it first.
 
-A commit that a live metadata table does not list is invisible to real Hudi and lost at its next upsert
-(`format/logs-and-indexes.md` 4.8). Real Hudi builds the table anew at its next write. Property first, then the
-folder: a reader between the two steps ignores the folder.
+A commit that is missing in a live metadata table is invisible to JVM Hudi, and lost at its next upsert. JVM Hudi builds
+the metadata table again at its next write. The property is cleared before the folder is deleted: a reader between the
+two steps ignores the folder.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the newest completed writes of a table say of it as a whole: its schema, and what kind of files it has."""
+"""Facts about a table from its newest completed writes: its schema, and its kinds of files."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.timeline import Timeline, load_commit_metadata
 
 INTERNAL_SCHEMA_KEY: Final = "latest_schema"
-"""Where a commit keeps the schema with column ids, of a table that was written with schema on read."""
+"""The key of the schema with column ids in a commit, for a table that was written with schema on read."""
 
 _WRITES_WITHOUT_FILES_MAX: Final = 10
-"""How many newer writes without any file are passed over in search of one with files."""
+"""How many newer writes without files are skipped in search of one with files."""
 _FILE_IDS_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class NewestWrites:
-    """What the newest completed writes say.
+    """Facts from the newest completed writes.
 
-    `schema`: the Avro text of the newest that names one, and `schema_source`, where that was found. `internal_schema`:
-    the schema with column ids beside it. Of the newest that wrote files, a thousand at most: `file_ids`, its file
-    groups, and `partition_paths`.
+    `schema`: the Avro text in the newest write that has one; `schema_source`: where it was found. `internal_schema`:
+    the schema with column ids beside it. From the newest write with files, at most a thousand `file_ids` and
+    `partition_paths`.
     """
 
     schema: str | None = None
@@ -35,7 +35,7 @@ class NewestWrites:
 
 
 def load_newest_writes(storage: Storage, timeline: Timeline) -> NewestWrites:
-    """Look at the newest completed writes. Cost: one read, or a few where the newest carry no schema or no files."""
+    """Load the facts. Cost: one read, or a few if the newest writes have no schema or no files."""
     found = NewestWrites()
     for passed, instant in enumerate(reversed(timeline.completed_writes)):
         if found.schema and (found.file_ids or passed >= _WRITES_WITHOUT_FILES_MAX):
@@ -46,7 +46,7 @@ def load_newest_writes(storage: Storage, timeline: Timeline) -> NewestWrites:
 
 
 def _with_older(newer: NewestWrites, metadata: CommitMetadata, *, source: str) -> NewestWrites:
-    """What is known after looking at one more write, which is older than those before."""
+    """The facts after reading one more write, which is older than those before."""
     if not newer.file_ids:
         file_ids = frozenset(itertools.islice(_file_ids(metadata), _FILE_IDS_MAX))
         paths = frozenset(itertools.islice(metadata.stats_by_partition, _FILE_IDS_MAX)) if file_ids else frozenset()

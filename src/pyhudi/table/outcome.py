@@ -1,9 +1,6 @@
-"""What became of a write: asked by whoever could not learn it from the write itself.
+"""The outcome of a write, for a caller that lost its result.
 
-The answer comes from the timeline, active and archived, and never from a guess: where neither says anything, the
-outcome is unknown.
-
-Source: reliability.md 5.1, K3.
+The answer comes from the active and the archived timeline. If neither has the instant, the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from pyhudi.table.timeline import WRITE_ACTIONS, instant_path, load_rollback_pla
 
 
 class Outcome(enum.StrEnum):
-    """What became of an instant; the value is the word for it."""
+    """The outcome of an instant; the value is the word for it."""
 
     COMMITTED = "committed"
     PENDING = "pending"
@@ -29,20 +26,20 @@ class Outcome(enum.StrEnum):
 
 
 def outcome_of(table: TableState, instant_time: str) -> Outcome:
-    """What the table as it was loaded says of a write or a service.
+    """The outcome of a write or a service in the table as it was loaded.
 
-    COMMITTED: its rows are visible, or were until something younger replaced them. PENDING: it is planned, running, or
-    dead and not rolled back yet. ROLLED_BACK: it will never be visible, also where the rollback of it has only begun.
-    UNKNOWN: neither timeline knows the instant, because it never began, or because archived rollbacks are forgotten.
+    COMMITTED: its rows are visible, or were until a later write replaced them. PENDING: it is planned, running, or dead
+    and not rolled back yet. ROLLED_BACK: it will never be visible; its rollback has at least begun. UNKNOWN: neither
+    timeline has the instant, because it never began, or because its rollback is no longer in the archive.
 
-    Cost: for an instant of the active timeline, a read per pending rollback; else a read per younger rollback, and the
-    archive's files that may have it. Raises `CorruptDataError` for damaged metadata.
+    Cost: for an instant of the active timeline, a read per pending rollback; otherwise a read per younger rollback, and
+    the archive files that may have it. Raises `CorruptDataError` for damaged metadata.
     """
     found = [one for one in table.timeline.instants if one.requested_time == instant_time]
     if any(one.state is InstantState.COMPLETED for one in found):
         return Outcome.COMMITTED
     if found:
-        # A rollback that has begun is the end of a write; but of a planned service it may leave the plan.
+        # A rollback that has begun ends a write; of a planned service it may keep the plan.
         ends = all(one.action in WRITE_ACTIONS for one in found) and _is_being_rolled_back(table, instant_time)
         return Outcome.ROLLED_BACK if ends else Outcome.PENDING
     if _is_being_rolled_back(table, instant_time) or rollback_of(table, instant_time) is not None:
@@ -57,7 +54,7 @@ def outcome_of(table: TableState, instant_time: str) -> Outcome:
 
 
 def rollback_of(table: TableState, instant_time: str) -> Instant | None:
-    """The completed rollback of the active timeline that took an instant away. Cost: a read per younger rollback."""
+    """The completed rollback of an instant on the active timeline. Cost: a read per younger rollback."""
     for rollback in reversed(table.timeline.instants):
         if rollback.action is not Action.ROLLBACK or rollback.state is not InstantState.COMPLETED:
             continue

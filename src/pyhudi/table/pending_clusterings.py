@@ -1,7 +1,4 @@
-"""The clusterings that real Hudi has planned and not finished: which file groups they take as their input.
-
-Source: `format/timeline.md` 1.3, 1.4, 7.3; reliability.md 4, row 27.
-"""
+"""Pending clusterings of JVM Hudi, and the file groups that are their input."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from pyhudi.table.timeline import Timeline, instant_path
 def load_clustering_plans(
     storage: Storage, timeline: Timeline, *, besides: str | None = None
 ) -> Iterator[tuple[Instant, frozenset[FileGroupId]]]:
-    """Each pending clustering, but for an instant `besides`, with its input.
+    """Each pending clustering with its input, except that of the instant `besides`.
 
     Cost: one read per pending clustering; in version 6, where they are called replace commits, per pending replace
     commit. Raises `CorruptDataError` for a damaged plan.
@@ -42,7 +39,7 @@ def is_clustering_plan(storage: Storage, version: TableVersion, instant: Instant
 
 
 def clustered_groups(storage: Storage, timeline: Timeline) -> frozenset[FileGroupId]:
-    """The file groups that pending clusterings take as their input. Cost: see `load_clustering_plans`."""
+    """The file groups that are input of pending clusterings. Cost: see `load_clustering_plans`."""
     return frozenset(group for _, groups in load_clustering_plans(storage, timeline) for group in groups)
 
 
@@ -55,7 +52,7 @@ def _input_of(storage: Storage, version: TableVersion, instant: Instant) -> froz
     try:
         return read_decoded(storage, path, CONTAINER_BYTES_MAX, _decode_input)
     except NotFoundError:
-        # It ended since the timeline was loaded, or its writer made no such file.
+        # It ended since the timeline was loaded, or its writer does not create such a file.
         return None
 
 

@@ -1,8 +1,8 @@
-"""Whether a state of the table is still all there: which files of it cleaners have deleted.
+"""Whether cleaners have deleted files of a past state of the table.
 
-A listing does not tell: a file group without its file of that time looks like one that was made later. So cleans are
-asked what they deleted. A clean takes nothing that was current when it began; therefore only cleans count that began
-after the state that is asked for, or after the table was loaded.
+A listing does not show it: a file group whose old file was deleted looks like a group that was created later. So the
+metadata of cleans are read. A clean deletes nothing that was current when it began. So only cleans that began after the
+requested state, or after the table was loaded, matter.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from pyhudi.table.timeline import instant_path, load_timeline
 
 @dataclass(frozen=True, slots=True)
 class CleanedGroup:
-    """A file group of which files are gone: paths by the instants in their names, and what ended them.
+    """A file group with deleted files: their paths by the instants in their names.
 
-    `base_times`: instants of all its base files, gone or not. `replaced_at`: the write of the active timeline that took
-    the group out of the table, if one did.
+    `base_times`: instants of all its base files, deleted or not. `replaced_at`: the write of the active timeline that
+    replaced the group, if one did.
     """
 
     gone_bases: Mapping[str, str]
@@ -39,7 +39,7 @@ class CleanedGroup:
     replaced_at: str | None
 
     def lost_at(self, counts: Callable[[str], bool]) -> str | None:
-        """A file that is gone, and of the group's slice when just these writes counted; None if there is none."""
+        """A deleted file of the slice that these writes make, or None."""
         if self.replaced_at is not None and counts(self.replaced_at):
             return None
         newest = max(filter(counts, self.base_times), default=None)
@@ -49,12 +49,12 @@ class CleanedGroup:
 
     @property
     def written_by(self) -> frozenset[str]:
-        """The instants in the names of what is gone."""
+        """The instants in the names of deleted files."""
         return frozenset([*self.gone_bases, *self.gone_logs])
 
     @property
     def needless_from(self) -> str | None:
-        """The first write as of which nothing of what is gone was current; None where that is not known."""
+        """The first write after which no deleted file was current; None if that is not known."""
         last = max(self.written_by)
         later = [time for time in self.base_times if time > last]
         return min(later, default=self.replaced_at)
@@ -62,17 +62,17 @@ class CleanedGroup:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What cleans have taken away since a moment, by file group."""
+    """What cleans have deleted since a moment, by file group."""
 
     storage: Storage = field(repr=False)
     version: TableVersion
     groups: Mapping[FileGroupId, CleanedGroup] = field(default_factory=dict)
 
     def lost_at(self, counts: Callable[[str], bool], *, of: Collection[str] | None = None) -> dict[FileGroupId, str]:
-        """A file that is gone of each group that is not all there in the state that these writes make.
+        """One deleted file of each group that is incomplete in the state that these writes make.
 
-        `of`: only of groups that may have rows of these writes there. Cost: the archived timeline, where something
-        seems to be lost: the group may have been replaced by a write that is archived.
+        `of`: only groups that may have rows of these writes. Cost: the archived timeline if a file seems to be lost, as
+        an archived write may have replaced the group.
         """
         found = {
             group: path
@@ -88,13 +88,13 @@ class Cleaned:
 
     @property
     def needless_from(self) -> str | None:
-        """The first write as of which the whole table is there; None where that is not known."""
+        """The first write after which the table is complete; None if that is not known."""
         times = [one.needless_from or self._replaced_before.get(group) for group, one in self.groups.items()]
         known = [time for time in times if time is not None]
         return max(known) if known and len(known) == len(times) else None
 
     def _may_be_of(self, cleaned: CleanedGroup, writes: Collection[str]) -> bool:
-        # The names of logs of table version 6 do not say which writes they are of.
+        # The names of logs of table version 6 do not show their writes.
         by_name = self.version.has_completion_times or not cleaned.gone_logs
         return not by_name or not cleaned.written_by.isdisjoint(writes)
 
@@ -106,9 +106,9 @@ class Cleaned:
 def load_cleaned(storage: Storage, view: FileSystemView, *, since: str | None = None) -> Cleaned:
     """What was cleaned since an instant time, and since the table of this view was loaded.
 
-    Call it after the files were listed: what a clean deleted before, it announced before. Cost: one listing; a read per
-    clean since then, also in the archived timeline if it reaches back that far. Raises `CorruptDataError` naming
-    damaged metadata.
+    Call it after listing the files: a clean puts its plan before it deletes. Cost: one listing; a read per clean since
+    then, also in the archived timeline if it reaches back that far. Raises `CorruptDataError` naming damaged
+    metadata.
     """
     loaded = view.timeline
     now = load_timeline(storage, loaded.version)

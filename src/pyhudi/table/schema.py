@@ -22,17 +22,17 @@ class TableSchema:
 
     @classmethod
     def from_avro(cls, avro: str, *, source: str) -> TableSchema:
-        """The schema that an Avro text spells; `source` names it in errors."""
+        """The schema in an Avro text; `source` names it in errors."""
         return cls(without_meta_columns(avro_to_arrow(avro, source=source)), avro)
 
     @classmethod
     def from_arrow(cls, schema: pa.Schema, *, table_name: str) -> TableSchema:
-        """A schema that no commit has carried yet."""
+        """A new schema, which no commit has yet."""
         return cls(schema, arrow_to_avro(schema, table_name=table_name))
 
 
 def load_table_schema(table: TableState) -> TableSchema | None:
-    """The schema of the newest completed write that names one, else that of the table's creation, else None.
+    """The schema in the newest completed write that has one, or else that of the table's creation, or None.
 
     Cost: that of `TableState.newest_writes`.
     """

@@ -1,4 +1,4 @@
-"""Tables whose columns JVM Hudi renamed: which of their files can be read by the names of today."""
+"""Tables whose columns JVM Hudi renamed: which files can be read by the current names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pyhudi.table.state import TableState
 def check_names_of_columns(table: TableState, slices: Iterable[FileSlice]) -> None:
     """Refuse slices with files from before a column was renamed, or dropped and added again.
 
-    Read by the names of today, such a column would be null in them, or have what another column held. Raises
+    Read by the current names, such a column would be null, or have the values of another column. Raises
     `UnsupportedFeatureError` naming the file and the columns, and `CorruptDataError` for a damaged file of schemas.
     Cost: none but for a table whose newest commit has a schema with column ids; then a listing and a read.
     """

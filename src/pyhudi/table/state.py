@@ -1,4 +1,4 @@
-"""A table as it was at one moment: its properties and its timeline; and how a table comes to be."""
+"""A table at one moment: its properties and its timeline; and how a table is created."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROPERTIES_BACKUP_PATH = ".hoodie/hoodie.properties.backup"
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A loaded table. Nothing reloads by itself: `reload` gives a new value."""
+    """A loaded table. It never changes: `reload` gives a new value."""
 
     storage: Storage
     config: TableConfig
@@ -40,7 +40,7 @@ class TableState:
 
     @property
     def newest_writes(self) -> NewestWrites:
-        """What the newest completed writes say of the table. Cost: see `load_newest_writes`, once for this value."""
+        """Facts from the newest completed writes. Cost: see `load_newest_writes`, once for this value."""
         return self._once("newest writes", lambda: load_newest_writes(self.storage, self.timeline))
 
     @property
@@ -53,11 +53,11 @@ class TableState:
         return load_table(self.storage)
 
     def with_timeline(self, timeline: Timeline) -> TableState:
-        """The same table at another point of its timeline."""
+        """The same table with another timeline."""
         return TableState(self.storage, self.config, timeline)
 
     def _once(self, name: str, load: Callable[[], T]) -> T:
-        """What is loaded, the first time. Two threads may both load it; neither waits for the other's requests."""
+        """Load a value once. Two threads may both load it; neither waits for the other's requests."""
         if name not in self._loaded:
             self._loaded[name] = load()
         found: T = self._loaded[name]
@@ -67,7 +67,7 @@ class TableState:
 def load_table(storage: Storage) -> TableState:
     """Open a table. Cost: one read and one listing.
 
-    Raises `TableNotFoundError` for a folder that is no table, `CorruptDataError` for damaged properties and
+    Raises `TableNotFoundError` for a folder that is not a table, `CorruptDataError` for damaged properties and
     `UnsupportedFeatureError` for a table that this release cannot read.
     """
     config = _config_of(*_read_properties(storage))
@@ -78,7 +78,7 @@ def load_table(storage: Storage) -> TableState:
 
 
 def _has_entries(storage: Storage, folder: str) -> bool:
-    """Whether a folder is there and not empty. Cost: one listing."""
+    """Whether a folder exists and is not empty. Cost: one listing."""
     listing = storage.list_folder(folder)
     return bool(listing.files or listing.folders)
 
@@ -89,7 +89,7 @@ def table_exists(storage: Storage) -> bool:
 
 
 def create_table(storage: Storage, properties: Mapping[str, str]) -> TableState:
-    """Make the folder a table. Of several creators exactly one succeeds; the others get `TableExistsError`."""
+    """Create a table in the folder. Of several creators exactly one succeeds; the others get `TableExistsError`."""
     if storage.info(PROPERTIES_BACKUP_PATH) is not None:
         raise TableExistsError("there is a table in this folder already", path=storage.uri)
     data = format_properties(properties, comment="Properties of a table made by pyhudi")
@@ -101,7 +101,7 @@ def create_table(storage: Storage, properties: Mapping[str, str]) -> TableState:
 
 
 def update_properties(storage: Storage, changes: Mapping[str, str]) -> None:
-    """Replace some properties of the table, under the table lock. Readers see all of the old ones or all of the new."""
+    """Replace some properties of the table, under the table lock. Readers see either all old or all new values."""
     values = {**_parsed(*_read_properties(storage)), **changes}
     storage.put(PROPERTIES_PATH, format_properties(values, comment="Properties saved by pyhudi"))
 
@@ -121,8 +121,8 @@ def _parsed(data: bytes, path: str) -> dict[str, str]:
 def _read_properties(storage: Storage) -> tuple[bytes, str]:
     """The content of the properties file, or of its backup, with its full path.
 
-    Real Hudi makes the backup, deletes the file, makes it anew, fills it, and deletes the backup. So who finds neither
-    looks once more, and an empty file does not count while there is something else.
+    JVM Hudi creates the backup, deletes the file, creates it again, fills it, and deletes the backup. So if neither
+    exists, the file is read once more, and an empty file does not count if the other one has content.
     """
     found = None
     while found is None or storage.wait_for_writer(PROPERTIES_PATH):
@@ -133,8 +133,8 @@ def _read_properties(storage: Storage) -> tuple[bytes, str]:
                     return found
         if found is None:
             raise TableNotFoundError(
-                "this folder is no Hudi table: it has no .hoodie/hoodie.properties; check the path, or create a table "
-                "there",
+                "this folder is not a Hudi table: it has no .hoodie/hoodie.properties; check the path, or create a "
+                "table there",
                 path=storage.uri,
             )
     return found

@@ -1,7 +1,4 @@
-"""The active timeline of a table: an immutable list of instants, and how it is loaded.
-
-Source: `format/timeline.md` sections 1.2 and 2.
-"""
+"""The active timeline of a table: an immutable list of instants, and how it is loaded."""
 
 from __future__ import annotations
 
@@ -27,12 +24,12 @@ from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.protocol import Storage
 
 WRITE_ACTIONS = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
-"""The actions that put rows into a table, as they are called once completed."""
+"""The actions that write rows, as they are called when completed."""
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """What had happened to a table at the moment of loading. `instants` are collapsed: one per action, newest state.
+    """The instants of a table at the moment of loading. `instants` has one entry per action, in its newest state.
 
     `foreign`: names of files that look like instants of an action that this release does not know.
     """
@@ -61,7 +58,7 @@ class Timeline:
 
     @cached_property
     def pending_rollbacks(self) -> tuple[Instant, ...]:
-        """Rollbacks that were begun and not finished, by requested time."""
+        """Rollbacks that have begun and are not completed, by requested time."""
         return tuple(
             instant
             for instant in self.instants
@@ -70,7 +67,7 @@ class Timeline:
 
     @cached_property
     def pending_compactions(self) -> tuple[Instant, ...]:
-        """Compactions and log compactions that are planned or under way, by requested time."""
+        """Compactions and log compactions that are planned or running, by requested time."""
         return tuple(
             instant
             for instant in self.instants
@@ -106,11 +103,11 @@ class Timeline:
         return instant_time in self.completed_times
 
     def starts_after(self, instant_time: str) -> bool:
-        """Whether an instant is older than the active timeline: then it was archived, or never completed."""
+        """Whether an instant is older than the active timeline: such an instant was archived, or never completed."""
         return self.first_time is not None and instant_time < self.first_time
 
     def until(self, instant_time: str) -> Timeline:
-        """The timeline as far as the writes requested at or before an instant time (time travel)."""
+        """The timeline without the writes requested after an instant time (time travel)."""
         kept = tuple(i for i in self.instants if i.requested_time <= instant_time)
         return Timeline(self.version, kept, self.foreign)
 
@@ -121,34 +118,34 @@ def load_timeline(storage: Storage, version: TableVersion) -> Timeline:
 
 
 def timeline_of(version: TableVersion, names: Iterable[str]) -> Timeline:
-    """The timeline that these file names spell; names of other files are passed over."""
+    """The timeline of these file names; names of other files are skipped."""
     names = tuple(names)
     return Timeline(version, instants_of(names, version), foreign_instants(names, version))
 
 
 def instant_path(instant: Instant, version: TableVersion) -> str:
-    """Where an instant's file lies, relative to the table."""
+    """The path of an instant's file, relative to the table."""
     return f"{version.timeline_folder}/{instant_file_name(instant, version)}"
 
 
 def position_of(instant: Instant) -> InstantTime:
-    """Where a completed write stands for incremental reads: its completion time, or its own time in version 6."""
+    """The position of a completed write for incremental reads: its completion time; in version 6 its instant time."""
     return instant.completion_time or instant.requested_time
 
 
 def load_commit_metadata(storage: Storage, instant: Instant, version: TableVersion) -> CommitMetadata:
-    """What a completed write did. Cost: one read. Raises `CorruptDataError` naming the file when it does not parse."""
+    """The metadata of a completed write. Cost: one read. Raises `CorruptDataError` naming the file."""
     path = instant_path(instant, version)
     return read_decoded(storage, path, JSON_BYTES_MAX, decode_commit_metadata)
 
 
 def load_compaction_plan(storage: Storage, compaction: Instant, version: TableVersion) -> CompactionPlan:
-    """What a compaction is going to do. Cost: one read. Raises `CorruptDataError` naming the file."""
+    """The plan of a compaction. Cost: one read. Raises `CorruptDataError` naming the file."""
     path = instant_path(replace(compaction, state=InstantState.REQUESTED, completion_time=None), version)
     return read_decoded(storage, path, CONTAINER_BYTES_MAX, decode_compaction_plan)
 
 
 def load_rollback_plan(storage: Storage, rollback: Instant, version: TableVersion) -> RollbackPlan:
-    """What a rollback is going to do. Cost: one read. Raises `CorruptDataError` naming the file."""
+    """The plan of a rollback. Cost: one read. Raises `CorruptDataError` naming the file."""
     path = instant_path(replace(rollback, state=InstantState.REQUESTED, completion_time=None), version)
     return read_decoded(storage, path, CONTAINER_BYTES_MAX, decode_rollback_plan)

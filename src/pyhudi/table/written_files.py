@@ -1,7 +1,7 @@
-"""What the completed writes of a timeline did to files, kept in the process once it was read.
+"""Process-local cache of the files that completed writes name.
 
-A completed instant never changes, so its metadata are read once per process. The store that they were read from keeps
-them: whoever opens the same table again in this process (`storage.opening`) finds them, and they go with the store.
+A completed instant never changes, so its metadata are read once per process. The cache belongs to the store object,
+which is shared by all uses of a table in this process (`storage.open`).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.timeline import instant_path
 
 KEPT_ENTRIES_MAX = 500_000
-"""Files of all commits of all tables that are kept, some 150 MB; beyond, those go that were not asked for the longest:
-of the table that was not, its oldest."""
+"""How many files of commits are cached over all tables, some 150 MB. Beyond that, the oldest commits of the table that
+was least recently used are dropped."""
 
 
 class _Kept:
-    """What is known of the completed instants of one table, by the path of their files. `used`: when, as a number."""
+    """The cached commits of one table, by path. `used`: the number of the last use."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -50,7 +50,7 @@ class _Kept:
             self.entries += files.count - (former.count if former is not None else 0)
 
     def make_room(self, entries: int, *, keeps: int) -> int:
-        """Drop the oldest until so many entries are gone, but `keeps` of the commits; how many entries went."""
+        """Drop the oldest commits until so many entries are gone, but keep `keeps` commits; the number dropped."""
         before = self.entries
         with self._guard:
             while before - self.entries < entries and len(self._files) > keeps:
@@ -65,7 +65,7 @@ _uses = itertools.count(1)
 
 
 def _begin_anew() -> None:
-    """In a forked child: a thread that is none of its own may have held what guards all this, in the midst of it."""
+    """Reset the guard in a forked child: a thread of the parent may have held it."""
     global _kept, _kept_guard
     _kept, _kept_guard = WeakKeyDictionary(), threading.Lock()
 
@@ -76,13 +76,13 @@ os.register_at_fork(after_in_child=_begin_anew)
 def load_written_files(
     storage: Storage, version: TableVersion, instants: Iterable[Instant]
 ) -> dict[Instant, WrittenFiles]:
-    """What each of these completed writes did to files.
+    """The files that each of these completed writes names.
 
     Cost: one read for each of them that this process has neither read nor written, several at once on object stores.
 
     Raises:
-        CorruptDataError: naming the instant's file, when it does not parse.
-        NotFoundError: the instant has left the active timeline since that was loaded.
+        CorruptDataError: the metadata are damaged; names the file.
+        NotFoundError: the instant has left the active timeline since it was loaded.
     """
     kept = _kept_by(storage)
     found = {instant: kept.find(instant_path(instant, version)) for instant in instants}
@@ -100,13 +100,13 @@ def load_written_files(
 
 
 def remember_written_files(storage: Storage, version: TableVersion, instant: Instant, metadata: CommitMetadata) -> None:
-    """Keep what a write of this process has just completed, so that nobody reads it again."""
+    """Cache the files of a write that this process has just completed, so that they are not read again."""
     _kept_by(storage).keep(instant_path(instant, version), written_files_of(metadata))
     _make_room()
 
 
 def written_files_of(metadata: CommitMetadata) -> WrittenFiles:
-    """The same of metadata that are at hand."""
+    """The files that these metadata name."""
     written: dict[str, list[WrittenFile]] = {}
     for stats in metadata.stats_by_partition.values():
         for stat in stats:

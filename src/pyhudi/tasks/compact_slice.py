@@ -53,7 +53,7 @@ def compact_slice(context: TaskContext, task: CompactTask) -> WriteStat:
     storage = open_spec(task.target.storage)
     ensure_partition(storage, task.partition_path, task.target.instant_time)
     columns = [*COPIED_META_COLUMNS, *task.target.schema.names]
-    schema = task.merging.looked_at(columns)
+    schema = task.merging.needed_for(columns)
     versions = read_log_versions(
         storage,
         task.files.logs,

@@ -140,7 +140,7 @@ def test_a_table_that_was_opened_before_its_newest_write_was_taken_back_says_so(
     stale = open_table(storage)
     open_table(storage).recovery.rollback(newest.instant)
 
-    with pytest.raises(InvalidRequestError, match="taken back"):
+    with pytest.raises(InvalidRequestError, match="rolled back"):
         stale.scan().to_arrow()
 
 

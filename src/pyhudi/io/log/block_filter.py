@@ -1,4 +1,4 @@
-"""Which blocks of a log count: those of completed writes, where a completed write says that it wrote them."""
+"""The filter of log blocks: only blocks of completed writes count, at the offsets that these writes name."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pyhudi.format.log.blocks import LogBlock
 
 
 class Stretch(NamedTuple):
-    """The bytes of a log file that a completed write put there, from `start` to `end`.
+    """The bytes of a log file that a completed write wrote, from `start` to `end`.
 
-    `instant_time` is empty where nothing says which writes of the archive they were.
+    `instant_time` is empty if it is not known which archived writes wrote them.
     """
 
     instant_time: str
@@ -26,18 +26,18 @@ class Stretch(NamedTuple):
 class BlockFilter:
     """Which blocks of a log count, by the instants of their writes.
 
-    `until`: none later than this. `committed`: only of these writes and of those before `archived_before`, for tables
-    whose file names do not tell (version 6); None: of all.
+    `until`: only blocks up to this instant. `committed`: only blocks of these writes and of writes before
+    `archived_before`, for tables whose file names do not show the write (version 6); None: of all writes.
 
-    `stretches`: what completed writes put into each log, by its path. A block of a write in `told` counts where that
-    write says that it wrote to the log. Damage in what was committed is an error, but where the filter `skips_damaged`
-    blocks; other damage is what a dead writer left.
+    `stretches`: what completed writes wrote into each log, by its path. A block of a write in `known` counts only if
+    the metadata of that write name the log. Damage in what was committed is an error, unless the filter `skips_damaged`
+    blocks; other damage was left by a dead writer.
     """
 
     until: str | None = None
     committed: frozenset[str] | None = None
     archived_before: str = ""
-    told: frozenset[str] = frozenset()
+    known: frozenset[str] = frozenset()
     stretches: Mapping[str, tuple[Stretch, ...]] = field(default_factory=dict)
     skips_damaged: bool = False
 
@@ -49,14 +49,14 @@ class BlockFilter:
             return True
         if instant_time not in self.committed:
             return False
-        if instant_time not in self.told or path not in self.stretches:
+        if instant_time not in self.known or path not in self.stretches:
             return True
-        return any(one.instant_time == instant_time for one in self.stretches[path])
+        return any(stretch.instant_time == instant_time for stretch in self.stretches[path])
 
     def check_writer(self, path: str, block: LogBlock) -> None:
-        """Raise `CorruptDataError` for a block in what completed writes put into a log that names none of them."""
-        around = [one for one in self.stretches.get(path, ()) if one.start <= block.offset and block.end <= one.end]
-        named = {one.instant_time for one in around}
+        """Raise `CorruptDataError` for a block within committed bytes that has the instant of another write."""
+        around = [each for each in self.stretches.get(path, ()) if each.start <= block.offset and block.end <= each.end]
+        named = {stretch.instant_time for stretch in around}
         if named and not self.skips_damaged and named.isdisjoint({"", block.instant_time}):
             raise CorruptDataError(
                 "a block of a log names another write than the one that completed it",
@@ -67,19 +67,19 @@ class BlockFilter:
             )
 
     def check_damage(self, path: str, block: LogBlock) -> None:
-        """Raise `CorruptDataError` for a stretch that is no block, and that a completed write wrote to."""
-        for one in self.stretches.get(path, ()):
-            if one.start >= block.end or block.offset >= one.end:
+        """Raise `CorruptDataError` for bytes that are not a block where a completed write wrote one."""
+        for stretch in self.stretches.get(path, ()):
+            if stretch.start >= block.end or block.offset >= stretch.end:
                 continue
             if not self.skips_damaged:
                 raise CorruptDataError(
-                    "a log file is damaged in what a completed write put there",
+                    "a log file is damaged in bytes that a completed write wrote",
                     path=path,
                     offset=block.offset,
-                    instant=one.instant_time,
+                    instant=stretch.instant_time,
                 )
             warnings.warn(
-                f"what {one.instant_time} wrote to {path} is damaged from offset {block.offset} on and is left out",
+                f"what {stretch.instant_time} wrote to {path} is damaged from offset {block.offset} on and is left out",
                 DamagedFileWarning,
                 stacklevel=2,
             )

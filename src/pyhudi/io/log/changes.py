@@ -1,4 +1,4 @@
-"""What the logs of a slice say of each record: one row per record, as its stored row will meet it."""
+"""Changes in the logs of a slice: one merged row per record, to be merged with its stored row."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from pyhudi.merge.versions import (
 )
 
 _VERSION = "#version"
-"""The number of the version that a merged row is."""
+"""The column with the number of the version that a merged row is."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogChanges:
-    """Merged log records. `merged` has keys, control columns and what rules look at, and whole rows where they mix.
+    """Merged log records. `merged` has keys, control columns and the columns that the rules need, or whole rows.
 
-    Where every merged row is one of its versions, the other columns are still with the `versions`, which may be in a
-    mapped file: `take` gets them for some rows at a time.
+    If every merged row is one of its versions, the other columns remain in the `versions`, which may be a mapped file:
+    `take` gets them for some rows at a time.
     """
 
     merged: pa.RecordBatch
@@ -40,7 +40,7 @@ class LogChanges:
 
     @property
     def count(self) -> int:
-        """How many records the logs say something of."""
+        """How many records the logs change."""
         return int(self.merged.num_rows)
 
     @property
@@ -55,12 +55,12 @@ class LogChanges:
 
     @property
     def numbers(self) -> npt.NDArray[np.int64]:
-        """The number of the version that each is, where every merged row is one."""
+        """The number of the version of each record, if every merged row is one of its versions."""
         numbers: npt.NDArray[np.int64] = self.merged.column(_VERSION).to_numpy()
         return numbers
 
     def sizes(self) -> npt.NDArray[np.int64]:
-        """About how many bytes each takes with all its columns; none where all of them together are few."""
+        """About how many bytes each record takes with all its columns; None if all together are few."""
         held = pa.Table.from_batches([self.merged]) if self.versions is None else self.versions
         if held.nbytes <= PIECE_BYTES:
             return np.zeros(self.count, dtype=np.int64)
@@ -86,10 +86,10 @@ class LogChanges:
 def merge_logs(rules: TableRules, versions: LogVersions) -> LogChanges:
     """Make one row of the versions of each record.
 
-    Of a record that logs delete and write again the stored row only meets the last word, as in real Hudi: unless a
-    merger of the user's own is to know that it starts afresh. Memory: keys, ordering values and meta columns of the
-    versions, where rules select; else all of what they make. Raises `UnsupportedFeatureError` where one column of that
-    takes more than 2 GiB.
+    If the logs delete a record and insert it again, only the last version is merged with the stored row, as in JVM
+    Hudi. A custom merger is an exception: it is also told of the delete, so that it can start from nothing. Memory:
+    keys, ordering values and meta columns of the versions if the rules select versions; otherwise all merged rows.
+    Raises `UnsupportedFeatureError` if one column of that takes more than 2 GiB.
     """
     rows, merging = versions.rows, rules.in_logs
     selects = merging.selects and not versions.column_sets

@@ -1,6 +1,6 @@
-"""The columns of the records in a slice's logs, each read when it is asked for.
+"""The columns of the records in the logs of a slice, each read on demand.
 
-For an engine that learns only row by row, and column by column, what a query needs.
+For an engine that asks row by row, and column by column, for what a query needs.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _JOINED_BYTES_MAX = 1 << 30
 class LogColumns:
     """The versions of records in the logs of one slice, numbered from 0 in merge order, deletes among them.
 
-    Of logs with rows that say only some columns, the records of the whole merged slice instead. Cost: the logs are read
-    once. Memory: the logs, and the columns that were asked for; of Avro blocks all columns, because finding one of
-    them in a record takes as long as reading them all; a whole merged slice spills as `settings.spill` says.
+    For logs with partial updates, the records of the whole merged slice instead. Cost: the logs are read once. Memory:
+    the logs, and the columns that were asked for; of Avro blocks all columns, as finding one column in a record takes
+    as long as reading all; a whole merged slice spills by `settings.spill`.
     """
 
     def __init__(self, storage: Storage, files: SliceFiles, settings: MergeSettings) -> None:
@@ -47,7 +47,7 @@ class LogColumns:
             # One array, from which taking is quick, holds 2 GiB.
             self._columns[name] = (rows if rows.nbytes > _JOINED_BYTES_MAX else rows.combine_chunks()).column(0)
         if len(numbers) and (np.diff(numbers) == 1).all():
-            # Most often: logs seldom say two things of one record.
+            # The usual case: logs rarely have two versions of a record.
             return self._columns[name].slice(int(numbers[0]), len(numbers))
         return pa.chunked_array([take_rows(pa.table({name: self._columns[name]}), numbers).column(0)])
 
@@ -62,6 +62,6 @@ class LogColumns:
 
 
 def _versions(one: LogContent, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    # How versions compare was decided before; which of them are deletes, too.
+    # The order of versions, and which of them are deletes, was decided before.
     for batch in decode_versions(one, schema, MergeRules(), []):
         yield batch.select(schema.names)

@@ -16,10 +16,10 @@ from pyhudi.storage.protocol import Storage
 
 
 def parquet_blocks(storage: Storage, files: SliceFiles, settings: MergeSettings) -> dict[BlockPlace, LogBlock] | None:
-    """The data blocks of a slice's logs that count; None where one of them takes more than a reader of Parquet.
+    """The data blocks of a slice's logs that count; None if a reader of Parquet alone cannot read one of them.
 
-    That is a block of another format, one whose rows say only some columns, and one with a column of another type
-    than the table's, or which is damaged: whoever decodes it will say so. Cost: see `list_log_blocks`.
+    That is a block of another format, one with partial updates, one with a column of another type than the table's, or
+    a damaged one, for which decoding raises an error. Cost: see `list_log_blocks`.
     """
     found: dict[BlockPlace, LogBlock] = {}
     for place, block in list_log_blocks(storage, files.logs, files.judged_by(settings.blocks)):

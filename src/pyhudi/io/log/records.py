@@ -1,8 +1,7 @@
-"""The records in the logs of a file slice, as Arrow: every version that counts, in the order in which they are merged.
+"""The records in the logs of a file slice, as Arrow: every version that counts, in merge order.
 
-Which blocks count, and in which order (`format/logs-and-indexes.md` 1.5): a block of a write that is not completed
-does not, nor one that a rollback names; of a log compaction and the blocks that it replaces only the former does, in
-their place.
+A block does not count if its write is not completed, or if a command block excludes it. Of a log compaction and the
+blocks that it replaced, only the log compaction counts, at their position.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ from pyhudi.storage.protocol import Storage
 
 _PARQUET_ROWS = 1_000_000
 IS_DELETED = "_hoodie_is_deleted"
-"""A boolean column by which a row asks for the deletion of its record."""
+"""A boolean column: a row with true deletes its record."""
 _DELETE_OPERATION = "D"
 
 
 @dataclass(frozen=True, slots=True)
 class SpillSettings:
-    """When log records leave memory: above `memory_bytes` they go to a file in `folder` (None: the system's own)."""
+    """When log records are spilled: above `memory_bytes`, to a file in `folder` (None: the temporary folder)."""
 
     memory_bytes: int = 1 << 30
     folder: str | None = None
@@ -53,7 +52,7 @@ class SpillSettings:
 
 @dataclass(frozen=True, slots=True)
 class BlockPlace:
-    """A block among all of a table: its log, and the offset of its content there."""
+    """The position of a block: its log, and the offset of its content there."""
 
     path: str
     offset: int
@@ -63,9 +62,9 @@ class BlockPlace:
 class LogVersions:
     """Versions of records, oldest first: the wanted columns, then the control columns of `merge_versions`.
 
-    `rows_of`: the blocks that they are from, in this order, and how many each gave. `column_sets`: what the numbers in
-    the control column `COLUMNS` stand for. `instants`: the writes that they are from. `blocks`, `corrupt_blocks` and
-    `rollback_blocks` count what was met on the way.
+    `rows_of`: their blocks, in this order, and the number of rows of each. `column_sets`: the sets of columns that the
+    numbers in the control column `COLUMNS` stand for. `instants`: their writes. `blocks`, `corrupt_blocks` and
+    `rollback_blocks` are counts of all blocks that were read.
     """
 
     rows: pa.Table
@@ -87,7 +86,7 @@ class LogContent:
 
     @cached_property
     def parquet(self) -> Any:
-        """The reader of a Parquet block. Who reads one column after the other parses its footer once."""
+        """The reader of a Parquet block, cached so that its footer is parsed once."""
         return open_parquet(pa.BufferReader(self.data))
 
 
@@ -109,7 +108,7 @@ class _Found:
 
 @dataclass(slots=True)
 class _Blocks:
-    """The blocks of a slice while they are sorted out: those of each write, in the order of first appearance."""
+    """The blocks of a slice while they are filtered: those of each write, in the order of first appearance."""
 
     by_instant: dict[str, list[_Found]] = field(default_factory=lambda: defaultdict(list))
     rolled_back: set[str] = field(default_factory=set)
@@ -142,22 +141,22 @@ def read_log_versions(
 ) -> LogVersions:
     """All versions that the logs at `paths` hold, in merge order.
 
-    `schema`: the wanted columns, among them the record key and whatever the rules look at. `keys` makes the record keys
-    of a table whose files do not have them, from columns that are among those. Cost: one or two requests
+    `schema`: the wanted columns, among them the record key and the columns that the rules need. `keys` makes the record
+    keys of a table whose files do not have them, from these columns. Cost: one or two requests
     per log, and one per large block. Memory: the records, up to the limit of `spill`; the rest is in a mapped file.
 
     Raises `CorruptDataError` for a block whose content does not parse and `UnsupportedFeatureError` for one of an
-    unknown kind, naming path and offset; and `SchemaMismatchError` where a block's schema does not become the table's.
+    unknown kind, naming path and offset; and `SchemaMismatchError` for a block whose rows do not fit the table.
     """
     with _scanned(storage, paths, blocks) as found:
         column_sets: list[frozenset[str]] = []
         rows_of: dict[BlockPlace, int] = {}
 
         def decoded() -> Iterator[pa.RecordBatch]:
-            for one in _in_merge_order(found):
-                rows_of[one.place] = 0
-                for batch in decode_versions(one.content(), schema, rules, column_sets, keys):
-                    rows_of[one.place] += batch.num_rows
+            for counted in _in_merge_order(found):
+                rows_of[counted.place] = 0
+                for batch in decode_versions(counted.content(), schema, rules, column_sets, keys):
+                    rows_of[counted.place] += batch.num_rows
                     yield batch
 
         rows = gather(decoded(), version_schema(schema), spill)
@@ -175,7 +174,7 @@ def read_log_versions(
 def read_log_contents(storage: Storage, paths: Sequence[str], blocks: BlockFilter) -> list[LogContent]:
     """The bytes of the blocks that `read_log_versions` reads, in the same order. Cost: the logs, also in memory."""
     with _scanned(storage, paths, blocks) as found:
-        return [one.content() for one in _in_merge_order(found)]
+        return [counted.content() for counted in _in_merge_order(found)]
 
 
 def list_log_blocks(storage: Storage, paths: Sequence[str], blocks: BlockFilter) -> list[tuple[BlockPlace, LogBlock]]:
@@ -184,12 +183,12 @@ def list_log_blocks(storage: Storage, paths: Sequence[str], blocks: BlockFilter)
     Cost: one or two requests per log, and one per large block.
     """
     with _scanned(storage, paths, blocks) as found:
-        return [(one.place, one.block) for one in _in_merge_order(found)]
+        return [(counted.place, counted.block) for counted in _in_merge_order(found)]
 
 
 @contextmanager
 def _scanned(storage: Storage, paths: Sequence[str], blocks: BlockFilter) -> Iterator[_Blocks]:
-    """The blocks of some logs, which are open for as long as their contents may be asked for."""
+    """The blocks of some logs, which stay open while the block runs, so that contents can be read."""
     with ExitStack() as stack:
         yield _scan([(path, stack.enter_context(open_log(storage, path))) for path in paths], blocks)
 
@@ -215,12 +214,12 @@ def _scan(logs: Sequence[tuple[str, LogReader]], counting: BlockFilter) -> _Bloc
 
 
 def _in_merge_order(found: _Blocks) -> Iterator[_Found]:
-    """Blocks by write in the order of the logs; what a log compaction replaced gives way to it, at its own place."""
+    """Blocks by write, in the order of the logs; a log compaction takes the position of the blocks that it replaced."""
     compacted_by = {
         replaced: instant_time
         for instant_time, blocks in found.by_instant.items()
-        for one in blocks
-        for replaced in one.block.compacted_instants
+        for counted in blocks
+        for replaced in counted.block.compacted_instants
     }
     finals = _finals(compacted_by, found)
     done: set[str] = set()
@@ -228,11 +227,11 @@ def _in_merge_order(found: _Blocks) -> Iterator[_Found]:
         final = finals.get(instant_time, instant_time)
         if final not in done:
             done.add(final)
-            yield from (one for one in found.by_instant[final] if one.block.kind is not BlockType.CDC_DATA)
+            yield from (counted for counted in found.by_instant[final] if counted.block.kind is not BlockType.CDC_DATA)
 
 
 def _finals(compacted_by: Mapping[str, str], found: _Blocks) -> dict[str, str]:
-    """The log compaction that stands at the end for each write that one replaced, in one pass over all of them."""
+    """The last log compaction in the chain for each replaced write, in one pass over all of them."""
     finals: dict[str, str] = {}
     for start in compacted_by:
         chain, at = dict.fromkeys([start]), compacted_by[start]
@@ -240,7 +239,7 @@ def _finals(compacted_by: Mapping[str, str], found: _Blocks) -> dict[str, str]:
             if at in chain:
                 block = found.by_instant[at][0]
                 raise CorruptDataError(
-                    "a log compaction says that it replaced itself",
+                    "a log compaction names itself among the writes that it replaced",
                     path=block.path,
                     offset=block.block.offset,
                     instant=at,
@@ -355,7 +354,7 @@ def _deleted(one: LogContent, schema: pa.Schema, rules: MergeRules) -> pa.Record
 
 
 def delete_mask(rows: pa.RecordBatch, rules: MergeRules) -> pa.Array:
-    """Which data rows stand for the deletion of their records."""
+    """Mask of the data rows that delete their records."""
     mask = np.zeros(rows.num_rows, dtype=bool)
     names = set(rows.schema.names)
     if IS_DELETED in names and pa.types.is_boolean(rows.schema.field(IS_DELETED).type):
@@ -382,9 +381,9 @@ def _nullable(schema: pa.Schema) -> pa.Schema:
 
 
 def gather(batches: Iterator[pa.RecordBatch], schema: pa.Schema, spill: SpillSettings) -> pa.Table:
-    """All batches as one table: in memory while they are within the limit, else in a file that is mapped.
+    """All batches as one table: in memory up to the limit, beyond it in a mapped file.
 
-    The file has no name any more when it is read, so that nothing is left behind however this process ends.
+    The file is unlinked before it is read, so nothing is left behind when the process ends.
     """
     held: list[pa.RecordBatch] = []
     size = 0

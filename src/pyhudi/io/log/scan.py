@@ -1,9 +1,8 @@
 """Read a log file: its blocks without their contents, then the contents that are wanted.
 
-Damage is found and reported, never skipped in silence: a stretch of the file that is no block comes as a block of kind
-CORRUPT, and the blocks after it are read. Whether a damaged file may be used is the caller's decision.
-
-Source: `format/logs-and-indexes.md` 1.3. Unlike Hudi, which leaves the check out on object stores, we always make it.
+Damage is found and reported, never skipped silently: bytes that are not a block are returned as a block of kind
+CORRUPT, and the blocks after it are read. The caller decides whether a damaged file may be used. JVM Hudi omits this
+check on object stores; pyhudi always makes it.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from pyhudi.format.log.blocks import MAGIC, BlockType, LogBlock, corrupt_block, 
 from pyhudi.storage.protocol import Storage
 
 WINDOW_BYTES = 64 * 1024
-"""Read at a time around the ends of blocks: the end of one and, in most files, all headers of the next."""
+"""Bytes per read around the ends of blocks: the end of one and, in most files, all headers of the next."""
 WHOLE_FILE_BYTES_MAX = 1024 * 1024
-"""Up to here a file is read in one piece: its contents will be wanted, and one request is cheaper than several."""
+"""Up to this size a file is read at once: its contents will be needed, and one request is cheaper than several."""
 EFFORT_MAX = 16
-"""How many times its own size may be read and looked at of a log file's framing; a sound file takes less than twice."""
+"""How often the bytes of a log file may be read to find its blocks; an undamaged file takes less than twice."""
 EFFORT_FREE_BYTES = 16 * 1024 * 1024
 """What may be read of any log file, however small."""
 SEARCH_BYTES = 1024 * 1024
@@ -43,7 +42,7 @@ def open_log(storage: Storage, path: str, *, size: int | None = None) -> LogRead
     Args:
         storage: The table's store.
         path: The log file, relative to the table.
-        size: Its length in bytes where the caller knows it: what was appended later is left out.
+        size: Its length in bytes if the caller knows it: later appends are left out.
 
     Raises:
         CorruptDataError: the file is shorter than `size`.
@@ -58,7 +57,7 @@ def open_log(storage: Storage, path: str, *, size: int | None = None) -> LogRead
 
 
 def scan_blocks(storage: Storage, path: str, *, size: int | None = None) -> Iterator[LogBlock]:
-    """The blocks of a log file whose contents nobody wants; else see `open_log` and `LogReader.blocks`."""
+    """The blocks of a log file without contents; otherwise see `open_log` and `LogReader.blocks`."""
     with open_log(storage, path, size=size) as reader:
         yield from reader.blocks()
 
@@ -76,7 +75,7 @@ class LogReader:
         self._windows: deque[tuple[int, pa.Buffer]] = deque(maxlen=2)  # around the start and the end of one block
         found = self._length()
         if size is not None and found < size:
-            raise CorruptDataError("the log file lost its end", path=path, size=found, expected=size)
+            raise CorruptDataError("the log file is shorter than expected", path=path, size=found, expected=size)
         self.size = found if size is None else size
 
     def __enter__(self) -> LogReader:
@@ -95,9 +94,9 @@ class LogReader:
     def blocks(self) -> Iterator[LogBlock]:
         """Every block in the order of the file; together they cover it without a gap.
 
-        A stretch that is no block (the rules are those of `parse_block`) comes as CORRUPT up to the next magic, and a
-        warning in the log names it. The next magic may stand inside of the damaged block's content, so one damaged
-        block can come as several. Damage of a block's magic also costs the block before it, as in Hudi.
+        Bytes that are not a block (by the rules of `parse_block`) are returned as CORRUPT up to the next magic, and
+        logged as a warning. The next magic may be inside the content of the damaged block, so one damaged block may
+        appear as several. A damaged magic also makes the block before it CORRUPT, as in JVM Hudi.
 
         Raises:
             CorruptDataError: so many blocks of a damaged file overlap that it would be read again and again.
@@ -113,7 +112,7 @@ class LogReader:
                 self._warn(block, damage.message)
             else:
                 if block.kind is BlockType.CORRUPT:
-                    self._warn(block, "its writer found it damaged")
+                    self._warn(block, "its writer marked it as damaged")
             if self._effort > EFFORT_MAX * self.size + EFFORT_FREE_BYTES:
                 raise CorruptDataError(
                     "the log file is damaged in too many places to be read", path=self._path, offset=offset
@@ -135,7 +134,7 @@ class LogReader:
 
     def _warn(self, block: LogBlock, reason: str) -> None:
         _log.warning(
-            "log file %s is damaged: %d bytes from offset %d on are no block (%s)",
+            "log file %s is damaged: %d bytes from offset %d on are not a block (%s)",
             self._path,
             block.size,
             block.offset,
@@ -144,7 +143,7 @@ class LogReader:
 
     def _next_magic(self, offset: int) -> int:
         """Where the next block may begin after a bad one at `offset`; the end of the file if nowhere."""
-        at = offset + 1  # not behind a magic at `offset`, whose last byte may be the first of the next
+        at = offset + 1  # not after a magic at `offset`, whose last byte may be the first of the next
         while at + len(MAGIC) <= self.size:
             first, window = self._window(at, len(MAGIC), SEARCH_BYTES)
             found = _MAGIC_PATTERN.search(memoryview(window), at - first)

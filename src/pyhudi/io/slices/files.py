@@ -1,4 +1,4 @@
-"""The files of one file slice, as a worker gets them."""
+"""The files of one file slice, in the form that tasks get."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyhudi.io.log.block_filter import BlockFilter, Stretch
 class SliceFiles:
     """The files of one slice by their paths in the table: a base file if there is one, logs in merge order.
 
-    `committed`: of each log, what completed writes put there; empty where nobody looked.
+    `committed`: for each log, what completed writes wrote; empty if that was not loaded.
     """
 
     base: str | None

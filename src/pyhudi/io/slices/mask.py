@@ -1,14 +1,14 @@
-"""A slice with logs in two parts, the rows of its base file and the records of its logs; and which do not count.
+"""Superseded rows of a slice with logs: the rows of its base file, and the log records, that do not count.
 
-An engine that reads base files by itself, columns and row groups pruned, needs no more than that to have the merged
-slice. Only for rules that select one of the versions of a record.
+An engine that reads base files by itself, with columns and row groups pruned, gets the merged slice from the rows of
+the base file and the log records without the superseded ones. Only for rules that select one version of a record.
 
-A row has two numbers: that of its part, which the caller gives, and its place in it. For base files the place is the
-position of the row, for logs the number of the version (`pyhudi.io.log.columns`). What does not count comes in words of
-64 places, so that it is small whether logs change some rows of a slice or most of them:
+A row has two numbers: that of its part, which the caller gives, and its position in the part. In a base file it is the
+row number, in logs the number of the version (`pyhudi.io.log.columns`). The mask of superseded rows is a list of
+64-bit words, so it is small whether the logs change few rows of a slice or most of them:
 
-    column `WORD`   number of the part * 2^25 + place // 64
-    column `BITS`   bit `place % 64` is set if the row does not count
+    column `WORD`   number of the part * 2^25 + position // 64
+    column `BITS`   bit `position % 64` is set if the row is superseded
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PLACE: Final = "__place"
 WORD_ROWS: Final = 64
 WORDS_PER_PART: Final = 2**25
 PARTS_MAX: Final = 2**38
-"""Numbers of parts are between minus this and this."""
+"""The numbers of parts are between minus this and this."""
 KEY_BATCH_ROWS: Final = 1_000_000
 OUT_OF_USE_SCHEMA: Final = pa.schema([(WORD, pa.int64()), (BITS, pa.int64())])
 LOG_ROWS_SCHEMA: Final = pa.schema([(PART, pa.int64()), (PLACE, pa.int64())])
@@ -50,8 +50,8 @@ def rows_out_of_use(
 ) -> Iterator[pa.RecordBatch]:
     """Which stored rows the logs replace or delete, and which live log records lose against stored rows.
 
-    For those who get log records from `log_rows`. Batches of `OUT_OF_USE_SCHEMA`; a word where nothing is set is left
-    out. Cost: keys and ordering values, of the base file and of the logs. Errors: see `merge_slice`.
+    Companion of `log_rows`, which returns the live log records. Yields batches of `OUT_OF_USE_SCHEMA`; all-zero words
+    are omitted. Cost: keys and ordering values, of the base file and of the logs. Errors: see `merge_slice`.
     """
     if files.base is None:
         return
@@ -74,11 +74,11 @@ def stored_rows_out_of_use(
 ) -> Iterator[pa.RecordBatch]:
     """Which stored rows the logs replace or delete, and which rows of the logs' data blocks do not count.
 
-    For those who read these blocks by themselves, whose parts are given; the place of a row is its position in its
-    block. The rest is as in `rows_out_of_use`.
+    For an engine that reads these blocks by itself; their parts are given, and the position of a row is that in its
+    block. Otherwise like `rows_out_of_use`.
 
-    Raises `StorageError` if the data blocks that count are no longer those that were given: one of version 6, where
-    logs grow, was rolled back in between.
+    Raises `StorageError` if the data blocks that count are no longer the given ones: in version 6, where logs grow, a
+    write was rolled back meanwhile.
     """
     versions = _versions(storage, files, settings)
     changes = merge_logs(settings.rules, versions)
@@ -103,7 +103,7 @@ def stored_rows_out_of_use(
 def log_rows(
     storage: Storage, files: SliceFiles, settings: MergeSettings, *, log_part: int
 ) -> Iterator[pa.RecordBatch]:
-    """The places of the live records of the logs, not yet without those that lose against stored rows.
+    """The positions of the live records of the logs, including those that lose against stored rows.
 
     Batches of `LOG_ROWS_SCHEMA`. Cost: keys and ordering values of the logs.
     """
@@ -117,7 +117,7 @@ def log_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Met:
-    """What came of stored rows meeting log records: flags of the rows out of use, numbers of the versions that lost."""
+    """The result of merging: flags of the superseded stored rows, and numbers of the versions that lost."""
 
     replaced: npt.NDArray[np.bool_]
     lost: npt.NDArray[np.int64]
@@ -126,7 +126,7 @@ class _Met:
 def _met(storage: Storage, base: str, settings: MergeSettings, changes: LogChanges) -> _Met:
     nothing = np.zeros(0, dtype=np.int64)
     replaced, lost, rows = [nothing], [nothing], 0
-    schema = settings.looked_at([RECORD_KEY])
+    schema = settings.needed_for([RECORD_KEY])
     nullable = pa.schema([field.with_nullable(True) for field in schema])
     for batch in read_batches(storage, base, columns=schema.names, batch_rows=KEY_BATCH_ROWS):
         stored = align(batch, nullable)
@@ -146,7 +146,7 @@ def part_of_logs(number: int) -> int:
 
 
 def _versions(storage: Storage, files: SliceFiles, settings: MergeSettings) -> LogVersions:
-    schema, rules = settings.looked_at([RECORD_KEY]), settings.rules.in_logs
+    schema, rules = settings.needed_for([RECORD_KEY]), settings.rules.in_logs
     return read_log_versions(
         storage, files.logs, schema, rules, blocks=files.judged_by(settings.blocks), spill=settings.spill
     )

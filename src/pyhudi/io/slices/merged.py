@@ -1,9 +1,7 @@
-"""Reading a file slice as its records are: the base file with the changes of its logs.
+"""Reading a merged file slice: the base file with the changes of its logs.
 
-The base file streams by, so memory is bounded by a batch of it and the slice's log records. What the logs say of each
-record is merged first (`merge/versions.py`), then met with the stored row; records of logs alone come last.
-
-Source: `format/logs-and-indexes.md` 1.5; mission rows S1-45, S3-34, S3-35.
+The base file is streamed, so memory is bounded by a batch of it and the log records of the slice. The versions in the
+logs are merged first (`merge/versions.py`), then with the stored row; records that are only in logs come last.
 """
 
 from __future__ import annotations
@@ -44,9 +42,9 @@ BATCH_ROWS = 131_072
 class MergeSettings:
     """How slices of one table are merged; `schema` is the table's, with the meta columns.
 
-    `rules` merge versions in logs, and the outcome with stored rows: see `TableRules`. `commit_times`: of stored rows
-    only those of these writes are there at all (incremental reads); None: all. `keys`: of a table without the meta
-    columns, what makes the record keys; it is left to the reader not to ask for meta columns.
+    `rules` merge versions in logs, and the result with stored rows: see `TableRules`. `commit_times`: only stored rows
+    of these writes are read (incremental reads); None: all. `keys`: the key generator of a table without meta columns;
+    the reader must not ask for meta columns then.
     """
 
     schema: pa.Schema
@@ -56,8 +54,8 @@ class MergeSettings:
     commit_times: frozenset[str] | None = None
     keys: KeyGenerator | None = None
 
-    def looked_at(self, columns: Sequence[str]) -> pa.Schema:
-        """The columns that merging needs so that it can give `columns`: a merger may look at any."""
+    def needed_for(self, columns: Sequence[str]) -> pa.Schema:
+        """The columns that merging needs to return `columns`; a custom merger may need any."""
         rules = self.rules.in_logs
         if rules.merger is not None:
             return self.schema
@@ -73,7 +71,7 @@ class MergeSettings:
 
 @dataclass(frozen=True, slots=True)
 class MergedRows:
-    """A piece of a merged slice: stored rows as they are, stored records in their new version, records of logs alone.
+    """A piece of a merged slice: unchanged stored rows, updated stored rows, and rows that are only in logs.
 
     `deleted` counts stored records that the logs delete. All three have the schema that was asked for.
     """
@@ -99,11 +97,11 @@ def merge_slice(
 ) -> Iterator[MergedRows]:
     """The pieces of a merged slice, with these columns.
 
-    Cost: the columns of the base file that are asked for or decide, and its logs in whole. Raises `CorruptDataError`
-    naming a damaged file, `SchemaMismatchError` for a log whose rows do not become the table's, and
+    Cost: the requested columns of the base file and those that merging needs, and the whole logs. Raises
+    `CorruptDataError` naming a damaged file, `SchemaMismatchError` for a log whose rows do not fit the table, and
     `UnsupportedFeatureError` for tables without the meta columns.
     """
-    schema = settings.looked_at(columns)
+    schema = settings.needed_for(columns)
     if RECORD_KEY not in schema.names:
         raise UnsupportedFeatureError("logs cannot be merged without the column _hoodie_record_key", base=files.base)
     versions = read_log_versions(
@@ -126,7 +124,7 @@ def merge_base(
     schema: pa.Schema,
     columns: Sequence[str],
 ) -> Iterator[MergedRows]:
-    """The pieces of a slice whose log records are at hand. `schema`: the columns that they have."""
+    """The pieces of a slice whose log records are loaded. `schema`: the columns of the pieces."""
     changes = merge_logs(settings.rules, versions)
     sizes, met = changes.sizes(), np.zeros(changes.count, dtype=bool)
     result = pa.schema([schema.field(name).with_nullable(True) for name in columns])
@@ -165,7 +163,7 @@ def _merged(
     column_sets: Sequence[frozenset[str]],
     result: pa.Schema,
 ) -> MergedRows:
-    """Stored rows with their changes: row `places[i]` is met by change `i`."""
+    """Stored rows with their changes: change `i` belongs to row `places[i]`."""
     nothing = pa.RecordBatch.from_pylist([], schema=result)
     met = rows.take(pa.array(places))
     effective = _effective(rules, met, changes)
@@ -189,7 +187,7 @@ def _merged(
 
 
 def stays_as_it_is(rules: TableRules, stored: pa.RecordBatch, changes: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """Which stored rows their changes leave as they are: row `i` of both is one record. For rules that select."""
+    """Mask of stored rows that their changes do not supersede: row `i` of both is one record. For selecting rules."""
     stays = ~_effective(rules, stored, changes)
     met, meeting = stored.filter(pa.array(~stays)), changes.filter(pa.array(~stays))
     stays[~stays] = merge_pairs(rules.with_base, met, meeting).stays
@@ -197,10 +195,10 @@ def stays_as_it_is(rules: TableRules, stored: pa.RecordBatch, changes: pa.Record
 
 
 def _effective(rules: TableRules, stored: pa.RecordBatch, changes: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """Which changes do anything to the stored rows that they meet, as far as `merge_pairs` does not see to it.
+    """Mask of the log changes that affect their stored row, in the two cases that `merge_pairs` does not decide.
 
-    It does not where the payload class lets rows go by time of arrival, but deletes by ordering values; and where
-    a late row does not even show where the stored one has no value.
+    One: the payload class orders rows by arrival, but deletes by ordering values. Two: a late row must not even fill
+    columns where the stored row is null.
     """
     fold, ordering = rules.log_merge, rules.with_base.ordering_fields
     if fold is None:
@@ -216,7 +214,7 @@ def _effective(rules: TableRules, stored: pa.RecordBatch, changes: pa.RecordBatc
 
 
 def _of_the_write(stored: pa.RecordBatch, changes: pa.RecordBatch) -> pa.RecordBatch:
-    """The stored rows as rows of the writes of their changes, but for deletes."""
+    """The stored rows with the meta columns of the writes of their changes, except for deletes."""
     is_row = ~as_mask(changes.column(DELETED))
     columns = {name: stored.column(name) for name in stored.schema.names}
     for name in OF_THE_WRITE.intersection(columns, changes.schema.names):

@@ -113,7 +113,7 @@ def _joinable_logs(call: ServiceCall) -> frozenset[LogFile]:
     left = [each for each, is_partial in zip(slices, partial, strict=True) if is_partial]
     if left:
         _log.warning(
-            "the logs of %d file group(s) have partial updates and are left as they are, for example %s: compact the table",
+            "the logs of %d file group(s) have partial updates and are not compacted, such as %s: compact the table",
             len(left),
             left[0].logs[0].path,
         )

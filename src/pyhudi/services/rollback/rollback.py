@@ -237,7 +237,7 @@ def _roll_back(table: TableState, instant: Instant, environment: Environment, lo
     if lock.can_be_lost and instant.state is not InstantState.COMPLETED and _was_completed(table, instant, environment):
         storage.delete(instant_path(rollback, table.version))
         return None
-    # A writer that has the lock again does not check for the plan after its put. If our lock is lost, only the plan stays.
+    # A writer that has the lock again does not check for the plan after its put. So here only the plan may remain.
     lock.check_held()
     return run_rollback(table, rollback, plan, environment, keeps_service_plan=False)
 

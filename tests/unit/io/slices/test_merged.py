@@ -56,7 +56,7 @@ def merged(rules: TableRules, stored: list[Row], *logs: Row, ordering: str = "ts
     found = LogVersions(rows=pa.Table.from_pylist(versions, version_schema(schema)))
     settings = MergeSettings(schema=schema, rules=rules)
     names = ["_hoodie_commit_time", ordering, "text"]
-    return list(merge_base(storage, "base", found, settings, settings.looked_at(names), names))
+    return list(merge_base(storage, "base", found, settings, settings.needed_for(names), names))
 
 
 def _values(row: Row, ordering: str) -> dict[str, Any]:

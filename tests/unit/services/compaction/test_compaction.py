@@ -464,7 +464,7 @@ def test_a_plan_that_jvm_hudi_runs_is_left_to_it_for_as_long_as_a_writer_may_be_
     before = snapshot(storage)
 
     assert later_on(storage, 170).services.run(planned).num_rows == 0
-    with pytest.raises(InvalidRequestError, match="another process is running this plan"):
+    with pytest.raises(InvalidRequestError, match="another process is executing this plan"):
         later_on(storage, 170).recovery.rollback(planned)
     assert snapshot(storage) == before
     assert later_on(storage, 190).services.run(planned).num_rows == 1

@@ -61,7 +61,7 @@ def test_logs_with_partial_updates_are_not_planned_to_be_joined(
     with caplog.at_level(logging.WARNING, "pyhudi"):
         joined = table.services.compact_logs(hudi_options=JOIN_ALL)
 
-    assert "partial updates and are not joined" in caplog.text
+    assert "partial updates and are not compacted" in caplog.text
     assert not any(one.action is Action.LOG_COMPACTION for one in pending(table))
     assert rows_of(table) == before
     assert joined.num_rows == 0

@@ -92,7 +92,7 @@ def test_a_write_gives_way_to_a_rollback_of_what_it_began_from_though_that_had_b
     pending = Instant(InstantTime("20991231000000000"), Action.ROLLBACK, InstantState.REQUESTED, None)
     storage.put(instant_path(pending, state.version), encode_rollback_plan(plan))
 
-    with pytest.raises(WriteConflictError, match="taken back"):
+    with pytest.raises(WriteConflictError, match="rolled back"):
         open_table(storage, env=environment(StepClock(NOW_MS))).upsert(rows(ADDED))
 
 

@@ -173,7 +173,7 @@ def test_a_write_whose_former_files_were_cleaned_up_is_refused(kind: TableBuilde
         if isinstance(name := parse_data_file(info.name), BaseFileName) and name.instant_time == first
     ]
     storage.delete(former)
-    assert_refused(storage, writes_of(storage)[-1], "cleaned up")
+    assert_refused(storage, writes_of(storage)[-1], "a cleaner has removed")
 
 
 @pytest.mark.parametrize("kind", [COW[2], V6, V9], ids=str)
@@ -183,7 +183,7 @@ def test_a_replacement_whose_former_groups_were_cleaned_up_is_refused(kind: Tabl
     opened(storage).insert_overwrite(rows((8, "oslo", 9, "z")))
     for path in former:
         storage.delete(path)
-    assert_refused(storage, writes_of(storage)[-1], "cleaned up")
+    assert_refused(storage, writes_of(storage)[-1], "a cleaner has removed")
 
 
 def test_the_last_write_that_is_not_archived_is_refused() -> None:
@@ -308,7 +308,7 @@ def test_a_compaction_whose_logs_were_cleaned_up_is_refused(kind: TableBuilder) 
     (log,) = [info.path for info in storage.list_folder("city=oslo").files if ".log." in info.path]
     opened(storage).services.compact()
     storage.delete(log)
-    assert_refused(storage, writes_of(storage)[-1], "cleaned up")
+    assert_refused(storage, writes_of(storage)[-1], "a cleaner has removed")
 
 
 def test_a_write_whose_log_is_compacted_is_refused() -> None:
@@ -340,7 +340,7 @@ def test_a_plan_with_writes_since_is_refused_in_version_6() -> None:
 def test_a_plan_is_refused_in_version_6_while_a_write_is_pending() -> None:
     storage, instant = planned_and_run_half(V6)
     put_instant(storage, timeline_format.Action.DELTA_COMMIT, InstantState.REQUESTED)
-    assert_refused(storage, instant, "pending may append")
+    assert_refused(storage, instant, "pending write may append")
 
 
 def test_a_plan_that_is_being_run_is_refused() -> None:
@@ -351,7 +351,7 @@ def test_a_plan_that_is_being_run_is_refused() -> None:
 
     def take_back(operation: str, path: str) -> None:
         if operation == "close_output" and path.startswith("city="):
-            with pytest.raises(InvalidRequestError, match="running this plan"):
+            with pytest.raises(InvalidRequestError, match="executing this plan"):
                 opened(storage).recovery.rollback(instant)
             refused.append(path)
 
