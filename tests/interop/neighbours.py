@@ -20,7 +20,7 @@ import pyhudi
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.protocol import FileInfo
-from pyhudi.table.file_system_view import list_data_files
+from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import load_table
 from pyhudi.testing.faults import FaultStorage
 

@@ -23,7 +23,7 @@ from pyhudi.format.log.blocks import BlockType
 from pyhudi.io.log.scan import scan_blocks
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.file_system_view import list_data_files
+from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import TableState, load_table
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
 from pyhudi.testing.faults import Operation as Effect

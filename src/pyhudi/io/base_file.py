@@ -1,7 +1,4 @@
-"""Base files: Parquet with Hudi's footer, written and read in pieces of bounded size.
-
-Source: `format/timeline.md` sections 4.1 to 4.7; `format/logs-and-indexes.md` section 2.
-"""
+"""Base files: Parquet with Hudi's footer, written and read in pieces of bounded size."""
 
 from __future__ import annotations
 
@@ -115,7 +112,7 @@ class BaseFileWriter:
     def close(self, tombstones: Mapping[str, str] = MappingProxyType({})) -> WrittenFile:
         """Write the footer, `tombstones` in it, and make the file durable.
 
-        Raises `LockLostError` when somebody removed it meanwhile.
+        Raises `LockLostError` if another process deleted it meanwhile.
         """
         self.flush(is_last=True)
         footer = {"parquet.avro.schema": self._settings.avro_schema, "writer.model.name": "avro", **tombstones}
@@ -124,8 +121,8 @@ class BaseFileWriter:
         info = self._storage.info(self._path)
         if info is None:
             raise LockLostError(
-                "a file was removed while it was written: another writer took this write for dead and rolled it back; "
-                "run it again",
+                "a file was deleted while it was written: another writer rolled this write back as its heartbeat had "
+                "expired; run it again",
                 path=self._path,
             )
         return WrittenFile(self._rows, info.size)
@@ -237,7 +234,7 @@ def _opened(storage: Storage, path: str) -> Iterator[tuple[Any, pq.ParquetFile]]
         except (pa.ArrowException, OSError, ValueError) as error:  # the last one for names that are not UTF-8
             raise _damaged(path, error) from error
         if parquet.metadata.num_rows < 0:
-            raise _damaged(path, "its footer says that it has less than no rows")
+            raise _damaged(path, "the footer declares a negative number of rows")
         yield source, parquet
     finally:
         source.close()

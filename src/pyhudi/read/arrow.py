@@ -28,7 +28,7 @@ from pyhudi.storage.protocol import Storage
 
 BATCH_ROWS = 131_072
 _BATCH_READAHEAD, _FILE_READAHEAD = 16, 4
-"""Arrow's own figures. Where rows are wide, batches have fewer, and nothing is read ahead."""
+"""The defaults of Arrow. For wide rows batches are smaller, and nothing is read ahead."""
 FOOTERS_AT_ONCE = 8
 FILES_AT_ONCE = 64
 """Files open at a time: bounds handles and memory, and keeps all cores busy."""
@@ -47,7 +47,7 @@ def read_batches(
     """The rows of a scan, batch by batch.
 
     Cost: one footer per file whose partition can match, then the wanted columns of the row groups whose statistics can.
-    Raises `ConfigError` for an unknown column or a condition that does not fit the columns' types, and
+    Raises `ConfigError` for an unknown column or a condition that does not fit the types of the columns,
     `CorruptDataError` naming a damaged file, and `HistoryNotRetainedError` naming one that was deleted meanwhile.
     """
     names = checked_columns(plan, columns)
@@ -118,7 +118,7 @@ def _read_whole(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of slices with logs, or with wide rows, one after the other.
 
-    A condition is applied to merged rows: of older versions it says nothing.
+    A condition is applied to merged rows, not to older versions.
     """
     # Arrow loses the number of rows that have no columns.
     needed = _with_columns_of(condition, names, plan.schema) or plan.schema.names[:1]
@@ -132,7 +132,7 @@ def _read_whole(
 
 
 def _with_columns_of(condition: Condition | None, names: list[str], schema: pa.Schema) -> list[str]:
-    """The columns to give, and those that the condition looks at."""
+    """The requested columns, and those of the condition."""
     return names if condition is None else list(dict.fromkeys([*names, *columns_of(condition.whole, schema)]))
 
 
@@ -161,7 +161,7 @@ def checked_columns(plan: ScanPlan, columns: Sequence[str] | None) -> list[str]:
     if unknown := sorted(set(names).difference(known), key=names.index):
         raise ConfigError("the table has no such column", unknown=unknown, columns=known)
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
-        raise ConfigError("a column is asked for twice", columns=repeated)
+        raise ConfigError("a column is requested twice", columns=repeated)
     return names
 
 
@@ -202,7 +202,7 @@ def _left_out_columns(plan: ScanPlan, one: ScanSlice) -> pc.Expression | None:
 
 
 def _guarantee(schema: pa.Schema, values: Sequence[tuple[str, str | None]]) -> pc.Expression | None:
-    """What a partition path says of all rows in a file, where its text is a value of the column's type."""
+    """The values of a partition path that hold for all rows in a file, if their text has the column's type."""
     guarantee: pc.Expression | None = None
     for name, text in values:
         value = None if text is None or name not in schema.names else typed_value(text, schema.field(name).type)

@@ -3,9 +3,9 @@
     [("city", "==", "oslo"), ("fare", ">", 10)]     all hold
     [[("city", "==", "oslo")], [("fare", ">", 10)]] one of the lists holds
 
-A row without a value passes no comparison, as in SQL: neither `!=` nor `not in`. NaN is in order with no number, so it
-passes `!=` and `not in` only; `in` finds it by name. Values compare as the column stores them: 0.1 is the 32-bit 0.1 in
-a column of those.
+A null passes no comparison, as in SQL: neither `!=` nor `not in`. NaN is neither above nor below a number, so it passes
+only `!=` and `not in`; `in` finds it if it is in the list. Values are compared as the column stores them: in a 32-bit
+column 0.1 is the 32-bit 0.1.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Comparison:
 
     @property
     def equalities(self) -> Iterator[pc.Expression]:
-        """An equality for each Python type of a list's values. Arrow would look a text up among numbers."""
+        """One equality per Python type of the values of a list: Arrow would compare a text with numbers."""
         if self.operator in _OF_LISTS:
             yield from (pc.field(self.column) == value for value in {type(one): one for one in self.value}.values())
 
@@ -66,7 +66,7 @@ Alternatives: TypeAlias = tuple[tuple[Comparison, ...], ...]
 def comparisons_of(where: Sequence[Any], schema: pa.Schema) -> Alternatives:
     """The comparisons of a condition.
 
-    Raises `ValueError` or `TypeError` where it is none, or has a value that a comparison cannot have.
+    Raises `ValueError` or `TypeError` if it is not a condition, or has a value that cannot be compared.
     """
     if not isinstance(where, list | tuple):
         raise TypeError("it must be a list of (column, operator, value), or a list of such lists")
@@ -94,7 +94,7 @@ def _comparison(part: Any, schema: pa.Schema) -> Comparison:
             raise TypeError(f"{name!r} {sign} needs a list of values, not {value!r}")
         return Comparison(name, sign, _with_both_zeros(tuple(_checked(name, one, kind) for one in value)))
     if sign not in OPERATORS:
-        raise ValueError(f"{sign!r} is no operator: the operators are {', '.join(['=', *OPERATORS, *_OF_LISTS])}")
+        raise ValueError(f"{sign!r} is not an operator: the operators are {', '.join(['=', *OPERATORS, *_OF_LISTS])}")
     if isinstance(value, float | np.floating) and math.isnan(value):
         raise ValueError(f"no number compares with NaN: ask for {name!r} in [NaN], or for is_nan() in an expression")
     return Comparison(name, sign, _checked(name, value, kind))
@@ -108,7 +108,7 @@ def _checked(name: str, value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_floating(kind) and isinstance(value, int | float | np.number) and not isinstance(value, bool):
         return float(value) if pa.types.is_float64(kind) else float(np.float32(value))
     if pa.types.is_decimal(kind) and isinstance(value, int | np.integer) and not isinstance(value, bool):
-        # Arrow would give a whole number nineteen digits, and find no type that holds those and the column's fraction.
+        # Arrow would give an integer nineteen digits, and find no decimal type for those and the column's fraction.
         return Decimal(int(value))
     is_instant = isinstance(value, dt.datetime)
     if (pa.types.is_date(kind) and is_instant) or (pa.types.is_timestamp(kind) and not is_instant):
@@ -119,5 +119,5 @@ def _checked(name: str, value: Any, kind: pa.DataType) -> Any:
 
 
 def _with_both_zeros(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """0.0 and -0.0 are equal, but not to all that looks values up in a set."""
+    """Both zeros: 0.0 and -0.0 are equal, but a lookup in a set may not find one by the other."""
     return (*values, 0.0, -0.0) if any(isinstance(one, float) and one == 0 for one in values) else values

@@ -1,4 +1,4 @@
-"""Conditions on rows: what they say of all rows, and how much of it a reader may ask the statistics of a file."""
+"""Conditions on rows, and the part of a condition by which a reader may prune with statistics."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Operators: `==`, `!=`, `<`, `<=`, `>`, `>=`, `in`, `not in`. A row without a val
 _BY_NUMBER = re.compile(r"\bFieldPath\(")
 _QUOTED = re.compile(r'"(\\.|[^"\\])*"')
 _FALSE_FOR_NAN = frozenset({"==", "<", "<=", ">", ">="})
-"""Comparisons with a value that no NaN passes, so that it does not matter that statistics leave NaN out."""
+"""Comparisons that no NaN passes, so it does not matter that statistics leave NaN out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition that a schema bears.
+    """A condition that fits a schema.
 
-    `prunes` is what follows from it for every row and may be compared with statistics; None: nothing. The statistics of
+    `prunes`: a consequence of it that may be compared with statistics; None if there is none. The statistics of
     floating-point columns may have left NaN out, and Arrow prunes by them as if there were none.
     """
 
@@ -39,7 +39,7 @@ class Condition:
 
     @property
     def is_tested_by_pruning(self) -> bool:
-        """Whether the rows that a reader gives who filters by `prunes` are those sought."""
+        """Whether filtering by `prunes` alone gives exactly the rows of the condition."""
         return self.prunes is self.whole
 
     def also(self, other: pc.Expression) -> Condition:
@@ -51,7 +51,7 @@ class Condition:
 
 
 def condition_of(where: Where, schema: pa.Schema) -> Condition | None:
-    """The condition, tried on no rows: what is wrong with it must not look like damage of a file.
+    """The condition, after applying it to no rows: its errors must not look like a damaged file.
 
     Raises `ConfigError` where the columns or their types do not fit.
     """
@@ -90,7 +90,7 @@ def _has_floats(kind: pa.DataType) -> bool:
 
 
 def columns_of(condition: pc.Expression, schema: pa.Schema) -> list[str]:
-    """The columns that a condition looks at. Arrow does not say; without one of them it cannot be bound."""
+    """The columns of a condition. Arrow does not list them, but cannot bind the condition without one of them."""
 
     def found_in(names: list[str]) -> list[str]:
         if _binds(condition, _without(schema, names)):

@@ -1,4 +1,4 @@
-"""Partition columns: which of them the folder names say, and what they say of the rows of a file."""
+"""Partition columns: which values are in the names of folders, and which of them hold for the rows of a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PartitionValues = tuple[tuple[str, str | None], ...]
 
 
 def plain_fields(config: TableConfig, fields: tuple[str, ...]) -> tuple[str, ...]:
-    """The partition columns whose own text is in the path. Nobody knows for a CUSTOM table that does not say."""
+    """The partition columns whose text in the path is their value; none for a CUSTOM table that does not define it."""
     if config.key_generator_type is KeyGeneratorType.CUSTOM:
         kinds = zip(fields, config.partition_kinds, strict=False)
         return tuple(name for name, kind in kinds if kind is PartitionFieldKind.SIMPLE)
@@ -31,9 +31,9 @@ def slashed_dates(
 ) -> tuple[str, ...]:
     """The partition column whose dates are folders `2024/01/31`, if there is one.
 
-    JVM Hudi says so nowhere else, once `hoodie.datasource.write.slash.separated.date.partitioning` made the folders.
+    No property shows it, once `hoodie.datasource.write.slash.separated.date.partitioning` made the folders.
     The files hold `2024-01-31`, or after an update in its SQL `2024/01/31`; JVM Hudi shows the latter for all of them.
-    Where the values themselves have slashes the folders say the same.
+    If the values themselves have slashes, the folders have the same text.
     """
     if len(fields) != 1 or fields[0] not in plain_fields(config, fields) or config.url_encode:
         return ()

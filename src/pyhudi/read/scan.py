@@ -1,7 +1,4 @@
-"""What a read needs: which files, which of their rows, and under which schema. Resolved on the driver, without Spark.
-
-Source: mission rows S1-45, S1-46, S3-13, S3-14; `format/timeline.md` section 2.
-"""
+"""Planning a read: which files, which of their rows, and under which schema. On the driver, without Spark."""
 
 from __future__ import annotations
 
@@ -43,10 +40,10 @@ from pyhudi.table.timeline import Timeline
 class ScanSlice:
     """A file slice to read: its base file and logs, their size in bytes, and its partition's values as (column, text).
 
-    `log_size`: how much of the size is that of logs.
+    `log_size`: the size of the logs.
 
-    Only the values of columns whose text in the path is their value, or which are in the path alone: the path of a
-    timestamp is another text than the timestamp.
+    Only values of columns whose text in the path is their value, or which are only in the path: the text of a timestamp
+    in a path differs from the timestamp.
     """
 
     files: SliceFiles
@@ -78,13 +75,13 @@ class ScanPlan:
 
     @property
     def plain(self) -> tuple[ScanSlice, ...]:
-        """The slices that are a base file and nothing else, whose rows any reader of Parquet gives."""
-        return tuple(one for one in self.slices if not one.files.logs) if not self.texts_of_numbers else ()
+        """The slices with only a base file, which any reader of Parquet can read."""
+        return tuple(each for each in self.slices if not each.files.logs) if not self.texts_of_numbers else ()
 
     @property
     def merged(self) -> tuple[ScanSlice, ...]:
         """The other slices."""
-        return tuple(one for one in self.slices if one.files.logs) if not self.texts_of_numbers else self.slices
+        return tuple(each for each in self.slices if each.files.logs) if not self.texts_of_numbers else self.slices
 
 
 def plan_scan(storage: Storage, config: ReadConfig) -> ScanPlan:
@@ -96,15 +93,15 @@ def plan_table_scan(table: TableState, config: ReadConfig, mergers: Sequence[Mer
     """Resolve a read against a loaded table. `mergers`: those among which that of a CUSTOM table is found.
 
     Raises `ConfigError` for a time that cannot be parsed or an incremental range that ends before it begins,
-    `UnsupportedFeatureError` for a table whose record merger the call does not give, `HistoryNotRetainedError` where
+    `UnsupportedFeatureError` for a table whose record merger the call does not give, `HistoryNotRetainedError` if
     cleaners have deleted files that the read needs, and `HistoryNotSettledError` while a write is running whose rows
-    belong to the answer.
+    belong to the result.
     """
     if config.query_type is QueryType.INCREMENTAL:
         return _plan_incremental(table, config, mergers)
     if config.as_of is not None:
         return _plan_as_of(table, config, mergers, instant_time_from_user(config.as_of))
-    view = load_view(table.storage, table.timeline, skips_damaged=config.skip_damaged_files)
+    view = load_view(table.storage, table.timeline, lister=table.lister, skips_damaged=config.skip_damaged_files)
     _check_newest(load_cleaned(table.storage, view), table.timeline)
     return _plan(table, config, mergers, view.latest, _blocks(view))
 
@@ -123,31 +120,31 @@ def _check_newest(cleaned: Cleaned, timeline: Timeline) -> None:
 
 
 def _was_completed(timeline: Timeline, write: str) -> bool:
-    """Whether a write of which a cleaner deleted a file counts: not, where a restore has taken it back."""
+    """Whether a write of a deleted file counts: not if a restore has removed it."""
     return timeline.is_committed(write) or timeline.starts_after(write)
 
 
 def _plan_as_of(table: TableState, config: ReadConfig, mergers: Sequence[Merger], as_of: str) -> ScanPlan:
     """The rows of the writes that were requested until `as_of`, of which none may still be running."""
     _check_settled(table, as_of)
-    view = load_view(table.storage, table.timeline, skips_damaged=config.skip_damaged_files)
+    view = load_view(table.storage, table.timeline, lister=table.lister, skips_damaged=config.skip_damaged_files)
     cleaned = load_cleaned(table.storage, view, since=as_of)
     if lost := cleaned.lost_at(lambda write: write <= as_of and _was_completed(table.timeline, write)):
         raise HistoryNotRetainedError(
-            "the state of the table at this time cannot be read any more: cleaners have deleted files of it",
+            "the state of the table at this time can no longer be read: cleaners have deleted files of it",
             as_of=as_of,
             earliest=cleaned.needless_from,
             path=min(lost.values()),
         )
     past = table.with_timeline(table.timeline.until(as_of))
-    # Files are judged by the whole timeline: where it starts must not move with the time asked for.
+    # Blocks are filtered by the whole timeline: its start must not depend on the requested time.
     blocks = replace(_blocks(view), until=as_of)
     schema = None if past.timeline.completed_writes else _archived_schema(table, as_of)
     return _plan(past, config, mergers, view.latest_until(as_of), blocks, schema=schema)
 
 
 def _archived_schema(table: TableState, as_of: str) -> pa.Schema | None:
-    """The schema of the newest archived write until a time, if one names any. Cost: see `archived_metadata`."""
+    """The schema in the newest archived write until a time, if one has a schema. Cost: see `archived_metadata`."""
     for write, metadata in archived_metadata(table.storage, table.version):
         if write.requested_time <= as_of and metadata.schema is not None:
             source = f"{table.storage.uri}: archived commit {write.requested_time}"
@@ -158,15 +155,15 @@ def _archived_schema(table: TableState, as_of: str) -> pa.Schema | None:
 def _check_settled(table: TableState, until: str, *, after: str = "") -> None:
     """Refuse a range of instant times in which a write is pending: its rows would appear there later.
 
-    What clusterings do changes no rows. Cost: in version 6 a read per pending replace commit, which may be clusterings.
+    Clusterings change no rows. Cost: in version 6 a read per pending replace commit, which may be clusterings.
     """
     for pending in table.timeline.pending_writes:
         if not after < pending.requested_time <= until:
             continue
         if not is_clustering_plan(table.storage, table.version, pending):
             raise HistoryNotSettledError(
-                "a write that began at or before this time has not ended: its rows would appear in the answer later; "
-                "ask again when it has, or for an earlier time",
+                "a write that began at or before this time has not ended: its rows would appear in the result later; "
+                "read again when it has ended, or read an earlier time",
                 time=until,
                 running=pending.requested_time,
             )
@@ -175,8 +172,8 @@ def _check_settled(table: TableState, until: str, *, after: str = "") -> None:
 def _plan_incremental(table: TableState, config: ReadConfig, mergers: Sequence[Merger]) -> ScanPlan:
     """Rows last written in (begin, end], in their version as of end: the state at `end`, as far as the range wrote it.
 
-    Versions 8 and 9 go by completion time, version 6 by instant time. Of slices with logs what the range wrote is
-    merged, and nothing else: a change that lost against an older row is in the result, too, as in Hudi.
+    Versions 8 and 9 go by completion time, version 6 by instant time. Of slices with logs only the
+    versions in the range are merged: a change that lost against an older row is in the result too, as in JVM Hudi.
     """
     if not table.config.populate_meta_fields:
         raise UnsupportedFeatureError(
@@ -200,7 +197,7 @@ def _plan_incremental(table: TableState, config: ReadConfig, mergers: Sequence[M
     def has_ended(write: str) -> bool:
         return write in ended or (write not in positions and table.timeline.starts_after(write))
 
-    view = load_view(table.storage, table.timeline, skips_damaged=config.skip_damaged_files)
+    view = load_view(table.storage, table.timeline, lister=table.lister, skips_damaged=config.skip_damaged_files)
     cleaned = load_cleaned(table.storage, view, since=end)
     # Not "the newest until the last of them": a write that began earlier than it may have ended after `end`.
     if lost := cleaned.lost_at(has_ended, of=written):
@@ -208,16 +205,16 @@ def _plan_incremental(table: TableState, config: ReadConfig, mergers: Sequence[M
             return _plan_full_scan(table, config, mergers, view, cleaned, written)
         earliest = cleaned.needless_from
         raise HistoryNotRetainedError(
-            "rows of this range cannot be read as of its end any more: cleaners have deleted files of it. Read it "
-            "without an end, or to a later one; or, to have of these rows those that no later write has changed, "
+            "rows of this range can no longer be read as of its end: cleaners have deleted files of it. Read it "
+            "without an end, or to a later one; or, to read those of its rows that no later write has changed, "
             "set hoodie.datasource.read.incr.fallback.fulltablescan.enable",
             end=end,
             earliest=earliest and positions.get(earliest, earliest),
             path=min(lost.values()),
         )
     touched = view.latest_of(has_ended, written=written)
-    parts = {path: tuple(_part_of(one, written) for one in slices) for path, slices in touched.items()}
-    # Under the newest schema, not that of `end`, as in Hudi.
+    parts = {path: tuple(_part_of(each, written) for each in slices) for path, slices in touched.items()}
+    # Under the newest schema, not that of `end`, as in JVM Hudi.
     return _plan(table, config, mergers, parts, blocks, written)
 
 
@@ -229,16 +226,16 @@ def _plan_full_scan(
     cleaned: Cleaned,
     written: frozenset[str],
 ) -> ScanPlan:
-    """The rows of the newest state that these writes wrote: what later writes changed or deleted is not there."""
+    """The rows of the newest state that these writes wrote, without rows that later writes changed or deleted."""
     _check_newest(cleaned, table.timeline)
     plan = _plan(table, config, mergers, view.latest, _blocks(view), written)
     return replace(plan, merging=replace(plan.merging, commit_times=None))
 
 
 def _positions(table: TableState, begin: str) -> dict[str, str]:
-    """Where the completed writes stand, by requested time; archived ones, too, where the range may reach back to them.
+    """The positions of the completed writes, by requested time; archived ones too if the range may contain them.
 
-    With completion times it always may: a write that began before the active timeline may have ended late.
+    With completion times it always may: a write that began before the active timeline may have completed late.
     """
     active = table.timeline.completion_times
     if not table.version.has_completion_times and not table.timeline.starts_after(begin):
@@ -247,7 +244,7 @@ def _positions(table: TableState, begin: str) -> dict[str, str]:
 
 
 def _part_of(file_slice: FileSlice, written: Collection[str]) -> FileSlice:
-    """The slice without a base file from before the writes: it has no row of theirs, and hides none."""
+    """The slice without a base file that is older than the writes: it has none of their rows."""
     if file_slice.base is None or file_slice.base.instant_time in written:
         return file_slice
     return replace(file_slice, base=None)
@@ -284,14 +281,14 @@ def _plan(
         if one.base is not None or not base_files_only
     )
     has_meta_columns = table.config.populate_meta_fields
-    # A table without logs can be read whatever its records are merged by.
+    # A table without logs can be read with any merger.
     has_logs = any(one.files.logs for one in slices)
     rules = table_rules_of(table.config, (*mergers, *mergers_of(config.merging))) if has_logs else TableRules()
     merging = MergeSettings(
         schema=with_meta_columns(schema),
         rules=rules,
         blocks=replace(blocks, skips_damaged=config.skip_damaged_files),
-        # Readers of version 6 merge changes with all rows of the base files, and then look for those of the interval.
+        # Readers of version 6 merge changes with all rows of the base files, and then filter by the range.
         commit_times=commit_times if table.version.has_completion_times else None,
         spill=SpillSettings(config.memory.merge_max_bytes, config.memory.spill_folder),
         keys=key_generator_from_table(table.config.values, table.config.version, {})
@@ -308,7 +305,7 @@ def _files(file_slice: FileSlice, base_files_only: bool) -> SliceFiles:
 
 
 def _schema(table: TableState, latest: SlicesByPartition) -> pa.Schema:
-    """The newest commit's schema; of a table whose commits carry none, that of a data file."""
+    """The schema in the newest commit, or, if no commit has one, that of a data file."""
     if (schema := load_table_schema(table)) is not None:
         return schema.arrow
     for slices in latest.values():

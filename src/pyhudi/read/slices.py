@@ -1,4 +1,4 @@
-"""Reading one merged slice of a scan. Apart from `read/arrow.py`, whose libraries take long to load in a worker."""
+"""Reading one slice of a scan. Separate from `read/arrow.py`, whose libraries take long to load in a worker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read_slice(storage: Storage, plan: ScanPlan, one: ScanSlice, columns: Sequen
 def read_base_file(
     storage: Storage, plan: ScanPlan, one: ScanSlice, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one slice without logs, with these columns, in batches of bounded bytes, however wide rows are."""
+    """The rows of one slice without logs, with these columns, in batches of bounded bytes, also for wide rows."""
     in_files = _in_files(plan, columns)
     schema = pa.schema([plan.schema.field(name).with_nullable(True) for name in in_files])
     assert one.files.base is not None
@@ -52,7 +52,7 @@ def _with_path_columns(plan: ScanPlan, one: ScanSlice, batch: pa.RecordBatch, co
 
 @contextmanager
 def missing_files_named() -> Iterator[None]:
-    """Say of a file that was there when the read was planned, and is not any more, what has become of it."""
+    """Convert the error for a file that was deleted since the read was planned."""
     try:
         yield
     except NotFoundError as error:
@@ -60,7 +60,7 @@ def missing_files_named() -> Iterator[None]:
 
 
 def gone_meanwhile(path: str | None) -> HistoryNotRetainedError:
-    """The error for a file that was there when a read was planned."""
+    """The error for a file that was deleted since the read was planned."""
     return HistoryNotRetainedError(
         "a file of this read has been deleted since the read was planned, as cleaners do with files that newer ones "
         "replace: refresh() the table, or load it anew, and read again",

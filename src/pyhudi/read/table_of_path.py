@@ -1,4 +1,4 @@
-"""The table that a path of a read means: the folder itself, or the table that the folder is a partition of."""
+"""The table of a read path: the folder itself, or the table that the folder is a partition of."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OF_GLOBS = frozenset("*?[{")
 def plan_of_path(path: str, options: Mapping[str, str], config: ReadConfig) -> tuple[Storage, ScanPlan]:
     """The table's store, and the read of all of it or, where the path is below it, of the partitions in that folder.
 
-    Cost: a scan's; for a path that is no table itself one or two requests per folder above it.
+    Cost: that of a scan; for a path below the table also one or two requests per folder above it.
 
     Raises:
         TableNotFoundError: neither the folder nor one above it is a table, or the table has no such partition.
@@ -41,7 +41,7 @@ def plan_of_path(path: str, options: Mapping[str, str], config: ReadConfig) -> t
 
 
 def _folders_above(storage: Storage) -> Iterator[tuple[str, str]]:
-    """Each folder above the root of a store, as a URI, nearest first, and the way from there to the root."""
+    """Each folder above the root of a store, as a URI, nearest first, and the path from there to the root."""
     scheme, colon, rest = storage.uri.partition("://")
     # Without an authority: `file:/folder`.
     authority, _, folder = rest.partition("/") if colon else ("", "", storage.uri.partition(":")[2].lstrip("/"))
@@ -59,7 +59,7 @@ def _partitions_below(table: Storage, folder: str, plan: ScanPlan) -> ScanPlan:
 
 
 def _is_partition(table: Storage, folder: str) -> bool:
-    """Whether a folder without rows is a partition all the same. Cost: one request."""
+    """Whether a folder without rows is a partition. Cost: one request."""
     try:
         return table.info(f"{folder}/{PARTITION_METADATA_FILE}") is not None
     except UnsafePathError:

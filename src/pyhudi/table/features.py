@@ -1,10 +1,10 @@
-"""The gate: what a table may need of who reads, writes or maintains it, and whether this release has it.
+"""Table features: what a table may require of readers, writers and table services, and what this release supports.
 
-Every feature is a row of `FEATURES`: how a table shows that it has it, and what this release does then. What a table
-has and this release lacks is refused by name, with the remedy, before anything is read or written. A read is judged
-when its table is loaded, a write and a table service before their first request that changes anything.
+Every feature is a row of `FEATURES`: how a table shows that it has it, and what this release refuses then. An
+unsupported feature is refused by name, with the remedy, before anything is read or written: for a read when the table
+is loaded, for a write and a table service before the first request that changes anything.
 
-Features that this release has in full need no row, but for those that are easily taken for another.
+Fully supported features need no row, except those that are easily mistaken for another.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HASHING_METADATA_FOLDER: Final = ".hoodie/.bucket_index/consistent_hashing_metad
 
 
 class Facts(Protocol):
-    """What a loaded table knows of itself; `pyhudi.table.state.TableState` is one."""
+    """Facts about a loaded table; `pyhudi.table.state.TableState` is one."""
 
     @property
     def config(self) -> TableConfig:
@@ -46,11 +46,11 @@ class Facts(Protocol):
 
     @property
     def storage(self) -> Storage:
-        """Where it lies."""
+        """Its store."""
 
     @property
     def newest_writes(self) -> NewestWrites:
-        """What its newest commits say. Cost: a read, the first time."""
+        """Facts from its newest commits. Cost: a read, the first time."""
 
     @property
     def has_hashing_metadata(self) -> bool:
@@ -58,7 +58,7 @@ class Facts(Protocol):
 
 
 class Use(enum.Enum):
-    """What somebody is about to do with a table; the value ends the sentence "this release cannot … this table"."""
+    """A use of a table; the value completes the sentence "this release cannot … this table"."""
 
     READ = "read"
     WRITE = "write"
@@ -74,11 +74,11 @@ _ALL: Final = frozenset(Use)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """One thing that a table may have.
+    """One feature that a table may have.
 
-    `shown_by`: how it shows, in words. `found`: what of it a table has, as the end of "this table has …"; None where it
-    has none. `refused`: for what uses a table with it is refused. `remedy`: what the caller can do then. `at_load`:
-    whether its properties and the names on its timeline are enough to tell; else a file of the table is looked at.
+    `shown_by`: how it shows, in words. `found`: what a table has of it, to complete "this table has …"; or None.
+    `refused`: the uses for which a table with it is refused. `remedy`: what the caller can do then. `at_load`: whether
+    the properties and the names on the timeline are enough to find it; otherwise a file of the table is read.
     """
 
     name: str
@@ -90,9 +90,9 @@ class Feature:
 
 
 def check_loadable(table: Facts) -> None:
-    """Raise `UnsupportedFeatureError` for a table that nobody may read with this release.
+    """Raise `UnsupportedFeatureError` for a table that this release cannot read.
 
-    Cost: no request, but for a listing of a table without any instant.
+    Cost: no request, except a listing for a table without any instant.
     """
     _refuse(table, Use.READ, (feature for feature in FEATURES if feature.at_load))
 
@@ -113,8 +113,8 @@ def check_compactable(table: Facts) -> None:
 def check_undoable(table: Facts) -> None:
     """Raise `UnsupportedFeatureError` for a table of which this release must not roll back any write.
 
-    Cost: no request, but for the rare table that does not say whether it has partitions. No commit is looked at: what
-    is being rolled back may be gone at any moment.
+    Cost: no request, except for the rare table whose properties do not show whether it has partitions. No commit is
+    read: the one that is rolled back may be deleted at any moment.
     """
     _refuse(table, Use.ROLL_BACK, FEATURES)
 
@@ -135,7 +135,7 @@ def _refuse(table: Facts, use: Use, features: Iterator[Feature] | tuple[Feature,
 
 
 def _slashed_dates(config: TableConfig) -> str | None:
-    """Hudi 1.2 keeps the option for no later write: what shows is the extractor that it infers for catalogs."""
+    """Hudi 1.2 does not store the option; the extractor that it infers for catalogs shows it."""
     is_set = config.values.get("hoodie.datasource.write.slash.separated.date.partitioning", "").lower() == "true"
     extractor = config.values.get("hoodie.table.partition_extractor_class", "")
     is_inferred = extractor.endswith(".SlashEncodedDayPartitionValueExtractor") and config.key_generator_type not in (
@@ -172,7 +172,7 @@ def _table_format(config: TableConfig) -> str | None:
 
 
 def _unknown_keys(config: TableConfig) -> str | None:
-    """Without the column of record keys these are made from the columns, if it is certain how the writer made them."""
+    """Without the column of record keys, they are made from columns, if the key generator of the writer is known."""
     is_of_two_forms = config.key_generator_type is KeyGeneratorType.COMPLEX and len(config.record_key_fields) == 1
     is_certain = config.record_key_fields and not (is_of_two_forms and not config.version.names_single_key_field)
     if config.populate_meta_fields or (is_certain and _key_generator(config) is None):
@@ -198,7 +198,7 @@ def _key_generator(config: TableConfig) -> str | None:
 
 
 def _partition_fields(table: Facts) -> str | None:
-    """A table without partitions has the mark of one in its own folder. Cost: none but for such tables."""
+    """A table without partitions has a partition metadata file in its own folder. Cost: one request for such tables."""
     if table.config.partition_fields is not None or table.storage.info(PARTITION_METADATA_FILE) is not None:
         return None
     return "no property hoodie.table.partition.fields, and nothing that says that it has no partitions"
@@ -207,7 +207,7 @@ def _partition_fields(table: Facts) -> str | None:
 def _merging(config: TableConfig) -> str | None:
     if config.merge_mode is not MergeMode.CUSTOM or config.merger_name is not None:
         return None
-    # A payload class that we know stands beside the strategy of a merger in Java, and then means nothing.
+    # With the strategy of a Java merger, a known payload class beside it has no meaning.
     if rule_of_payload(config.payload_class or COMMIT_TIME_PAYLOAD).merge_mode is MergeMode.CUSTOM:
         return f"the record payload {config.payload_class}"
     strategy = strategy_id(Properties(config.values, config.path))
@@ -235,7 +235,7 @@ def _pending_foreigners(table: Facts) -> str | None:
 
 
 def _other_layout(table: Facts) -> str | None:
-    """Cost: none but for a table without any instant; then a listing."""
+    """Cost: a listing for a table without any instant; nothing for others."""
     if table.timeline.instants:
         return None
     folder = METADATA_FOLDER if table.timeline.version.has_completion_times else f"{METADATA_FOLDER}/timeline"
@@ -247,9 +247,9 @@ _INSTANT_FILE: Final = re.compile(r"[0-9]{14,}(?:_[0-9]+)?\.[a-z]")
 _BUCKET_ID: Final = re.compile(
     r"([0-9]{8})-(?:0000-0000-0000-0{12}|[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})(?:-[0-9]+)?"
 )
-"""The number of a bucket in the place of the first eight digits of a random UUID, or before zeros alone."""
+"""The number of a bucket instead of the first eight digits of a random UUID, or before zeros only."""
 _BUCKET_MAX: Final = {1: 9_999, 2: 99_999, 3: 99_999, 4: 99_999}
-"""Up to which bucket so few file groups are taken for buckets: of random ids, one in 400,000 is taken for one."""
+"""Up to which number so few file groups count as buckets: of random ids, one in 400,000 would."""
 
 
 def _simple_buckets(table: Facts) -> str | None:
@@ -257,14 +257,14 @@ def _simple_buckets(table: Facts) -> str | None:
         return "the bucket index of hoodie.index.type"
     ids = table.newest_writes.file_ids
     numbers = {int(match[1]): one for one in ids if (match := _BUCKET_ID.fullmatch(one))}
-    # Beside random ids when somebody has written to the table who knew nothing of buckets.
+    # Beside random ids if a writer without a bucket index has written to the table.
     has_two = len([number for number in numbers if number <= _BUCKET_MAX[1]]) > 1
     are_all = all(map(_BUCKET_ID.fullmatch, ids)) and max(numbers, default=0) <= _BUCKET_MAX.get(len(ids), 99_999_999)
     return f"a bucket index (file ids such as {numbers[min(numbers)]})" if numbers and (has_two or are_all) else None
 
 
 def _consistent_buckets(table: Facts) -> str | None:
-    """Cost: a listing for merge-on-read tables, once: after a resize of all buckets the file ids are random ones."""
+    """Cost: a listing for merge-on-read tables, once; after all buckets were resized, the file ids are random."""
     is_possible = table.config.table_type is TableType.MERGE_ON_READ
     return (
         f"a consistent bucket index ({HASHING_METADATA_FOLDER})" if is_possible and table.has_hashing_metadata else None
@@ -272,7 +272,7 @@ def _consistent_buckets(table: Facts) -> str | None:
 
 
 _REBUILT_PARTITIONS: Final = frozenset({"files", "column_stats", "partition_stats", "bloom_filters"})
-"""Partitions of a metadata table that JVM Hudi builds anew from the files at its next write, whatever its options."""
+"""Partitions of a metadata table that JVM Hudi always builds again from the files at its next write."""
 
 
 def _indexes(config: TableConfig) -> str | None:

@@ -19,13 +19,13 @@ from functools import cached_property
 
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
-from pyhudi.format.safe_paths import is_metadata_folder
 from pyhudi.format.timeline.instant import Action
 from pyhudi.io.log.block_filter import Stretch
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.archived_writes import ArchivedWrites, in_place_of_archive, readable_archived_writes
 from pyhudi.table.committed_files import CommittedFiles, Shortfall, committed_files, refuse
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
+from pyhudi.table.lister import Lister, StorageLister
 from pyhudi.table.timeline import Timeline, load_compaction_plan
 
 SlicesByPartition = Mapping[str, tuple[FileSlice, ...]]
@@ -136,19 +136,18 @@ def load_view(
     timeline: Timeline,
     partition_paths: Iterable[str] | None = None,
     *,
+    lister: Lister | None = None,
     skips_damaged: bool = False,
 ) -> FileSystemView:
-    """The view of some partitions, or of all. `skips_damaged`: see `FileSystemView`.
+    """The view of some partitions, or of all. `lister`: None lists the store. `skips_damaged`: see `FileSystemView`.
 
-    Cost: one listing per named partition, or one recursive listing per top-level folder; one read per pending
-    compaction of the active timeline, and per completed write of it that this process does not know yet; where files
-    are of writes that are not on the active timeline, also the archive (`archived_writes`).
+    Cost: that of the lister, which is one listing per named partition, or one recursive listing per top-level folder;
+    one read per pending compaction of the active timeline, and per completed write of it that is not cached in this
+    process; if there are files of writes that are not on the active timeline, also the archive (`archived_writes`).
     """
     paths = None if partition_paths is None else frozenset(partition_paths)
-    if paths is None:
-        files = list_data_files(storage)
-    else:
-        files = [info for path in sorted(paths) for info in storage.list_folder(path).files]
+    lister = lister or StorageLister(storage)
+    files = lister.table() if paths is None else [info for path in sorted(paths) for info in lister.partition(path)]
     return view_of(storage, timeline, files, paths, skips_damaged=skips_damaged)
 
 
@@ -292,16 +291,6 @@ def _in_merge_order(logs: Iterable[LogFile]) -> tuple[LogFile, ...]:
 
 def _token_order(write_token: str | None) -> tuple[int, ...]:
     return tuple(int(part) for part in write_token.split("-")) if write_token else ()
-
-
-def list_data_files(storage: Storage) -> list[FileInfo]:
-    """All files of the store outside the metadata folder. Cost: one recursive listing per top-level folder."""
-    root = storage.list_folder("")
-    files = list(root.files)
-    for folder in root.folders:
-        if not is_metadata_folder(folder):
-            files.extend(storage.list_recursive(folder))
-    return files
 
 
 def pending_compactions(storage: Storage, timeline: Timeline) -> dict[FileGroupId, str]:

@@ -15,6 +15,7 @@ from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.features import HASHING_METADATA_FOLDER, check_loadable
+from pyhudi.table.lister import Lister, StorageLister
 from pyhudi.table.newest import NewestWrites, load_newest_writes
 from pyhudi.table.timeline import Timeline, load_timeline
 
@@ -51,6 +52,11 @@ class TableState:
     def reload(self) -> TableState:
         """The table as it is now, timeline and properties. Cost: one read and one listing."""
         return load_table(self.storage)
+
+    @property
+    def lister(self) -> Lister:
+        """What reads and writes ask for the files of the table."""
+        return StorageLister(self.storage)
 
     def with_timeline(self, timeline: Timeline) -> TableState:
         """The same table with another timeline."""

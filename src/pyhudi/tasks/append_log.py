@@ -1,7 +1,4 @@
-"""Appending to a file group: data blocks with the new versions of records, then the keys of those that are deleted.
-
-Source: `format/logs-and-indexes.md` 1.4; mission rows S1-30, S2-40.
-"""
+"""Appending to a file group: data blocks with new versions of records, then delete blocks with the deleted keys."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ DELETES_PER_BLOCK = 1_000_000
 class AppendTask:
     """Append the rows of some segments to one slice.
 
-    `keys_repeat`: they were not combined. `tasks_before`: see `SequenceNumbers`.
+    `keys_repeat`: the batch was not combined. `tasks_before`: see `SequenceNumbers`.
     """
 
     target: WriteTarget
@@ -45,7 +42,7 @@ class AppendTask:
 
 
 def append_rows(context: TaskContext, task: AppendTask) -> list[WriteStat]:
-    """Write the changes and say what is in each log file. Memory: one block, and the keys of the deletes."""
+    """Write the changes and return the stat of each log file. Memory: one block, and the keys of the deletes."""
     storage = open_spec(task.target.storage)
     numbers = SequenceNumbers(task.target.instant_time, context, tasks_before=task.tasks_before)
     deleted: list[pa.RecordBatch] = []
@@ -56,7 +53,7 @@ def append_rows(context: TaskContext, task: AppendTask) -> list[WriteStat]:
             deletes = pc.or_(batch.column(DELETE), delete_mask(batch, task.target.rules))
             deleted.append(batch.filter(deletes).select(_delete_columns(batch, task)))
             live = batch.filter(pc.invert(deletes))
-            if live.num_rows == 0:  # of a delete by keys, which are all that its rows have
+            if live.num_rows == 0:  # for a delete by keys: its rows have keys only
                 continue
             _forget_before(writer, live)
             pending.append(live)
@@ -91,20 +88,20 @@ def _staying(batches: Iterator[pa.RecordBatch], task: AppendTask) -> Iterator[pa
 
 
 def _delete_columns(batch: pa.RecordBatch, task: AppendTask) -> list[str]:
-    """Key, partition and how the delete is ordered; a delete by key alone has no ordering values."""
+    """Key, partition path and ordering values of the deletes; a delete by key has no ordering values."""
     ordering = [name for name in task.target.rules.ordering_fields if name in batch.schema.names]
     return [RECORD_KEY, PARTITION_PATH, DELETE, *ordering]
 
 
 def _forget_before(writer: LogWriter, live: pa.RecordBatch) -> None:
-    """A row that follows a deletion in its own batch starts its record afresh: the deletion is written first."""
+    """A row after a delete of its record in the same batch starts a new record: the delete is written first."""
     if FRESH in live.schema.names:
         fresh = live.filter(live.column(FRESH))
         writer.write_deletes(fresh.column(RECORD_KEY), fresh.column(PARTITION_PATH), [], counted=False)
 
 
 def _write_deletes(writer: LogWriter, batches: list[pa.RecordBatch], task: AppendTask) -> None:
-    """Write deletes, those by key alone in blocks of their own: they have no ordering values."""
+    """Write deletes; those by key go into separate blocks, as they have no ordering values."""
     if not batches:
         return
     deletes = pa.concat_batches(batches)
@@ -119,7 +116,7 @@ def _write_deletes(writer: LogWriter, batches: list[pa.RecordBatch], task: Appen
 
 
 def _stored(pending: list[pa.RecordBatch], task: AppendTask, numbers: SequenceNumbers) -> pa.RecordBatch:
-    """The rows as data files hold them; in place of a file's name stands the id of the group, as in real Hudi."""
+    """The rows in the form of data files; `_hoodie_file_name` is the id of the file group, as in JVM Hudi."""
     rows = pa.concat_batches(pending)
     count, target = rows.num_rows, task.target
     meta = [

@@ -1,9 +1,7 @@
-"""Log compaction: the logs of one slice become one, without a new base file.
+"""Log compaction of one slice: its logs become one, without a new base file.
 
-The new log stands for the writes whose logs it replaces: its blocks list them, and readers pass those over. Records
-keep the commit time and the sequence number of the write that they are from.
-
-Source: `format/logs-and-indexes.md` 1.2, 1.5; `format/timeline.md` 7.2.
+The blocks of the new log list the writes that they replace, and readers skip the replaced blocks. Records keep the
+commit time and the sequence number of their write.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ from pyhudi.tasks.data_file import WriteTarget
 from pyhudi.tasks.log_writer import LogSettings, LogWriter, SliceToAppend
 
 SAMPLE_ROWS = 1_000
-"""Rows whose size tells how many make a block."""
+"""How many rows are measured to estimate the number of rows per block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,23 +49,22 @@ class CompactLogsTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookIntoLogsTask:
-    """Look into the logs of a slice, by their paths."""
+    """Read the block headers of the logs of a slice, by their paths."""
 
     storage: StorageSpec
     paths: tuple[str, ...]
 
 
 def have_partial_rows(_: TaskContext, task: LookIntoLogsTask) -> bool:
-    """Whether any of the logs has rows that say only some columns. Cost: the headers of its blocks are read."""
+    """Whether any of the logs has partial updates. Cost: the headers of its blocks are read."""
     storage = open_spec(task.storage)
     return any(block.is_partial for path in task.paths for block in scan_blocks(storage, path))
 
 
 def compact_logs(context: TaskContext, task: CompactLogsTask) -> list[WriteStat]:
-    """Write the log and say what is in it. Memory: the slice's log records (`SpillSettings`).
+    """Write the log and return its stats. Memory: the slice's log records (`SpillSettings`).
 
-    Raises `UnsupportedFeatureError` for logs with rows that say only some columns: what they leave open only a base
-    file can tell.
+    Raises `UnsupportedFeatureError` for logs with partial updates: the missing columns are in the base file only.
     """
     storage = open_spec(task.target.storage)
     merging = task.merging
@@ -115,7 +112,7 @@ def compact_logs(context: TaskContext, task: CompactLogsTask) -> list[WriteStat]
 
 
 def _pieces(changes: LogChanges, numbers: npt.NDArray[np.int64], logs: LogSettings) -> Iterator[pa.RecordBatch]:
-    """The rows of these numbers, about a block's worth at a time, judged by the size of the first ones."""
+    """The rows of these numbers, about a block at a time, estimated from the size of the first rows."""
     if len(numbers) == 0:
         return
     sizes = changes.sizes()[numbers]

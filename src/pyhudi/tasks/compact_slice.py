@@ -1,8 +1,6 @@
-"""Compacting one file slice: its base file and logs become the group's next base file.
+"""Compaction of one file slice: its base file and logs become the next base file of the group.
 
-Records keep the commit time and the sequence number of the write that they are from.
-
-Source: `format/timeline.md` 7.2; mission row S1-38, flow F4.
+Records keep the commit time and the sequence number of their write.
 """
 
 from __future__ import annotations
@@ -33,9 +31,9 @@ from pyhudi.tasks.data_file import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactTask:
-    """Write the base file of one group from its former base file, if any, and the logs over it.
+    """Write the base file of one group from its previous base file, if any, and its logs.
 
-    `run` stands in the write token in the place of the task's own stage.
+    `run` replaces the task's stage number in the write token.
     """
 
     target: WriteTarget
@@ -49,7 +47,7 @@ class CompactTask:
 
 
 def compact_slice(context: TaskContext, task: CompactTask) -> WriteStat:
-    """Write the base file and say what is in it. Memory: a row group, and the slice's log records (`SpillSettings`)."""
+    """Write the base file and return its stat. Memory: a row group, and the slice's log records (`SpillSettings`)."""
     storage = open_spec(task.target.storage)
     ensure_partition(storage, task.partition_path, task.target.instant_time)
     columns = [*COPIED_META_COLUMNS, *task.target.schema.names]
@@ -67,7 +65,7 @@ def compact_slice(context: TaskContext, task: CompactTask) -> WriteStat:
 
 
 def _deletes(task: CompactTask, versions: LogVersions) -> pa.RecordBatch | None:
-    """The deletes by ordering value that the logs end with, where they are to be remembered."""
+    """The deletes with ordering values that are the last versions of their records, if the footer keeps deletes."""
     if task.target.tombstones_since is None:
         return None
     changes = merge_logs(task.merging.rules, versions).merged

@@ -1,7 +1,4 @@
-"""One base file being written for an instant: marker, meta columns, counts, write stat.
-
-Source: `format/timeline.md` 1.4, 4.1 to 4.4, 6.1.
-"""
+"""One base file being written for an instant: marker, meta columns, counts, write stat."""
 
 from __future__ import annotations
 
@@ -44,8 +41,8 @@ from pyhudi.transaction.markers.announcing import DIRECT_MARKERS, TaskMarkers, c
 class WriteTarget:
     """Where and as what rows are written; the same for all tasks of a write. `schema` is without meta columns.
 
-    `markers`: how tasks announce their files. `tombstones_since`: base files remember deletes of this and later
-    instants; None: of none. `heartbeat`: a file that is there for as long as the write runs; None: nobody looks.
+    `markers`: how tasks create markers. `tombstones_since`: base files keep deletes of this and later
+    instants; None: of none. `heartbeat`: a file that exists while the write runs; None: it is not checked.
     `stays_by`: rows for records in other partitions stay there (`staying_rows`), whose paths are made by this.
     """
 
@@ -308,10 +305,10 @@ def _former_keys(storage: Storage, target: WriteTarget, former: FormerVersion) -
 
 
 def ensure_partition(storage: Storage, partition_path: str, instant_time: str) -> None:
-    """Make the folder a partition; without this file real Hudi sees no rows in it (`format/timeline.md` 8.3)."""
+    """Put the partition metadata file; without it JVM Hudi reads no rows of the folder."""
     path = f"{partition_path}/{PARTITION_METADATA_FILE}" if partition_path else PARTITION_METADATA_FILE
     try:
         storage.put_if_absent(path, encode_partition_metadata(instant_time, partition_depth(partition_path)))
     except AlreadyExistsError:
-        # Another task, or an earlier write, made the partition.
+        # Another task, or an earlier write, created the partition.
         return

@@ -1,7 +1,8 @@
-"""Exchange files: rows on their way from one task to another, as Arrow IPC files in the table's metadata folder.
+"""Exchange files: rows that one task writes for another, as Arrow IPC files in the metadata folder of the table.
 
-They live under `.hoodie/.aux/.exchange/<instant>/`, carry the attempt of the task that wrote them, need not survive
-a crash of the machine, and go away with the instant. A file is a list of record batches that can be read one by one.
+They are in `.hoodie/.aux/.exchange/<random id>/`, have the attempt of their task in their names, need not survive a
+crash of the machine, and are deleted at the end of the write. A file is a list of record batches that can be read one
+by one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pyhudi.storage.protocol import Storage
 
 
 class ExchangeWriter:
-    """Writes one exchange file, batch by batch. A context manager; after it `bytes` says how large the file is."""
+    """Writes one exchange file, batch by batch. A context manager; afterwards `bytes` is the size of the file."""
 
     def __init__(self, storage: Storage, path: str, schema: pa.Schema) -> None:
         self.path = path
@@ -51,7 +52,7 @@ class ExchangeWriter:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Some batches of an exchange file, and the rows in them together."""
+    """Some batches of an exchange file, and their number of rows."""
 
     path: str
     batches: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""The first thing that happens to rows: they get their record key and partition path, and the table's schema."""
+"""The first step for incoming rows: record key, partition path, and the schema of the table."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def keyed_rows(
 ) -> pa.RecordBatch:
     """The batch as `keyed_schema(schema)`.
 
-    A table that generates its keys makes them of `row_id`, unique to the write, the split, and the row's place in it,
-    which begins at `first_row`.
+    A table that generates its keys makes them of `row_id`, which is unique to the write, the split, and the number of
+    the row in it, which begins at `first_row`.
 
     Raises `RecordKeyError`, `UnsafePathError` and `SchemaMismatchError` for rows that cannot be stored.
     """
     rows = align(batch, schema)
-    # Of the rows as the table stores them: an integer for a column of floats has another text than the float.
+    # From the rows as the table stores them: the text of an integer differs from that of the same float.
     if keys.record_key_fields:
         record_keys = keys.record_keys(rows)
     else:

@@ -1,8 +1,6 @@
-"""Writing log files: blocks one after the other, a new file where one would become too large.
+"""Writing log files: block after block, with a new file when one reaches its maximum size.
 
-Each writer makes files of its own and never adds to a file that is there: no store needs to append.
-
-Source: `format/logs-and-indexes.md` 1.1 to 1.4; `format/timeline.md` 1.4 (write stats); mission row S1-32.
+Each writer creates its own files and never appends to an existing one, so no store needs to append.
 """
 
 from __future__ import annotations
@@ -30,14 +28,14 @@ from pyhudi.tasks.data_file import WriteTarget, check_write_is_running
 from pyhudi.transaction.markers.announcing import create_markers
 
 WRITE_TOKEN_NUMBERS = 2**31 - 1
-"""Real Hudi reads the parts of a write token as 32-bit numbers."""
+"""JVM Hudi reads the parts of a write token as 32-bit numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """How logs are written: sizes in bytes. `in_parquet`: data blocks are Parquet, else Avro.
+    """How logs are written: sizes in bytes. `in_parquet`: data blocks are Parquet, otherwise Avro.
 
-    `wraps_arrays` and `wraps_dates`: whether readers of the table's version know deletes with several ordering values,
+    `wraps_arrays` and `wraps_dates`: whether readers of the table version support deletes with several ordering values,
     and with one that is marked as a date.
     """
 
@@ -49,18 +47,18 @@ class LogSettings:
 
     @property
     def rows_size(self) -> int:
-        """Arrow bytes of rows that make a block."""
+        """Arrow bytes of the rows of one block."""
         return min(self.block_size, BLOCK_BYTES_MAX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceToAppend:
-    """Where a write's changes to one file group go.
+    """Where the changes of a write to one file group go.
 
-    `name_time`: the instant in the names of its logs. `first_version`: the number of its first log file. The rest is
-    what the write's stats say of the slice: its base file's name, its logs so far (version 6 only), and the commit
-    before. `stage` stands in write tokens in the place of the task's own where several writes give their logs the same
-    names: two that run at once must not write one file.
+    `name_time`: the instant in the names of its logs. `first_version`: the number of its first log file. The other
+    fields are for the stats of the write: the name of the base file of the slice, its logs so far (version 6 only), and
+    the commit before. `stage`: replaces the task's stage number in write tokens. Needed where the log names of several
+    writes are equal (version 6), so that concurrent writes never create the same file.
     """
 
     partition_path: str
@@ -75,7 +73,7 @@ class SliceToAppend:
 
     @property
     def is_named_after_slice(self) -> bool:
-        """Whether names of logs tell their slice, and not their write: those of table version 6."""
+        """Whether names of logs carry the instant of their slice, not of their write: in table version 6."""
         return self.marker is MarkerKind.APPEND
 
     def write_token(self, context: TaskContext) -> str:
@@ -84,10 +82,10 @@ class SliceToAppend:
 
 
 def slice_to_append(view: FileSystemView, to: FileSlice, instant_time: str) -> SliceToAppend:
-    """Where and under which names a write of this instant appends to a slice.
+    """Where, and under which names, a write of this instant appends to a slice.
 
-    From version 8 on a log is named after its own write. In version 6 it is named after its slice, which a pending
-    compaction begins anew, and numbered on after the logs of that name.
+    From version 8 on the name of a log carries the instant of its write. In version 6 it carries the instant of its
+    slice, which is that of a pending compaction if there is one, and the next number after the existing logs.
     """
     base_file = str(to.base.name) if to.base is not None else ""
     if view.timeline.version.has_completion_times:
@@ -117,10 +115,10 @@ def slice_to_append(view: FileSystemView, to: FileSlice, instant_time: str) -> S
 
 
 class LogWriter:
-    """The log files of one task. A file is opened when there is something to write, and announced by a marker first.
+    """The log files of one task. A file is created at its first block, after its marker.
 
-    `headers` stand in every block beside its instant and schema. A context manager: leaving it by an exception removes
-    the file that is open, not its marker.
+    `headers` are in every block, beside its instant and schema. A context manager: leaving it by an exception removes
+    the open file, not its marker.
     """
 
     def __init__(
@@ -180,7 +178,7 @@ class LogWriter:
         self._deletes += len(record_keys) if counted else 0
 
     def close(self) -> list[WriteStat]:
-        """Finish the last file. The stats of all of them, in the order of their versions."""
+        """Finish the last file. Returns the stats of all files, in the order of their versions."""
         self._finish()
         return self._stats
 
@@ -203,7 +201,7 @@ class LogWriter:
     def _opened(self) -> IO[bytes]:
         to = self._to
         self._name = str(LogFileName(to.file_id, to.name_time, self._version, to.write_token(self._context)))
-        # After the first log of the slice was announced, others know that it is taken.
+        # The marker of the first log shows other writers that this write changes the file group.
         create_markers(
             self._storage,
             self._target.instant_time,

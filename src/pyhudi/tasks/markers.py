@@ -1,4 +1,4 @@
-"""How the tasks of one write announce their files, as its options say and as its engine can."""
+"""How the tasks of one write create markers, by its options and its engine."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pyhudi.transaction.transaction import Transaction
 def task_markers(
     transaction: Transaction, config: WriteConfig, engine: Engine, *, may_conflict: bool = True
 ) -> Iterator[TaskMarkers]:
-    """What tasks that run inside of the block need to announce their files; a marker service ends with the block.
+    """What tasks that run in the block need to create markers; a marker service ends with the block.
 
-    Only with DIRECT markers can a task that outlives the block still begin files: the commit, which comes after the
-    block, removes what lost attempts have announced by then. `may_conflict`: whether early conflict detection has
-    anything to look for.
+    Only with DIRECT markers can a task that outlives the block still start files: the commit, which follows the block,
+    deletes the files of lost attempts that have markers by then. `may_conflict`: whether early conflict detection is
+    useful.
 
     Raises:
         UnsupportedFeatureError: the options ask for a service that the engine's tasks cannot reach.

@@ -1,9 +1,7 @@
 """Writing one base file: a new base file, or the next version of a file group.
 
-The former version is merged piece by piece: tags name the stored rows by position, so merging needs no key lookup, and
-memory is bounded by the file's changes and one batch of stored rows.
-
-Source: mission rows S1-28, S2-39 (flow F1).
+The previous version is merged piece by piece: tags name the stored rows by position, so merging needs no key lookup,
+and memory is bounded by the changes of the file and one batch of stored rows.
 """
 
 from __future__ import annotations
@@ -46,9 +44,9 @@ from pyhudi.tasks.tagged_rows import POSITION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseFileTask:
-    """Write the base file of one group: its id, the version before it if any, and where its rows lie.
+    """Write the base file of one group: its id, its previous version if any, and the segments of its rows.
 
-    `spill`: when the rows of an existing group leave memory.
+    `spill`: when the rows of an existing group are spilled.
     """
 
     target: WriteTarget
@@ -60,10 +58,10 @@ class BaseFileTask:
 
 
 def write_base_file(context: TaskContext, task: BaseFileTask) -> list[WriteStat]:
-    """Write the base file and say what is in it.
+    """Write the base file and return its stats.
 
-    New rows stream into new files: into several, where the plan took rows for smaller than they are. Memory: a piece
-    of the rows, a piece of the former version, and what `spill` says.
+    New rows are streamed into new files; into several if the plan underestimated the size of rows. Memory: a piece of
+    the rows, a piece of the previous version, and the rows up to the limit of `spill`.
     """
     storage = open_spec(task.target.storage)
     if task.former is None:
@@ -73,7 +71,7 @@ def write_base_file(context: TaskContext, task: BaseFileTask) -> list[WriteStat]
 
 
 def _write_first(context: TaskContext, task: BaseFileTask, storage: Storage) -> Iterator[WriteStat]:
-    """Write new file groups, closed at the maximum file size; those after the first count on from its id."""
+    """Write new file groups of at most the maximum file size; the ids of later ones count up from that of the first."""
     numbers = SequenceNumbers(task.target.instant_time, context)
     staged = (batch for segment in task.segments for batch in read_segment(storage, segment))
     rules = task.target.rules
@@ -95,7 +93,7 @@ def _write_first(context: TaskContext, task: BaseFileTask, storage: Storage) -> 
 
 
 def _next_live(staged: Iterator[pa.RecordBatch], rules: MergeRules, file: DataFile) -> pa.RecordBatch | None:
-    """The next rows that are to be written; None where there are no more."""
+    """The next rows to write; None if there are no more."""
     for batch in staged:
         rows = _live(batch, rules, file)
         if rows.num_rows:
@@ -104,7 +102,7 @@ def _next_live(staged: Iterator[pa.RecordBatch], rules: MergeRules, file: DataFi
 
 
 def _write_next(context: TaskContext, task: BaseFileTask, former: FormerVersion, storage: Storage) -> WriteStat:
-    """Stream the former version, replacing and removing rows by their position in it; then append the new records."""
+    """Stream the previous version, replace and remove rows by their position in it, then append the new records."""
     incoming = _gathered(storage, task)
     rules = task.target.rules
     changes = _changes_by_position(incoming, rules)
@@ -141,7 +139,7 @@ def _gathered(storage: Storage, task: BaseFileTask) -> pa.Table:
 class _Changes:
     """One change per stored row, sorted by its `position`: the `number` of the incoming row, and its `bytes`.
 
-    `deleted`: the stored row goes.
+    `deleted`: the stored row is removed.
     """
 
     position: npt.NDArray[np.int64]
@@ -150,9 +148,9 @@ class _Changes:
     bytes: npt.NDArray[np.int64]
 
     def meeting(self, start: int, stored: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int, int]]:
-        """Pieces of stored rows that begin at position `start`, and the ranges of changes that meet them.
+        """Pieces of stored rows that begin at position `start`, and the ranges of their changes.
 
-        The changes to one piece take a bounded number of bytes.
+        The changes of one piece take a bounded number of bytes.
         """
         first, last = np.searchsorted(self.position, [start, start + stored.num_rows]).tolist()
         at, sizes = self.position[first:last] - start, self.bytes[first:last]
@@ -161,7 +159,7 @@ class _Changes:
 
 
 def _changes_by_position(incoming: pa.Table, rules: MergeRules) -> _Changes:
-    """Several changes of a row arise only from an input that was not combined."""
+    """The newest change of each stored row; there are several only if the input was not combined."""
     positions = incoming.column(POSITION).to_numpy()
     known = np.flatnonzero(positions >= 0)
     names = [name for name in rules.ordering_fields if name in incoming.column_names]
@@ -193,11 +191,11 @@ def _write_merged(
     target: WriteTarget,
     file: DataFile,
 ) -> None:
-    """One piece of the former version with the changes to it; updated rows follow the untouched ones of the piece."""
+    """Write one piece of the previous version with its changes; updated rows follow the unchanged ones of the piece."""
     if len(at) == 0:
         file.copy(stored)
         return
-    outcome = merge_pairs(target.rules, _looked_at(stored.take(pa.array(at)), changes, target), changes)
+    outcome = merge_pairs(target.rules, _needed_columns(stored.take(pa.array(at)), changes, target), changes)
     untouched = np.ones(stored.num_rows, dtype=bool)
     untouched[at[~outcome.stays]] = False
     file.copy(stored.filter(pa.array(untouched)))
@@ -207,15 +205,15 @@ def _write_merged(
     file.update(outcome.rows)
 
 
-def _looked_at(met: pa.RecordBatch, changes: pa.RecordBatch, target: WriteTarget) -> pa.RecordBatch:
-    """Of stored rows what the rules look at, as the table has it: to choose between versions, ordering values do."""
+def _needed_columns(met: pa.RecordBatch, changes: pa.RecordBatch, target: WriteTarget) -> pa.RecordBatch:
+    """The columns of stored rows that the rules need; to select a version, the ordering values are enough."""
     names = (RECORD_KEY, *target.rules.ordering_fields) if target.rules.selects else changes.schema.names
     wanted = with_meta_columns(target.schema)
     return align(met, pa.schema([wanted.field(name).with_nullable(True) for name in names if name in wanted.names]))
 
 
 def _live(new: pa.RecordBatch, rules: MergeRules, file: DataFile) -> pa.RecordBatch:
-    """New records but those that their rows delete; these are remembered in the file where they can be."""
+    """New records without those that their rows delete; the deletes go into the footer if it keeps deletes."""
     marked = delete_mask(new, rules)
     deletes = pc.or_(new.column(DELETE), marked)
     if not pc.any(deletes).as_py():

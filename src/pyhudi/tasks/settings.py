@@ -1,4 +1,4 @@
-"""What the tasks of a write, or of a table service, need to know of the table and of the options."""
+"""Settings of the tasks of a write or a table service, from the table and the options."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write_target(
     rules: MergeRules,
     markers: TaskMarkers,
 ) -> WriteTarget:
-    """The target of an instant, with files as the options want them."""
+    """The target of an instant, with the file settings of the options."""
     files, bloom = config.files, config.bloom
     filters = BloomSettings(bloom.filter_type, bloom.num_entries, bloom.false_positive_rate, bloom.dynamic_max_entries)
     return WriteTarget(
@@ -54,7 +54,7 @@ def write_target(
 
 
 def _tombstones_since(table: TableState, config: WriteConfig, instant_time: str) -> str | None:
-    """The instant from which on a write remembers deletes; all of them where its own time is no calendar time."""
+    """The instant from which on footers keep deletes; all deletes if that of the write is not a calendar time."""
     hours = config.input.tombstone_hours
     if not hours:
         return None
@@ -64,7 +64,7 @@ def _tombstones_since(table: TableState, config: WriteConfig, instant_time: str)
 
 
 def merge_settings(table: TableState, config: WriteConfig, schema: TableSchema, rules: TableRules) -> MergeSettings:
-    """How the table's slices are read, under this schema and as its timeline stands."""
+    """How slices of the table are merged, under this schema and the current timeline."""
     return MergeSettings(
         schema=with_meta_columns(schema.arrow),
         rules=rules,

@@ -1,7 +1,7 @@
 """Staging: the first task of a write over one split of its input.
 
-It computes record keys and partition paths, refuses rows that have none, combines the versions of each record, and
-leaves two exchange files: the rows as the table will store them, and their keys by partition path for the index.
+It computes record keys and partition paths, refuses rows without them, combines the versions of each record, and writes
+two exchange files: the rows as the table will store them, and their keys by partition path for the index.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class StageTask:
     """How to stage the splits of one write.
 
     `row_id` starts the keys of a table that generates them. `schema` is the table's schema without meta columns; for a
-    delete, which needs keys only, that of the columns they come from. `combine` makes one row of the versions of a
-    record by the `rules`; with `table_wide_keys` a record is its key alone, else key and partition path.
-    `needs_ordering`: a row without an ordering value is refused. Real Hudi cannot read logs that have one.
+    delete, which needs keys only, that of the key columns. `combine` makes one row of the versions of a
+    record by the `rules`; with `table_wide_keys` the key alone identifies a record, otherwise key and partition path.
+    `needs_ordering`: a row without an ordering value is refused, as JVM Hudi cannot read logs with one.
     """
 
     storage: StorageSpec
@@ -63,7 +63,7 @@ class StagedPartition:
 
 @dataclass(frozen=True, slots=True)
 class StagedSplit:
-    """What staging one split left: two exchange files and the counts of the workload profile."""
+    """The result of staging one split: two exchange files and the counts of the workload profile."""
 
     rows_path: str
     keys_path: str
@@ -101,7 +101,7 @@ def _check_ordering(batch: pa.RecordBatch, fields: tuple[str, ...]) -> None:
         if nulls := batch.column(name).null_count:
             without = batch.filter(pc.is_null(batch.column(name)))
             raise InvalidRequestError(
-                f"rows have no value in the ordering column {name!r}, by which versions of a record are told apart; "
+                f"rows have no value in the ordering column {name!r}, which orders the versions of a record; "
                 "fill it, or use merge mode COMMIT_TIME_ORDERING for a new table",
                 column=name,
                 rows=nulls,
@@ -110,7 +110,7 @@ def _check_ordering(batch: pa.RecordBatch, fields: tuple[str, ...]) -> None:
 
 
 def staged_schema(task: StageTask) -> pa.Schema:
-    """The columns of a split's rows file. Combining by a rule that mixes versions adds what it has to remember."""
+    """The columns of a split's rows file. A combining rule that mixes versions adds control columns."""
     schema = keyed_schema(task.schema)
     return schema if not task.combine or task.rules.selects else schema.append(pa.field(FRESH, pa.bool_()))
 
@@ -131,8 +131,8 @@ def merged_versions(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a split with one row per record, by a rule that mixes versions; in `staged_schema`.
 
-    The rows pass through a file at `path`. Memory: the keys of the split, and the rows of records that it has several
-    versions of.
+    The rows pass through a file at `path`. Memory: the keys of the split, and the rows of records with several
+    versions.
     """
     with ExchangeWriter(storage, path, keyed_schema(task.schema)) as raw:
         keys = [batch.select([RECORD_KEY, PARTITION_PATH]) for batch in batches if raw.write(batch) >= 0]
@@ -167,7 +167,7 @@ def _merged(task: StageTask, versions: pa.Table, identity: list[str]) -> pa.Tabl
 
 
 def _one_version_per_record(task: StageTask, table: pa.Table) -> pa.Table:
-    """Record key, partition path and ordering values of the rows that stay, with their numbers in the rows file."""
+    """Record key, partition path and ordering values of the rows that are kept, with their numbers in the rows file."""
     table = table.append_column(ROW, pa.array(np.arange(table.num_rows, dtype=np.int64)))
     if not task.combine or not task.rules.selects:
         return table

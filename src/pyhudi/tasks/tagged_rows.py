@@ -1,4 +1,4 @@
-"""Tags: which stored row an incoming one meets. What the index leaves for routing."""
+"""Tags: the stored row of an incoming row, as the index writes it for routing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyhudi.tasks.stage import ROW
 
 FILE, POSITION, MOVED = "#file", "#position", "#moved"
 BARRED = -1
-"""In place of a file slice's number: the row is not to be written, because a later delete of its record came first."""
+"""Instead of the number of a file slice: the row is not written, as a delete has a larger ordering value."""
 TAGS_SCHEMA = pa.schema([(ROW, pa.int64()), (FILE, pa.int32()), (POSITION, pa.int64()), (MOVED, pa.bool_())])
 """One tag: row number in its split, number of the file slice, row number in its base file, and whether the record
 leaves that file's partition for another (global indexes)."""

@@ -1,4 +1,4 @@
-"""Bulk insert: rows go straight from the input into new file groups. Mission rows S1-36, S2-38."""
+"""Bulk insert: rows go directly from the input into new file groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pyhudi.write.stored_texts import check_date_folders
 
 
 def bulk_insert(job: WriteJob, rows: Any, *, overwrite: bool = False) -> WriteResult:
-    """Write all rows as new records. With `overwrite` they take the place of everything in the table.
+    """Write all rows as new records. With `overwrite` they replace all rows of the table.
 
     Cost: one pass over the input, after the sort that `hoodie.bulkinsert.sort.mode` asks for. Files reach the maximum
     size only as far as the splits of the input do.

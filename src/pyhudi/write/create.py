@@ -29,7 +29,7 @@ from pyhudi.merge.mergers import merger_to_properties
 from pyhudi.merge.rules import Merger
 from pyhudi.merge.table_rules import merger_of_new_table
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.file_system_view import list_data_files
+from pyhudi.table.lister import list_data_files
 from pyhudi.table.schema import CREATE_SCHEMA_KEY, TableSchema
 from pyhudi.table.state import TableState, create_table, load_table
 from pyhudi.table.timeline import load_rollback_plan

@@ -1,4 +1,4 @@
-"""Deleting whole partitions: their file groups give way to nothing. Files stay until they are cleaned."""
+"""Deleting whole partitions: their file groups are replaced by nothing. Files remain until they are cleaned."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pyhudi.write.result import WriteResult
 def delete_partitions(job: WriteJob, names: Sequence[str], *, patterns: bool) -> WriteResult:
     """Remove the partitions whose paths are among the names; in `patterns`, `*` stands for any characters.
 
-    Raises `InvalidRequestError` when no partition with rows is meant. Cost: two listings of the table.
+    Raises `InvalidRequestError` if no partition with rows matches. Cost: two listings of the table.
     """
     operation = WriteOperation.DELETE_PARTITION
     _chosen(job.table, names, patterns=patterns)
@@ -34,7 +34,7 @@ def delete_partitions(job: WriteJob, names: Sequence[str], *, patterns: bool) ->
 
 
 def _chosen(table: TableState, names: Sequence[str], *, patterns: bool) -> dict[str, tuple[str, ...]]:
-    """The file groups of the partitions that are meant, by partition path."""
+    """The file groups of the matching partitions, by partition path."""
     latest = load_view(table.storage, table.timeline).latest
     chosen = _matching(latest, names) if patterns else latest.keys() & set(names)
     if not chosen:
@@ -53,8 +53,8 @@ def _matching(paths: Iterable[str], patterns: Sequence[str]) -> set[str]:
         found = {path for path in paths if fnmatch.fnmatchcase(path, _literal(wanted))}
         if wanted in found and len(found) > 1:
             raise InvalidRequestError(
-                "a partition has this very name, and as a pattern it matches others, too; nothing was deleted: delete "
-                "by rows of the partitions, with the operation delete_partition and without their names",
+                "a partition has exactly this name, and as a pattern it matches others, too; nothing was deleted: pass "
+                "rows of the partitions to delete to the operation delete_partition, instead of names",
                 given=pattern,
                 partitions=sorted(found)[:20],
             )

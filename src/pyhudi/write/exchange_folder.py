@@ -1,4 +1,4 @@
-"""The folder in which the tasks of one write leave rows for one another, and how abandoned ones go away."""
+"""The exchange folder of a write, for rows between its tasks, and the removal of abandoned ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger("pyhudi")
 
 @contextmanager
 def exchange_folder(storage: Storage, settings: HeartbeatSettings, environment: Environment) -> Iterator[str]:
-    """A fresh folder that is removed at the end of the block; folders of dead writers go first."""
+    """A new folder that is deleted at the end of the block; folders of dead writers are deleted first."""
     name = environment.ids.uuid()
     folder = f"{EXCHANGE_FOLDER}/{name}"
     _remove_abandoned(storage, settings, environment, beside=folder)
@@ -32,15 +32,16 @@ def exchange_folder(storage: Storage, settings: HeartbeatSettings, environment: 
         try:
             _remove(storage, folder)
         except StorageError as error:
-            # The write has failed or is committed already; this must not make it look otherwise.
+            # The write has failed or is committed already; this must not change its outcome.
             _log.warning("exchange files could not be removed; a later write will do it: %s", error)
 
 
 def _remove_abandoned(storage: Storage, settings: HeartbeatSettings, environment: Environment, *, beside: str) -> None:
-    """Remove the folders of dead writers. Cost: one listing, and two requests for each that is looked at.
+    """Delete folders of dead writers. Cost: one listing, and two requests for each folder that is checked.
 
-    Not all that there are: every write begins with this, and with many of them each would look at all the others. The
-    search begins at our own name, which is random, and ends when an owner was found alive.
+    Checks only some folders, because every write runs this and a full scan would cost the square of their
+    number. It starts at
+    our own random name, so that writers cover different parts, and stops at the first folder whose owner is alive.
     """
     folders = storage.list_folder(EXCHANGE_FOLDER).folders
     first = bisect.bisect(folders, beside)
@@ -51,11 +52,11 @@ def _remove_abandoned(storage: Storage, settings: HeartbeatSettings, environment
             case Liveness.ALIVE:
                 return
             case Liveness.UNKNOWN:
-                # It has just come or is about to go; what counts is what has an owner.
+                # The folder is being created or deleted; only folders with an owner file are decided here.
                 pass
 
 
 def _remove(storage: Storage, folder: str) -> None:
-    """The owner goes last, so that a removal which is interrupted will be finished."""
+    """Delete a folder, its owner file last, so that another write can finish an interrupted deletion."""
     storage.delete_folder(f"{folder}/{folder.rpartition('/')[2]}")
     storage.delete_folder(folder)

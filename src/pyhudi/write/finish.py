@@ -1,4 +1,4 @@
-"""What all writes share around their rows: the transaction that undoes itself, and the commit."""
+"""Begin, roll back and commit: shared by all write operations."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _log = logging.getLogger("pyhudi")
 
 @contextmanager
 def write_transaction(job: WriteJob, action: Action, requested: bytes) -> Iterator[Transaction]:
-    """A transaction for the job; when the block fails, what it wrote is rolled back before the error goes on.
+    """A transaction for the job; if the block fails, its files are rolled back before the error is raised.
 
-    When the outcome of the commit is unknown nothing is touched: the commit may stand.
+    If the outcome of the commit is unknown, nothing is rolled back: the commit may be visible.
     """
     settings = job.transaction_settings
     with begin(job.table, action, requested=requested, settings=settings, environment=job.environment) as transaction:
@@ -65,7 +65,7 @@ def committed(
     stats: Sequence[WriteStat],
     replaced: Mapping[str, tuple[str, ...]] | None,
 ) -> WriteResult:
-    """Commit the files that were written, and say what the write did."""
+    """Commit the files that were written, and return the result of the write."""
     by_partition: dict[str, list[WriteStat]] = defaultdict(list)
     for stat in stats:
         by_partition[stat.partition_path or ""].append(stat)
@@ -85,7 +85,7 @@ def committed(
 
 
 def _warn_of_full_filters(config: WriteConfig, stats: Sequence[WriteStat]) -> None:
-    """Where the index asks bloom filters, say it if some hold so many keys that they answer another rate than asked."""
+    """Warn if the index uses bloom filters, and some have more keys than they are sized for."""
     bloom = config.bloom
     if not (config.index.index_type.uses_bloom_filters and bloom.enabled):
         return
@@ -97,8 +97,8 @@ def _warn_of_full_filters(config: WriteConfig, stats: Sequence[WriteStat]) -> No
     option = "hoodie.bloom.index.filter.dynamic.max.entries" if is_dynamic else "hoodie.index.bloom.num_entries"
     rate = false_positive_rate(entries, bloom.false_positive_rate, keys)
     warnings.warn(
-        f"a file has {keys} records and a bloom filter for {entries}, which takes {rate:.2g} of absent keys for "
-        f"present (asked: {bloom.false_positive_rate:g}), so lookups open files for nothing: raise {option}, or lower "
+        f"a file has {keys} records and a bloom filter for {entries}, so its false positive rate is {rate:.2g} "
+        f"(asked: {bloom.false_positive_rate:g}), and lookups open files without need: raise {option}, or lower "
         "hoodie.parquet.max.file.size",
         OptionWarning,
         stacklevel=2,
@@ -107,7 +107,7 @@ def _warn_of_full_filters(config: WriteConfig, stats: Sequence[WriteStat]) -> No
 
 @functools.cache
 def _own_version() -> str:
-    """The release of pyhudi that writes. Cached: to look it up takes longer than the rest of a small commit."""
+    """The version of pyhudi. Cached, because looking it up takes longer than the rest of a small commit."""
     return version("pyhudi")
 
 
@@ -122,7 +122,7 @@ def _unique_keys(config: WriteConfig, operation: WriteOperation) -> UniqueKeys:
 
 
 def _check_schema_unchanged(job: WriteJob, transaction: Transaction) -> None:
-    """Between preparing the job and its transaction another writer may have changed the schema."""
+    """Raise if another writer changed the schema between preparing the job and beginning the transaction."""
     if transaction.base.timeline.completed_times == job.table.timeline.completed_times:
         return
     now = load_table_schema(transaction.base)

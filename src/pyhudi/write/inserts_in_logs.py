@@ -1,4 +1,4 @@
-"""Which files a write looks keys up in, where logs may hold records that base files do not."""
+"""Logs with inserts: file groups whose keys must be looked up in logs, too."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pyhudi.table.state import TableState
 from pyhudi.table.timeline import load_commit_metadata
 
 WRITER_KEY = "pyhudi.version"
-"""In the extra metadata of our commits: the release that made them."""
+"""The key of the version of pyhudi in the extra metadata of its commits."""
 
 
 def groups_with_inserts_in_logs(table: TableState, slices: Iterable[FileSlice]) -> frozenset[FileGroupId]:
     """The groups whose logs may hold records that their base files do not.
 
-    Our writes put new records into base files, and their commits carry `WRITER_KEY`. Real Hudi with a bucket index puts
-    them into logs, and its stats do not tell: they call all rows of a log updates. So every log that is not ours may
-    hold any record. Cost: one read per delta commit that wrote one of the logs; in version 6, where names do not tell,
-    per delta commit since the oldest slice with logs began. Nothing where no slice has both a base file and logs.
+    pyhudi writes new records into base files, and its commits have `WRITER_KEY`. JVM Hudi with a bucket index writes
+    them into logs, and its stats count all rows of a log as updates. So a log of another writer may hold any record.
+    Cost: one read per delta commit that wrote one of the logs; in version 6, where names of logs do not show their
+    write, per delta commit since the oldest slice with logs began. Nothing if no slice has both a base file and logs.
     """
     with_logs = [one for one in slices if one.base is not None and one.logs]
     if not with_logs:

@@ -1,4 +1,4 @@
-"""Everything a write has decided before it touches a row: keys, schema, settings. Bad requests end here."""
+"""Preparing a write: keys, schema and settings, and all checks of the request, before a row is read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ OPERATION_KEY = "hoodie.datasource.write.operation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteJob:
-    """One write: the table it began from, what the caller asked for, and what follows from both.
+    """One write: its base table, the request of the caller, and everything derived from both.
 
     `schema` is what the table's schema will be after the write; `former_schema` what it was.
     """
@@ -79,27 +79,27 @@ class WriteJob:
 
     @property
     def action(self) -> Action:
-        """What the write is called on the timeline, unless it replaces file groups."""
+        """The action of the write on the timeline, unless it replaces file groups."""
         return Action.DELTA_COMMIT if self.is_merge_on_read else Action.COMMIT
 
     @property
     def key_columns(self) -> pa.Schema:
-        """The table's columns that record keys and partition paths come from."""
+        """The columns of the table that record keys and partition paths are made of."""
         names = (*self.keys.record_key_fields, *self.keys.partition_field_names)
         used = {*names, *(name.partition(".")[0] for name in names)}
         return pa.schema([field for field in self.schema.arrow if field.name in used])
 
     @property
     def key_patterns(self) -> tuple[str, ...]:
-        """What every stored record key must fit: those of timestamps may be of another form than this release's."""
+        """Patterns that every stored record key must match: those of timestamps may have another form."""
         return self.keys.patterns_of_numbers(timestamp_key_fields(self.keys, self.schema.arrow))
 
     @property
     def combining_rules(self) -> MergeRules:
         """How the rows of one key in the batch become one.
 
-        Where a payload class merges, ordering fields count even if it goes by commit time: it compares them in a
-        batch, and not with what is stored.
+        If a payload class merges, ordering fields count even if it goes by commit time: it compares them within a
+        batch, and not with stored rows.
         """
         if self.compares_in_batch and self.rules.merger is None:
             return replace(self.rules, ordering_fields=self.ordering_fields)
@@ -112,18 +112,18 @@ class WriteJob:
 
     @property
     def transaction_settings(self) -> TransactionSettings:
-        """How the transaction waits and shows that it is alive."""
+        """Lock wait and heartbeat of the transaction."""
         return transaction_settings(self.config)
 
     def target(self, instant_time: str, markers: TaskMarkers) -> WriteTarget:
-        """What the writing tasks need to know."""
+        """The settings of the writing tasks."""
         target = write_target(self.table, self.config, instant_time, self.schema, self.rules, markers)
         stays = self.config.index.index_type.is_global and not self.config.moves_partition
         return replace(target, stays_by=self.keys) if stays else target
 
 
 def _own_metadata(config: WriteConfig) -> dict[str, str]:
-    """The options that go into the commit; never those of the store, though a prefix may ask for them."""
+    """The options that go into the commit; never those of the store, even if a prefix asks for them."""
     given = dict(config.extra_metadata)
     credentials = select_storage_options(given)
     return {name: value for name, value in given.items() if name not in credentials}
@@ -142,9 +142,9 @@ def prepare(
 ) -> WriteJob:
     """Check a request against the table.
 
-    `incoming`: the schema of its rows; None where they carry no table columns. `mergers`: those among which a table's
-    own is found, besides those that the options name. `replaces_all`: the write leaves no row of the table, so that
-    rows which do not fit its columns bring their own.
+    `incoming`: the schema of its rows; None if they have no table columns. `mergers`: those among which that of the
+    table is found, besides those that the options name. `replaces_all`: the write replaces all rows of the table, so
+    the columns of the table may change to those of the rows.
 
     Raises `ConfigError`, `SchemaMismatchError` or `UnsupportedFeatureError`; nothing is written.
     """
@@ -165,7 +165,7 @@ def prepare(
     except SchemaMismatchError:
         if not replaces_all or former is None:
             raise
-        # From no columns: whoever wrote by the former ones meanwhile is in conflict with this write.
+        # From no columns: a concurrent write with the previous columns conflicts with this write.
         former = None
         schema = _schema_after(table, incoming, former, keys, fill_missing=fills)
     if config.operation is not WriteOperation.DELETE_PARTITION:
@@ -196,9 +196,9 @@ def _merging_of(config: WriteConfig, table: TableConfig) -> TableConfig:
 
 
 def _possible(config: WriteConfig, keys: KeyGenerator, options: Mapping[str, str]) -> WriteConfig:
-    """The request, if the table's keys allow it: where they are generated no row can be found by one.
+    """The request, if the keys of the table allow it: rows with generated keys cannot be looked up.
 
-    Without a named operation, which means upsert elsewhere, rows are inserted then, as in Hudi.
+    Without a named operation, which means upsert for other tables, rows are inserted then, as in JVM Hudi.
     """
     if not keys.has_auto_keys or config.operation not in (WriteOperation.UPSERT, WriteOperation.DELETE):
         return config
@@ -214,9 +214,8 @@ def _possible(config: WriteConfig, keys: KeyGenerator, options: Mapping[str, str
 def _key_generator(table: TableState, options: Mapping[str, str]) -> KeyGenerator:
     """The table's key generator, in the encoding that its rows have.
 
-    Below version 9 nothing on disk says whether single-field COMPLEX keys carry the field's name, and the wrong form
-    would duplicate every record (`format/timeline.md` 5.2), so a stored key is looked at. Cost: one key column, for
-    such tables only.
+    Below version 9 no property shows whether single-field COMPLEX keys contain the name of the field, and the wrong
+    form would duplicate every record, so a stored key is read. Cost: one key column, for such tables only.
     """
     keys = key_generator_from_table(table.config.values, table.config.version, options)
     if keys.kind is not KeyGeneratorType.COMPLEX or len(keys.record_key_fields) != 1:
@@ -227,7 +226,7 @@ def _key_generator(table: TableState, options: Mapping[str, str]) -> KeyGenerato
 
 
 def check_columns(incoming: pa.Schema, keys: KeyGenerator, ordering_fields: tuple[str, ...]) -> None:
-    """Raise `ConfigError` with the nearest name when a key, partition or ordering column is not among the rows'."""
+    """Raise `ConfigError` with the nearest name if the rows lack a key, partition or ordering column."""
     no_rows = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in incoming], names=incoming.names)
     if not keys.has_auto_keys:
         keys.record_keys(no_rows)
@@ -240,21 +239,21 @@ def check_columns(incoming: pa.Schema, keys: KeyGenerator, ordering_fields: tupl
 
 
 def check_merger(merger: Merger | None, schema: pa.Schema) -> None:
-    """Raise what the merger raises of rows with these columns, as `SchemaMismatchError`, before there are any."""
+    """Call the merger on no rows, so that `SchemaMismatchError` for these columns is raised before the write begins."""
     first_versions(merger, pa.RecordBatch.from_pylist([], schema=keyed_schema(schema)))
 
 
 def _check_moves(table: TableConfig, config: WriteConfig, rules: MergeRules) -> None:
-    """Refuse an upsert that might have to merge a row with one of another partition, which it cannot.
+    """Refuse an upsert that might have to merge rows of two partitions, which is not supported.
 
-    A record that moves is written to its new partition as it comes, and deleted from the former one.
+    A record that moves is inserted into its new partition without merging, and deleted from the previous one.
     """
     if rules.selects or not table.partition_fields:
         return
     if config.operation is WriteOperation.UPSERT and config.moves_partition:
         raise UnsupportedFeatureError(
-            "a global index moves records whose partition path has changed, and what such a table stores is a merge of"
-            " their versions, which is not built across partitions: set hoodie.simple.index.update.partition.path"
+            "a global index moves records whose partition path has changed, but this table merges the versions of a "
+            "record, which is not supported across partitions: set hoodie.simple.index.update.partition.path"
             " (or hoodie.bloom.index.update.partition.path) to false, or use an index that is not global",
             index=config.index.index_type.value,
             merger=rules.merger.name if rules.merger is not None else None,
@@ -263,7 +262,7 @@ def _check_moves(table: TableConfig, config: WriteConfig, rules: MergeRules) -> 
 
 
 def _check_key_types(former: pa.Schema, merged: pa.Schema, keys: KeyGenerator) -> None:
-    """Refuse to make a key or partition column one of floats: the text of `1` would become `1.0`, another record."""
+    """Refuse to widen a key or partition column to floats: the text of `1` would become `1.0`, another record."""
     for name in (*keys.record_key_fields, *keys.partition_field_names):
         top = name if name in merged.names else name.partition(".")[0]
         before, after = former.field(top).type, merged.field(top).type
@@ -282,7 +281,7 @@ def _holds_float(kind: pa.DataType) -> bool:
 
 
 def _takes_some_columns(table: TableConfig) -> bool:
-    """Whether a batch may leave columns out because null leaves it to the table's rules what they become."""
+    """Whether a batch may leave columns out, because the merge rules of the table decide what null means."""
     ignores_nulls = table.partial_update_mode is PartialUpdateMode.IGNORE_DEFAULTS
     return ignores_nulls or table.merge_mode is MergeMode.CUSTOM
 

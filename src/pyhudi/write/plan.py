@@ -1,10 +1,8 @@
-"""The workload profile of a write and what follows from it: which files are written, and what goes where. Pure.
+"""Assigning rows to files: from the workload profile of a write to the files that it writes. Pure.
 
 New records first fill the partition's small files, smallest first, up to the maximum file size, then new file groups of
 that size. Updates rewrite the file group that holds the record; in a merge-on-read table they are appended to its
-logs, unless the group is rewritten anyway because new records join it.
-
-Source: mission rows S1-27 to S1-31, S1-44, S2-39, S2-40 (flows F1, F2); sizes in bytes.
+logs, unless the group is rewritten anyway because new records are added to it. Sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from pyhudi.tasks.route import Quota
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """How large base files become: `record_size` is the average bytes of a stored record.
+    """Targets for the size of base files: `record_size` is the average bytes of a stored record.
 
     `small_file_limit` 0 switches packing off. `rows_per_new_file` overrides what follows from the sizes.
     `small_files_max`: how many small files of a partition take new records at most; None: any number.
@@ -89,7 +87,7 @@ class _Draft:
 
 @dataclass(slots=True)
 class _Drafts:
-    """Assignments while they are being filled; a file group appears once, however many ways lead to it."""
+    """Assignments while they are filled; a file group has one, for updates and inserts."""
 
     new_file_id: Callable[[], str]
     drafts: list[_Draft] = field(default_factory=list)
@@ -179,7 +177,7 @@ def _room(
 
 
 def _take(room: list[tuple[int, int]], rows: int, drafts: _Drafts) -> tuple[Quota, ...]:
-    """Use up the front of `room` for one split; at least one quota, so that a miscount has somewhere to go."""
+    """Take quotas for one split from the front of `room`; at least one, so that rows the counts missed have a file."""
     quotas: list[Quota] = []
     while rows > 0:
         assignment, capacity = room[0]

@@ -60,9 +60,9 @@ def write(
     """Run one write operation on an existing table, again from the input when it lost against another writer.
 
     How often again: `hoodie.write.num.retries.on.conflict.failures`, after pauses that grow. `mergers`: those among
-    which the table's own is found, besides those that the options name. A batch whose name (`hoodie.write.batch.id`)
-    is that of a completed write is not written: the result is that write's. Raises `UnsupportedFeatureError` for a
-    second writer to a store that cannot keep two apart (`transaction/presence.py`).
+    which the table's own is found, besides those that the options name. A batch whose id (`hoodie.write.batch.id`) is
+    that of a completed write is not written again: the result is that of the completed write. Raises
+    `UnsupportedFeatureError` for a second writer on a store that allows only one (`transaction/presence.py`).
     """
     retries = config.concurrency.conflict_retries
     if retries and isinstance(rows, pa.RecordBatchReader):
@@ -94,14 +94,14 @@ def write(
 
 
 def _pause_seconds(attempt: int, environment: Environment) -> float:
-    """How long to wait after a lost attempt, counted from 1: longer each time, and not as long as the others do."""
+    """How long to wait after a lost attempt, counted from 1: longer each time, and by a random part different."""
     longest = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(attempt - 1, 10), _LAST_PAUSE_SECONDS)
     chance = uuid.UUID(environment.ids.uuid()).int % 1024 / 1024
     return longest * (0.5 + chance / 2)
 
 
 def _already_done(table: TableState, config: WriteConfig) -> WriteResult | None:
-    """The result of the completed write that this call repeats."""
+    """The result of the completed write of the same batch, if there is one."""
     if config.what.batch_id is None:
         return None
     found = find_batch(table, config.what.batch_id)
@@ -112,7 +112,7 @@ def _already_done(table: TableState, config: WriteConfig) -> WriteResult | None:
 
 
 def _recovered(table: TableState, config: WriteConfig, environment: Environment) -> TableState:
-    """The table without what dead writers left; the write begins by taking it away."""
+    """The table after rolling dead writers back, if the policy asks for that before a write."""
     policy = config.concurrency.failed_writes_policy
     if policy is not FailedWritesPolicy.EAGER:
         return table
@@ -122,7 +122,7 @@ def _recovered(table: TableState, config: WriteConfig, environment: Environment)
 
 
 def _recover_afterwards(table: TableState, config: WriteConfig, environment: Environment) -> None:
-    """With the policy LAZY: what dead writers left is taken away once the write stands, as JVM Hudi's cleaner does."""
+    """With the policy LAZY: roll dead writers back after the commit, as the cleaner of JVM Hudi does."""
     if config.concurrency.failed_writes_policy is not FailedWritesPolicy.LAZY:
         return
     settings = transaction_settings(config)

@@ -83,14 +83,14 @@ def save(
 def _check_same_table(config: WriteConfig, table: TableState) -> None:
     """Refuse to overwrite a table with one of other keys, partitions, type or name.
 
-    JVM Hudi deletes the folder and begins anew: readers fail, and after a crash the rows of both are gone. A commit can
-    replace rows and columns at once, but not the properties, which have no versions.
+    JVM Hudi deletes the folder and creates a new table: readers fail, and after a crash the rows of both are lost. A
+    commit can replace rows and columns at once, but not the properties, which have no versions.
     """
     try:
         check_against_table(config, table.config)
     except ConfigError as error:
         raise ConfigError(
-            "mode overwrite replaces the rows and columns of a table in one commit, and not what it is. To make another"
-            f" table of this folder delete the folder first, when no process reads it. {error.message}",
+            "mode overwrite replaces the rows and columns of a table in one commit, but not its properties. To create "
+            f"another table in this folder, delete the folder first, when no process reads it. {error.message}",
             **error.context,
         ) from error

@@ -1,6 +1,6 @@
-"""Upsert, insert, delete and the overwrites: writes that look at all of their rows before they place any.
+"""Upsert, insert, delete and the overwrites: writes that stage all rows before they assign any to a file.
 
-`write_staged` reads like the protocol; `docs/design/architecture.md` tells it in words. Flow F1 of the mission.
+`write_staged` reads like the protocol; `docs/design/architecture.md` describes the steps.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from pyhudi.write.result import WriteResult
 from pyhudi.write.stored_texts import check_date_folders
 
 _RECENT_COMMITS = 5
-"""Commits looked at for the size of a record, as in Hudi."""
+"""How many commits are read to estimate the size of a record, as in JVM Hudi."""
 
 
 def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
@@ -61,11 +61,11 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
     """
     storage, settings = job.table.storage, job.transaction_settings
     if isinstance(write, LookingUp) and looks_up(write) and not job.rules.selects:
-        # A stored row meets one row of the batch; to choose one of several would lose what a merge makes of them.
+        # A stored row is merged with one row of the batch; to choose one of several would lose the others.
         if not write.combine and not isinstance(write, Delete):
             warnings.warn(
-                "hoodie.combine.before.upsert=false has no effect on this table: its rule makes one row of the versions"
-                " of a record, those of one batch too",
+                "hoodie.combine.before.upsert=false has no effect on this table: its merge rule combines all versions "
+                "of a record, also within one batch",
                 OptionWarning,
                 stacklevel=2,
             )
@@ -115,11 +115,11 @@ def _stage(job: WriteJob, rows: Any, write: StagedWrite, folder: str) -> tuple[S
 
 
 def _view(table: TableState, job: WriteJob, splits: Sequence[StagedSplit], write: StagedWrite) -> FileSystemView:
-    """The file slices of the partitions that the write looks at: of all where a key may be anywhere."""
+    """The file slices of the partitions of the rows, or of all if a key may be in any partition."""
     overwrites_all = isinstance(write, Overwrite) and write.whole_table
     everywhere = overwrites_all or (looks_up(write) and job.config.index.index_type.is_global)
     paths = None if everywhere else {p.partition_path for split in splits for p in split.partitions}
-    view = load_view(table.storage, table.timeline, paths)
+    view = load_view(table.storage, table.timeline, paths, lister=table.lister)
     remove_orphans(view)
     return view
 
@@ -189,16 +189,15 @@ def _plan(
 
 
 def _check_targets(transaction: Transaction, plan: FilePlan) -> None:
-    """Give way where a file group's newest version is above this write: what it writes would lie below, and be hidden.
+    """Give way if the newest version of a file group has a later instant: files of this write would be hidden.
 
-    Times are given out under the table lock, above all that are on the timeline, so that this takes a writer which is
-    kept apart by no lock.
+    Instant times are taken under the table lock, above all on the timeline, so this needs a writer without that lock.
     """
     own = transaction.instant_time
     for assignment in plan.assignments:
         if assignment.former is not None and assignment.former.instant_time > own:
             raise WriteConflictError(
-                "the newest version of a file group is of a later instant than this write; nothing of it is visible, "
+                "the newest version of a file group is of a later instant than this write; nothing of it is visible; "
                 "run it again",
                 table=transaction.storage.uri,
                 instant=own,
@@ -208,10 +207,10 @@ def _check_targets(transaction: Transaction, plan: FilePlan) -> None:
 
 
 def _packable(view: FileSystemView, clustered: frozenset[FileGroupId]) -> SlicesByPartition:
-    """The slices that may be rewritten with new records: not those with logs, nor those that a plan has as its input.
+    """The slices whose base files may take new records: those without logs that are not input of a pending plan.
 
-    Rewriting them would merge logs that readers count on, or race with the compaction for the group's next base file;
-    and what is written into `clustered` groups, which real Hudi is about to replace, would be lost.
+    To rewrite the others would merge logs, or conflict with the compaction of the group. Rows written into `clustered`
+    groups, which JVM Hudi is about to replace, would be lost.
     """
     held = clustered.union(view.pending_compactions)
     return {
@@ -221,7 +220,10 @@ def _packable(view: FileSystemView, clustered: frozenset[FileGroupId]) -> Slices
 
 
 def _sizing(job: WriteJob, table: TableState, *, has_new_rows: bool) -> Sizing:
-    """How large files become. Only new records make files grow: without any nobody asks how large a record is."""
+    """File-size targets of this write.
+
+    The average record size is estimated only if there are inserts, because only inserts make files grow.
+    """
     files = job.config.files
     recent = reversed(table.timeline.completed_writes[-_RECENT_COMMITS:] if has_new_rows else ())
     record_size = record_size_estimate(
@@ -234,7 +236,7 @@ def _sizing(job: WriteJob, table: TableState, *, has_new_rows: bool) -> Sizing:
 
 
 def _profile_metadata(plan: FilePlan, write: StagedWrite) -> CommitMetadata:
-    """The workload profile as real Hudi writes it into the inflight instant."""
+    """The workload profile in the form of JVM Hudi's inflight instants."""
     stats: dict[str, list[WriteStat]] = {}
     for assignment in plan.assignments:
         former = assignment.former
@@ -259,7 +261,7 @@ def _route(
     write: StagedWrite,
     folder: str,
 ) -> Mapping[int, list[Segment]]:
-    """Sort the rows by assignment; the segments of each assignment's rows."""
+    """Sort the rows by file. Returns the segments of each file, by the number of its assignment."""
     assignment_of = {
         assignment.former: assignment.number for assignment in plan.assignments if assignment.former is not None
     }
@@ -346,7 +348,7 @@ def _former(assignment: FileAssignment) -> FormerVersion | None:
 
 
 def _replaced(latest: SlicesByPartition, splits: Sequence[StagedSplit], write: Overwrite) -> dict[str, tuple[str, ...]]:
-    """File groups that give way, by partition path; an overwritten partition without any is named all the same."""
+    """The replaced file groups by partition path, including overwritten partitions without file groups."""
     touched = {partition.partition_path for split in splits for partition in split.partitions}
     paths = touched | set(latest) if write.whole_table else touched
     return {path: tuple(one.file_id for one in latest.get(path, ())) for path in sorted(paths)}

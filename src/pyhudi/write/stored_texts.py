@@ -1,10 +1,10 @@
-"""Whether the keys and partition paths that a table has are those that this release would make of the same rows.
+"""Whether stored keys and partition paths of timestamps have the form that this release writes.
 
 They differ for timestamps. JVM Hudi prints microseconds since the epoch in inserts and upserts (`1706695200500000`), as
 pyhudi does; but `2024-01-31 10:00:00.5` in bulk inserts, and in all writes with
 `hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled`; and its SQL names partitions
-`2024-01-31 10%3A00%3A00`. The latter are local times of a machine that nothing on disk names, and cut off: which text
-belongs to a row cannot be known. A write would store the row a second time, so it is refused.
+`2024-01-31 10%3A00%3A00`. The latter are truncated local times of an unknown machine, so the text of a row cannot
+be computed. A write would store the row a second time, so it is refused.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def stored_key(table: TableState, latest: SlicesByPartition) -> pa.StringArray:
 
 
 def check_timestamp_texts(table: TableState, keys: KeyGenerator, schema: pa.Schema, *, logical: bool) -> None:
-    """Refuse a write whose timestamps would become other keys or partition paths than the table has.
+    """Refuse a write whose timestamps would become keys or partition paths of another form than the stored ones.
 
-    `logical`: whether the caller asks for JVM Hudi's consistent logical timestamps. Of the keys a sample is looked at;
-    all of them are when they are looked up (`pyhudi.index.stored_keys`).
+    `logical`: whether the caller asks for JVM Hudi's consistent logical timestamps. Here one stored key is checked; the
+    others are checked when they are looked up (`pyhudi.index.stored_keys`).
 
-    Raises `UnsupportedFeatureError`. Cost: nothing but for tables with such a column; of those a listing and a key.
+    Raises `UnsupportedFeatureError`. Cost: for tables with such a column, a listing and a key; nothing for others.
     """
     in_keys = timestamp_key_fields(keys, schema)
     in_paths = tuple(
@@ -57,7 +57,7 @@ def check_timestamp_texts(table: TableState, keys: KeyGenerator, schema: pa.Sche
     if logical:
         raise UnsupportedFeatureError(
             f"{LOGICAL_TIMESTAMPS_KEY}=true makes record keys or partition paths of local times, which this release "
-            "cannot: leave it out for a new table, and write a table that has such keys with JVM Hudi",
+            "does not support: omit it for a new table, and write a table with such keys with JVM Hudi",
             columns=(*in_keys, *in_paths),
         )
     latest = load_view(table.storage, table.timeline).latest
@@ -70,7 +70,7 @@ def check_timestamp_texts(table: TableState, keys: KeyGenerator, schema: pa.Sche
 def check_date_folders(table: TableState, keys: KeyGenerator, partition_paths: Iterable[str]) -> None:
     """Refuse a write of `2024-01-31` into a table whose folders are `2024/01/31`, which would store rows once more.
 
-    JVM Hudi makes such folders of such dates on demand, and keeps no note of it that would count for hive style.
+    JVM Hudi creates such folders by an option, and does not store that option for hive style.
 
     Raises `UnsupportedFeatureError`. Cost: what `TableState.newest_writes` costs, which a write needs anyway.
     """

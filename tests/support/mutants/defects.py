@@ -18,7 +18,8 @@ from pyhudi.services.rollback.plan import Leftovers
 from pyhudi.storage.protocol import Storage
 from pyhudi.table import file_system_view, instant_times
 from pyhudi.table.committed_files import CommittedFiles, committed_files
-from pyhudi.table.file_system_view import FileSystemView, list_data_files, view_of
+from pyhudi.table.file_system_view import FileSystemView, view_of
+from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import Timeline, instant_path
 from pyhudi.tasks.data_file import check_write_is_running

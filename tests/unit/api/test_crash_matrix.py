@@ -25,7 +25,7 @@ from tests.support.tables import Row, contents
 import pyhudi
 from pyhudi.errors import HudiError, OutOfSpaceError
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.file_system_view import list_data_files
+from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import load_table
 from pyhudi.testing.faults import FaultStorage, at_effect
 

@@ -16,7 +16,7 @@ from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.read.arrow import read_table
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.file_system_view import list_data_files
+from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
 

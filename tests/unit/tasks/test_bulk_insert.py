@@ -19,7 +19,7 @@ from pyhudi.errors import LockLostError, OutOfSpaceError
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.io.spilled_rows import SpilledRows
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.file_system_view import list_data_files
+from pyhudi.table.lister import list_data_files
 from pyhudi.tasks import bulk_insert as write_split
 from pyhudi.tasks import data_file
 from pyhudi.tasks.data_file import DataFile

@@ -15,7 +15,7 @@ from pyhudi.engine.local import LocalEngine, as_table
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import HudiError, LockLostError
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.file_system_view import list_data_files
+from pyhudi.table.lister import list_data_files
 from pyhudi.testing.faults import FaultStorage
 
 ROWS = ((1, "oslo", 1, "a"), (2, "oslo", 1, "b"), (3, "rome", 1, "c"), (4, "rome", 1, "d"))

@@ -25,7 +25,7 @@ from pyhudi.io.log.scan import scan_blocks
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.file_slice import FileGroupId
-from pyhudi.table.file_system_view import list_data_files
+from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_commit_metadata
 from pyhudi.transaction.markers.reading import groups_of_files, load_markers

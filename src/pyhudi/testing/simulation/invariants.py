@@ -18,7 +18,7 @@ from pyhudi.format.metadata.rollback import decode_rollback_plan
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, completed_action, parse_instant_file_name
 from pyhudi.io.log.scan import scan_blocks
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.file_system_view import list_data_files
+from pyhudi.table.lister import list_data_files
 from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS, instant_path, load_commit_metadata, load_rollback_plan, position_of

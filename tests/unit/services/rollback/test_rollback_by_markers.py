@@ -23,7 +23,7 @@ import pyhudi
 from pyhudi.errors import UnavailableError
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.file_system_view import list_data_files
+from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import load_table
 from pyhudi.testing.faults import FaultStorage
 

@@ -34,7 +34,7 @@ from pyhudi.io.log.scan import scan_blocks
 from pyhudi.services.rollback.execute import exclude_blocks
 from pyhudi.services.rollback.plan import LogSlice
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.file_system_view import list_data_files
+from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash
