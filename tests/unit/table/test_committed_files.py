@@ -128,7 +128,7 @@ def test_a_file_that_a_cleaner_removed_is_no_damage() -> None:
 
     assert contents(storage) == {NEW, (2, "rome", 1, "x")}
     for read in (lambda: stale.scan().to_arrow(), lambda: open_table(storage).scan(as_of=first.instant).to_arrow()):
-        with pytest.raises(HistoryNotRetainedError, match="removed") as refused:
+        with pytest.raises(HistoryNotRetainedError, match="deleted") as refused:
             read()
         assert refused.value.context["path"] == old
 
