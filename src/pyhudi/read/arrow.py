@@ -71,13 +71,13 @@ def _read_files(
         coerce_int96_timestamp_unit="us",
         default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True),
     )
-    paths = [one.files.base for one in slices if one.files.base is not None]
+    paths = [scan_slice.files.base for scan_slice in slices if scan_slice.files.base is not None]
     late = None if condition is None or condition.is_tested_by_pruning else condition
     with missing_files_named(), ExitStack() as stack:
         fragments = []
-        for one, path in zip(slices, paths, strict=True):
+        for scan_slice, path in zip(slices, paths, strict=True):
             source = stack.enter_context(storage.open_input(path))
-            fragments.append(parquet.make_fragment(source, partition_expression=_left_out_columns(plan, one)))
+            fragments.append(parquet.make_fragment(source, partition_expression=_left_out_columns(plan, scan_slice)))
         wanted = _with_columns_of(late, names, plan.schema)
         try:
             with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
@@ -100,7 +100,11 @@ def _read_files(
         except (pa.ArrowException, OSError) as error:
             raise _located(storage, paths, error) from error
     yield from _read_whole(
-        storage, plan, [one for one, is_wide in zip(slices, wide, strict=True) if is_wide], names, condition
+        storage,
+        plan,
+        [scan_slice for scan_slice, is_wide in zip(slices, wide, strict=True) if is_wide],
+        names,
+        condition,
     )
 
 
@@ -123,8 +127,8 @@ def _read_whole(
     # Arrow loses the number of rows that have no columns.
     needed = _with_columns_of(condition, names, plan.schema) or plan.schema.names[:1]
     schema = pa.schema([plan.schema.field(name) for name in names])
-    for one in slices:
-        for batch in (read_slice if one.files.logs else read_base_file)(storage, plan, one, needed):
+    for scan_slice in slices:
+        for batch in (read_slice if scan_slice.files.logs else read_base_file)(storage, plan, scan_slice, needed):
             rows = _matching(batch, condition, names)
             for kept in (rows.cast(schema) if names else rows).to_batches():
                 if kept.num_rows:
@@ -183,22 +187,22 @@ def prune_partitions(plan: ScanPlan, where: Where) -> ScanPlan:
 
 
 def _in_matching_partitions(plan: ScanPlan, condition: Condition | None) -> ScanPlan:
-    if condition is None or not any(one.partition_values for one in plan.slices):
+    if condition is None or not any(scan_slice.partition_values for scan_slice in plan.slices):
         return plan
     parquet, nowhere = ds.ParquetFileFormat(), fs.LocalFileSystem()
     # Nothing is opened here: the fragments carry the number of a file in the place of its path.
     numbered = [
-        parquet.make_fragment(str(number), nowhere, _guarantee(plan.schema, one.partition_values))
-        for number, one in enumerate(plan.slices)
+        parquet.make_fragment(str(number), nowhere, _guarantee(plan.schema, scan_slice.partition_values))
+        for number, scan_slice in enumerate(plan.slices)
     ]
     dataset = ds.FileSystemDataset(numbered, plan.schema, parquet, nowhere)
     kept = tuple(plan.slices[int(fragment.path)] for fragment in dataset.get_fragments(condition.whole))
     return replace(plan, slices=kept)
 
 
-def _left_out_columns(plan: ScanPlan, one: ScanSlice) -> pc.Expression | None:
+def _left_out_columns(plan: ScanPlan, scan_slice: ScanSlice) -> pc.Expression | None:
     """The values of the columns that the table's files leave out."""
-    return _guarantee(plan.schema, [pair for pair in one.partition_values if pair[0] in plan.path_columns])
+    return _guarantee(plan.schema, [pair for pair in scan_slice.partition_values if pair[0] in plan.path_columns])
 
 
 def _guarantee(schema: pa.Schema, values: Sequence[tuple[str, str | None]]) -> pc.Expression | None:

@@ -56,7 +56,9 @@ class Comparison:
     def equalities(self) -> Iterator[pc.Expression]:
         """One equality per Python type of the values of a list: Arrow would compare a text with numbers."""
         if self.operator in _OF_LISTS:
-            yield from (pc.field(self.column) == value for value in {type(one): one for one in self.value}.values())
+            yield from (
+                pc.field(self.column) == value for value in {type(element): element for element in self.value}.values()
+            )
 
 
 Alternatives: TypeAlias = tuple[tuple[Comparison, ...], ...]
@@ -78,7 +80,9 @@ def comparisons_of(where: Sequence[Any], schema: pa.Schema) -> Alternatives:
 
 def expression_of(alternatives: Alternatives) -> pc.Expression:
     """The condition in Arrow."""
-    return reduce(operator.or_, (reduce(operator.and_, (one.expression for one in each)) for each in alternatives))
+    return reduce(
+        operator.or_, (reduce(operator.and_, (comparison.expression for comparison in each)) for each in alternatives)
+    )
 
 
 def _comparison(part: Any, schema: pa.Schema) -> Comparison:
@@ -92,7 +96,7 @@ def _comparison(part: Any, schema: pa.Schema) -> Comparison:
     if sign in _OF_LISTS:
         if not isinstance(value, Collection) or isinstance(value, str | bytes | dict):
             raise TypeError(f"{name!r} {sign} needs a list of values, not {value!r}")
-        return Comparison(name, sign, _with_both_zeros(tuple(_checked(name, one, kind) for one in value)))
+        return Comparison(name, sign, _with_both_zeros(tuple(_checked(name, element, kind) for element in value)))
     if sign not in OPERATORS:
         raise ValueError(f"{sign!r} is not an operator: the operators are {', '.join(['=', *OPERATORS, *_OF_LISTS])}")
     if isinstance(value, float | np.floating) and math.isnan(value):
@@ -120,4 +124,4 @@ def _checked(name: str, value: Any, kind: pa.DataType) -> Any:
 
 def _with_both_zeros(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Both zeros: 0.0 and -0.0 are equal, but a lookup in a set may not find one by the other."""
-    return (*values, 0.0, -0.0) if any(isinstance(one, float) and one == 0 for one in values) else values
+    return (*values, 0.0, -0.0) if any(isinstance(element, float) and element == 0 for element in values) else values

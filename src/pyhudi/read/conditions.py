@@ -60,7 +60,10 @@ def condition_of(where: Where, schema: pa.Schema) -> Condition | None:
     try:
         comparisons = None if isinstance(where, pc.Expression) else comparisons_of(where, schema)
         whole = where if comparisons is None else expression_of(comparisons)
-        for part in [whole, *(equal for each in comparisons or () for one in each for equal in one.equalities)]:
+        for part in [
+            whole,
+            *(equal for each in comparisons or () for comparison in each for equal in comparison.equalities),
+        ]:
             _bind(part, schema)
         _require_truth(whole, schema)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
@@ -75,7 +78,11 @@ def condition_of(where: Where, schema: pa.Schema) -> Condition | None:
 
 def _of_comparisons(whole: pc.Expression, alternatives: Alternatives, floats: frozenset[str]) -> Condition:
     prunable = tuple(
-        tuple(one for one in each if one.column not in floats or one.operator in _FALSE_FOR_NAN)
+        tuple(
+            comparison
+            for comparison in each
+            if comparison.column not in floats or comparison.operator in _FALSE_FOR_NAN
+        )
         for each in alternatives
     )
     if prunable == alternatives:

@@ -24,10 +24,14 @@ def count_rows(storage: Storage, plan: ScanPlan, where: Where) -> int:
         return 0
     if where is not None or plan.commit_times is not None:
         return _counted(storage, plan, where)
-    files = [one.files.base for one in plan.slices if one.files.base is not None and not one.files.logs]
+    files = [
+        scan_slice.files.base
+        for scan_slice in plan.slices
+        if scan_slice.files.base is not None and not scan_slice.files.logs
+    ]
     with missing_files_named(), ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
         in_files = sum(pool.map(lambda path: read_footer(storage, path).rows, files))
-    with_logs = replace(plan, slices=tuple(one for one in plan.slices if one.files.logs))
+    with_logs = replace(plan, slices=tuple(scan_slice for scan_slice in plan.slices if scan_slice.files.logs))
     return in_files + _counted(storage, with_logs, None)
 
 

@@ -274,15 +274,21 @@ def _plan(
     plain = plain_fields(table.config, fields)
     base_files_only = config.query_type is QueryType.READ_OPTIMIZED
     slices = tuple(
-        ScanSlice(_files(one, base_files_only), one.size, partition_path, values, sum(log.size for log in one.logs))
+        ScanSlice(
+            _files(file_slice, base_files_only),
+            file_slice.size,
+            partition_path,
+            values,
+            sum(log.size for log in file_slice.logs),
+        )
         for partition_path, group in latest.items()
         for values in [values_of_path(table.config, fields, partition_path, plain, path_columns)]
-        for one in group
-        if one.base is not None or not base_files_only
+        for file_slice in group
+        if file_slice.base is not None or not base_files_only
     )
     has_meta_columns = table.config.populate_meta_fields
     # A table without logs can be read with any merger.
-    has_logs = any(one.files.logs for one in slices)
+    has_logs = any(scan_slice.files.logs for scan_slice in slices)
     rules = table_rules_of(table.config, (*mergers, *mergers_of(config.merging))) if has_logs else TableRules()
     merging = MergeSettings(
         schema=with_meta_columns(schema),
@@ -309,7 +315,7 @@ def _schema(table: TableState, latest: SlicesByPartition) -> pa.Schema:
     if (schema := load_table_schema(table)) is not None:
         return schema.arrow
     for slices in latest.values():
-        for one in slices:
-            if one.base is not None:
-                return without_meta_columns(read_footer(table.storage, one.base.path).schema)
+        for file_slice in slices:
+            if file_slice.base is not None:
+                return without_meta_columns(read_footer(table.storage, file_slice.base.path).schema)
     return pa.schema([])

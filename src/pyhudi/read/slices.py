@@ -15,32 +15,36 @@ from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.storage.protocol import Storage
 
 
-def read_slice(storage: Storage, plan: ScanPlan, one: ScanSlice, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def read_slice(
+    storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
     """The merged rows of one slice of a scan, with these columns; conditions of the scan are not applied."""
     with missing_files_named():
-        for batch in read_merged(storage, one.files, plan.merging, _in_files(plan, columns)):
-            yield _with_path_columns(plan, one, batch, columns)
+        for batch in read_merged(storage, scan_slice.files, plan.merging, _in_files(plan, columns)):
+            yield _with_path_columns(plan, scan_slice, batch, columns)
 
 
 def read_base_file(
-    storage: Storage, plan: ScanPlan, one: ScanSlice, columns: Sequence[str]
+    storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one slice without logs, with these columns, in batches of bounded bytes, also for wide rows."""
     in_files = _in_files(plan, columns)
     schema = pa.schema([plan.schema.field(name).with_nullable(True) for name in in_files])
-    assert one.files.base is not None
+    assert scan_slice.files.base is not None
     with missing_files_named():
-        for batch in read_batches(storage, one.files.base, columns=in_files):
-            yield _with_path_columns(plan, one, align(batch, schema), columns)
+        for batch in read_batches(storage, scan_slice.files.base, columns=in_files):
+            yield _with_path_columns(plan, scan_slice, align(batch, schema), columns)
 
 
 def _in_files(plan: ScanPlan, columns: Sequence[str]) -> list[str]:
     return [name for name in columns if name not in plan.path_columns]
 
 
-def _with_path_columns(plan: ScanPlan, one: ScanSlice, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+def _with_path_columns(
+    plan: ScanPlan, scan_slice: ScanSlice, batch: pa.RecordBatch, columns: Sequence[str]
+) -> pa.RecordBatch:
     """The batch with the columns that the table's files leave out."""
-    values = dict(one.partition_values)
+    values = dict(scan_slice.partition_values)
     arrays = [
         pa.repeat(pa.scalar(values.get(name), pa.string()), batch.num_rows)
         if name in plan.path_columns

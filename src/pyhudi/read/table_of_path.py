@@ -52,7 +52,7 @@ def _folders_above(storage: Storage) -> Iterator[tuple[str, str]]:
 
 
 def _partitions_below(table: Storage, folder: str, plan: ScanPlan) -> ScanPlan:
-    slices = tuple(one for one in plan.slices if f"{one.partition_path}/".startswith(f"{folder}/"))
+    slices = tuple(scan_slice for scan_slice in plan.slices if f"{scan_slice.partition_path}/".startswith(f"{folder}/"))
     if not slices and not _is_partition(table, folder):
         raise TableNotFoundError("the table has no partition of this path", path=table.uri, partition=folder)
     return replace(plan, slices=slices)

@@ -256,7 +256,7 @@ def _simple_buckets(table: Facts) -> str | None:
     if table.config.values.get("hoodie.index.type", "").upper() == "BUCKET":
         return "the bucket index of hoodie.index.type"
     ids = table.newest_writes.file_ids
-    numbers = {int(match[1]): one for one in ids if (match := _BUCKET_ID.fullmatch(one))}
+    numbers = {int(match[1]): id_ for id_ in ids if (match := _BUCKET_ID.fullmatch(id_))}
     # Beside random ids if a writer without a bucket index has written to the table.
     has_two = len([number for number in numbers if number <= _BUCKET_MAX[1]]) > 1
     are_all = all(map(_BUCKET_ID.fullmatch, ids)) and max(numbers, default=0) <= _BUCKET_MAX.get(len(ids), 99_999_999)

@@ -35,12 +35,12 @@ def outcome_of(table: TableState, instant_time: str) -> Outcome:
     Cost: for an instant of the active timeline, a read per pending rollback; otherwise a read per younger rollback, and
     the archive files that may have it. Raises `CorruptDataError` for damaged metadata.
     """
-    found = [one for one in table.timeline.instants if one.requested_time == instant_time]
-    if any(one.state is InstantState.COMPLETED for one in found):
+    found = [instant for instant in table.timeline.instants if instant.requested_time == instant_time]
+    if any(instant.state is InstantState.COMPLETED for instant in found):
         return Outcome.COMMITTED
     if found:
         # A rollback that has begun ends a write; of a planned service it may keep the plan.
-        ends = all(one.action in WRITE_ACTIONS for one in found) and _is_being_rolled_back(table, instant_time)
+        ends = all(instant.action in WRITE_ACTIONS for instant in found) and _is_being_rolled_back(table, instant_time)
         return Outcome.ROLLED_BACK if ends else Outcome.PENDING
     if _is_being_rolled_back(table, instant_time) or rollback_of(table, instant_time) is not None:
         return Outcome.ROLLED_BACK

@@ -89,7 +89,7 @@ class Cleaned:
     @property
     def needless_from(self) -> str | None:
         """The first write after which the table is complete; None if that is not known."""
-        times = [one.needless_from or self._replaced_before.get(group) for group, one in self.groups.items()]
+        times = [lost.needless_from or self._replaced_before.get(group) for group, lost in self.groups.items()]
         known = [time for time in times if time is not None]
         return max(known) if known and len(known) == len(times) else None
 
@@ -112,7 +112,7 @@ def load_cleaned(storage: Storage, view: FileSystemView, *, since: str | None = 
     """
     loaded = view.timeline
     now = load_timeline(storage, loaded.version)
-    known = {one.requested_time for one in loaded.instants if one.action is Action.CLEAN}
+    known = {clean.requested_time for clean in loaded.instants if clean.action is Action.CLEAN}
     paths: set[str] = set()
     for clean in now.instants:
         is_later = since is not None and clean.requested_time > since

@@ -29,8 +29,8 @@ def check_names_of_columns(table: TableState, slices: Iterable[FileSlice]) -> No
     if table.newest_writes.internal_schema is None:
         return
     versions = _load_versions(table)
-    for one in slices:
-        for path, old in _versions_of(table, versions, one):
+    for file_slice in slices:
+        for path, old in _versions_of(table, versions, file_slice):
             if columns := renamed(old, versions[-1]):
                 raise UnsupportedFeatureError(
                     "this release cannot read this table: a file was written before a column was renamed, or dropped "
@@ -56,12 +56,12 @@ def _load_versions(table: TableState) -> tuple[InternalSchema, ...]:
 
 
 def _versions_of(
-    table: TableState, versions: tuple[InternalSchema, ...], one: FileSlice
+    table: TableState, versions: tuple[InternalSchema, ...], file_slice: FileSlice
 ) -> Iterator[tuple[str, InternalSchema]]:
     """The files of a slice, each with the schemas that it may have been written under."""
-    if one.base is not None:
-        yield one.base.path, versions[version_at(versions, one.base.instant_time)]
-    for log in one.logs:
+    if file_slice.base is not None:
+        yield file_slice.base.path, versions[version_at(versions, file_slice.base.instant_time)]
+    for log in file_slice.logs:
         first = version_at(versions, log.instant_time)
         # In table version 6 a log is named after its slice: it may be of any later write.
         last = first + 1 if table.version.has_completion_times else len(versions)

@@ -21,12 +21,12 @@ def groups_with_inserts_in_logs(table: TableState, slices: Iterable[FileSlice]) 
     Cost: one read per delta commit that wrote one of the logs; in version 6, where names of logs do not show their
     write, per delta commit since the oldest slice with logs began. Nothing if no slice has both a base file and logs.
     """
-    with_logs = [one for one in slices if one.base is not None and one.logs]
+    with_logs = [file_slice for file_slice in slices if file_slice.base is not None and file_slice.logs]
     if not with_logs:
         return frozenset()
-    not_ours = {log.path for one in with_logs for log in one.logs}
-    named = {log.instant_time for one in with_logs for log in one.logs}
-    oldest = min(one.instant_time for one in with_logs)
+    not_ours = {log.path for file_slice in with_logs for log in file_slice.logs}
+    named = {log.instant_time for file_slice in with_logs for log in file_slice.logs}
+    oldest = min(file_slice.instant_time for file_slice in with_logs)
     for instant in reversed(table.timeline.completed_writes):
         if not not_ours or instant.requested_time < oldest:
             break
@@ -35,4 +35,6 @@ def groups_with_inserts_in_logs(table: TableState, slices: Iterable[FileSlice]) 
             metadata = load_commit_metadata(table.storage, instant, table.version)
             if WRITER_KEY in metadata.extra:
                 not_ours -= metadata.paths()
-    return frozenset(one.group for one in with_logs if any(log.path in not_ours for log in one.logs))
+    return frozenset(
+        file_slice.group for file_slice in with_logs if any(log.path in not_ours for log in file_slice.logs)
+    )

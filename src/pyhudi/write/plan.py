@@ -161,7 +161,9 @@ def _room(
 ) -> list[tuple[int, int]]:
     """The files for the new records of a partition, each with how many it takes; the last one takes any number."""
     room: list[tuple[int, int]] = []
-    small = sorted((one for one in packable if one.size < sizing.small_file_limit), key=lambda s: (s.size, s.file_id))
+    small = sorted(
+        (stored for stored in packable if stored.size < sizing.small_file_limit), key=lambda s: (s.size, s.file_id)
+    )
     left = total
     for stored in small[: sizing.small_files_max]:
         if left <= 0:

@@ -72,7 +72,7 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
         write = replace(write, combine=True)
     with exchange_folder(storage, settings.heartbeat, job.environment) as folder:
         splits = _stage(job, rows, write, folder)
-        check_date_folders(job.table, job.keys, {part.partition_path for one in splits for part in one.partitions})
+        check_date_folders(job.table, job.keys, {part.partition_path for split in splits for part in split.partitions})
         replaces = isinstance(write, Overwrite)
         action = Action.REPLACE_COMMIT if replaces else job.action
         requested = encode_requested_replace_metadata(requested_replace(write.operation)) if replaces else b""
@@ -132,7 +132,7 @@ def _tag(
     write: StagedWrite,
     folder: str,
 ) -> Tagged:
-    slices = [one for group in view.latest.values() for one in group]
+    slices = [file_slice for group in view.latest.values() for file_slice in group]
     if not looks_up(write) or not slices or not splits:
         return Tagged()
     merging = job.merging
@@ -214,7 +214,7 @@ def _packable(view: FileSystemView, clustered: frozenset[FileGroupId]) -> Slices
     """
     held = clustered.union(view.pending_compactions)
     return {
-        path: tuple(one for one in slices if not one.logs and one.group not in held)
+        path: tuple(file_slice for file_slice in slices if not file_slice.logs and file_slice.group not in held)
         for path, slices in view.latest.items()
     }
 
@@ -271,7 +271,11 @@ def _route(
             folder=folder,
             split=split,
             tags=tagged.segments.get(number, ()),
-            assignment_of_file={n: assignment_of[one] for n, one in enumerate(tagged.slices) if one in assignment_of},
+            assignment_of_file={
+                n: assignment_of[file_slice]
+                for n, file_slice in enumerate(tagged.slices)
+                if file_slice in assignment_of
+            },
             quotas=plan.quotas.get(number, {}) if not isinstance(write, Delete) else None,
             writes_tagged=not isinstance(write, Insert),
             delete_tagged=isinstance(write, Delete),
@@ -351,4 +355,4 @@ def _replaced(latest: SlicesByPartition, splits: Sequence[StagedSplit], write: O
     """The replaced file groups by partition path, including overwritten partitions without file groups."""
     touched = {partition.partition_path for split in splits for partition in split.partitions}
     paths = touched | set(latest) if write.whole_table else touched
-    return {path: tuple(one.file_id for one in latest.get(path, ())) for path in sorted(paths)}
+    return {path: tuple(file_slice.file_id for file_slice in latest.get(path, ())) for path in sorted(paths)}

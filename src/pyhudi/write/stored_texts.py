@@ -32,7 +32,7 @@ _SLASHED_DATE_AT_END = re.compile(r"([^/]+=)?\d{4}/\d{2}/\d{2}")
 
 def stored_key(table: TableState, latest: SlicesByPartition) -> pa.StringArray:
     """One record key of the table, or none. Cost: the key column of one base file."""
-    for base in (one.base for slices in latest.values() for one in slices if one.base is not None):
+    for base in (file_slice.base for slices in latest.values() for file_slice in slices if file_slice.base is not None):
         for batch in read_batches(table.storage, base.path, columns=[RECORD_KEY], batch_rows=1):
             return batch.column(RECORD_KEY)
     return pa.array([], pa.string())

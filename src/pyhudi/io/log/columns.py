@@ -35,7 +35,7 @@ class LogColumns:
         self._columns: dict[str, pa.ChunkedArray] = {}
         self._contents = read_log_contents(storage, files.logs, files.judged_by(settings.blocks))
         self._decoded: dict[int, list[pa.RecordBatch]] = {}
-        if any(one.block.is_partial for one in self._contents):
+        if any(content.block.is_partial for content in self._contents):
             rows = gather(read_merged(storage, files, settings, self._schema.names), self._schema, settings.spill)
             self._columns = dict(zip(rows.column_names, rows.columns, strict=True))
 
@@ -52,16 +52,16 @@ class LogColumns:
         return pa.chunked_array([take_rows(pa.table({name: self._columns[name]}), numbers).column(0)])
 
     def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        for number, one in enumerate(self._contents):
-            if one.block.kind in (BlockType.PARQUET_DATA, BlockType.DELETE):
-                yield from _versions(one, schema)
+        for number, content in enumerate(self._contents):
+            if content.block.kind in (BlockType.PARQUET_DATA, BlockType.DELETE):
+                yield from _versions(content, schema)
                 continue
             if number not in self._decoded:
-                self._decoded[number] = list(_versions(one, self._schema))
+                self._decoded[number] = list(_versions(content, self._schema))
             yield from (batch.select(schema.names) for batch in self._decoded[number])
 
 
-def _versions(one: LogContent, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _versions(content: LogContent, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     # The order of versions, and which of them are deletes, was decided before.
-    for batch in decode_versions(one, schema, MergeRules(), []):
+    for batch in decode_versions(content, schema, MergeRules(), []):
         yield batch.select(schema.names)

@@ -251,7 +251,7 @@ def _finals(compacted_by: Mapping[str, str], found: _Blocks) -> dict[str, str]:
 
 
 def decode_versions(
-    one: LogContent,
+    content: LogContent,
     schema: pa.Schema,
     rules: MergeRules,
     column_sets: list[frozenset[str]],
@@ -261,19 +261,19 @@ def decode_versions(
 
     Errors: see `read_log_versions`.
     """
-    if one.block.kind is BlockType.DELETE:
-        yield _deleted(one, schema, rules)
+    if content.block.kind is BlockType.DELETE:
+        yield _deleted(content, schema, rules)
         return
-    for rows in _data(one, schema):
-        versions = _versions(one, rows, schema, rules, column_sets)
+    for rows in _data(content, schema):
+        versions = _versions(content, rows, schema, rules, column_sets)
         yield versions if keys is None else with_record_keys(versions, keys)
 
 
 def _versions(
-    one: LogContent, rows: pa.RecordBatch, schema: pa.Schema, rules: MergeRules, column_sets: list[frozenset[str]]
+    content: LogContent, rows: pa.RecordBatch, schema: pa.Schema, rules: MergeRules, column_sets: list[frozenset[str]]
 ) -> pa.RecordBatch:
     columns: int | None = None
-    if one.block.is_partial:
+    if content.block.is_partial:
         present = frozenset(rows.schema.names)
         if present not in column_sets:
             column_sets.append(present)
@@ -284,8 +284,8 @@ def _versions(
     except SchemaMismatchError as error:
         raise SchemaMismatchError(
             f"the rows of a log block do not fit the table: {error.message}",
-            path=one.path,
-            offset=one.block.offset,
+            path=content.path,
+            offset=content.block.offset,
             **error.context,
         ) from error
     return _with_control(aligned, deletes, pa.repeat(False, rows.num_rows), columns)
@@ -297,50 +297,55 @@ def with_record_keys(rows: pa.RecordBatch, keys: KeyGenerator) -> pa.RecordBatch
     return rows.set_column(at, rows.schema.field(at), keys.record_keys(rows))
 
 
-def _data(one: LogContent, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _data(content: LogContent, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The wanted columns that the block has, in canonical types."""
     names = [*schema.names, *(name for name in (IS_DELETED, OPERATION) if name not in schema.names)]
-    block = one.block
+    block = content.block
     if block.kind is BlockType.PARQUET_DATA:
-        yield from _parquet_data(one, set(names))
+        yield from _parquet_data(content, set(names))
         return
     if block.schema is None:
-        raise CorruptDataError("a data block has no schema", path=one.path, offset=block.offset)
-    present = avro_to_arrow(block.schema, source=one.path).names
+        raise CorruptDataError("a data block has no schema", path=content.path, offset=block.offset)
+    present = avro_to_arrow(block.schema, source=content.path).names
     decode = decode_avro_records if block.kind is BlockType.AVRO_DATA else decode_hfile_records
     yield decode(
-        one.data,
+        content.data,
         block.schema,
         columns=[present[at] for at in match_columns(names, present) if at is not None],
-        path=one.path,
+        path=content.path,
         offset=block.offset,
     )
 
 
-def _parquet_data(one: LogContent, names: Collection[str]) -> Iterator[pa.RecordBatch]:
+def _parquet_data(content: LogContent, names: Collection[str]) -> Iterator[pa.RecordBatch]:
     try:
-        present = [name for name in one.parquet.schema_arrow.names if name in names]
-        missing = one.parquet.metadata.num_rows
+        present = [name for name in content.parquet.schema_arrow.names if name in names]
+        missing = content.parquet.metadata.num_rows
         if not present:
             yield pa.RecordBatch.from_struct_array(pa.repeat(pa.scalar({}, pa.struct([])), missing))
             return
-        for rows in bounded_batches(pa.BufferReader(one.data), one.parquet, present, _PARQUET_ROWS):
+        for rows in bounded_batches(pa.BufferReader(content.data), content.parquet, present, _PARQUET_ROWS):
             missing -= rows.num_rows
             yield align(rows, normalise(rows.schema.remove_metadata()))
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise _damaged(one, str(error)[:200]) from error
+        raise _damaged(content, str(error)[:200]) from error
     if missing:
-        raise _damaged(one, "its row groups do not have as many rows as its footer says")
+        raise _damaged(content, "its row groups do not have as many rows as its footer says")
 
 
-def _damaged(one: LogContent, cause: str) -> CorruptDataError:
-    return CorruptDataError("a data block of this log is damaged", path=one.path, offset=one.block.offset, cause=cause)
+def _damaged(content: LogContent, cause: str) -> CorruptDataError:
+    return CorruptDataError(
+        "a data block of this log is damaged", path=content.path, offset=content.block.offset, cause=cause
+    )
 
 
-def _deleted(one: LogContent, schema: pa.Schema, rules: MergeRules) -> pa.RecordBatch:
+def _deleted(content: LogContent, schema: pa.Schema, rules: MergeRules) -> pa.RecordBatch:
     fields = [schema.field(name) for name in rules.ordering_fields]
     deletes = decode_delete_block(
-        one.data, ordering_types=[field.type for field in fields], path=one.path, offset=one.block.content_offset
+        content.data,
+        ordering_types=[field.type for field in fields],
+        path=content.path,
+        offset=content.block.content_offset,
     )
     count = len(deletes.record_keys)
     given: dict[str, pa.Array] = {RECORD_KEY: deletes.record_keys, PARTITION_PATH: deletes.partition_paths}
