@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pyhudi.engine.protocol import Arrangement, Distribution, TaskContext
+from pyhudi.config.enums import Arrangement
+from pyhudi.engine.protocol import Distribution, TaskContext
 from pyhudi.errors import SchemaMismatchError
 from pyhudi.spark.decimals import DIGITS_MAX, crossing_rows, crossing_schema, restored
 from pyhudi.spark.engine import SparkEngine

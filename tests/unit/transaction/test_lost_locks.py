@@ -87,7 +87,7 @@ def test_writer_that_comes_during_a_last_put_elsewhere_commits(version: int) -> 
 
 def test_without_intents_the_acknowledged_write_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fault that intents are there for: if this test fails, the others above prove nothing."""
-    monkeypatch.setattr(transaction, "announce", lambda *_: None)
+    monkeypatch.setattr(transaction, "put_intent", lambda *_: None)
     place = TableWithALockToLose()
 
     MINE(place.paused_at_its_put(lambda: upsert((2, "oslo", 9, "theirs"))(place.opened())))
