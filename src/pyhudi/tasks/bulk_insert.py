@@ -27,7 +27,13 @@ from pyhudi.io.base_file import ROW_GROUP_BYTES
 from pyhudi.io.spilled_rows import SpilledRows
 from pyhudi.merge.rules import first_versions
 from pyhudi.storage.open import open_spec
-from pyhudi.tasks.data_file import DataFile, SequenceNumbers, WriteTarget, base_file_path, ensure_partition
+from pyhudi.tasks.data_file import (
+    DataFile,
+    DataFileSpec,
+    SequenceNumbers,
+    WriteTarget,
+    ensure_partition,
+)
 from pyhudi.tasks.hash_keys import keyed_rows
 from pyhudi.transaction.markers.announcing import create_markers
 
@@ -77,7 +83,7 @@ def write_split(task: SplitTask, context: TaskContext, batches: Iterator[pa.Reco
                 if waiting.bytes + files.buffered_bytes > BUFFERED_BYTES:
                     _make_room(waiting, files, spilled)
         rest = dict.fromkeys([*spilled.names(), *waiting.parts])
-        files.announce(rest)
+        files.create_markers(rest)
         for path in rest:
             for rows in itertools.chain(spilled.read(path), waiting.take(path)):
                 files.write(path, [rows])
@@ -146,7 +152,7 @@ def _make_room(waiting: _Waiting, files: _SplitFiles, spilled: SpilledRows) -> N
     """Let rows wait no longer in memory, some of them or all."""
     idle = waiting.idle()
     if 2 * sum(waiting.parts[path].bytes for path in idle) >= waiting.bytes:
-        files.announce(idle)
+        files.create_markers(idle)
         for path in idle:
             files.write(path, waiting.take(path))
             files.finish(path)
@@ -167,7 +173,7 @@ class _SplitFiles:
     def __init__(self, task: SplitTask, context: TaskContext) -> None:
         self._storage, self._task, self._context = open_spec(task.target.storage), task, context
         self._open: dict[str, DataFile] = {}
-        self._announced: dict[str, str] = {}
+        self._next: dict[str, DataFileSpec] = {}
         self._stats: list[WriteStat] = []
         self._begun: Counter[str] = Counter()
         self._numbers = SequenceNumbers(task.target.instant_time, context)
@@ -183,16 +189,24 @@ class _SplitFiles:
         for file in self._open.values():
             file.__exit__(kind, error, trace)
 
-    def announce(self, partition_paths: Iterable[str]) -> None:
-        """Announce the next file of each of the partitions that has none, all at once: they may be hundreds."""
+    def create_markers(self, partition_paths: Iterable[str]) -> None:
+        """Create the marker of the next file of each partition without one, all at once: they may be hundreds."""
         target = self._task.target
-        new = {path: self._next_group(path) for path in partition_paths if path not in (self._open | self._announced)}
-        markers = [
-            Marker(base_file_path(target, self._context, path, group), MarkerKind.CREATE) for path, group in new.items()
-        ]
+        new = {
+            path: DataFileSpec(
+                target=target,
+                context=self._context,
+                partition_path=path,
+                file_id=self._next_group(path),
+                has_marker=True,
+            )
+            for path in partition_paths
+            if path not in self._open and path not in self._next
+        }
+        markers = [Marker(spec.path, MarkerKind.CREATE) for spec in new.values()]
         if markers:
             create_markers(self._storage, target.instant_time, target.markers, markers, groups_exist=False)
-        self._announced.update(new)
+        self._next.update(new)
 
     def write(self, partition_path: str, batches: Iterable[pa.RecordBatch]) -> None:
         """Write rows as row groups. A file that reaches the maximum size is closed, and the next one takes the rest."""
@@ -231,19 +245,9 @@ class _SplitFiles:
         if file is None:
             while len(self._open) >= OPEN_FILES_MAX:
                 self.finish(next(iter(self._open)))
-            self.announce([partition_path])
-            target = self._task.target
-            ensure_partition(self._storage, partition_path, target.instant_time)
-            file = DataFile(
-                self._storage,
-                target,
-                self._context,
-                partition_path,
-                self._announced.pop(partition_path),
-                None,
-                numbers=self._numbers,
-                is_announced=True,
-            )
+            self.create_markers([partition_path])
+            ensure_partition(self._storage, partition_path, self._task.target.instant_time)
+            file = DataFile(self._storage, self._next.pop(partition_path), self._numbers)
         # The one that was not used for longest is the first.
         self._open[partition_path] = file
         return file

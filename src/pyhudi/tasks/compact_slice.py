@@ -22,6 +22,7 @@ from pyhudi.storage.open import open_spec
 from pyhudi.tasks.data_file import (
     COPIED_META_COLUMNS,
     DataFile,
+    DataFileSpec,
     FormerVersion,
     SequenceNumbers,
     WriteTarget,
@@ -77,12 +78,14 @@ def _written(
 ) -> WriteStat:
     with DataFile(
         open_spec(task.target.storage),
-        task.target,
-        replace(context, stage=task.run),
-        task.partition_path,
-        task.file_id,
-        task.former,
-        numbers=SequenceNumbers(task.target.instant_time, context),
+        DataFileSpec(
+            target=task.target,
+            context=replace(context, stage=task.run),
+            partition_path=task.partition_path,
+            file_id=task.file_id,
+            former=task.former,
+        ),
+        SequenceNumbers(task.target.instant_time, context),
     ) as file:
         if deletes is not None:
             file.bury(deletes)

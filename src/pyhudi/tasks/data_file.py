@@ -59,7 +59,7 @@ class WriteTarget:
 
 @dataclass(frozen=True, slots=True)
 class FormerVersion:
-    """The base file that a new version is made from."""
+    """The previous base file of a file group, which a new version is made from."""
 
     path: str
     file_name: str
@@ -69,13 +69,13 @@ class FormerVersion:
 _META_BYTES_PER_ROW = 64
 """About what the meta columns of a new row take in memory beside its key."""
 COPIED_META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY)
-"""The meta columns that a rewrite takes over row by row; the other two are the same for all rows of a file."""
+"""The meta columns that a rewrite copies row by row; the other two are the same for all rows of a file."""
 
 
 class SequenceNumbers:
-    """Gives the rows that one task writes their `_hoodie_commit_seqno`, `<instant>_<task>_<row>`: each number once.
+    """Numbers the rows of one task for `_hoodie_commit_seqno`, `<instant>_<task>_<row>`; each number is used once.
 
-    `tasks_before`: how many other tasks of the same write number rows, counted apart from this one's.
+    `tasks_before`: how many tasks of an earlier step of the same write number rows.
     """
 
     def __init__(self, instant_time: str, context: TaskContext, *, tasks_before: int = 0) -> None:
@@ -89,24 +89,42 @@ class SequenceNumbers:
         return pc.binary_join_element_wise(self._prefix, pa.array(numbers).cast(pa.string()), "")
 
 
-def base_file_path(target: WriteTarget, context: TaskContext, partition_path: str, file_id: str) -> str:
-    """Where a task writes the base file of a group, relative to the table."""
-    name = _name(target, context, file_id)
-    return f"{partition_path}/{name}" if partition_path else str(name)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFileSpec:
+    """Which base file a task writes.
 
+    `former`: the base file that it is the next version of; None for the first one of a file group. `keeps_keys`: no
+    record of that version is left out, so its bloom filter can be continued. `has_marker`: its marker is stored
+    already.
+    """
 
-def _name(target: WriteTarget, context: TaskContext, file_id: str) -> BaseFileName:
-    return BaseFileName(file_id, context.write_token, target.instant_time, ".parquet")
+    target: WriteTarget
+    context: TaskContext
+    partition_path: str
+    file_id: str
+    former: FormerVersion | None = None
+    keeps_keys: bool = False
+    has_marker: bool = False
+
+    @property
+    def name(self) -> BaseFileName:
+        """The name of the file."""
+        return BaseFileName(self.file_id, self.context.write_token, self.target.instant_time, ".parquet")
+
+    @property
+    def path(self) -> str:
+        """Its path, relative to the table."""
+        return f"{self.partition_path}/{self.name}" if self.partition_path else str(self.name)
 
 
 def check_write_is_running(storage: Storage, target: WriteTarget, path: str, *, is_of_slice: bool = False) -> None:
-    """Take a file that is finished away again if its write has ended meanwhile.
+    """Delete a finished file again if its write has ended meanwhile.
 
-    A task may outlive its write: Spark lets losers of speculation run on, and a lost executor may live. Nobody would
-    look for its file any more, and JVM Hudi might show it. Cost: one request.
+    A task may outlive its write: Spark lets losers of speculation run on, and a lost executor may live. No process
+    would search for its file any more, and JVM Hudi might show it. Cost: one request.
 
-    `is_of_slice`: it is a log of table version 6. That stays: plans of compactions name all logs that bear the name of
-    their slice, and none can be run once one of those is gone.
+    `is_of_slice`: the file is a log of table version 6. It is kept: compaction plans name all logs of their slice, and
+    a plan cannot be executed if one of them is missing.
 
     Raises:
         LockLostError: the write was completed without this task, or rolled back.
@@ -124,36 +142,23 @@ def check_write_is_running(storage: Storage, target: WriteTarget, path: str, *, 
 
 
 class DataFile:
-    """A base file being written: announces itself by a marker, adds the meta columns and counts the rows.
+    """A base file being written: creates its marker, adds the meta columns and counts the rows.
 
-    `keeps_keys`: no record of the former version is left out, so that its bloom filter can be continued.
-    `is_announced`: its marker is stored already. A context manager: leaving it by an exception removes the file, not
-    the marker.
+    A context manager: leaving it by an exception removes the file, not the marker.
     """
 
-    def __init__(
-        self,
-        storage: Storage,
-        target: WriteTarget,
-        context: TaskContext,
-        partition_path: str,
-        file_id: str,
-        former: FormerVersion | None,
-        *,
-        numbers: SequenceNumbers,
-        keeps_keys: bool = False,
-        is_announced: bool = False,
-    ) -> None:
-        self._storage, self._target, self._partition_path, self._former = storage, target, partition_path, former
-        self._name = _name(target, context, file_id)
+    def __init__(self, storage: Storage, spec: DataFileSpec, numbers: SequenceNumbers) -> None:
+        target, former = spec.target, spec.former
+        self._storage, self._target, self._partition_path, self._former = storage, target, spec.partition_path, former
+        self._name = spec.name
         self._numbers = numbers
         self._inserts = self._updates = self._deletes = 0
         self._schema = _as_written(with_meta_columns(target.schema))
-        self._path = base_file_path(target, context, partition_path, file_id)
-        if not is_announced:
+        self._path = spec.path
+        if not spec.has_marker:
             marker = Marker(self._path, MarkerKind.CREATE if former is None else MarkerKind.MERGE)
             create_markers(storage, target.instant_time, target.markers, [marker], groups_exist=former is not None)
-        former_keys = _former_keys(storage, target, former) if former is not None and keeps_keys else None
+        former_keys = _former_keys(storage, target, former) if former is not None and spec.keeps_keys else None
         self._continues_keys = former_keys is not None
         keys = former_keys or (KeyFooter(target.files.bloom) if target.files.bloom is not None else None)
         self._former_tombstones: str | None = None
@@ -171,7 +176,7 @@ class DataFile:
         self._writer.__exit__(kind, error, trace)
 
     def carry(self, updated: pa.RecordBatch, inserted: pa.RecordBatch) -> None:
-        """Take over rows from logs, of records that the former version has and has not; otherwise like `copy`."""
+        """Copy rows from logs, `updated` ones of the previous version and `inserted` ones; otherwise like `copy`."""
         self._updates += updated.num_rows
         self._inserts += inserted.num_rows
         for rows in (updated, inserted):
@@ -179,16 +184,16 @@ class DataFile:
                 self.copy(rows)
 
     def copy(self, stored: pa.RecordBatch) -> None:
-        """Take over rows of the former version: everything stays but the name of the file they are in.
+        """Copy rows of the previous version unchanged, except for the name of their file.
 
-        `stored` has the `COPIED_META_COLUMNS` and the table's own columns as the former version has them.
+        `stored` has the `COPIED_META_COLUMNS` and the table's own columns, as the previous version has them.
         """
         rows = align(stored.drop_columns(COPIED_META_COLUMNS), self._target.schema)
         meta = [stored.column(name) for name in COPIED_META_COLUMNS]
         self._write(meta, rows, keys_are_known=self._continues_keys)
 
     def update(self, rows: pa.RecordBatch) -> None:
-        """Write new versions of records that the group holds already."""
+        """Write new versions of records that are in the file group already."""
         self._updates += rows.num_rows
         self._write_new(rows, keys_are_known=self._continues_keys)
 
@@ -202,16 +207,16 @@ class DataFile:
         self._deletes += count
 
     def append_fitting(self, rows: pa.RecordBatch) -> int:
-        """Append the first of some rows, as many as the row group and the file have room for; how many that were."""
+        """Append as many of the rows as the row group and the file have room for. Returns their number."""
         row_bytes = rows.nbytes / rows.num_rows + _META_BYTES_PER_ROW
         count: int = min(rows.num_rows, max(1, int(self._writer.room / row_bytes)))
         self.append(rows.slice(0, count))
         return count
 
     def bury(self, deleted: pa.RecordBatch) -> None:
-        """Remember deletes by their ordering values, so that late rows do not bring the records back.
+        """Keep deletes with their ordering values in the footer, so that late rows do not restore the records.
 
-        `deleted` has keys and ordering columns. Does nothing where the target does not ask for it. Memory: these.
+        `deleted` has keys and ordering columns. Does nothing if the target does not ask for it. Memory: these columns.
         """
         fields = self._target.rules.ordering_fields
         if self._target.tombstones_since is not None and deleted.num_rows:

@@ -31,6 +31,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.tasks.data_file import (
     COPIED_META_COLUMNS,
     DataFile,
+    DataFileSpec,
     FormerVersion,
     SequenceNumbers,
     WriteTarget,
@@ -79,7 +80,8 @@ def _write_first(context: TaskContext, task: BaseFileTask, storage: Storage) -> 
     waiting: pa.RecordBatch | None = None
     for number in itertools.count(int(first)):
         group = file_id(uuid, number)
-        with DataFile(storage, task.target, context, task.partition_path, group, None, numbers=numbers) as file:
+        spec = DataFileSpec(target=task.target, context=context, partition_path=task.partition_path, file_id=group)
+        with DataFile(storage, spec, numbers) as file:
             if waiting is None:
                 waiting = _next_live(staged, rules, file)
             while waiting is not None:
@@ -108,13 +110,15 @@ def _write_next(context: TaskContext, task: BaseFileTask, former: FormerVersion,
     changes = _changes_by_position(incoming, rules)
     with DataFile(
         storage,
-        task.target,
-        context,
-        task.partition_path,
-        task.file_id,
-        former,
-        numbers=SequenceNumbers(task.target.instant_time, context),
-        keeps_keys=not changes.deleted.any(),
+        DataFileSpec(
+            target=task.target,
+            context=context,
+            partition_path=task.partition_path,
+            file_id=task.file_id,
+            former=former,
+            keeps_keys=not changes.deleted.any(),
+        ),
+        SequenceNumbers(task.target.instant_time, context),
     ) as file:
         start = 0
         for stored in read_batches(storage, former.path, columns=[*COPIED_META_COLUMNS, *task.target.schema.names]):
