@@ -26,12 +26,13 @@ class ArchivedWrites:
     """When archived writes became visible, by requested time; in table version 6 that time again.
 
     `known_from`: the oldest instant in the archive; None if nothing was archived. `rolled_back`: older instants that
-    were rolled back.
+    were rolled back. `damage`: the error of a part of the archive that could not be read.
     """
 
     completed: Mapping[str, str] = field(default_factory=dict, repr=False)
     known_from: str | None = None
     rolled_back: frozenset[str] = frozenset()
+    damage: CorruptDataError | None = None
 
     def has(self, instant_time: str) -> bool:
         """Whether a write of this time was completed.
@@ -47,7 +48,16 @@ class ArchivedWrites:
 
 _WRITES = frozenset(action.value for action in WRITE_ACTIONS)
 
-_kept: WeakKeyDictionary[Storage, dict[FileInfo, dict[str, str]]] = WeakKeyDictionary()
+
+@dataclass(frozen=True, slots=True)
+class _ArchiveLog:
+    """The writes in an archive file of table version 6, as far as it can be read."""
+
+    times: tuple[str, ...]
+    damage: CorruptDataError | None
+
+
+_kept: WeakKeyDictionary[Storage, dict[FileInfo, _ArchiveLog]] = WeakKeyDictionary()
 """The instants in archive files of table version 6, by path, size and time: JVM Hudi may append to these files, and a
 table that is created again reuses their names."""
 
@@ -72,10 +82,10 @@ def load_archived_writes(
 def readable_archived_writes(
     storage: Storage, version: TableVersion, instants: Collection[str] | None = None
 ) -> ArchivedWrites:
-    """Like `load_archived_writes`, but of table version 6 what can be read, and the damage.
+    """Like `load_archived_writes`, but in table version 6 with the readable part of a damaged archive, and its error.
 
-    An archiver of JVM Hudi that dies leaves half a block at the end of a file. It loses nothing: instants leave the
-    active timeline after they were archived, and the next archiver writes them once more.
+    An archiver of JVM Hudi that dies leaves half a block at the end of a file. Nothing is lost: instants leave the
+    active timeline only after they were archived, and the next archiver writes them again.
     """
     if instants is not None and not instants:
         return ArchivedWrites()
@@ -118,6 +128,13 @@ def _in_logs(storage: Storage, version: TableVersion) -> ArchivedWrites:
 def _read_log(storage: Storage, info: FileInfo) -> _ArchiveLog:
     kept = _kept.setdefault(storage, {})
     if info not in kept:
-        instants = parse_archive_file(read_at_most(storage, info.path, ARCHIVE_BYTES_MAX), path=info.path)
-        kept[info] = {instant.instant_time: instant.instant_time for instant in instants if instant.action in _WRITES}
+        times: dict[str, None] = {}
+        damage = None
+        try:
+            for instant in parse_archive_file(read_at_most(storage, info.path, ARCHIVE_BYTES_MAX), path=info.path):
+                if instant.action in _WRITES:
+                    times[instant.instant_time] = None
+        except CorruptDataError as error:
+            damage = error
+        kept[info] = _ArchiveLog(tuple(times), damage)
     return kept[info]

@@ -27,6 +27,7 @@ from pyhudi.table.committed_files import CommittedFiles, Shortfall, committed_fi
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
 from pyhudi.table.lister import Lister, StorageLister
 from pyhudi.table.timeline import Timeline, load_compaction_plan
+from pyhudi.testing.simulation.invariants import _tells
 
 SlicesByPartition = Mapping[str, tuple[FileSlice, ...]]
 
