@@ -27,7 +27,6 @@ from pyhudi.table.committed_files import CommittedFiles, Shortfall, committed_fi
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
 from pyhudi.table.lister import Lister, StorageLister
 from pyhudi.table.timeline import Timeline, load_compaction_plan
-from pyhudi.testing.simulation.invariants import _tells
 
 SlicesByPartition = Mapping[str, tuple[FileSlice, ...]]
 
@@ -224,9 +223,9 @@ def _check_archive(
     named: Iterable[tuple[FileInfo, _DataFileName]],
     timeline: Timeline,
 ) -> None:
-    """Raise the archive's damage where it might have told of a write that counts, or of a block in a log."""
-    is_told = archived.completed.keys() >= set(elsewhere) and all(_tells(name, timeline) for _, name in named)
-    if archived.damage is not None and not is_told:
+    """Raise the error of a damaged archive if the damaged part may have a write that counts, or one of a log block."""
+    is_known = archived.completed.keys() >= set(elsewhere) and all(_shows_write(name, timeline) for _, name in named)
+    if archived.damage is not None and not is_known:
         raise archived.damage
 
 
