@@ -34,13 +34,15 @@ def encode_tombstones(record_keys: pa.Array, partition_paths: pa.Array, ordering
     return base64.b64encode(zlib.compress(block)).decode()
 
 
-def joined_tombstones(former: str | None, instant_time: str, entry: str | None, *, since: str, path: str) -> str | None:
+def joined_tombstones(
+    previous: str | None, instant_time: str, entry: str | None, *, since: str, path: str
+) -> str | None:
     """The text for the next version of a file: the previous entries since an instant, and a new one; None if empty.
 
     Raises:
         CorruptDataError: the previous text does not parse; names `path`.
     """
-    entries = {time: text for time, text in _entries(former, path).items() if time >= since}
+    entries = {time: text for time, text in _entries(previous, path).items() if time >= since}
     if entry is not None:
         entries[instant_time] = entry
     size = 0

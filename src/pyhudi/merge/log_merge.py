@@ -21,9 +21,10 @@ import numpy as np
 import pyarrow as pa
 
 from pyhudi.format.schema.meta_columns import RECORD_KEY
+from pyhudi.merge.control_columns import BY_COMMIT_TIME, COLUMNS, DELETED
 from pyhudi.merge.pairs import Key, Mask, Rows, as_mask, ordering_keys, record_numbers
 from pyhudi.merge.rules import OF_THE_WRITE, MergeRules
-from pyhudi.merge.versions import BY_COMMIT_TIME, COLUMNS, DELETED, ordering_columns
+from pyhudi.merge.versions import ordering_columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +25,15 @@ from pyhudi.errors import InternalError, SchemaMismatchError, UnsupportedFeature
 from pyhudi.format.pieces import one_batch
 from pyhudi.format.schema.evolution import align
 from pyhudi.format.schema.meta_columns import RECORD_KEY
+from pyhudi.merge.control_columns import (
+    BY_COMMIT_TIME,
+    COLUMNS,
+    CONTROL_COLUMNS,
+    DELETED,
+    FRESH,
+    HIDES,
+    declared_columns,
+)
 from pyhudi.merge.pairs import (
     Column,
     Key,
@@ -41,21 +49,6 @@ from pyhudi.merge.pairs import (
     stacked,
 )
 from pyhudi.merge.rules import OF_THE_WRITE, MergeRules, merge_by
-
-DELETED: Final = "#deleted"
-"""Control column, bool: the version deletes its record. Absent or null means false."""
-BY_COMMIT_TIME: Final = "#by_commit_time"
-"""Control column, bool: the version is a delete without an ordering value, so a barrier."""
-COLUMNS: Final = "#columns"
-"""Control column, int32: the columns that the row declares, null for all. A number from 0 is an index into the
-accompanying `column_sets`; a negative one is a union of the sets whose bits are set in its complement
-(`declared_columns`)."""
-FRESH: Final = "#fresh"
-"""Control column of merged rows, bool: a barrier was merged, so earlier versions do not count."""
-HIDES: Final = "#hides"
-"""Control column of merged rows, struct of the ordering fields: the ordering values of a delete below this version, or
-null. Earlier versions with at most these values do not show through."""
-CONTROL_COLUMNS: Final = (DELETED, BY_COMMIT_TIME, COLUMNS, FRESH, HIDES)
 
 _MOST_COLUMN_SETS = 31
 """The bits of `COLUMNS` limit the sets that can be united. MERGE INTO writes one set per form of statement."""
@@ -156,15 +149,6 @@ def merge_pairs(
         return _merge_live_pairs(rules, stored, data, gone, alone)
     alone |= _stored_is_hidden(rules, stored, versions)
     return _overlay(rules, stored, data, sets, _Sides(wins, deleted, alone))
-
-
-def declared_columns(number: int, column_sets: Sequence[frozenset[str]]) -> frozenset[str]:
-    """The columns that a number in the control column `COLUMNS` refers to."""
-    if number >= 0:
-        return column_sets[number]
-    bits = ~number
-    distinct = dict.fromkeys(column_sets)
-    return frozenset().union(*(columns for bit, columns in enumerate(distinct) if bits >> bit & 1))
 
 
 # --- ordering the versions -------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY, with_meta_columns
 from pyhudi.io.log.records import delete_mask
+from pyhudi.merge.control_columns import FRESH
 from pyhudi.merge.pairs import newest_versions
-from pyhudi.merge.versions import FRESH
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
 from pyhudi.tasks.data_file import SequenceNumbers, WriteTarget

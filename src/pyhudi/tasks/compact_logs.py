@@ -25,7 +25,7 @@ from pyhudi.io.log.records import read_log_versions
 from pyhudi.io.log.scan import scan_blocks
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings
-from pyhudi.merge.versions import BY_COMMIT_TIME, FRESH
+from pyhudi.merge.control_columns import BY_COMMIT_TIME, FRESH
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import StorageSpec
 from pyhudi.tasks.data_file import WriteTarget

@@ -17,7 +17,7 @@ from pyhudi.io.log.changes import merge_logs
 from pyhudi.io.log.records import LogVersions, read_log_versions
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergedRows, MergeSettings, merge_base
-from pyhudi.merge.versions import BY_COMMIT_TIME, DELETED
+from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED
 from pyhudi.storage.open import open_spec
 from pyhudi.tasks.data_file import (
     COPIED_META_COLUMNS,

@@ -23,9 +23,10 @@ from pyhudi.format.schema.evolution import align
 from pyhudi.format.schema.meta_columns import RECORD_KEY, with_meta_columns
 from pyhudi.io.base_file import read_batches
 from pyhudi.io.log.records import SpillSettings, delete_mask, gather
+from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED
 from pyhudi.merge.pairs import as_mask, newest_versions
 from pyhudi.merge.rules import MergeRules
-from pyhudi.merge.versions import BY_COMMIT_TIME, DELETED, merge_pairs
+from pyhudi.merge.versions import merge_pairs
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
 from pyhudi.tasks.data_file import (

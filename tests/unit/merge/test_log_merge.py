@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from pyhudi.config.enums import PartialUpdateMode
 from pyhudi.errors import SchemaMismatchError
+from pyhudi.merge.control_columns import BY_COMMIT_TIME, COLUMNS, DELETED
 from pyhudi.merge.log_merge import LogMergeRule, apply_log_merge_rule
 from pyhudi.merge.rules import MergeRules
-from pyhudi.merge.versions import BY_COMMIT_TIME, COLUMNS, DELETED, merge_versions
+from pyhudi.merge.versions import merge_versions
 
 KEY = "_hoodie_record_key"
 COMMIT = "_hoodie_commit_time"

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from pyhudi.config.options_merging import MERGER_KEY, MERGER_OPTIONS_KEY
 from pyhudi.errors import ConfigError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
+from pyhudi.merge.control_columns import DELETED, FRESH
 from pyhudi.merge.mergers import RecordCount, Stitching, merger_from_properties, merger_to_properties
 from pyhudi.merge.rules import Merger, MergeRules
-from pyhudi.merge.versions import DELETED, FRESH, merge_pairs, merge_versions
+from pyhudi.merge.versions import merge_pairs, merge_versions
 
 KEY = "_hoodie_record_key"
 COUNT = "hoodie_record_count"

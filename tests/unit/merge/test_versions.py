@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from pyhudi.config.enums import PartialUpdateMode
 from pyhudi.errors import InternalError, InvalidRequestError, SchemaMismatchError, UnsupportedFeatureError
-from pyhudi.merge.rules import MergeRules
-from pyhudi.merge.versions import (
+from pyhudi.merge.control_columns import (
     BY_COMMIT_TIME,
     COLUMNS,
     CONTROL_COLUMNS,
@@ -25,9 +24,9 @@ from pyhudi.merge.versions import (
     FRESH,
     HIDES,
     declared_columns,
-    merge_pairs,
-    merge_versions,
 )
+from pyhudi.merge.rules import MergeRules
+from pyhudi.merge.versions import merge_pairs, merge_versions
 
 KEY = "_hoodie_record_key"
 COMMIT = "_hoodie_commit_time"

@@ -115,7 +115,7 @@ def decode_compaction_plan(data: bytes, *, path: str) -> CompactionPlan:
         compactor_class=None if strategy is None else strategy.text("compactorClassName"),
         compactor_params={} if strategy is None else strategy.text_map("strategyParams") or {},
         preserve_meta=fields.flag("preserveHoodieMetadata"),
-        missing_partitions=None if missing is None else tuple(check_data_path(one, source=path) for one in missing),
+        missing_partitions=None if missing is None else tuple(check_data_path(name, source=path) for name in missing),
         unknown=fields.unknown,
     )
 

@@ -98,8 +98,8 @@ def _completed(data: bytes, block: LogBlock, path: str, details: bool) -> Iterat
     found = zip(*(column.to_pylist() for column in columns), strict=True)
     for number, (time, action, state, undone) in enumerate(found):
         if state == _COMPLETED and time is not None:
-            taken_back = frozenset(one for one in undone or () if one is not None)
-            yield ArchivedInstant(time, str(action), taken_back, **_details(rows.slice(number, 1), path))
+            rolled_back = frozenset(instant for instant in undone or () if instant is not None)
+            yield ArchivedInstant(time, str(action), rolled_back, **_details(rows.slice(number, 1), path))
 
 
 def _details(row: pa.RecordBatch, path: str) -> dict[str, Any]:

@@ -11,17 +11,11 @@ import pyarrow as pa
 from pyhudi.format.pieces import PIECE_BYTES, one_batch, row_bytes, take_rows, within_arrays
 from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.io.log.records import LogVersions
+from pyhudi.merge.control_columns import BY_COMMIT_TIME, CONTROL_COLUMNS, DELETED, FRESH, HIDES
 from pyhudi.merge.log_merge import apply_log_merge_rule
 from pyhudi.merge.rules import OF_THE_WRITE
 from pyhudi.merge.table_rules import TableRules
-from pyhudi.merge.versions import (
-    BY_COMMIT_TIME,
-    CONTROL_COLUMNS,
-    DELETED,
-    FRESH,
-    HIDES,
-    merge_versions,
-)
+from pyhudi.merge.versions import merge_versions
 
 _VERSION = "#version"
 """The column with the number of the version that a merged row is."""

@@ -31,9 +31,9 @@ from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.log.scan import LogReader, open_log
 from pyhudi.io.parquet_batches import bounded_batches, open_parquet
 from pyhudi.io.spilled_rows import temporary_folder, typed_errors_of_disk
+from pyhudi.merge.control_columns import BY_COMMIT_TIME, COLUMNS, DELETED
 from pyhudi.merge.pairs import as_mask
 from pyhudi.merge.rules import OPERATION, MergeRules
-from pyhudi.merge.versions import BY_COMMIT_TIME, COLUMNS, DELETED
 from pyhudi.storage.protocol import Storage
 
 _PARQUET_ROWS = 1_000_000

@@ -24,15 +24,11 @@ from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.log.changes import merge_logs
 from pyhudi.io.log.records import LogVersions, SpillSettings, read_log_versions, with_record_keys
 from pyhudi.io.slices.files import SliceFiles
+from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED
 from pyhudi.merge.pairs import as_mask, choose, flattened, incoming_wins
 from pyhudi.merge.rules import OF_THE_WRITE
 from pyhudi.merge.table_rules import TableRules
-from pyhudi.merge.versions import (
-    BY_COMMIT_TIME,
-    DELETED,
-    merge_pairs,
-    ordering_columns,
-)
+from pyhudi.merge.versions import merge_pairs, ordering_columns
 from pyhudi.storage.protocol import Storage
 
 BATCH_ROWS = 131_072

@@ -19,8 +19,8 @@ from pyhudi.format.schema.meta_columns import with_meta_columns, without_meta_co
 from pyhudi.format.timeline.table_version import table_version
 from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.log.records import LogVersions, SpillSettings, delete_mask, read_log_versions
+from pyhudi.merge.control_columns import BY_COMMIT_TIME, COLUMNS, DELETED
 from pyhudi.merge.rules import OPERATION, MergeRules
-from pyhudi.merge.versions import BY_COMMIT_TIME, COLUMNS, DELETED
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.block_filter import block_filter
 from pyhudi.table.timeline import timeline_of

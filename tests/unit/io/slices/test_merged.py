@@ -12,8 +12,8 @@ from pyhudi.config.table_config import TableConfig
 from pyhudi.format.schema.meta_columns import with_meta_columns
 from pyhudi.io.log.records import LogVersions, version_schema
 from pyhudi.io.slices.merged import MergedRows, MergeSettings, merge_base
+from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED
 from pyhudi.merge.table_rules import TableRules, table_rules_of
-from pyhudi.merge.versions import BY_COMMIT_TIME, DELETED
 from pyhudi.storage.memory import MemoryStorage
 
 PAYLOADS = "org.apache.hudi.common.model."
