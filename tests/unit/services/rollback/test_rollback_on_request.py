@@ -128,9 +128,16 @@ def test_newest_write_is_the_one_that_completed_last() -> None:
     assert_refused(storage, second, "later write is completed")
 
 
-@pytest.mark.parametrize("instant", ["20240101000000000", "", "nonsense"])
-def test_an_instant_that_is_not_there_is_refused(instant: str) -> None:
-    assert_refused(prepared(V9), instant, "no write and no plan")
+@pytest.mark.parametrize(
+    ("instant", "reason"),
+    [
+        ("20240101000000000", "no write and no plan"),
+        ("nonsense", "no write and no plan"),
+        ("", "must be a time as text"),
+    ],
+)
+def test_an_instant_that_is_not_there_is_refused(instant: str, reason: str) -> None:
+    assert_refused(prepared(V9), instant, reason)
 
 
 def test_a_write_that_is_rolled_back_already_is_refused() -> None:
