@@ -1,1 +1,1 @@
-"""Where tables live: the Storage protocol, and its stores on local disk, in memory and on object stores."""
+"""Access to the files of tables: the Storage protocol, and its stores on local disk, in memory and on object stores."""

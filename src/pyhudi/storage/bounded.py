@@ -1,4 +1,4 @@
-"""Reading whole files of which nobody knows how large they are."""
+"""Size-limited reads of whole files from untrusted tables, and concurrent reads of small files."""
 
 from __future__ import annotations
 
@@ -14,33 +14,34 @@ Item = TypeVar("Item")
 T = TypeVar("T")
 
 READS_AT_ONCE = 32
-"""Small files of an object store that are read at the same time."""
+"""Number of small files of an object store that are read at the same time."""
 
 
 def read_at_most(storage: Storage, path: str, bytes_max: int) -> bytes:
-    """The content of a file that a table's metadata consist of, if it is not larger than any of its kind.
+    """The content of a metadata file, whose size must not exceed `bytes_max`.
 
-    A file costs nothing to make large (a sparse one on local disk), and everything to read. Cost: one request; memory
-    for `bytes_max` at most.
+    An attacker can create a huge file at no cost, for example a sparse file on local disk; reading all of it would
+    exhaust the memory. Cost: one request, and memory for `bytes_max` bytes at most.
 
     Raises:
-        CorruptDataError: it is larger than `bytes_max`; the rest was not read.
+        CorruptDataError: the file is larger than `bytes_max`; its rest was not read.
         StorageError: as `Storage.read`.
     """
     data = storage.read(path, length=bytes_max + 1)
     if len(data) > bytes_max:
-        raise CorruptDataError("this file is larger than any of its kind", path=path, bytes_max=bytes_max)
+        raise CorruptDataError("file exceeds the size limit for its type", path=path, bytes_max=bytes_max)
     return data
 
 
 def read_decoded(storage: Storage, path: str, bytes_max: int, decode: Callable[..., T]) -> T:
-    """What `decode(data, path=path)` makes of such a file, once all of it is there.
+    """The result of `decode(data, path=path)` for a metadata file of at most `bytes_max` bytes.
 
-    Real Hudi before 1.1 creates the files of the timeline on local disk empty, and fills them some milliseconds later:
-    a file that says nothing yet is read again for as long as somebody may be writing it. Cost: one request.
+    On local disk JVM Hudi before 1.1 creates a timeline file empty, and writes its content some milliseconds later.
+    Therefore a file that does not decode is read again while another program may still be writing it. Cost: one
+    request for a complete file.
 
     Raises:
-        CorruptDataError: it is larger than `bytes_max`, or does not decode, and nobody is writing it any more.
+        CorruptDataError: the file is larger than `bytes_max`, or it does not decode although it is complete.
         StorageError: as `Storage.read`.
     """
     may_grow = True
@@ -54,7 +55,7 @@ def read_decoded(storage: Storage, path: str, bytes_max: int, decode: Callable[.
 
 
 def at_once(storage: Storage, read: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
-    """`read` of each item, in their order: several at the same time where each waits for a network.
+    """The results of `read` for all items, in the order of the items. On an object store the reads run concurrently.
 
     Raises:
         HudiError: the first error of `read`.

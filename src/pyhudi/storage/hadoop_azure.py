@@ -1,4 +1,4 @@
-"""The `fs.azure.*` of Hadoop's ABFS as settings of an obstore client."""
+"""Translation of the options `fs.azure.*` of Hadoop's ABFS into settings of an obstore client."""
 
 from __future__ import annotations
 
@@ -53,11 +53,12 @@ _NAMES = Names(
 def azure_settings(options: Mapping[str, str], authority: str) -> tuple[dict[str, str], dict[str, str]]:
     """Settings of the store and of its client, for the account in the URI, from the options of a read or write.
 
-    What is said of this account comes before what is said of all; what is said of others does not count.
+    An option for this account takes precedence over the same option for all accounts. Options for other accounts are
+    ignored.
 
     Raises:
-        ConfigError: what a kind of authentication needs is missing or makes no sense.
-        UnsupportedFeatureError: an option that says who we are, or how data is protected, in a way that we cannot.
+        ConfigError: an option that the type of authentication needs is missing or not valid.
+        UnsupportedFeatureError: an option asks for an identity or a protection of data that pyhudi does not support.
     """
     in_uri = authority.partition("@")[2].partition(".")[0]
     given = _of_account(below(options, PREFIX), in_uri or _named_account(options))
@@ -69,8 +70,8 @@ def azure_settings(options: Mapping[str, str], authority: str) -> tuple[dict[str
     others = {name for names in _OF_AUTH.values() for name in names} - (wanted or frozenset())
     if (kind and wanted is None) or others & given.keys():
         raise UnsupportedFeatureError(
-            "this way to be somebody is not supported: use SharedKey with account.key, SAS with sas.fixed.token, or"
-            " OAuth with ClientCredsTokenProvider, and only the options of one of them",
+            "this type of authentication, or this mixture of types, is not supported: use SharedKey with account.key,"
+            " SAS with sas.fixed.token, or OAuth with ClientCredsTokenProvider, and only the options of one of them",
             option=f"{PREFIX}account.auth.type",
         )
     if kind.lower() == "oauth":
@@ -80,7 +81,7 @@ def azure_settings(options: Mapping[str, str], authority: str) -> tuple[dict[str
 
 
 def _named_account(options: Mapping[str, str]) -> str:
-    """The account that obstore's own option, or the environment, names for a URI that names none."""
+    """The account of a URI that names none: from obstore's own option, else from the environment."""
     lower = {name.lower(): value for name, value in options.items()}
     return lower.get("azure_storage_account_name") or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", "")
 
@@ -94,7 +95,7 @@ def _of_account(everything: Mapping[str, str], account: str) -> dict[str, str]:
             general[name] = value
         elif not account:
             raise ConfigError(
-                "the URI names no account, so nobody can tell whether this option is about it: write"
+                "this option is for one account, but the URI names no account: write"
                 " abfss://container@account.dfs.core.windows.net/folder",
                 option=f"{PREFIX}{found['name']}.{found['account']}",
             )
@@ -107,7 +108,7 @@ def _client_credentials(given: Mapping[str, str]) -> dict[str, str]:
     provider = given.get("account.oauth.provider.type", "").rpartition(".")[2]
     if provider != "ClientCredsTokenProvider":
         raise UnsupportedFeatureError(
-            "of OAuth only ClientCredsTokenProvider is supported", option=f"{PREFIX}account.oauth.provider.type"
+            "for OAuth only ClientCredsTokenProvider is supported", option=f"{PREFIX}account.oauth.provider.type"
         )
     tenant = _TENANT.match(given.get(_ENDPOINT, "").strip())
     if tenant is None or not _CLIENT.keys() <= given.keys():

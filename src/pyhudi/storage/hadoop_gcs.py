@@ -1,4 +1,4 @@
-"""The `fs.gs.*` of Google's connector for Hadoop as settings of an obstore client."""
+"""Translation of the options `fs.gs.*` of Google's Hadoop connector into settings of an obstore client."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ _NAMES = Names(
 def gcs_settings(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Settings of the store and of its client, from the options of a read or write.
 
-    Raises `ConfigError` for a value that makes no sense, and `UnsupportedFeatureError` for an option that says who we
-    are, or how data is protected, in a way that we cannot.
+    Raises:
+        ConfigError: the value of an option is not valid.
+        UnsupportedFeatureError: an option asks for an identity or a protection of data that pyhudi does not support.
     """
-    # Older releases of the connector say `google.cloud.auth.…` where newer ones say `fs.gs.auth.…`.
+    # Older releases of the connector use the names `google.cloud.auth.…` instead of `fs.gs.auth.…`.
     given = {**below(options, OLDER_PREFIX), **below(options, PREFIX)}
     _NAMES.check(given, prefix=PREFIX)
     store: dict[str, str] = {}
@@ -58,7 +59,7 @@ def _identity(kind: str, *, has_key_file: bool) -> dict[str, str]:
     if kind in ("", "APPLICATION_DEFAULT") or (kind == "SERVICE_ACCOUNT_JSON_KEYFILE" and has_key_file):
         return {}
     raise UnsupportedFeatureError(
-        "this way to be somebody is not supported: use SERVICE_ACCOUNT_JSON_KEYFILE with its key file,"
+        "this type of authentication is not supported: use SERVICE_ACCOUNT_JSON_KEYFILE with its key file,"
         " APPLICATION_DEFAULT, or UNAUTHENTICATED",
         option=f"{PREFIX}auth.type",
         kind=kind,

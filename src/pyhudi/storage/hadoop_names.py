@@ -1,7 +1,7 @@
-"""What becomes of the options of Hadoop's file systems (`fs.*`) that no store of ours has a setting for.
+"""Options of Hadoop's file systems (`fs.*`) for which pyhudi's stores have no setting.
 
-Most tune Hadoop's client and mean nothing here. But some say who we are, or how data is protected: to pass those over
-would write in the clear, or as somebody else.
+Most of them tune Hadoop's client and are ignored. But some select an identity or the protection of data. pyhudi
+refuses those: otherwise it would write without encryption, or under another identity.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pyhudi.config.option import OptionWarning
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 
-# Names of options that Hadoop's file systems do not have yet, or that we do not know, are judged by their words.
+# The words in the name of an unknown option that mark it as an option for identity or for the protection of data.
 _PROTECTS = re.compile(
     r"accesspoint|acl|account|arn|auth|credential|crypt|cse|delegation|fips|identity|impersonat|key|kms|oauth|password|policy|proxy"
     r"|requester|role|sas|secret|secur|sign|sse|token|user\b",
@@ -25,10 +25,12 @@ TRUTHS: Mapping[str, bool] = {"true": True, "1": True, "false": False, "0": Fals
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The options of one file system below its prefix: those that we honour, and those that only tune its client.
+    """The names of the options of one file system, without their prefix.
 
-    A name of `tuning` that ends with a dot stands for all that begin with it; `harmless` are values, in lower case,
-    with which an option that we cannot honour asks for nothing.
+    Attributes:
+        honoured: options that pyhudi translates.
+        tuning: options that only tune Hadoop's client. A name that ends with a dot is a prefix of names.
+        harmless: options that pyhudi does not support, each with the values, in lower case, that ask for nothing.
     """
 
     honoured: frozenset[str]
@@ -36,10 +38,13 @@ class Names:
     harmless: Mapping[str, frozenset[str]]
 
     def check(self, options: Mapping[str, str], *, prefix: str) -> None:
-        """Refuse what says who we are or how data is protected, and warn of what is unknown; names in lower case.
+        """Refuse unsupported options for identity or for the protection of data, and warn of unknown options.
+
+        The names in `options` are in lower case and have no prefix.
 
         Raises:
-            UnsupportedFeatureError: an option that must not be passed over; the value is not quoted.
+            UnsupportedFeatureError: an option asks for an identity or a protection of data that pyhudi does not
+                support. The message does not quote its value.
         """
         for name, value in options.items():
             if name in self.honoured or not value.strip() or value.strip().lower() in self.harmless.get(name, ()):
@@ -48,20 +53,24 @@ class Names:
                 continue
             if _PROTECTS.search(name):
                 raise UnsupportedFeatureError(
-                    "this option of the store is not supported, and data would be written or read without what it asks"
-                    " for, or as somebody else: leave it out, or see docs/design/storage.md for what there is",
+                    "this option for identity or for the protection of data is not supported: remove it, or see"
+                    " docs/design/storage.md for the supported options",
                     option=f"{prefix}{name}",
                 )
-            warnings.warn(f"{prefix}{name} has no effect: no store of pyhudi has it", OptionWarning, stacklevel=2)
+            warnings.warn(f"{prefix}{name} has no effect: pyhudi does not know it", OptionWarning, stacklevel=2)
 
 
 def below(options: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """The options that begin with this prefix, without it, and in lower case."""
+    """The options whose names begin with `prefix`, by the rest of the name in lower case."""
     return {name[len(prefix) :].lower(): value for name, value in options.items() if name.lower().startswith(prefix)}
 
 
 def truth(name: str, value: str) -> bool:
-    """Whether an option is set; `ConfigError` for a value that says neither yes nor no."""
+    """The value of a boolean option.
+
+    Raises:
+        ConfigError: the value is neither true nor false.
+    """
     found = TRUTHS.get(value.strip().lower())
     if found is None:
         raise ConfigError("the value must be true or false", option=name)

@@ -1,4 +1,4 @@
-"""Hadoop's `fs.s3a.*` as settings of an obstore client."""
+"""Translation of Hadoop's options `fs.s3a.*` into settings of an obstore client."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ _NAMES = Names(
     ),
 )
 
-# Where obstore finds credentials that no option gives, in its order, and the variables by which it knows of them.
+# The sources of credentials that obstore tries if no option gives any, in its order, each with the environment
+# variables that enable it.
 _SOURCES = MappingProxyType(
     {
         "environment": ("AWS_ACCESS_KEY_ID",),
@@ -79,8 +80,8 @@ _SOURCES = MappingProxyType(
 )
 _PROVIDERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "AnonymousAWSCredentialsProvider": ("nobody",),
-        "AnonymousCredentialsProvider": ("nobody",),
+        "AnonymousAWSCredentialsProvider": ("anonymous",),
+        "AnonymousCredentialsProvider": ("anonymous",),
         "SimpleAWSCredentialsProvider": ("options",),
         "TemporaryAWSCredentialsProvider": ("options",),
         "EnvironmentVariableCredentialsProvider": ("environment",),
@@ -99,11 +100,11 @@ _PROVIDERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 def s3a_settings(options: Mapping[str, str], bucket: str) -> tuple[dict[str, str], dict[str, str], int | None]:
     """Settings of the store and of its client, and the number of retries, from the options of a read or write.
 
-    What `fs.s3a.bucket.<bucket>.*` says of this bucket comes before what `fs.s3a.*` says of all.
+    An option `fs.s3a.bucket.<bucket>.*` takes precedence over the same option `fs.s3a.*`.
 
     Raises:
-        ConfigError: a value that makes no sense, or two that contradict each other.
-        UnsupportedFeatureError: an option that says who we are, or how data is protected, in a way that we cannot.
+        ConfigError: the value of an option is not valid, or contradicts another option.
+        UnsupportedFeatureError: an option asks for an identity or a protection of data that pyhudi does not support.
     """
     given = _of_bucket(options, bucket)
     _NAMES.check(given, prefix=PREFIX)
@@ -121,14 +122,18 @@ def _of_bucket(options: Mapping[str, str], bucket: str) -> dict[str, str]:
     general = {
         name: value
         for name, value in everything.items()
-        # `bucket.probe` is about all buckets; all others of this beginning have the name of one.
+        # `bucket.probe` is an option for all buckets; all other options `bucket.*` contain the name of a bucket.
         if not name.startswith(_BUCKET) or name == "bucket.probe"
     }
     return general | {_OLDER_NAMES.get(name, name): value for name, value in own.items()}
 
 
 def _identity(given: Mapping[str, str]) -> dict[str, str]:
-    """The settings that make obstore be whom the named providers would make Hadoop be."""
+    """The settings with which obstore uses the same credentials as Hadoop's providers of credentials.
+
+    obstore tries its sources of credentials in a fixed order. If its first source is not the one that Hadoop would
+    use, the options are refused: the process would act under another identity.
+    """
     names = [name.strip() for name in given.get("aws.credentials.provider", "").split(",") if name.strip()]
     if not names:
         return {}
@@ -138,23 +143,23 @@ def _identity(given: Mapping[str, str]) -> dict[str, str]:
         known = _PROVIDERS.get(name.rpartition(".")[2])
         if known is None:
             raise UnsupportedFeatureError(
-                "this provider of credentials is not supported: give access.key and secret.key, or let the environment"
-                " have them",
+                "this provider of credentials is not supported: give access.key and secret.key as options, or set"
+                " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment",
                 option=option,
                 provider=name,
             )
         sources += known
-    is_given = {"options": "access.key" in given, "nobody": True, "instance": True}
+    is_given = {"options": "access.key" in given, "anonymous": True, "instance": True}
     for source, variables in _SOURCES.items():
         is_given.setdefault(source, any(os.environ.get(variable) for variable in variables))
     wanted = next((source for source in sources if is_given[source]), None)
-    if wanted == "nobody":
+    if wanted == "anonymous":
         return {"aws_skip_signature": "true"}
     found = next(source for source in ("options", *_SOURCES) if is_given[source])
     if wanted != found:
         raise UnsupportedFeatureError(
-            f"the credentials of this process would be those of the {found}, and the providers that are named ask for"
-            " others: leave the option or those credentials out",
+            f"pyhudi would take its credentials from this source: {found}; the providers in the option take them from"
+            " another one: remove the option, or remove the credentials of that source",
             option=option,
         )
     return {}
@@ -164,7 +169,8 @@ def _encryption(algorithm: str, key: str) -> dict[str, str]:
     if not algorithm:
         if key:
             raise ConfigError(
-                "a key of encryption needs to know for what: set encryption.algorithm", option=f"{PREFIX}encryption.key"
+                "there is a key of encryption, but no algorithm: set encryption.algorithm",
+                option=f"{PREFIX}encryption.key",
             )
         return {}
     kind = _ENCRYPTIONS.get(algorithm.lower())
@@ -177,10 +183,13 @@ def _encryption(algorithm: str, key: str) -> dict[str, str]:
     settings = {"aws_server_side_encryption": kind}
     if kind == "sse-c":
         if not key:
-            raise ConfigError("SSE-C needs its key", option=f"{PREFIX}encryption.key")
+            raise ConfigError("SSE-C needs a key: set encryption.key", option=f"{PREFIX}encryption.key")
         return {**settings, "aws_sse_customer_key_base64": key}
     if key and kind == "AES256":
-        raise ConfigError("AES256 takes no key: S3 has it", option=f"{PREFIX}encryption.key")
+        raise ConfigError(
+            "AES256 takes no key, because S3 manages the keys: remove the key, or use SSE-KMS or SSE-C",
+            option=f"{PREFIX}encryption.key",
+        )
     return {**settings, "aws_sse_kms_key_id": key} if key else settings
 
 
@@ -194,7 +203,7 @@ def _addressing(given: Mapping[str, str], bucket: str) -> dict[str, str]:
         secure = truth(f"{PREFIX}connection.ssl.enabled", given.get("connection.ssl.enabled", "true"))
         endpoint = f"{'https' if secure else 'http'}://{endpoint}"
     if not path_style:
-        # obstore wants the bucket in the endpoint's host then; Hadoop puts it there itself.
+        # obstore expects the bucket in the host of a virtual-hosted endpoint; Hadoop inserts the bucket itself.
         scheme, _, host = endpoint.partition("://")
         endpoint = f"{scheme}://{bucket}.{host}"
     return {**settings, "aws_endpoint": endpoint}

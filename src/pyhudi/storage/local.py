@@ -1,6 +1,6 @@
-"""Local disk: what POSIX promises, made into the `Storage` protocol.
+"""Store on local disk: the `Storage` protocol by POSIX system calls.
 
-The order of system calls is the point of this module: `docs/design/storage.md` says why each is where it is.
+The order of the system calls matters; `docs/design/storage.md` explains it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 LOCK_WAIT_SECONDS = 60.0
 FOLDER_ATTEMPTS = 5
-"""How often a folder that others delete or fill at the same time is made or removed anew."""
+"""Attempts to create a folder that other processes delete, or to remove a folder that other processes fill."""
 _KNOWN_FOLDERS_MAX = 100_000
 _FILLING_MS = 2000
 _FILLING_POLL_SECONDS = 0.005
@@ -60,7 +60,7 @@ _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 class LocalStorage:
-    """A folder of a local file system that has hard links. Every put makes the folders it needs."""
+    """A folder of a local file system with hard links. Every put creates the folders that it needs."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = Path(os.path.abspath(root))  # noqa: PTH100  # unlike resolve(), keeps the caller's symlinks
@@ -71,38 +71,38 @@ class LocalStorage:
 
     @property
     def spec(self) -> StorageSpec:
-        """Opens the same folder again, on any machine that mounts it."""
+        """The specification of this folder, valid on every machine that mounts it."""
         return StorageSpec(self.uri)
 
     @property
     def uri(self) -> str:
-        """`file:` and the absolute path, with nothing in it encoded, as Hadoop writes it."""
+        """`file:` and the absolute path without percent-encoding, as Hadoop writes it."""
         return f"file:{self._root}"
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
-        """One open file; a symlink is followed where it stays in the table."""
+        """Follows a symbolic link whose target is in the table. Cost: one open, one read."""
         target = self._readable(path)
         with self._typed_read_errors("read", path), target.open("rb", buffering=0) as file:
             file.seek(offset)
             return file.readall() if length is None else _read_up_to(file, length)
 
     def open_input(self, path: str) -> Any:
-        """Arrow's own file, which reads outside of Python's lock."""
+        """A file of Arrow, which reads without holding Python's global interpreter lock."""
         target = self._readable(path)
         with self._typed_read_errors("open", path):
-            # Arrow reports a folder as an error without an errno.
+            # Checked here, because Arrow's error for a folder has no errno.
             if target.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             return pa.OSFile(str(target), "rb")
 
     def open_output(self, path: str, *, durable: bool = True) -> IO[bytes]:
-        """Creates the final name now and writes straight to it; at `close` two fsyncs, of file and folder."""
+        """Creates the file under its final name at once. Cost: two fsyncs at `close`, of the file and its folder."""
         with self._typed_errors("create", path):
             target, descriptor = self._in_folder_of(path, durable, _create)
             return cast("IO[bytes]", _LocalOutput(self, path, target, descriptor, durable))
 
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        """Writes a temporary file and renames it over the name. Two fsyncs."""
+        """Writes a temporary file and renames it to the final name. Cost: two fsyncs."""
         with self._typed_errors("write", path):
             target, temporary = self._in_folder_of(path, durable, lambda target: _stage(target, data, durable))
             self._replace(temporary, target)
@@ -110,16 +110,16 @@ class LocalStorage:
                 _sync_folder(target.parent)
 
     def creates_exclusively(self) -> bool:
-        """See `Storage.creates_exclusively`. A name is linked once."""
+        """Always: a hard link is never created over an existing name."""
         return True
 
     def put_if_absent(self, path: str, data: bytes) -> None:
-        """Writes a temporary file and links it to the name, which fails where there is one. Two fsyncs."""
+        """Writes a temporary file and links it to the final name, which fails if the name exists. Cost: two fsyncs."""
         with self._typed_errors("create", path):
             target, temporary = self._in_folder_of(path, True, lambda target: _stage(target, data, True))
             try:
                 self._link(temporary, target, path)
-                # Left of an earlier file of this name, which was removed without its checksums.
+                # An earlier file of this name may have been removed without its checksum file.
                 _remove_checksum(target)
                 _sync_folder(target.parent)
             finally:
@@ -145,12 +145,12 @@ class LocalStorage:
         return _tag(data)
 
     def read_with_etag(self, path: str) -> tuple[bytes, str]:
-        """The content, and its SHA-256: equal content is the same version."""
+        """The content and its SHA-256. Equal contents are the same version."""
         data = self.read(path)
         return data, _tag(data)
 
     def info(self, path: str) -> FileInfo | None:
-        """One stat."""
+        """Cost: one stat."""
         target = self._readable(path)
         with self._typed_errors("look at", path):
             try:
@@ -160,7 +160,7 @@ class LocalStorage:
         return _info(path, found) if stat.S_ISREG(found.st_mode) else None
 
     def wait_for_writer(self, path: str) -> bool:
-        """One stat. A file that was not touched for two seconds is taken to be whole."""
+        """A file is complete if it was not modified within the last two seconds. Cost: one stat."""
         info = self.info(path)
         if info is None or abs(time.time() * 1000 - info.modified_ms) > _FILLING_MS:
             return False
@@ -168,7 +168,7 @@ class LocalStorage:
         return True
 
     def list_folder(self, path: str) -> FolderListing:
-        """One stat per file. Temporary files and Hadoop's checksum files are left out."""
+        """Leaves out temporary files, lock files and Hadoop's checksum files. Cost: one stat per file."""
         files: list[FileInfo] = []
         folders: list[str] = []
         self._folders.check(check_relative_folder(path))
@@ -183,13 +183,13 @@ class LocalStorage:
         return FolderListing(tuple(files), tuple(folders))
 
     def list_names(self, path: str) -> tuple[str, ...]:
-        """No stat. Leaves out what `list_folder` does."""
+        """Leaves out the same files as `list_folder`. Cost: no stat."""
         self._folders.check(check_relative_folder(path))
         with self._typed_errors("list", path):
             return tuple(sorted([entry.name for entry in self._entries(path) if entry.is_file()]))
 
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
-        """One stat per file. A symlinked folder is followed once."""
+        """Follows each symbolic link to a folder once. Cost: one stat per file."""
         files: list[FileInfo] = []
         self._folders.check(check_relative_folder(path))
         pending = [path]
@@ -207,7 +207,7 @@ class LocalStorage:
         return tuple(sorted(files, key=lambda info: info.path))
 
     def delete(self, path: str) -> None:
-        """Remove the file. A power failure may bring it back until the next durable put in its folder."""
+        """Remove the file. A power failure may restore it until the next durable put in its folder."""
         target = self._root / check_relative(path)
         self._folders.check(parent_of(path))
         with self._typed_errors("delete", path), suppress(*_NOT_A_FILE):
@@ -215,29 +215,35 @@ class LocalStorage:
             target.unlink()
 
     def delete_folder(self, path: str) -> None:
-        """Remove the folder with everything in it, of which nothing needs to stay for others to go on.
+        """Remove the folder with everything in it.
 
-        Files that others create in it meanwhile go, too, or make it fail with `StorageError` after some
-        attempts.
+        Files that other processes create in it at the same time are removed, too.
+
+        Raises:
+            StorageError: other processes filled the folder faster than it could be removed.
         """
         target = self._root / check_relative_folder(path)
         self._folders.check(path)
         self._folders.forget(path)
         with self._typed_errors("delete", path):
-            # The root itself may be a symlink of the user's, who means the folder behind it.
+            # The root may be a symbolic link of the user's: then its target is removed.
             _remove_tree(target if path else Path(os.path.realpath(target)))
 
     def _readable(self, path: str) -> Path:
-        """The absolute path of a file that no symlink leads out of the table."""
+        """The absolute path of a file, checked: no symbolic link leads it out of the table."""
         target = self._root / check_relative(path)
         self._folders.check(parent_of(path))
-        # Not the methods of `Path`, which raise for a folder that may not be looked into: what follows says so better.
+        # Not `Path.is_symlink`, which raises for a folder without permission: the caller's next step raises a better
+        # error.
         if os.path.islink(target):  # noqa: PTH114
             check_inside(self._root, path)
         return target
 
     def _entries(self, folder: str) -> list[os.DirEntry[str]]:
-        """What is in a folder that was found good. A symlink out of it is refused: data may be behind it."""
+        """The entries of a folder that was checked. Refuses a symbolic link that leads out of the table.
+
+        Leaving out such a link instead could silently leave out data.
+        """
         entries = _entries(self._root / folder)
         for entry in entries:
             if entry.is_symlink():
@@ -245,7 +251,7 @@ class LocalStorage:
         return entries
 
     def _in_folder_of(self, path: str, durable: bool, act: Callable[[Path], T]) -> tuple[Path, T]:
-        """Run `act` on the absolute path once its folder exists, again if somebody removed the folder meanwhile."""
+        """Create the folder of `path` and run `act` on the absolute path; try again if the folder was removed."""
         target = self._root / check_relative(path)
         folder = parent_of(path)
         for _ in range(FOLDER_ATTEMPTS - 1):
@@ -259,8 +265,7 @@ class LocalStorage:
 
     def _replace(self, temporary: Path, target: Path) -> None:
         try:
-            # Before the replacement: old content without checksums is fine for Hadoop, new content with old ones is
-            # not.
+            # Before the replacement: Hadoop reads a file without checksums, but refuses one with wrong checksums.
             _remove_checksum(target)
             temporary.replace(target)
         except BaseException:
@@ -272,13 +277,14 @@ class LocalStorage:
         try:
             target.hardlink_to(temporary)
         except FileExistsError as error:
-            # On NFS the answer to a link that was made may get lost, and the repeated request finds our own file.
+            # On NFS the answer to a successful link request may get lost; the repeated request then finds our own file.
             if temporary.stat().st_nlink < 2:
                 raise AlreadyExistsError("there is a file at this path already", path=self._full(path)) from error
         except OSError as error:
             if error.errno in _NO_HARD_LINKS:
                 raise UnsupportedFeatureError(
-                    "this file system has no hard links, without which a commit cannot be made safely on it",
+                    "this file system has no hard links, which safe commits need: use another file system or an object"
+                    " store",
                     path=self._full(path),
                 ) from error
             raise
@@ -289,14 +295,14 @@ class LocalStorage:
         try:
             lock.acquire(poll_interval=0.005)
         except filelock.Timeout as error:
-            raise UnavailableError("another process keeps this folder locked", path=str(folder)) from error
+            raise UnavailableError("another process holds the lock of this folder", path=str(folder)) from error
         try:
             yield
         finally:
             lock.release()
 
     def _precondition_failed(self, path: str) -> PreconditionFailedError:
-        return PreconditionFailedError("the file was changed or removed by somebody else", path=self._full(path))
+        return PreconditionFailedError("another process changed or removed the file", path=self._full(path))
 
     def _full(self, path: str) -> str:
         return join(self.uri, path)
@@ -307,7 +313,7 @@ class LocalStorage:
             try:
                 yield
             except _NOT_A_FILE as error:
-                # To a reader of objects a folder is nothing, as in any other store.
+                # As in every other store, a folder is not an object.
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)) from error
 
     @contextmanager
@@ -319,10 +325,10 @@ class LocalStorage:
 
 
 class _LocalOutput(Output):
-    """Writes straight to the final name, which nobody reads before a commit names it."""
+    """Writes to the file's final name at once. Readers read a file only after a commit lists it."""
 
     def __init__(self, storage: LocalStorage, path: str, target: Path, descriptor: int, durable: bool) -> None:
-        # First, because `__del__` of an object whose construction failed needs them.
+        # Set first, because `__del__` needs them even if the rest of the construction fails.
         self._descriptor = descriptor
         self._target = target
         super().__init__(join(storage.uri, path))
@@ -362,11 +368,10 @@ class _LocalOutput(Output):
 
 
 class _Folders:
-    """Which folders below a root are known to lie inside it, to exist, and to survive a power failure.
+    """Cache of the folders below a root that are known to lie inside it, to exist, and to survive a power failure.
 
-    Knowing saves the checks on every file after the first one of a folder. What is known can become wrong
-    only when somebody else removes the folder, which the next write notices, or swaps it for a symlink while
-    we run.
+    The cache saves these checks for every file but the first of a folder. An entry becomes wrong if another process
+    removes the folder, which the next write detects, or replaces it by a symbolic link, which is not detected.
     """
 
     def __init__(self, root: Path) -> None:
@@ -377,7 +382,7 @@ class _Folders:
         self._synced: set[str] = set()
 
     def check(self, folder: str) -> None:
-        """Raise `UnsafePathError` if a symlink leads the folder out of the root."""
+        """Raise `UnsafePathError` if a symbolic link leads the folder out of the root."""
         if folder in self._inside:
             return
         check_inside(self._root, folder)
@@ -385,7 +390,7 @@ class _Folders:
             self._remember(folder, self._inside)
 
     def admit(self, folder: str, *, durable: bool) -> None:
-        """Check the folder and make it. With `durable`, it survives a power failure from now on, whoever made it."""
+        """Check the folder and create it if necessary. With `durable`, it survives a power failure from now on."""
         if folder in (self._synced if durable else self._existing):
             return
         self.check(folder)
@@ -394,7 +399,7 @@ class _Folders:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except FileExistsError as error:
-            # Not to be taken for "the file that you want to create exists".
+            # A different type, because callers take `FileExistsError` to mean that their own file exists.
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from error
         if durable:
             for parent in self._parents_to_sync(folder, missing):
@@ -402,7 +407,7 @@ class _Folders:
         self._remember(folder, self._inside, self._existing, *([self._synced] if durable else []))
 
     def forget(self, folder: str) -> None:
-        """Take nothing for granted about the folder, what is below it, and what is above it."""
+        """Drop the cache entries of the folder, and of all folders above and below it."""
         with self._guard:
             for known in (self._inside, self._existing, self._synced):
                 known.difference_update([each for each in known if _related(each, folder)])
@@ -429,7 +434,7 @@ def _related(one: str, other: str) -> bool:
 
 
 def _typed_error(error: OSError, action: str, path: str) -> HudiError:
-    """The error of ours that says what an `OSError` means to the caller."""
+    """The error of pyhudi for an `OSError`."""
     if error.errno in _OUT_OF_SPACE:
         return OutOfSpaceError(f"cannot {action}: the disk is full, or a quota is used up", path=path)
     if isinstance(error, FileNotFoundError):
@@ -453,7 +458,7 @@ def _create(target: Path) -> int:
 
 
 def _stage(target: Path, data: bytes, durable: bool) -> Path:
-    """Write the content under a name of its own beside its final one."""
+    """Write the content to a temporary file in the folder of `target`, and return its path."""
     temporary = target.with_name(temporary_name())
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
@@ -476,7 +481,7 @@ def _write_all(descriptor: int, data: memoryview) -> None:
 
 
 def _read_up_to(file: IO[bytes], length: int) -> bytes:
-    # A read reserves what it is asked for, and callers ask for more than there is to find out whether there is more.
+    # `read` allocates the requested length, and callers request more than the expected size to detect larger files.
     length = min(length, max(os.fstat(file.fileno()).st_size - file.tell(), 0))
     pieces = []
     while length > 0 and (piece := file.read(length)):
@@ -490,7 +495,7 @@ def _sync_folder(folder: Path) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        # Some network file systems do not sync folders, because they write them through.
+        # Some network file systems refuse to sync a folder, because their changes to folders are durable at once.
         if error.errno != errno.EINVAL:
             raise
     finally:
@@ -506,7 +511,7 @@ def _missing_folders(path: Path) -> list[Path]:
 
 
 def _remove_checksum(target: Path) -> None:
-    # Hadoop refuses to read a file whose side file holds the checksums of other content (format/timeline.md, trap 1).
+    # Hadoop refuses to read a file whose checksum file, left by an earlier file of this name, does not match it.
     target.with_name(checksum_name(target.name)).unlink(missing_ok=True)
 
 
@@ -544,7 +549,7 @@ def _file_info(folder: str, entry: os.DirEntry[str]) -> FileInfo | None:
     try:
         found = entry.stat()
     except FileNotFoundError:
-        # Deleted since the folder was read, or a symlink to nowhere.
+        # The file was deleted after the listing, or is a symbolic link without a target.
         return None
     return _info(join(folder, entry.name), found) if stat.S_ISREG(found.st_mode) else None
 

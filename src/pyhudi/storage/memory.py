@@ -1,4 +1,4 @@
-"""A store in the memory of this process, for tests, the simulator and throw-away tables."""
+"""Store in the memory of this process, for tests, the simulator and temporary tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AFTER_SLASH = chr(ord("/") + 1)
 _trees_guard = threading.Lock()
 _trees: weakref.WeakValueDictionary[str, _Tree] = weakref.WeakValueDictionary()
 _named: dict[str, _Tree] = {}
-"""Keeps the named stores alive, which `_trees` alone would not."""
+"""Keeps the named stores alive: `_trees` holds only weak references."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class _Object:
 
 
 class _Tree:
-    """All objects of one store by full path, with the paths in order. Guard every use with `guard`."""
+    """All objects of one store by full path, and their sorted paths. Callers hold `guard` during every call."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self.guard = threading.RLock()
@@ -49,7 +49,7 @@ class _Tree:
         return self._objects.get(path)
 
     def set(self, path: str, data: bytes) -> _Object:
-        # Two changes never have the same time, so that tests can tell their order.
+        # Two changes never get the same time, so that tests can see their order.
         self._last_ms = max(self._clock(), self._last_ms + 1)
         self._last_version += 1
         if path not in self._objects:
@@ -74,7 +74,10 @@ class _Tree:
             yield path, self._objects[path]
 
     def children(self, prefix: str) -> Iterator[tuple[str, _Object | None]]:
-        """Direct children; a folder, without its slash, comes with None. Costs a search per folder."""
+        """Path and object of each direct child; a folder has no slash at its end, and None as its object.
+
+        Cost: one binary search per folder.
+        """
         index, last = self._range(prefix)
         while index < last:
             path = self._paths[index]
@@ -93,11 +96,11 @@ class _Tree:
 
 
 class MemoryStorage:
-    """A tree of objects that no other process sees, and that is gone with its last user.
+    """A tree of objects in the memory of this process. It is deleted with the last reference to it.
 
-    `clock` gives milliseconds since the epoch for `FileInfo.modified_ms`, which grows with every change,
-    whatever the clock says. `MemoryStorage.named` gives the stores behind `memory://` URIs, which stay for as
-    long as the process.
+    `clock` returns milliseconds since the epoch for `FileInfo.modified_ms`. Every change gets a later time than the
+    change before it, even if the clock stands still. `MemoryStorage.named` returns the stores of `memory://` URIs,
+    which exist until the process ends.
     """
 
     def __init__(self, *, clock: Callable[[], int] | None = None) -> None:
@@ -109,7 +112,7 @@ class MemoryStorage:
 
     @classmethod
     def named(cls, name: str, folder: str = "") -> MemoryStorage:
-        """The folder of the process-wide store of this name; the store is made at first use."""
+        """The folder of the process-wide store of this name. The first use creates the store."""
         with _trees_guard:
             tree = _trees.get(name)
             if tree is None:
@@ -129,12 +132,12 @@ class MemoryStorage:
 
     @property
     def spec(self) -> StorageSpec:
-        """Finds this very object again, in this process only."""
+        """The specification from which this process, and no other, finds this object."""
         return self._spec
 
     @property
     def uri(self) -> str:
-        """`memory://<name>`, and the folder in the store, if it is not the whole."""
+        """`memory://<name>`, followed by the folder in the store, if there is one."""
         return self._uri
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
@@ -157,7 +160,7 @@ class MemoryStorage:
             self._tree.set(self._key(path), bytes(data))
 
     def creates_exclusively(self) -> bool:
-        """See `Storage.creates_exclusively`. The tree has a lock."""
+        """Always: the tree has a lock."""
         return True
 
     def put_if_absent(self, path: str, data: bytes) -> None:
@@ -167,28 +170,26 @@ class MemoryStorage:
             self._tree.set(self._key(path), bytes(data))
 
     def put_if_match(self, path: str, data: bytes, *, etag: str) -> str:
-        """Atomic by the tree's lock. The tag numbers the changes of the tree."""
+        """Atomic by the tree's lock. The tag is the number of the change in the tree."""
         with self._tree.guard:
             found = self._tree.get(self._key(path))
             if found is None or str(found.version) != etag:
-                raise PreconditionFailedError(
-                    "the object was changed or removed by somebody else", path=self._full(path)
-                )
+                raise PreconditionFailedError("another caller changed or removed the object", path=self._full(path))
             return str(self._tree.set(self._key(path), bytes(data)).version)
 
     def read_with_etag(self, path: str) -> tuple[bytes, str]:
-        """The content, and the number of the change that made it."""
+        """The content, and the number of the change that wrote it."""
         found = self._get(path)
         return found.data, str(found.version)
 
     def info(self, path: str) -> FileInfo | None:
-        """One look into a dictionary."""
+        """One look-up in a dictionary."""
         with self._tree.guard:
             found = self._tree.get(self._key(path))
         return None if found is None else FileInfo(path, len(found.data), found.modified_ms)
 
     def list_folder(self, path: str) -> FolderListing:
-        """Costs a search per child, whatever lies below the folders."""
+        """Cost: one binary search per child folder, independent of the number of objects below it."""
         files: list[FileInfo] = []
         folders: list[str] = []
         with self._tree.guard:
@@ -198,11 +199,11 @@ class MemoryStorage:
                     folders.append(child)
                 else:
                     files.append(FileInfo(child, len(found.data), found.modified_ms))
-        # In order of the keys `a/x` comes after `a-b`, but the folder `a` before the folder `a-b`.
+        # Sorted again: the key `a/x` comes after the key `a-b`, but the folder `a` before the folder `a-b`.
         return FolderListing(tuple(files), tuple(sorted(folders)))
 
     def wait_for_writer(self, path: str) -> bool:
-        """Objects are always whole."""
+        """Never: objects are always complete."""
         del path
         return False
 
@@ -211,7 +212,7 @@ class MemoryStorage:
         return tuple(info.name for info in self.list_folder(path).files)
 
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
-        """Costs the objects below the folder."""
+        """Cost: proportional to the number of objects below the folder."""
         with self._tree.guard:
             return tuple(
                 FileInfo(key[len(self._prefix) :], len(found.data), found.modified_ms)

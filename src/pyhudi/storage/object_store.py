@@ -1,9 +1,9 @@
-"""Object stores (S3 and what speaks its protocol, Google Cloud Storage, Azure) through obstore.
+"""Object stores through obstore: S3 and compatible stores, Google Cloud Storage, Azure.
 
-A put carries a number of its own in the object's user metadata. Clients repeat a request whose answer got
-lost, and a conditional put that had succeeded is refused when it is repeated: by that number it finds out
-that it lost against itself. Equal content would not tell, because two writers may well put the same bytes,
-for example none.
+The client repeats a request whose answer got lost. If a conditional put succeeded but its answer was lost, the store
+refuses the repetition. Therefore each conditional put stores a unique number in the object's user metadata: after a
+refusal the number tells whether the put itself or another writer created the object. The content cannot tell, because
+two writers may put the same bytes.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from pyhudi.storage.secrets import redact, secret_values
 R = TypeVar("R")
 
 PART_BYTES = 10 * 1024 * 1024
-"""Size of an upload's parts. S3 takes 10,000 of them, so a file of ours ends at 97 GiB."""
+"""Size of an upload's parts. S3 accepts 10,000 parts, so a file has at most 97 GiB."""
 READ_AHEAD_BYTES = 512 * 1024
 TAIL_BYTES = 64 * 1024
-"""Read when a file is opened: the footer of most Parquet files, and with it the size, in one request."""
+"""Bytes read from the end when a file is opened. One request gives the size and the footer of most Parquet files."""
 _PROBE_FOLDER = ".hoodie/.aux/.probe"
 _DELETE_ROUNDS = 5
 _CREATE_ATTEMPTS = 5
@@ -74,25 +74,25 @@ class ObjectStorage:
         """The client, for a request."""
         if _client_process() != os.getpid():
             raise UnsupportedFeatureError(
-                "this process was forked from one that had used an object store: the client's threads did not come "
-                "along, and a request would wait for ever. Start processes by spawn or forkserver "
-                "(multiprocessing.get_context), or use object stores only after the fork",
+                "this process was forked from one that had used an object store: it lacks the client's threads, and a "
+                "request would never end; start processes by spawn or forkserver (multiprocessing.get_context), or "
+                "use object stores only after the fork",
                 store=self._uri,
             )
         return self._client
 
     @property
     def spec(self) -> StorageSpec:
-        """Carries the options, credentials included, to whoever opens the store again; see `StorageSpec`."""
+        """The URI and the options, including credentials, for another process; see `StorageSpec`."""
         return self._spec
 
     @property
     def uri(self) -> str:
-        """As the caller wrote it: Spark may know only one of `s3://` and `s3a://`."""
+        """The URI as the caller wrote it, because Spark may know only one of `s3://` and `s3a://`."""
         return self._uri
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
-        """One request; two for a range that lies past the end, or has no length."""
+        """Cost: one request; two for a range that starts at or past the end, or is empty."""
         key = self._key(path)
         if offset == 0 and length is None:
             return self._call("read", path, lambda: bytes(obstore.get(self._store, key).bytes()))
@@ -104,39 +104,39 @@ class ObjectStorage:
                 return self._call("read", path, lambda: bytes(obstore.get(self._store, key, options=options).bytes()))
             return self.read_range(path, offset, length)
         except StorageError:
-            # Stores refuse a range that starts at or past the end.
+            # The store refuses a range that starts at or past the end.
             info = self.info(path)
             if info is None or info.size > offset:
                 raise
             return b""
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """One request for bytes that are known to be there."""
+        """The bytes of a range that must lie inside the object. Cost: one request."""
         key = self._key(path)
         return self._call("read", path, lambda: bytes(obstore.get_range(self._store, key, start=offset, length=length)))
 
     def open_input(self, path: str) -> IO[bytes]:
-        """One request, which brings the size and the last 64 KiB; then one for each range that is not at hand."""
+        """Cost: one request, for the size and the last 64 KiB; later one for each range that is not in memory."""
         size, tail = self._size_and_tail(path)
         return cast("IO[bytes]", _ObjectInput(self, path, size, tail))
 
     def open_output(self, path: str, *, durable: bool = True) -> IO[bytes]:  # noqa: ARG002  # always durable
-        """One request up to 10 MiB, else one per part and two around them. Nothing is visible before `close`."""
+        """The object is not visible before `close`. Cost: one request up to 10 MiB, else one per part and two more."""
         key = self._key(path)
         writer = self._call("create", path, lambda: obstore.open_writer(self._store, key, buffer_size=PART_BYTES))
         return cast("IO[bytes]", _ObjectOutput(self, path, writer))
 
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:  # noqa: ARG002
-        """One request."""
+        """Cost: one request."""
         key = self._key(path)
         self._call("write", path, lambda: obstore.put(self._store, key, data, use_multipart=False))
 
     def creates_exclusively(self) -> bool:
-        """Whether the store refuses to create an object that is there: tried once, with an object of its own.
+        """Whether the store refuses to create an existing object. The first call tries it with a probe object.
 
-        Some that speak S3's protocol answer that they cannot do it, others pass over the condition and overwrite. On
-        such a store `put_if_absent` looks, and then puts: of two callers at one moment both may succeed. Cost: four
-        requests the first time.
+        Some stores with S3's protocol refuse conditional puts, others ignore the condition and overwrite. On such a
+        store `put_if_absent` first checks for the object and then puts it, so that two concurrent callers may both
+        succeed. Cost: four requests the first time.
         """
         if self._is_exclusive is None:
             path = f"{_PROBE_FOLDER}/{uuid.uuid4()}"
@@ -154,7 +154,7 @@ class ObjectStorage:
         return self._is_exclusive
 
     def put_if_absent(self, path: str, data: bytes) -> None:
-        """One request, and one more when it is refused or its answer is lost; see `creates_exclusively`."""
+        """See also `creates_exclusively`. Cost: one request, and one more if it is refused or its answer is lost."""
         if self._is_exclusive is not False:
             try:
                 self._create(path, data)
@@ -183,11 +183,13 @@ class ObjectStorage:
                 raise AlreadyExistsError("there is an object at this path already", path=self._full(path))
             if isinstance(refusal, UnavailableError):
                 raise refusal
-            # Refused because of another request at the same moment (S3's 409) that came to nothing.
-        raise UnavailableError("the store refuses to create this object, though there is none", path=self._full(path))
+            # The store refused because of a concurrent request (S3's 409), which then failed.
+        raise UnavailableError(
+            "the store refuses to create this object, although it does not exist: try again", path=self._full(path)
+        )
 
     def put_if_match(self, path: str, data: bytes, *, etag: str) -> str:
-        """One request, and one more when it is refused or its answer is lost."""
+        """Cost: one request, and one more if it is refused or its answer is lost."""
         key = self._key(path)
         number = uuid.uuid4().hex
         condition = _Version.parse(etag).condition
@@ -200,10 +202,10 @@ class ObjectStorage:
             return found.tag
         if isinstance(refusal, UnavailableError):
             raise refusal
-        raise PreconditionFailedError("the object was changed or removed by somebody else", path=self._full(path))
+        raise PreconditionFailedError("another process changed or removed the object", path=self._full(path))
 
     def read_with_etag(self, path: str) -> tuple[bytes, str]:
-        """One request."""
+        """Cost: one request."""
         key = self._key(path)
 
         def get() -> tuple[bytes, str]:
@@ -213,7 +215,7 @@ class ObjectStorage:
         return self._call("read", path, get)
 
     def info(self, path: str) -> FileInfo | None:
-        """One request. `modified_ms` is in whole seconds, where a listing has milliseconds."""
+        """`modified_ms` has whole seconds here, but milliseconds in a listing. Cost: one request."""
         key = self._key(path)
         try:
             return self._info(self._call("look at", path, lambda: obstore.head(self._store, key)))
@@ -221,7 +223,7 @@ class ObjectStorage:
             return None
 
     def list_folder(self, path: str) -> FolderListing:
-        """One request per thousand children."""
+        """Cost: one request per thousand children."""
         prefix = self._folder_key(path)
         found = self._call("list", path, lambda: obstore.list_with_delimiter(self._store, prefix))
         files = [self._info(each) for each in found["objects"] if each["path"] != prefix]
@@ -229,7 +231,7 @@ class ObjectStorage:
         return FolderListing(tuple(sorted(files, key=lambda info: info.path)), tuple(sorted(folders)))
 
     def wait_for_writer(self, path: str) -> bool:
-        """Objects are always whole."""
+        """Never: objects are always complete."""
         del path
         return False
 
@@ -238,25 +240,29 @@ class ObjectStorage:
         return tuple(info.name for info in self.list_folder(path).files)
 
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
-        """One request per thousand objects."""
+        """Cost: one request per thousand objects."""
         prefix = self._folder_key(path)
         found = [self._info(each) for each in self._list_all(path) if each["path"] != prefix]
-        # Other clients mark a folder by an empty object of its name.
+        # Other clients mark a folder by an empty object with the folder's name.
         folders = _folders_of(each.path for each in found)
         files = [each for each in found if each.size > 0 or each.path not in folders]
         return tuple(sorted(files, key=lambda info: info.path))
 
     def delete(self, path: str) -> None:
-        """One request."""
+        """Cost: one request."""
         key = self._key(path)
         try:
             self._call("delete", path, lambda: obstore.delete(self._store, key))
         except NotFoundError:
-            # Google Cloud Storage and Azure report it, S3 does not.
+            # Google Cloud Storage and Azure report a missing object, S3 does not.
             return
 
     def delete_folder(self, path: str) -> None:
-        """A listing, and deletions in the store's largest batches; again while others add objects."""
+        """Cost: a listing, and one request per batch of deletions; repeated while other processes add objects.
+
+        Raises:
+            StorageError: other processes add objects faster than they can be deleted.
+        """
         for _ in range(_DELETE_ROUNDS):
             keys = [each["path"] for each in self._list_all(path)]
             if not keys:
@@ -264,12 +270,15 @@ class ObjectStorage:
             with suppress(NotFoundError):
                 self._delete_all(path, keys)
         if self._list_all(path):
-            raise StorageError("the folder fills faster than it can be emptied", path=self._full(path))
+            raise StorageError(
+                "other processes add objects to the folder faster than they can be deleted: stop them, and try again",
+                path=self._full(path),
+            )
 
     def failure(self, error: Exception, action: str, path: str) -> HudiError:
-        """The error of ours that says what an error of the client means, without credentials.
+        """The error of pyhudi for an error of the client, without credentials.
 
-        The client's own error must not be its cause or context: its text may quote requests.
+        The client's error must not become its cause or context: its text may quote requests with credentials.
         """
         text = str(error).partition("\n\nDebug source")[0]
         reason = " ".join(redact(text, secret_values(self._spec.options)).split())[:_REASON_CHARACTERS_MAX]
@@ -282,7 +291,7 @@ class ObjectStorage:
             return request()
         except _CLIENT_ERRORS as error:
             failure = self.failure(error, action, path)
-        # Here and not above, or the client's error would be the context of ours.
+        # Not raised in the `except` block: the client's error would be its context.
         raise failure
 
     def _conditional_put(self, key: str, data: bytes, number: str, mode: Any) -> _Version:
@@ -316,7 +325,7 @@ class ObjectStorage:
         except NotFoundError:
             raise
         except (StorageError, UnsupportedFeatureError):
-            # An empty object has no last bytes, and Azure cannot be asked for them.
+            # An empty object has no last bytes, and Azure does not support requests for the last bytes.
             info = self.info(path)
             if info is None:
                 raise
@@ -328,7 +337,7 @@ class ObjectStorage:
         return b""
 
     def _info(self, meta: Mapping[str, Any]) -> FileInfo:
-        # Not through a float, which has no exact milliseconds.
+        # Not computed from a float, which is not exact in milliseconds.
         modified = meta["last_modified"]
         modified_ms = int(modified.timestamp()) * 1000 + modified.microsecond // 1000
         return FileInfo(self._relative(meta["path"]), meta["size"], modified_ms)
@@ -348,7 +357,7 @@ class ObjectStorage:
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """One version of an object: what the store calls it, and the number of the put that made it, if one of ours did."""
+    """One version of an object: the store's names of it, and the number of pyhudi's conditional put that wrote it."""
 
     e_tag: str | None
     version: str | None
@@ -375,7 +384,7 @@ class _Version:
 
 
 class _ObjectInput(io.RawIOBase):
-    """Random access to an object of known size: one request for each range outside of what was read ahead."""
+    """Random access to an object of known size. Cost: one request for each range that was not read ahead."""
 
     def __init__(self, storage: ObjectStorage, path: str, size: int, tail: bytes) -> None:
         super().__init__()
@@ -403,7 +412,11 @@ class _ObjectInput(io.RawIOBase):
         return self._position
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Up to `size` bytes, fewer only at the end; all the rest without a size. Raises `StorageError`."""
+        """Read `size` bytes, or fewer at the end of the object; without a size, read the rest.
+
+        Raises:
+            StorageError: the request failed.
+        """
         if self.closed:
             raise ValueError("read of a closed file")
         end = self._size if size is None or size < 0 else min(self._position + size, self._size)
@@ -433,7 +446,7 @@ class _ObjectInput(io.RawIOBase):
 
 
 class _ObjectOutput(Output):
-    """Uploads in parts, which become an object at `close`."""
+    """An upload in parts. `close` creates the object from them."""
 
     def __init__(self, storage: ObjectStorage, path: str, writer: Any) -> None:
         self._writer = writer
@@ -442,7 +455,7 @@ class _ObjectOutput(Output):
         self._relative = path
 
     def _append(self, data: memoryview) -> None:
-        # A copy, because the client may still be sending it when the caller writes something else into the buffer.
+        # A copy, because the client may still be sending the data when the caller changes the buffer.
         self._request("write", lambda: self._writer.write(bytes(data)))
 
     def _complete(self) -> None:
@@ -450,7 +463,7 @@ class _ObjectOutput(Output):
         self._writer = None
 
     def _remove(self) -> None:
-        # Parts that cannot be removed now are never seen; the bucket's lifecycle rule for them removes them later.
+        # Parts that cannot be removed now stay invisible; a lifecycle rule of the bucket can remove them later.
         with suppress(HudiError):
             self._request("give up", lambda: self._writer.__exit__(RuntimeError, RuntimeError(), None))
         self._writer = None
@@ -468,10 +481,10 @@ class _ObjectOutput(Output):
         raise failure
 
 
-# The answer of the first call stays for as long as the process lives, and its children inherit it.
+# Cached until the process ends; forked children inherit the cached value.
 @functools.cache
 def _client_process() -> int:
-    """The process whose threads serve the requests of all clients: the one that asked first."""
+    """The id of the process whose threads serve the requests of all clients: the first process that made one."""
     return os.getpid()
 
 
@@ -489,7 +502,7 @@ def _kind_of(error: Exception, status: int | None, text: str) -> type[HudiError]
             return ours
     if status == 501 or _NOT_IMPLEMENTED in text:
         return UnsupportedFeatureError
-    # Listings and deletions have one error type for everything.
+    # Listings and deletions raise the same error type for all failures.
     if status is None:
         return UnavailableError if _NO_ANSWER.search(text) else StorageError
     by_status: dict[int, type[HudiError]] = {

@@ -1,4 +1,4 @@
-"""From a path or URI to its store."""
+"""Opening of the store for a path or URI."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _OPEN_STORES_MAX = 256
 
 
 def open_storage(uri_or_path: str, options: Mapping[str, str] | None = None) -> Storage:
-    """The store whose root is this folder, which need not exist yet.
+    """The store whose root is the folder `uri_or_path`, which need not exist yet. Cost: no request.
 
     Args:
         uri_or_path: a local path, `file:/path`, `memory://name[/folder]`, `s3://bucket/folder` (or `s3a://`),
             `gs://bucket/folder`, `az://container/folder` or `abfss://container@account.dfs.core.windows.net/folder`.
-        options: all options of a read or write, of which those count that say how to reach an object store, see
-            `pyhudi.storage.options`; without credentials among them, those of the environment count.
+        options: the options of a read or write. Only the storage options among them are used, see
+            `pyhudi.storage.options`. Without credentials among them, those of the environment are used.
 
-    Calls of one process with the same storage options share a store, and so its connections.
+    Calls of one process with the same storage options share a store and its connections.
 
     Raises:
         ConfigError: an option or the URI is wrong.
@@ -51,24 +51,26 @@ def open_storage(uri_or_path: str, options: Mapping[str, str] | None = None) -> 
     """
     scheme = _SCHEME.match(uri_or_path)
     if scheme is None or scheme.group(1) == "file":
-        # Made absolute here, so that a later change of the working folder does not change what the cache means.
+        # Made absolute here: the cache must not depend on the working folder.
         folder = local_path(uri_or_path) or uri_or_path
         if not str(folder) or (scheme and not str(folder).startswith("/")):
-            raise ConfigError("this URI names no local folder", uri=uri_or_path)
+            raise ConfigError("the URI names no local folder: write file:/path/of/the/table", uri=uri_or_path)
         return _open_local(os.path.abspath(folder), os.getpid())  # noqa: PTH100  # keeps symlinks
     relevant = select_storage_options(options or {})
     return _open_remote(uri_or_path.rstrip("/"), frozenset(relevant.items()), os.getpid())
 
 
 def open_spec(spec: StorageSpec) -> Storage:
-    """The store that gave out this spec, here or in another process.
+    """The store with this specification (`Storage.spec`), which may come from another process.
 
-    Raises like `open_storage`, and `UnsupportedFeatureError` for a store in the memory of another process.
+    Raises:
+        UnsupportedFeatureError: the store is in the memory of another process.
+        HudiError: as `open_storage`.
     """
     return in_process.find(spec) or open_storage(spec.uri, spec.options)
 
 
-# The process is part of the keys because a forked child must not share its parent's connections.
+# The process id is part of the cache keys because a forked child must not share its parent's connections.
 @lru_cache(maxsize=_OPEN_STORES_MAX)
 def _open_local(folder: str, _process: int) -> Storage:
     return LocalStorage(folder)
@@ -76,11 +78,11 @@ def _open_local(folder: str, _process: int) -> Storage:
 
 @lru_cache(maxsize=_OPEN_STORES_MAX)
 def _open_remote(uri: str, options: frozenset[tuple[str, str]], _process: int) -> Storage:
-    # By hand, because a folder's name may hold what ends a path in a URL: a question mark or a hash sign.
+    # Not with `urllib`: a question mark or a hash sign would end the path there, but may be part of a folder's name.
     scheme, _, rest = uri.partition("://")
     authority, _, folder = rest.partition("/")
     if not authority:
-        raise ConfigError("this URI names no bucket", uri=uri)
+        raise ConfigError("the URI names no bucket: write scheme://bucket/folder", uri=uri)
     if ":" in authority.rpartition("@")[0]:
         raise ConfigError("give credentials as options or in the environment, not in the URI", scheme=scheme)
     prefix = check_relative_folder(folder)
@@ -97,9 +99,9 @@ def _client(scheme: str, authority: str, options: Mapping[str, str]) -> Any:
     except (obstore_errors.BaseError, ValueError, TypeError) as error:
         if isinstance(error, ConfigError):
             raise
-        # Any option's value may be a secret that was put under the wrong name.
+        # The value of any option may be a secret that the user gave under the wrong name.
         reason = redact(str(error).partition("\n\nDebug source")[0], {*options.values(), *secret_values(options)})
-    # Here and not above, or the client's error, which may quote values of options, would be the context of ours.
+    # Not raised in the `except` block: the client's error, which may quote values of options, would be its context.
     raise ConfigError("the options of the object store are wrong", bucket=authority, reason=reason)
 
 
@@ -120,4 +122,6 @@ def _make_client(scheme: str, authority: str, settings: ClientSettings) -> Any:
         container, _, host = authority.partition("@")
         account = {"azure_storage_account_name": host.partition(".")[0]} if host else {}
         return AzureStore(container, config={**account, **settings.store}, **common)
-    raise UnsupportedFeatureError("there is no store for this scheme", scheme=scheme)
+    raise UnsupportedFeatureError(
+        "the URI's scheme is not supported: use file, memory, s3, s3a, gs, az, abfs or abfss", scheme=scheme
+    )

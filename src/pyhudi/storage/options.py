@@ -1,4 +1,4 @@
-"""The options of object stores, Hadoop's names and obstore's own, as settings of an obstore client."""
+"""Translation of storage options, with Hadoop's or obstore's names, into settings of an obstore client."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _EMRFS = Names(
     ),
     harmless={"enableserversideencryption": frozenset({"false"}), "cse.enabled": frozenset({"false"})},
 )
-"""Amazon's own file system, whose options a job that moves from EMR brings along."""
+"""Amazon's own file system, EMRFS: jobs that move from EMR set its options."""
 _HADOOP_PREFIXES = ("fs.", OLDER_PREFIX, _CREDENTIAL_FILES)
 _ENDPOINT_NAMES = ("aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url", "azure_storage_endpoint")
 _CLIENT_NAMES = frozenset(
@@ -57,7 +57,7 @@ _STORE_NAME = re.compile(r"^(aws|azure|google)_[a-z0-9_]+$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """What an obstore client is made with. `store` holds the credentials, so none of it shows in `repr`."""
+    """The settings of an obstore client. `repr` shows neither `store`, which holds the credentials, nor `client`."""
 
     store: Mapping[str, str] = field(default_factory=dict, repr=False)
     client: Mapping[str, str | bool] = field(default_factory=dict, repr=False)
@@ -65,24 +65,25 @@ class ClientSettings:
 
 
 def select_storage_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Those of a write's or read's options that are meant for the store: Hadoop's, and obstore's names.
+    """The storage options among the options of a read or write.
 
-    Hadoop's begin with `fs.`; obstore's are `aws_*`, `azure_*`, `google_*` (in any case) and the client's, such as
-    `allow_http`.
+    Hadoop's names begin with `fs.`. obstore's names are `aws_*`, `azure_*`, `google_*` (in upper or lower case) and
+    the names of client options, for example `allow_http`.
     """
     return {name: value for name, value in options.items() if _is_storage_option(name)}
 
 
 def client_settings(options: Mapping[str, str], *, authority: str, scheme: str = "s3") -> ClientSettings:
-    """The client's settings for one bucket, from storage options (`select_storage_options`) under either kind of name.
+    """The client's settings for one bucket, from storage options (`select_storage_options`).
 
-    Of Hadoop's options those of the URI's store count. Who we are and how data is protected is honoured or refused;
-    what tunes Hadoop's own client has no meaning here. Credentials and regions that no option gives come from the
-    environment, as obstore reads it. A name that obstore does not know is refused when the client is made.
+    Hadoop's options for other stores than that of the URI are ignored, and so are options that only tune Hadoop's
+    client. Options for identity or for the protection of data are honoured or refused. Credentials and regions that no
+    option gives come from the environment, as obstore reads it. The client's constructor refuses a name that obstore
+    does not know.
 
     Raises:
-        ConfigError: a value makes no sense.
-        UnsupportedFeatureError: an option asks for an identity or a protection that we cannot give.
+        ConfigError: the value of an option is not valid.
+        UnsupportedFeatureError: an option asks for an identity or a protection of data that pyhudi does not support.
     """
     store: dict[str, str] = {}
     client: dict[str, str | bool] = {"timeout": REQUEST_TIMEOUT}
@@ -96,7 +97,7 @@ def client_settings(options: Mapping[str, str], *, authority: str, scheme: str =
     store.update(of_store)
     client.update(of_client)
     if any(store.get(name, "").startswith("http://") for name in _ENDPOINT_NAMES):
-        # Who writes `http://` has decided against encryption.
+        # The user has chosen a connection without encryption by writing `http://`.
         client["allow_http"] = True
     return ClientSettings(store=store, client=client, retries=RETRIES if retries is None else retries)
 
@@ -107,7 +108,7 @@ def _hadoop_settings(
     provider = next((name for name in options if name.lower() == _CREDENTIAL_FILES and options[name].strip()), None)
     if provider is not None:
         raise UnsupportedFeatureError(
-            "Hadoop's files of credentials are not supported: give the credentials as options", option=provider
+            "credential files of Hadoop are not supported: give the credentials as options", option=provider
         )
     if scheme in AZURE_SCHEMES:
         return *azure_settings(options, authority), None

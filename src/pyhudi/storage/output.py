@@ -1,4 +1,4 @@
-"""What every store's output stream does alike: it ends in a whole object or in none."""
+"""Base of the output streams of all stores: a stream ends with a complete object or with none."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class Output(io.RawIOBase):
-    """A binary stream into a new object. Unbuffered: Arrow's writers hand over large pieces.
+    """A binary stream into a new object. Unbuffered, because Arrow's writers write large pieces.
 
-    There are three ways to end: `close` completes the object, `discard` removes it, and `abandon` leaves
-    everything as the death of the process would. Leaving a `with` block by an error discards; garbage
-    collection abandons. After a failed write the object can only be discarded, and `close` says so.
+    A stream ends in one of three ways. `close` completes the object, `discard` removes it, and `abandon` leaves the
+    store as a crash of the process would. Leaving a `with` block with an error discards the object; garbage
+    collection abandons it. After a failed write, `close` discards the object and raises `StorageError`.
     """
 
     def __init__(self, path: str) -> None:
@@ -35,7 +35,11 @@ class Output(io.RawIOBase):
         return self._position
 
     def write(self, data: Buffer, /) -> int:
-        """Append all bytes; never a part of them. Raises `StorageError`."""
+        """Append all bytes, and return their number.
+
+        Raises:
+            StorageError: the write failed; the object can only be discarded.
+        """
         if self.closed:
             raise ValueError("write to a closed file")
         view = memoryview(data).cast("B")
@@ -48,7 +52,11 @@ class Output(io.RawIOBase):
         return view.nbytes
 
     def close(self) -> None:
-        """Complete the object. Raises `StorageError`, and leaves no object, when that fails or a write has failed."""
+        """Complete the object.
+
+        Raises:
+            StorageError: this call or a write before it failed; the object was discarded.
+        """
         if self.closed:
             return
         if self._failed:
@@ -62,13 +70,13 @@ class Output(io.RawIOBase):
         super().close()
 
     def discard(self) -> None:
-        """Remove what was written; nothing happens after `close`."""
+        """Remove the object. No effect after `close`."""
         if not self.closed:
             super().close()
             self._remove()
 
     def abandon(self) -> None:
-        """Let go of the stream and leave in the store what is there."""
+        """End the stream without a change to the store, as a crash of the process would. No effect after `close`."""
         if not self.closed:
             super().close()
             self._release()
@@ -85,7 +93,7 @@ class Output(io.RawIOBase):
             self.discard()
 
     def __del__(self) -> None:
-        # Not the inherited one, which closes: half a file must not become a whole one because somebody forgot it.
+        # The inherited method would call `close`: an incomplete object must not be completed by garbage collection.
         self.abandon()
 
     def _append(self, data: memoryview) -> None:

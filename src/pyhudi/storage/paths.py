@@ -1,7 +1,7 @@
-"""Which paths a store accepts, and which file names belong to the store itself.
+"""Rules for the paths that a store accepts, and the names of the store's own side files.
 
-Paths reach a store from table contents: partition values, file names in commit metadata of other writers. So
-every store checks each one here, by the rules of `pyhudi.format.safe_paths`, before it touches anything.
+Paths come from table contents, for example from partition values or from commit metadata of other writers.
+Therefore every store checks each path here, by the rules of `pyhudi.format.safe_paths`, before it uses it.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from pyhudi.errors import UnsafePathError
 from pyhudi.format.safe_paths import path_problem
 
 TEMPORARY_PREFIX = ".pyhudi-tmp-"
-"""Starts the names of files on their way to their final name. No instant, data file or log file looks like it."""
+"""Prefix of the names of temporary files. No instant file, data file or log file has a name that begins with it."""
 LOCK_NAME = ".pyhudi-lock"
-"""The file in a local folder under whose lock `put_if_match` runs."""
+"""The lock file that `put_if_match` creates in a local folder."""
 
 
 def check_relative(path: str) -> str:
-    """Return the path of an object if it stays below the root it is relative to.
+    """Return the path of an object, if it stays below its root.
 
-    Raises `UnsafePathError` for an absolute path, an empty, `.` or `..` part, a backslash, a control
-    character, or text that is not valid Unicode.
+    Raises:
+        UnsafePathError: the path is empty or absolute, has an empty, `.` or `..` part, a backslash or a control
+            character, or is not valid Unicode.
     """
     if not path:
-        raise UnsafePathError("a file needs a name; this path is empty", path=path)
+        raise UnsafePathError("the path of a file must not be empty", path=path)
     problem = path_problem(path)
     if problem is not None:
         raise UnsafePathError(f"a path must stay below its root; this one {problem}", path=path)
@@ -39,16 +40,19 @@ def check_relative_folder(path: str) -> str:
 
 
 def check_inside(root: Path, path: str) -> None:
-    """Raise `UnsafePathError` where a symbolic link leads a path of local disk out of its root.
+    """Refuse a path on local disk that a symbolic link leads out of its root.
 
-    `path` is relative and may be missing, or `""`. The root itself may be a link of the user's. Cost: one look at each
-    folder above the two.
+    `path` is relative, may be `""`, and need not exist. The root itself may be a symbolic link. Cost: one `lstat` for
+    each folder on both paths.
+
+    Raises:
+        UnsafePathError: the path leads out of the root.
     """
     real_root = os.path.realpath(root)
     real = os.path.realpath(root / path)
     if real != real_root and not real.startswith(real_root.rstrip("/") + "/"):
         raise UnsafePathError(
-            "a symbolic link leads out of the table's base path; replace it by what it leads to, or remove it",
+            "a symbolic link leads out of the table's base path; replace it by its target, or remove it",
             path=path,
             base_path=str(root),
         )
@@ -65,7 +69,7 @@ def join(folder: str, path: str) -> str:
 
 
 def temporary_name() -> str:
-    """A file name that nobody else uses."""
+    """A unique name for a temporary file."""
     return f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
 
 
@@ -75,14 +79,15 @@ def checksum_name(name: str) -> str:
 
 
 def is_side_file(name: str) -> bool:
-    """Whether a local file is no object of its own: a temporary file, our lock, Hadoop's checksums of a file."""
+    """Whether a local file is not an object of the store: a temporary file, the lock file or a Hadoop checksum file."""
     return name.startswith(TEMPORARY_PREFIX) or name == LOCK_NAME or (name[0] == "." and name.endswith(".crc"))
 
 
 def local_path(uri: str) -> Path | None:
     """The folder behind a `file:` URI, or None for another scheme.
 
-    As in Hadoop, nothing in such a URI is percent-encoded: `file:/tmp/a%20b` has a percent sign in its name.
+    As in Hadoop, nothing in such a URI is percent-encoded: the folder of `file:/tmp/a%20b` has a percent sign in its
+    name.
     """
     if not uri.startswith("file:"):
         return None

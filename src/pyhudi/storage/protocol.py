@@ -1,8 +1,8 @@
-"""What pyhudi asks of a store, and nothing more.
+"""The interface between pyhudi and a store.
 
 A `Storage` is one folder tree: the base path of a table. Every path in this interface is relative to it, with
-`/` between its parts and no leading slash; `""` is the root. Stores differ in what they promise, so the
-protocol promises only what all of them can keep (see `docs/design/storage.md`).
+`/` between its parts and no leading slash; `""` is the root. Stores give different guarantees. The protocol promises
+only those that all of them give (see `docs/design/storage.md`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ class FolderListing:
 
 @dataclass(frozen=True, slots=True)
 class StorageSpec:
-    """How to open a store again in another process: picklable, and its `repr` never shows `options`."""
+    """The URI and the options from which another process opens the same store.
+
+    Picklable. `options` may hold credentials; `repr` never shows them.
+    """
 
     uri: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -45,15 +48,15 @@ class StorageSpec:
 class Storage(Protocol):
     """A folder tree of objects. Thread-safe.
 
-    Errors are `pyhudi.errors.StorageError` with the full `path` in the context, and `UnsafePathError` for a
-    path that is not plainly relative (`pyhudi.storage.paths`). A put that ends in another error than
-    `AlreadyExistsError` or `PreconditionFailedError` may have happened all the same: look before doing
-    anything else.
+    Every method raises `pyhudi.errors.StorageError`, with the full `path` in the context, if the store fails, and
+    `UnsafePathError` for a path that `pyhudi.storage.paths` refuses. If a put fails with another error than
+    `AlreadyExistsError` or `PreconditionFailedError`, the object may have been written all the same: read it before
+    doing anything else.
     """
 
     @property
     def spec(self) -> StorageSpec:
-        """How to open this store again elsewhere."""
+        """The specification from which another process opens this store (`pyhudi.storage.open.open_spec`)."""
         ...
 
     @property
@@ -62,90 +65,109 @@ class Storage(Protocol):
         ...
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
-        """The object's bytes, or a range of them; what lies past the end is left out. One request."""
+        """The object's bytes, or those of a range. A range may reach past the end. Cost: one request.
+
+        Raises:
+            NotFoundError: there is no object at this path.
+        """
         ...
 
     def open_input(self, path: str) -> Any:
         """A seekable binary file for `pyarrow.parquet` and `pyarrow.ipc`; the caller closes it.
 
-        Errors while reading from it may be plain `OSError`: local files are read by Arrow's own code.
+        Reading from it may raise a plain `OSError`, because Arrow's own code reads local files.
+
+        Raises:
+            NotFoundError: there is no object at this path.
         """
         ...
 
     def open_output(self, path: str, *, durable: bool = True) -> IO[bytes]:
-        """A new object to stream into. Not readable as a whole before `close`, durable after it.
+        """A binary stream into a new object, which is complete and durable after `close`.
 
-        Use it as a context manager: leaving the block with an error removes what was written. A sink for
-        `pyarrow.parquet.ParquetWriter` and `pyarrow.ipc.new_file`, neither of which closes it. Only for files
-        with unique names; nothing on the timeline is written this way. A name that is taken raises
-        `AlreadyExistsError` where the store can tell (local disk, memory). `durable=False` is for files that
-        no committed state needs: a power failure may lose or tear them.
+        Use it as a context manager: leaving the block with an error removes the object. It is a sink for
+        `pyarrow.parquet.ParquetWriter` and `pyarrow.ipc.new_file`, neither of which closes it. Use it only for files
+        with unique names, never for files of the timeline: other readers may see a part of the object before `close`.
+        `durable=False` is for files that no committed state needs: a power failure may lose or truncate them.
+
+        Raises:
+            AlreadyExistsError: there is an object at this path. Object stores do not detect this.
         """
         ...
 
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        """Create or replace the object: readers see the old or the new content, never a mixture.
+        """Create or replace the object. Readers see the old or the new content, never a mixture.
 
-        Durable at return, unless `durable=False` says that no committed state needs the object.
+        The object is durable when the call returns. `durable=False` is for objects that no committed state needs.
         """
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> None:
-        """Create the object with its content in one step, or raise `AlreadyExistsError`. Durable at return.
+        """Create the object with its content in one step. The object is durable when the call returns.
 
-        The commit primitive (DESIGN D9). Of any number of callers exactly one succeeds, if `creates_exclusively`.
+        Commits rely on this call. If `creates_exclusively`, exactly one of any number of concurrent callers succeeds.
+
+        Raises:
+            AlreadyExistsError: there is an object at this path.
         """
         ...
 
     def creates_exclusively(self) -> bool:
-        """Whether of several `put_if_absent` at one moment only one succeeds. Cost: a few requests, once per store.
+        """Whether exactly one of several concurrent `put_if_absent` of the same path succeeds.
 
-        Where it is not so, a writer has to be alone or needs a lock elsewhere. Source: reliability.md 3; mission rows
-        S5-16, S5-26.
+        On a store without this guarantee a table needs either a single writer or a lock provider outside the store.
+        Cost: a few requests, once per store.
         """
         ...
 
     def put_if_match(self, path: str, data: bytes, *, etag: str) -> str:
-        """Replace the object if it is still the version `etag`, and return the new version's tag.
+        """Replace the object if it still has the version `etag`, and return the new version's tag.
 
-        Raises `PreconditionFailedError` otherwise, also where there is no object any more. Atomic among
-        callers of `put_if_match`, not against `put`. A store that cannot do it raises
-        `UnsupportedFeatureError`.
+        Atomic among callers of `put_if_match`, but not among callers of `put_if_match` and `put`.
+
+        Raises:
+            PreconditionFailedError: the object has another version, or was removed.
+            UnsupportedFeatureError: the store has no conditional replacement.
         """
         ...
 
     def read_with_etag(self, path: str) -> tuple[bytes, str]:
-        """The object's bytes with the tag that `put_if_match` takes."""
+        """The object's bytes, and the tag of its version for `put_if_match`.
+
+        Raises:
+            NotFoundError: there is no object at this path.
+        """
         ...
 
     def info(self, path: str) -> FileInfo | None:
-        """Size and time of one object, or None where there is none."""
+        """Size and modification time of an object, or None if there is none."""
         ...
 
     def wait_for_writer(self, path: str) -> bool:
-        """Let a moment pass if another program may not have written all of a file yet; whether that may be.
+        """Wait some milliseconds if another program may still be writing the file, and return whether it may be.
 
-        Objects are always whole, and so is all that pyhudi puts. But other programs fill a local file after its name
-        is there. Cost: one request, and some milliseconds, for a file of the last seconds.
+        Objects of an object store are always complete, and so is every file that pyhudi puts. But other programs
+        create a local file first and write its content afterwards. Only a file that was modified within the last
+        seconds can be incomplete. Cost: one request.
         """
         ...
 
     def list_folder(self, path: str) -> FolderListing:
-        """The direct children of a folder; empty where there is none. Local disk lists empty folders, too."""
+        """The direct children of a folder; empty if the folder does not exist. Only local disk lists empty folders."""
         ...
 
     def list_names(self, path: str) -> tuple[str, ...]:
-        """The names of the files in a folder, sorted; cheaper than `list_folder` where sizes take a look at each."""
+        """The sorted names of the files in a folder. On local disk `list_folder` costs more: a stat per file."""
         ...
 
     def list_recursive(self, path: str) -> tuple[FileInfo, ...]:
-        """All objects below a folder, sorted by path; empty where there is none."""
+        """All objects below a folder, sorted by path; empty if the folder does not exist."""
         ...
 
     def delete(self, path: str) -> None:
-        """Remove the object; nothing happens where there is none."""
+        """Remove the object, if there is one."""
         ...
 
     def delete_folder(self, path: str) -> None:
-        """Remove everything below a folder, and the folder; nothing happens where there is none."""
+        """Remove a folder with all objects below it, if it exists."""
         ...

@@ -1,8 +1,7 @@
-"""Stores that live in the memory of one process, found again by the `StorageSpec` of their tasks.
+"""Registry of the stores that are objects of this process: stores in memory, and wrappers of tests.
 
-A task carries a `StorageSpec` and opens its store from that. For a store that is only an object of this
-process (memory, or a wrapper of a test) the spec carries a token, and this registry maps the token to the
-object.
+A task opens its store from a `StorageSpec`. The specification of such a store holds a token, and the registry maps
+the token to the object.
 """
 
 from __future__ import annotations
@@ -24,17 +23,18 @@ _stores: weakref.WeakValueDictionary[str, Storage] = weakref.WeakValueDictionary
 
 
 def register(storage: Storage) -> StorageSpec:
-    """A spec that finds this very object again, in this process, for as long as somebody holds it."""
+    """A specification from which `find` returns this object, in this process, while it is referenced."""
     token = f"{os.getpid()}-{uuid.uuid4().hex}"
     _stores[token] = storage
     return StorageSpec(storage.uri, {TOKEN_OPTION: token})
 
 
 def find(spec: StorageSpec) -> Storage | None:
-    """The object behind a spec, or None for a spec of a store that can be opened anywhere.
+    """The registered object of a specification, or None for a store that every process can open.
 
-    Raises `UnsupportedFeatureError` in any other process than the store's, where an empty store of the same
-    name would silently take its place. A forked child has a copy of the store, which is another store.
+    Raises:
+        UnsupportedFeatureError: the store is an object of another process, or is gone. An empty store of the same name
+            must not silently take its place. A forked child has a copy of the store, which is another store.
     """
     token = spec.options.get(TOKEN_OPTION)
     if token is None:
@@ -42,7 +42,8 @@ def find(spec: StorageSpec) -> Storage | None:
     storage = _stores.get(token)
     if storage is None or not token.startswith(f"{os.getpid()}-"):
         raise UnsupportedFeatureError(
-            "this store lives in the memory of one process; for several, use a folder or an object store",
+            "the store lives in the memory of one process, which is not this one: for several processes, use a folder"
+            " or an object store",
             path=spec.uri,
         )
     return storage

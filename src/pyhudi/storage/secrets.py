@@ -1,7 +1,7 @@
-"""Keep credentials out of what people and logs get to see.
+"""Removal of credentials from messages and logs.
 
-Two nets, because messages of object-store clients quote requests and answers: the values we know to be secret
-are replaced wherever they occur, and so is whatever looks like a credential of one of the clouds.
+Messages of object-store clients quote requests and answers, which may contain credentials. `redact` masks the known
+secret values, and also every text that has the form of a cloud credential.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 MASK = "***"
 _SHORTEST_SECRET = 4
-"""Shorter values are left alone: masking every `a` of a text would only hide the message."""
+"""Shorter values are not masked: masking every `a` of a message would make it unreadable."""
 
 _SECRET_NAME = re.compile(
     r"key|secret|token|password|passwd|credential|signature|sas|authorization|proxy", re.IGNORECASE
@@ -33,25 +33,25 @@ _LOOKS_SECRET = (
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of a storage option or environment variable of this name may never be shown."""
+    """Whether the value of the storage option or environment variable of this name must never be shown."""
     return _SECRET_NAME.search(name) is not None
 
 
 def secret_values(options: Mapping[str, str]) -> frozenset[str]:
-    """The values to hide: of the secret ones among the options, and of the clouds' environment variables now."""
+    """The secret values among the options and among the current environment variables of the clouds."""
     named = [value for name, value in options.items() if is_secret(name)]
     ambient = [value for name, value in os.environ.items() if _ENVIRONMENT_NAME.match(name) and is_secret(name)]
     return frozenset((*named, *ambient))
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text with secret values, and everything that looks like a credential, replaced by `***`.
+    """The text with all secret values, and all text in the form of a credential, replaced by `***`.
 
-    Finds a value also where it is percent-encoded. Cost: one pass over the text per secret.
+    Percent-encoded secret values are replaced, too. Cost: one pass over the text per secret.
     """
     hidden = [value for value in secrets if len(value) >= _SHORTEST_SECRET]
     spellings = {spelling for value in hidden for spelling in (value, quote(value, safe=""), quote(value))}
-    # Longest first, or the remainder of a secret that contains another one would stay.
+    # Longest first: if one secret contains another, replacing the shorter one first would leave a part of the longer.
     for spelling in sorted(spellings, key=len, reverse=True):
         text = text.replace(spelling, MASK)
     for pattern in _LOOKS_SECRET:

@@ -112,7 +112,7 @@ def test_provider_of_the_instance_is_refused_where_the_environment_would_come_fi
 
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody else")
 
-    with pytest.raises(UnsupportedFeatureError, match="would be those of the environment"):
+    with pytest.raises(UnsupportedFeatureError, match="from this source: environment"):
         store_settings(options)
 
 
