@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyhudi.api.writes import save
     from pyhudi.config.option import OptionWarning
     from pyhudi.read.conditions import Where
+    from pyhudi.services.cleaning.execute import Cleaned
     from pyhudi.services.rollback.execute import RolledBack
     from pyhudi.spark.enable import disable, enable
     from pyhudi.spark.session import spark_session
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 __all__ = [
+    "Cleaned",
     "HudiOptions",
     "HudiTable",
     "Inspect",
@@ -50,6 +52,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Cleaned": "pyhudi.services.cleaning.execute",
     "HudiOptions": "pyhudi.api.arguments",
     "HudiTable": "pyhudi.api.hudi_table",
     "Inspect": "pyhudi.api.inspect",

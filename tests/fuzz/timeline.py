@@ -137,11 +137,11 @@ def _check_replace(data: bytes) -> None:
 
 
 def _check_clean_plan(data: bytes) -> None:
-    _check_cleaned(decode_clean_plan(data, path=PATH))
+    _check_cleaned(decode_clean_plan(data, path=PATH).paths)
 
 
 def _check_clean(data: bytes) -> None:
-    _check_cleaned(decode_clean_metadata(data, path=PATH))
+    _check_cleaned(decode_clean_metadata(data, path=PATH).paths)
 
 
 def _check_cleaned(paths: frozenset[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +33,7 @@ from pyhudi.table.file_system_view import load_view
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import load_commit_metadata
+from pyhudi.testing.simulation.invariants import clean_plans
 
 
 @dataclass
@@ -132,7 +134,8 @@ def _assert_nothing_left_over(storage: Storage, table: TableState) -> None:
 
 
 def _check_commits(storage: Storage, table: TableState) -> None:
-    """Each commit's counts are those of the files that it wrote."""
+    """Each commit's counts are those of the files that it wrote, but for those that cleans have deleted since."""
+    cleaned = frozenset().union(*(plan.paths for plan in clean_plans(storage, table.timeline)))
     for instant in table.timeline.completed_writes:
         metadata = load_commit_metadata(storage, instant, table.version)
         is_compaction = metadata.operation is WriteOperation.COMPACT
@@ -141,13 +144,15 @@ def _check_commits(storage: Storage, table: TableState) -> None:
             for stat in stats:
                 assert stat.path is not None
                 info = storage.info(stat.path)
+                if info is None and stat.path in cleaned:
+                    continue
                 assert info is not None, stat.path
                 assert stat.partition_path == partition_path
                 assert stat.file_size_in_bytes == stat.total_write_bytes == info.size
                 if isinstance(parse_data_file(info.name), LogFileName):
                     _check_log_stat(storage, instant, stat)
                 else:
-                    _check_base_stat(storage, instant, stat, is_compaction=is_compaction)
+                    _check_base_stat(storage, instant, stat, cleaned, is_compaction=is_compaction)
 
 
 def _check_log_stat(storage: Storage, instant: Instant, stat: WriteStat) -> None:
@@ -163,15 +168,23 @@ def _check_log_stat(storage: Storage, instant: Instant, stat: WriteStat) -> None
     assert stat.log_files[-1] == stat.path.rpartition("/")[2]
 
 
-def _check_base_stat(storage: Storage, instant: Instant, stat: WriteStat, *, is_compaction: bool) -> None:
+def _check_base_stat(
+    storage: Storage, instant: Instant, stat: WriteStat, cleaned: Collection[str], *, is_compaction: bool
+) -> None:
     rows = _rows(storage, stat.path)
     fresh = [row for row in rows if row["_hoodie_commit_time"] == instant.requested_time]
     assert stat.num_writes == len(rows), stat.path
     # A compaction keeps the times of the writes that its rows are from.
     assert len(fresh) == (0 if is_compaction else stat.num_inserts + stat.num_update_writes), stat.path
-    if stat.prev_commit != "null":
+    if stat.prev_commit != "null" and not _former_is_cleaned(stat, cleaned):
         former = _rows(storage, _former_path(storage, stat.partition_path or "", stat))
         assert len(former) + stat.num_inserts - stat.num_deletes == len(rows), stat.path
+
+
+def _former_is_cleaned(stat: WriteStat, cleaned: Collection[str]) -> bool:
+    names = (parse_data_file(path.rpartition("/")[2]) for path in cleaned)
+    former = (stat.file_id, stat.prev_commit)
+    return any(isinstance(name, BaseFileName) and (name.file_id, name.instant_time) == former for name in names)
 
 
 def _former_path(storage: Storage, partition_path: str, stat: WriteStat) -> str:

@@ -12,7 +12,16 @@ import pyhudi
 NEEDS_SPARK = {"disable", "enable", "spark_session"}
 NOUNS = {"Inspect", "Recovery", "Services"}
 TAKEN = {"HudiOptions", "RowsLike", "Where"}
-RETURNED = {"OptionWarning", "Outcome", "RolledBack", "Scan", "ScanExplanation", "TableDetail", "WriteResult"}
+RETURNED = {
+    "Cleaned",
+    "OptionWarning",
+    "Outcome",
+    "RolledBack",
+    "Scan",
+    "ScanExplanation",
+    "TableDetail",
+    "WriteResult",
+}
 PUBLIC = {"HudiTable", "__version__", "errors", "save", *NEEDS_SPARK, *NOUNS, *TAKEN, *RETURNED}
 
 

@@ -1,4 +1,4 @@
-"""`table.services`: compaction, at once or in two steps."""
+"""`table.services`: compaction and cleaning, at once or in two steps."""
 
 from __future__ import annotations
 
@@ -11,13 +11,27 @@ import pyarrow as pa
 from pyhudi.api.arguments import HudiOptions, time_text
 from pyhudi.api.handle import TableHandle
 from pyhudi.errors import ConfigError
-from pyhudi.format.timeline.instant import Action
+from pyhudi.format.timeline.instant import Action, InstantState
+from pyhudi.services.cleaning.execute import (
+    Cleaned,
+    clean,
+    execute_clean,
+    pending_cleans,
+    planned_clean,
+    schedule_clean,
+)
+from pyhudi.services.cleaning.plan import PlannedClean
 from pyhudi.services.compaction.execute import Compacted, run_compaction, run_pending_compactions
 from pyhudi.services.compaction.plan import PlannedCompaction
 from pyhudi.services.compaction.schedule import planned_compaction, schedule_compaction
 
-ServiceKind = Literal["compaction", "log_compaction"]
-_KINDS: tuple[ServiceKind, ...] = ("compaction", "log_compaction")
+ServiceKind = Literal["compaction", "log_compaction", "clean"]
+_KINDS: tuple[ServiceKind, ...] = ("compaction", "log_compaction", "clean")
+_KIND_OF_ACTION: dict[Action, ServiceKind] = {
+    Action.COMPACTION: "compaction",
+    Action.LOG_COMPACTION: "log_compaction",
+    Action.CLEAN: "clean",
+}
 
 
 @dataclass(frozen=True)
@@ -25,10 +39,10 @@ class Services:
     """The table services of a table, run on the table as it is now. `HudiTable.services` makes it.
 
     They change no answer of a reader, may die at any moment, and run beside writers. All of them raise
-    `InvalidRequestError` for a copy-on-write table, and `ConfigError` for an option that is not legal; those that write
-    also `LockNotAcquiredError`, and `CorruptDataError` for damaged logs or plans.
+    `ConfigError` for an option that is not legal; those that write also `LockNotAcquiredError`, and
+    `CorruptDataError` for damaged logs or plans. Compactions raise `InvalidRequestError` for a copy-on-write table.
 
-    The methods that execute return an Arrow table with one row per compaction. Columns: instant; slices (how many file
+    The methods that compact return an Arrow table with one row per compaction. Columns: instant; slices (how many file
     slices were compacted); rows (of the files written); updated, inserted, deleted (records, by the logs); bytes.
     """
 
@@ -76,15 +90,48 @@ class Services:
         call = self._handle.service_call(hudi_options, call="plan_compaction")
         return _plan_table(planned_compaction(call.reloaded()))
 
-    def schedule(self, kind: ServiceKind = "compaction", *, hudi_options: HudiOptions | None = None) -> str | None:
-        """Plan a compaction of what is there now, for `run` to execute, in this process or another.
+    def clean(self, *, hudi_options: HudiOptions | None = None) -> Cleaned | None:
+        """Delete the file slices that no retained state of the table needs.
 
-        Args:
-            kind: "compaction" or "log_compaction".
-            hudi_options: see `compact` and `compact_logs`.
+        Executes cleans that were planned and not completed, then plans one and executes it. The policy of the options
+        says which states stay readable (`hoodie.clean.policy`, `hoodie.clean.commits.retained`,
+        `hoodie.clean.hours.retained`, `hoodie.clean.fileversions.retained`).
 
         Returns:
-            The instant of the plan; None where there is nothing to compact.
+            What the new clean did; None where nothing was to be deleted.
+
+        Raises:
+            StorageError: a file could not be deleted. The clean stays planned, and the next one tries again.
+            WriteConflictError: a write of the table was taken back meanwhile, or JVM Hudi restores the table.
+
+        Cost: one read per write since the last clean that this process does not know; a listing of each partition that
+        these writes changed; a delete per file; three puts, and the table lock twice.
+
+        >>> table.services.clean(hudi_options={"hoodie.clean.commits.retained": "3"})
+        """
+        return clean(self._handle.service_call(hudi_options, call="clean"))
+
+    def plan_clean(self, *, hudi_options: HudiOptions | None = None) -> pa.Table:
+        """What `clean` would delete now, and what it would leave, and why. Nothing is written.
+
+        Columns: partition_path, file_id, instant (where the slice begins), deletes (whether its files would go),
+        reason, files (how many). Slices of partitions that no write has changed since the last clean are not looked
+        at; with `hoodie.clean.incremental.enabled=false` all are.
+
+        Cost: as `clean`, without puts, deletes and lock.
+        """
+        call = self._handle.service_call(hudi_options, call="plan_clean")
+        return _clean_plan_table(planned_clean(call.reloaded()))
+
+    def schedule(self, kind: ServiceKind = "compaction", *, hudi_options: HudiOptions | None = None) -> str | None:
+        """Plan a service on what is there now, for `run` to execute, in this process or another.
+
+        Args:
+            kind: "compaction", "log_compaction" or "clean".
+            hudi_options: see `compact`, `compact_logs` and `clean`.
+
+        Returns:
+            The instant of the plan; None where there is nothing to do.
 
         Cost: a listing of the table, one put, and the table lock; for a log compaction one more listing, and a look
         into the logs.
@@ -94,33 +141,42 @@ class Services:
         ...     compacted = table.services.run(instant)
         """
         if kind not in _KINDS:
-            raise ConfigError('the kind of service must be "compaction" or "log_compaction"', kind=kind)
+            raise ConfigError('the kind of service must be "compaction", "log_compaction" or "clean"', kind=kind)
         call = self._handle.service_call(hudi_options, call="schedule")
+        if kind == "clean":
+            return schedule_clean(call.reloaded())
         return schedule_compaction(call, of_logs=kind == "log_compaction")
 
     def run(self, instant: str, *, hudi_options: HudiOptions | None = None) -> pa.Table:
         """Execute the plan of this instant; of several processes that execute one plan, one completes it.
 
-        Returns one row; none where another process is executing the plan, or has completed it. Raises
-        `InvalidRequestError` for an instant that is no planned compaction.
+        Returns one row for a compaction; none where another process is executing the plan, or has completed it, and for
+        a clean. Raises `InvalidRequestError` for an instant that is no plan of a service.
 
         Cost: every file of the plan is read once, and what it becomes is written once; the table lock twice.
         """
-        call = self._handle.service_call(hudi_options, call="run")
-        return _result([run_compaction(call, time_text(instant, "instant"))])
+        time = time_text(instant, "instant")
+        call = self._handle.service_call(hudi_options, call="run").reloaded()
+        for planned in pending_cleans(call.table.timeline):
+            if planned.requested_time == time:
+                execute_clean(call, planned)
+                return _result([])
+        return _result([run_compaction(call, time)])
 
     def pending(self) -> pa.Table:
         """The plans that are not completed, oldest first. Cost: one listing of the timeline.
 
-        Columns: instant, kind ("compaction" or "log_compaction"), state ("requested" or "inflight").
+        Columns: instant, kind ("compaction", "log_compaction" or "clean"), state ("requested" or "inflight").
         """
+        timeline = self._handle.state.reload().timeline
         rows = [
             {
                 "instant": plan.requested_time,
-                "kind": "log_compaction" if plan.action is Action.LOG_COMPACTION else "compaction",
+                "kind": _KIND_OF_ACTION[plan.action],
                 "state": plan.state.name.lower(),
             }
-            for plan in self._handle.state.reload().timeline.pending_compactions
+            for plan in timeline.instants
+            if plan.action in _KIND_OF_ACTION and plan.state is not InstantState.COMPLETED
         ]
         return pa.Table.from_pylist(rows, schema=_PENDING_SCHEMA)
 
@@ -146,6 +202,21 @@ def _plan_table(planned: PlannedCompaction) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_PLAN_SCHEMA)
 
 
+def _clean_plan_table(planned: PlannedClean) -> pa.Table:
+    rows = [
+        {
+            "partition_path": decision.file_slice.partition_path,
+            "file_id": decision.file_slice.file_id,
+            "instant": decision.file_slice.instant_time,
+            "deletes": decision.deletes,
+            "reason": decision.reason,
+            "files": len(decision.paths),
+        }
+        for decision in planned.decisions
+    ]
+    return pa.Table.from_pylist(rows, schema=_CLEAN_PLAN_SCHEMA)
+
+
 _COMPACTED_SCHEMA = pa.schema(
     [
         ("instant", pa.string()),
@@ -166,6 +237,16 @@ _PLAN_SCHEMA = pa.schema(
         ("base_size", pa.int64()),
         ("logs", pa.int64()),
         ("log_size", pa.int64()),
+    ]
+)
+_CLEAN_PLAN_SCHEMA = pa.schema(
+    [
+        ("partition_path", pa.string()),
+        ("file_id", pa.string()),
+        ("instant", pa.string()),
+        ("deletes", pa.bool_()),
+        ("reason", pa.string()),
+        ("files", pa.int64()),
     ]
 )
 _PENDING_SCHEMA = pa.schema([("instant", pa.string()), ("kind", pa.string()), ("state", pa.string())])

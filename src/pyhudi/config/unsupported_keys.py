@@ -46,14 +46,12 @@ def _full(name: str) -> str:
 UNSUPPORTED: tuple[Unsupported, ...] = (
     _area(
         "cleaning",
-        "not built yet: nothing is cleaned by this release",
-        """clean.allow.multiple clean.async clean.async.enabled clean.automatic clean.commits.retained
-        clean.delete.bootstrap.base.file clean.fileversions.retained clean.hours.retained
-        clean.incremental.enabled clean.max.commits clean.max.commits.to.clean clean.multiple.enabled
-        clean.optimize.using.local.engine.context clean.parallelism clean.partition. clean.policy
-        clean.trigger. cleaner.commits.retained cleaner.delete.bootstrap.base.file
-        cleaner.fileversions.retained cleaner.hours.retained cleaner.incremental.mode cleaner.parallelism
-        cleaner.partition. cleaner.policy prewrite.cleaner.policy write.empty.clean.interval.hours""",
+        "pyhudi chooses how many tasks delete, keeps a clean going until it is complete before it plans the next one,"
+        " and never cleans before the rows of a write are there",
+        """clean.delete.bootstrap.base.file clean.multiple.enabled clean.allow.multiple
+        clean.optimize.using.local.engine.context clean.parallelism clean.trigger.strategy
+        cleaner.delete.bootstrap.base.file cleaner.parallelism prewrite.cleaner.policy
+        write.empty.clean.interval.hours""",
     ),
     _area(
         "archiving",

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyhudi.config.enums import CompactionStrategy, DuplicatePolicy, IndexType, MergeMode, OverwriteMode
 from pyhudi.config.option import OptionWarning, read_group, text_of
+from pyhudi.config.options_cleaning import CleaningOptions
 from pyhudi.config.options_locks import LockOptions, lock_problems
 from pyhudi.config.options_logs import BLOCK_BYTES_MAX, CompactionOptions, LogOptions
 from pyhudi.config.options_markers import MarkerOptions, marker_problems
@@ -49,6 +50,7 @@ class WriteConfig:
     merging: MergingOptions = field(default_factory=MergingOptions)
     logs: LogOptions = field(default_factory=LogOptions)
     compaction: CompactionOptions = field(default_factory=CompactionOptions)
+    cleaning: CleaningOptions = field(default_factory=CleaningOptions)
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     concurrency: ConcurrencyOptions = field(default_factory=ConcurrencyOptions)
     markers: MarkerOptions = field(default_factory=MarkerOptions)
@@ -79,6 +81,7 @@ class WriteConfig:
             merging=merging,
             logs=read_group(LogOptions, given),
             compaction=read_group(CompactionOptions, given),
+            cleaning=read_group(CleaningOptions, given),
             memory=read_group(MemoryOptions, given),
             concurrency=read_group(ConcurrencyOptions, given),
             markers=read_group(MarkerOptions, given),

@@ -57,7 +57,7 @@ def archived_cleaned_files(storage: Storage, version: TableVersion, *, after: st
     if version.has_completion_times:
         return frozenset().union(
             *(
-                decode_clean_metadata(entry.metadata, path=path)
+                decode_clean_metadata(entry.metadata, path=path).paths
                 for path, entry in _entries(storage, version, after=after)
                 if entry.action == Action.CLEAN.value and entry.instant_time > after and entry.metadata
             )

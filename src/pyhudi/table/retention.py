@@ -127,9 +127,9 @@ def load_cleaned(storage: Storage, view: FileSystemView, *, since: str | None = 
 def _files_of(storage: Storage, version: TableVersion, clean: Instant) -> frozenset[str]:
     if clean.state is InstantState.COMPLETED:
         path = instant_path(clean, version)
-        return read_decoded(storage, path, CONTAINER_BYTES_MAX, decode_clean_metadata)
+        return read_decoded(storage, path, CONTAINER_BYTES_MAX, decode_clean_metadata).paths
     path = instant_path(replace(clean, state=InstantState.REQUESTED), version)
-    return read_decoded(storage, path, CONTAINER_BYTES_MAX, decode_clean_plan)
+    return read_decoded(storage, path, CONTAINER_BYTES_MAX, decode_clean_plan).paths
 
 
 def _by_group(view: FileSystemView, paths: set[str]) -> dict[FileGroupId, CleanedGroup]:

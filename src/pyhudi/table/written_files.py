@@ -113,7 +113,8 @@ def written_files_of(metadata: CommitMetadata) -> WrittenFiles:
             if stat.path:
                 partition_path, _, name = stat.path.rpartition("/")
                 start, size = stat.log_offset or 0, stat.file_size_in_bytes
-                file = WrittenFile(stat.file_id, name, start, end_of(start, size))
+                has_predecessor = stat.prev_commit not in ("", "null")
+                file = WrittenFile(stat.file_id, name, start, end_of(start, size), has_predecessor)
                 written.setdefault(partition_path, []).append(file)
     return WrittenFiles(
         {partition_path: tuple(files) for partition_path, files in written.items()}, metadata.replaced_file_ids or {}

@@ -9,6 +9,7 @@ from tests.support.mutants.tools import Mutant, Patch, always, no_lock, nothing
 
 from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.slices.files import SliceFiles
+from pyhudi.services.cleaning import policy as cleaning_policy
 from pyhudi.services.compaction import execute as compaction
 from pyhudi.services.compaction import schedule as compaction_schedule
 from pyhudi.services.rollback import execute as rollback_run
@@ -656,6 +657,16 @@ COMPACTION = (
     ),
 )
 
+CLEANING = (
+    mutant(
+        "a clean deletes the newest slice, too",
+        "every reader needs it",
+        (cleaning_policy, cleaning_policy._reasons, defects.reasons_to_keep_nothing),
+        at="cow8/lock/update+update+clean",
+        breaks="K16",
+    ),
+)
+
 MUTANTS = (
     *CONFLICTS,
     *TIMES,
@@ -667,6 +678,7 @@ MUTANTS = (
     *ATTEMPTS,
     *READERS,
     *COMPACTION,
+    *CLEANING,
 )
 
 EQUIVALENT = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -18,6 +18,7 @@ from pyhudi.services.rollback.plan import Leftovers
 from pyhudi.storage.protocol import Storage
 from pyhudi.table import file_system_view, instant_times
 from pyhudi.table.committed_files import CommittedFiles, committed_files
+from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView, view_of
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import load_table
@@ -321,3 +322,8 @@ def logs_by_their_beginning(self: Timeline) -> dict[str, str]:
 
 def footprint_of_nothing(_plan: Any) -> Footprint:
     return Footprint(kind=Other.COMPACTION_PLAN)
+
+
+def reasons_to_keep_nothing(_: object, slices: Sequence[FileSlice], *__: object) -> list[str]:
+    """Of a clean that keeps no slice of a group."""
+    return ["" for _ in slices]

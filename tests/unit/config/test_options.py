@@ -63,15 +63,15 @@ def test_key_like_no_other_warns_without_a_guess():
 
 
 def test_known_jvm_key_warns_with_the_reason():
-    with pytest.warns(OptionWarning, match="nothing is cleaned by this release"):
-        given_options({"hoodie.cleaner.commits.retained": 3}, Side.WRITE)
+    with pytest.warns(OptionWarning, match="leaves all instants on the active timeline"):
+        given_options({"hoodie.keep.max.commits": 3}, Side.WRITE)
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {"hoodie.metadata.enable": False},
-        {"hoodie.clean.automatic": "false"},
+        {"hoodie.archive.automatic": "false"},
         {"hoodie.write.auto.upgrade": "false"},
         {"some.other.key": 1, "fs.s3a.access.key": "k"},
         {"hoodie.no.such.key": None},

@@ -41,7 +41,8 @@ def requests_of(storage: MemoryStorage, turn: int, *, others: int = 0) -> Counte
     return Counter(one.name for one in store.operations[known:])
 
 
-OPTIONS = {"hoodie.compact.inline": "false"}
+OPTIONS = {"hoodie.compact.inline": "false", "hoodie.clean.automatic": "false"}
+"""A commit alone, without table services."""
 
 
 def opened(storage: MemoryStorage | FaultStorage):
@@ -94,3 +95,17 @@ def test_each_writer_beside_ours_costs_one_read(kind: dict[str, str], version: i
     assert counts[1] - counts[0] == Counter({"read": 1})
     assert counts[7] - counts[0] == Counter({"read": 7})
     assert counts[0] - counts[7] == Counter()
+
+
+def test_clean_after_a_commit_costs_as_many_requests_after_sixty_commits_as_after_twenty() -> None:
+    storage, counts = prepared({}, 9), []
+    for turn in range(WARM_UP, 60):
+        store = FaultStorage(storage)
+        table = load_table(store)
+        load_written_files(store, table.version, table.timeline.completed_writes)
+        known = len(store.operations)
+        opened(store).upsert(rows((1, "mine", turn, "mine")), hudi_options={"hoodie.compact.inline": "false"})
+        counts.append(len(store.operations) - known)
+
+    assert counts[-1] == counts[20]
+    assert counts[-1] < 2 * counts[0]

@@ -59,7 +59,8 @@ class Life:
     def of(cls, version: int, index: str) -> Life:
         storage = MemoryStorage()
         new_table(storage, version=version, **EVENT_TIME, **MOR)
-        return cls(storage, {**MOR, "hoodie.index.type": index})
+        # Every state stays readable, for the comparison as of each write.
+        return cls(storage, {**MOR, "hoodie.index.type": index, "hoodie.clean.automatic": "false"})
 
     @property
     def table(self) -> pyhudi.HudiTable:

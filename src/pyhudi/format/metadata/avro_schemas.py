@@ -218,3 +218,62 @@ COMPACTION_PLAN: Final = _root(
     {"name": "preserveHoodieMetadata", "type": ["boolean", "null"], "default": False},
     _optional("missingSchedulePartitions", _array(_TEXT)),
 )
+
+_ACTION_INSTANT: Final = _record(
+    "HoodieActionInstant", _required("timestamp", _TEXT), _required("action", _TEXT), _required("state", _TEXT)
+)
+
+_CLEAN_FILE: Final = _record(
+    "HoodieCleanFileInfo", _optional("filePath", _TEXT), _optional("isBootstrapBaseFile", "boolean")
+)
+
+CLEAN_PLAN: Final = _root(
+    "HoodieCleanerPlan",
+    _optional("earliestInstantToRetain", _ACTION_INSTANT),
+    {"name": "lastCompletedCommitTimestamp", "type": _TEXT, "default": ""},
+    _required("policy", _TEXT),
+    _optional("filesToBeDeletedPerPartition", _map(_array(_TEXT))),
+    _count("version"),
+    _optional("filePathsToBeDeletedPerPartition", _map(_array(_CLEAN_FILE))),
+    _optional("partitionsToBeDeleted", _array(_TEXT)),
+    _optional("extraMetadata", _map(_TEXT)),
+)
+
+_CLEAN_PARTITION: Final = _record(
+    "HoodieCleanPartitionMetadata",
+    _required("partitionPath", _TEXT),
+    _required("policy", _TEXT),
+    _required("deletePathPatterns", _array(_TEXT)),
+    _required("successDeleteFiles", _array(_TEXT)),
+    _required("failedDeleteFiles", _array(_TEXT)),
+    _optional("isPartitionDeleted", "boolean"),
+)
+
+CLEAN_METADATA: Final = _root(
+    "HoodieCleanMetadata",
+    _required("startCleanTime", _TEXT),
+    _required("timeTakenInMillis", "long"),
+    _required("totalFilesDeleted", "int"),
+    _required("earliestCommitToRetain", _TEXT),
+    {"name": "lastCompletedCommitTimestamp", "type": _TEXT, "default": ""},
+    _required("partitionMetadata", _map(_CLEAN_PARTITION)),
+    _count("version"),
+    # A record that was defined above is named here, as Avro wants it.
+    _optional("bootstrapPartitionMetadata", _map(f"{_NAMESPACE}.HoodieCleanPartitionMetadata")),
+    _optional("extraMetadata", _map(_TEXT)),
+)
+
+_SAVEPOINT_PARTITION: Final = _record(
+    "HoodieSavepointPartitionMetadata",
+    _required("partitionPath", _TEXT),
+    _required("savepointDataFile", _array(_TEXT)),
+)
+
+SAVEPOINT_METADATA: Final = _root(
+    "HoodieSavepointMetadata",
+    _required("savepointedBy", _TEXT),
+    _required("savepointedAt", "long"),
+    _required("comments", _TEXT),
+    _required("partitionMetadata", _map(_SAVEPOINT_PARTITION)),
+    _count("version"),
+)

@@ -14,6 +14,7 @@ from pyhudi.errors import CorruptDataError
 from pyhudi.format.metadata.commit import commit_record
 from pyhudi.format.metadata.record_fields import RecordFields
 
+_NO_COMMIT: Final = (None, "", "null")
 _RECORDS: Final = ("HoodieCommitMetadata", "HoodieReplaceCommitMetadata")
 
 
@@ -21,13 +22,15 @@ class WrittenFile(NamedTuple):
     """A base or log file, and which of its bytes, from `start` to `end`, the write put there.
 
     A write that appended to a log of table version 6 put there what follows `start`; every other one made its file.
-    `end` is 0 where the writer did not say how long the file is.
+    `end` is 0 where the writer did not say how long the file is. `has_predecessor`: whether the writer says that the
+    file group had a file slice before.
     """
 
     file_id: str
     name: str
     start: int
     end: int
+    has_predecessor: bool = False
 
     @property
     def is_log(self) -> bool:
@@ -92,4 +95,5 @@ def _written_file(stat: Mapping[str, Any], name: str) -> WrittenFile:
     file_id, size, start = stat.get("fileId") or "", stat.get("fileSizeInBytes") or 0, stat.get("logOffset") or 0
     if not (isinstance(file_id, str) and type(size) is int and type(start) is int):
         raise TypeError
-    return WrittenFile(file_id, name, start, end_of(start, size))
+    has_predecessor = stat.get("prevCommit") not in _NO_COMMIT
+    return WrittenFile(file_id, name, start, end_of(start, size), has_predecessor)

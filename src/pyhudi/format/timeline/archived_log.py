@@ -16,7 +16,7 @@ from pyhudi.errors import CorruptDataError, SchemaMismatchError
 from pyhudi.format.avro.container import AvroRecord
 from pyhudi.format.avro.records import decode_avro_records
 from pyhudi.format.log.blocks import BlockType, LogBlock, parse_block
-from pyhudi.format.metadata.clean import cleaned_files
+from pyhudi.format.metadata.clean import clean_metadata_of
 from pyhudi.format.metadata.commit import CommitMetadata, commit_metadata_of
 from pyhudi.format.metadata.record_fields import RecordFields
 
@@ -108,7 +108,7 @@ def _details(row: pa.RecordBatch, path: str) -> dict[str, Any]:
     for column, record in _DETAILS.items():
         value = _avro_value(row.column(column)[0]) if column in row.schema.names else None
         if value is not None and record == _CLEAN:
-            details["cleaned"] = cleaned_files(RecordFields(value, path=path, name=record), path=path)
+            details["cleaned"] = clean_metadata_of(RecordFields(value, path=path, name=record), path=path).paths
         elif value is not None:
             details["metadata"] = commit_metadata_of(AvroRecord(record, value), path)
     return details

@@ -1,4 +1,4 @@
-"""What must hold of a table whatever its writers did: the invariants K1 to K9 and K12 to K15 of reliability.md 5.1.
+"""What must hold of a table whatever its writers did: the invariants K1 to K9 and K12 to K16 of reliability.md 5.1.
 
 `Watcher` checks each change as it is made. The functions look at a world in which nobody runs any more, and at what the
 actors were told; each yields a sentence for whatever is wrong, beginning with the number of the invariant.
@@ -7,12 +7,13 @@ actors were told; each yields a sentence for whatever is wrong, beginning with t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from pyhudi.errors import HistoryNotSettledError, HudiError, WriteConflictError
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.log.blocks import BlockType
+from pyhudi.format.metadata.clean import CleanPlan, decode_clean_plan
 from pyhudi.format.metadata.commit import CommitMetadata, decode_commit_metadata
 from pyhudi.format.metadata.rollback import decode_rollback_plan
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, completed_action, parse_instant_file_name
@@ -21,7 +22,14 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import WRITE_ACTIONS, instant_path, load_commit_metadata, load_rollback_plan, position_of
+from pyhudi.table.timeline import (
+    WRITE_ACTIONS,
+    Timeline,
+    instant_path,
+    load_commit_metadata,
+    load_rollback_plan,
+    position_of,
+)
 from pyhudi.testing.simulation.history import History, Told, Verdict
 from pyhudi.testing.simulation.key_value_writes import STRAY, WRITER
 from pyhudi.testing.simulation.scheduler import Actor, Run
@@ -55,6 +63,8 @@ class Watcher:
     listed: dict[str, str] = field(default_factory=dict)
     makers: dict[str, int] = field(default_factory=dict)
     strays: set[str] = field(default_factory=set)
+    cleanable: set[str] = field(default_factory=set)
+    replaced: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def neglected(self) -> Collection[str]:
@@ -84,6 +94,10 @@ class Watcher:
         stored = self.run.world.objects[path]
         if former is not None and self.run.world.exclusive:
             return f"K5: {path} was replaced"
+        if instant.action is Action.CLEAN and instant.state is InstantState.REQUESTED:
+            paths = decode_clean_plan(stored.data, path=path).paths
+            self.cleanable |= paths
+            return self._needed_of_plan(instant, paths)
         if instant.state is InstantState.REQUESTED:
             self.owners[instant.requested_time] = actor.number
             if instant.action is Action.ROLLBACK:
@@ -106,6 +120,8 @@ class Watcher:
         self.ended.add(time)
         if later and self.ordered and instant.completion_time is not None:
             return f"K8: {time} was completed at {instant.completion_time}, not after {position_of(later[0])}"
+        for partition, file_ids in (metadata.replaced_file_ids or {}).items():
+            self.replaced.update((partition, file_id) for file_id in file_ids)
         for stats in metadata.stats_by_partition.values():
             for stat in stats:
                 self.listed[stat.path] = time
@@ -113,6 +129,26 @@ class Watcher:
                 # Whoever lost the lock in the midst of the put takes it away again; `check_files` sees that it is gone.
                 if self.ordered and (found is None or found.size != stat.file_size_in_bytes):
                     return f"K6: {time} was completed without its file {stat.path}"
+        return None
+
+    def _needed_of_plan(self, instant: Instant, paths: Collection[str]) -> str | None:
+        """K16: no clean names a file of the newest slice of its group, or of a write that is not completed."""
+        bases: dict[tuple[str, str], str] = {}
+        for path, time in self.listed.items():
+            name = parse_data_file(path.rpartition("/")[2])
+            if isinstance(name, BaseFileName):
+                group = (path.rpartition("/")[0], name.file_id)
+                bases[group] = max(bases.get(group, ""), time)
+        for path in sorted(paths):
+            name = parse_data_file(path.rpartition("/")[2])
+            if path not in self.listed:
+                if name is not None and not self.table.timeline.is_committed(name.instant_time):
+                    return f"K16: the clean {instant.requested_time} names {path}, which is of no completed write"
+                continue
+            group = (path.rpartition("/")[0], name.file_id if name is not None else "")
+            is_newest = isinstance(name, BaseFileName) and bases.get(group) == self.listed[path]
+            if is_newest and group not in self.replaced:
+                return f"K16: the clean {instant.requested_time} names {path}, the newest base file of its group"
         return None
 
     def _removed(self, instant: Instant) -> str | None:
@@ -134,6 +170,9 @@ class Watcher:
         return None
 
     def _removed_data(self, actor: Actor, path: str) -> str | None:
+        if path in self.cleanable:
+            self.listed.pop(path, None)
+            return None
         if path in self.listed:
             return f"K6: {path} was deleted, which the completed write {self.listed[path]} needs"
         name = parse_data_file(path.rpartition("/")[2])
@@ -216,7 +255,11 @@ def check_rows(facts: Facts, *, unique: bool) -> Iterator[str]:
     """
     timeline = facts.table.timeline
     first_pending = min((one.requested_time for one in timeline.pending_writes), default=None)
+    plans = clean_plans(facts.storage, timeline)
+    earliest = max((plan.earliest[0] for plan in plans if plan.earliest is not None), default="")
     for as_of in [None, *(one.requested_time for one in timeline.completed_writes)]:
+        if as_of is not None and as_of < earliest:
+            continue
         try:
             rows = facts.read(facts.table, as_of)
         except HistoryNotSettledError:
@@ -290,10 +333,13 @@ def check_conflicts(history: History) -> Iterator[str]:
 
 def check_files(facts: Facts) -> Iterator[str]:
     """K6: every file of a completed write is there, with the length that its metadata tell."""
+    cleaned = frozenset().union(*(plan.paths for plan in clean_plans(facts.storage, facts.table.timeline)))
     for time, metadata in facts.metadata.items():
         for stats in metadata.stats_by_partition.values():
             for stat in stats:
                 info = facts.storage.info(stat.path)
+                if info is None and stat.path in cleaned:
+                    continue
                 if info is None or info.size != stat.file_size_in_bytes:
                     yield f"K6: {stat.path} of {time} is {'missing' if info is None else 'of another length'}"
 
@@ -408,3 +454,11 @@ def _check_blocks(table: TableState, excused: Collection[str]) -> Iterator[str]:
                     dead.add(block.instant_time)
         for instant in dead - {*excused}:
             yield f"K14: blocks of {instant} count again as soon as its instant time is archived"
+
+
+def clean_plans(storage: Storage, timeline: Timeline) -> tuple[CleanPlan, ...]:
+    """The plans of the cleans on a timeline, completed or not. Cost: a read for each."""
+    cleans = [one for one in timeline.instants if one.action is Action.CLEAN]
+    requested = (replace(one, state=InstantState.REQUESTED, completion_time=None) for one in cleans)
+    paths = [instant_path(one, timeline.version) for one in requested]
+    return tuple(decode_clean_plan(storage.read(path), path=path) for path in paths)

@@ -292,14 +292,15 @@ def _put_file(storage: Storage, target: WriteTarget, path: str, kind: MarkerKind
 
 @dataclass(frozen=True)
 class ThinEngine(LocalEngine):
-    """Runs the tasks of a compaction over files of thin writes."""
+    """Runs the tasks of a compaction over files of thin writes, and those of a clean as they are."""
 
     parallelism: int = 1
 
     def map(self, function: Any, tasks: Sequence[Any], *, size_bytes: int, description: str) -> list[Any]:
         """See `Engine.map`."""
-        del function, size_bytes, description
-        return [_compact(task) for task in tasks]
+        if tasks and isinstance(tasks[0], CompactTask):
+            return [_compact(task) for task in tasks]
+        return super().map(function, tasks, size_bytes=size_bytes, description=description)
 
 
 def _compact(task: CompactTask) -> WriteStat:

@@ -22,6 +22,7 @@ from pyhudi.errors import (
     WriteConflictError,
 )
 from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.services.cleaning.execute import clean, execute_clean, pending_cleans
 from pyhudi.services.compaction.execute import run_pending_compactions
 from pyhudi.services.compaction.schedule import schedule_compaction
 from pyhudi.services.rollback.rollback import roll_back, roll_back_failed_writes
@@ -198,6 +199,12 @@ def _compact(stage: Stage) -> None:
     _serve(stage, both)
 
 
+def _clean(stage: Stage) -> None:
+    """Clean when there is something to clean, and once more."""
+    for _ in range(2):
+        _serve(stage, lambda stage: clean(stage.seat.service_call()))
+
+
 def _recover(stage: Stage) -> None:
     _serve(stage, lambda stage: recover(stage.seat))
 
@@ -238,10 +245,13 @@ def recover(seat: Seat) -> None:
 
 
 def finish(seat: Seat) -> None:
-    """Recover, and run what compactions are planned."""
+    """Recover, and execute what compactions and cleans are planned."""
     recover(seat)
     if seat.kind.is_merge_on_read:
         run_pending_compactions(seat.service_call())
+    call = seat.service_call()
+    for instant in pending_cleans(call.table.timeline):
+        execute_clean(call, instant)
 
 
 def settle(seat: Seat, history: History) -> None:
@@ -345,6 +355,7 @@ ROLES: dict[str, Role] = {
     "attempt": _run_attempts,
     "schedule": _schedule,
     "compact": _compact,
+    "clean": _clean,
     "recover": _recover,
     "late": _recover_late,
     "undo": _undo,
@@ -377,9 +388,12 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
         pairs += [("batch", "batch"), ("retried", "recover"), *((one, "attempt") for one in OUTLIVED)]
         triples = [("update", "update", "read"), ("update", "new", "follow"), ("both", "both", "recover")]
         triples += [(one, "attempt", other) for one in OUTLIVED for other in ("read", "update", "late")]
+        triples += [("update", "update", "clean"), ("overwrite", "both", "clean"), ("both", "undo", "clean")]
+        triples += [("update", "clean", "clean"), ("update", "clean", "late")]
         if kind.is_merge_on_read:
             pairs += [("compact", "compact"), ("compact", "late")]
             triples += [("outlived", "attempt", "compact")]
+            triples += [("update", "compact", "clean")]
             triples += [("update", "compact", "read"), ("update", "schedule", "compact"), ("update", "undo", "compact")]
         found += [Scenario(kind, lock, roles) for lock in locks for roles in (*pairs, *triples)]
     return tuple(found)

@@ -62,6 +62,8 @@ class Kind:
             "hoodie.datasource.write.partitionpath.field": "part",
             "hoodie.table.ordering.fields": "ts",
             "hoodie.compact.inline": "false",
+            "hoodie.clean.automatic": "false",
+            "hoodie.clean.commits.retained": "1",
             "hoodie.index.bloom.num_entries": "100",
             "hoodie.write.num.retries.on.conflict.failures": "1",
         }

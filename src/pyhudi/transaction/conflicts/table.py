@@ -55,7 +55,7 @@ class Other(enum.Enum):
     CLUSTERING = "clustering (JVM Hudi's)"
     ROLLBACK = "rollback, pending or completed"
     RESTORE = "restore, pending or completed (JVM Hudi's)"
-    CLEAN = "clean, pending or completed (JVM Hudi's)"
+    CLEAN = "clean, pending or completed"
     SAVEPOINT = "savepoint (JVM Hudi's)"
     INDEX_BUILD_PENDING = "pending index build (JVM Hudi's)"
     INDEX_BUILD = "index build (JVM Hudi's)"
@@ -69,6 +69,7 @@ class Own(enum.Enum):
     COMPACTION_PLAN = "planning of a compaction"
     COMPACTION = "run of a compaction"
     ROLLBACK = "rollback of a failed write"
+    CLEAN = "clean"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,13 @@ def _on(*grounds: Ground) -> Cell:
 
 
 def _row(
-    *, write: Cell, overwrite: Cell, plan: Cell | None = None, run: Cell | None = None, rollback: Cell | None = None
+    *,
+    write: Cell,
+    overwrite: Cell,
+    plan: Cell | None = None,
+    run: Cell | None = None,
+    rollback: Cell | None = None,
+    clean: Cell | None = None,
 ) -> Mapping[Own, Cell]:
     return {
         Own.WRITE: write,
@@ -92,6 +99,7 @@ def _row(
         Own.COMPACTION_PLAN: plan or _NEVER,
         Own.COMPACTION: run or _NEVER,
         Own.ROLLBACK: rollback or _NEVER,
+        Own.CLEAN: clean or _NEVER,
     }
 
 
@@ -129,13 +137,17 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
         overwrite=_on(Ground.ITSELF, Ground.ORIGIN),
         run=_on(Ground.ITSELF, Ground.ORIGIN),
         rollback=_on(Ground.ITSELF),
+        # An older slice may be the newest of its group again, which the plan of a clean does not know.
+        clean=_ALL,
     ),
-    Other.RESTORE: _row(write=_ALL, overwrite=_ALL, plan=_ALL, run=_ALL, rollback=_ALL),
+    Other.RESTORE: _row(write=_ALL, overwrite=_ALL, plan=_ALL, run=_ALL, rollback=_ALL, clean=_ALL),
     # Its plan spares the newest slice of each group and the inputs of pending plans.
-    Other.CLEAN: _row(write=_NEVER, overwrite=_NEVER),
-    Other.SAVEPOINT: _row(write=_NEVER, overwrite=_NEVER),
-    # All of these delete the metadata table, which the index build is writing to.
-    Other.INDEX_BUILD_PENDING: _row(write=_ALL, overwrite=_ALL, run=_ALL, rollback=_ALL),
+    # Of two plans that were made at one time the second may name files of the first, or know too little of it.
+    Other.CLEAN: _row(write=_NEVER, overwrite=_NEVER, clean=_ALL),
+    # A plan that was made before a savepoint does not spare its files.
+    Other.SAVEPOINT: _row(write=_NEVER, overwrite=_NEVER, clean=_ALL),
+    # All of these take the metadata table away, which an index build is writing to.
+    Other.INDEX_BUILD_PENDING: _row(write=_ALL, overwrite=_ALL, run=_ALL, rollback=_ALL, clean=_ALL),
     Other.INDEX_BUILD: _row(write=_NEVER, overwrite=_NEVER),
 }
 """By the other action and by ours: the grounds on which ours gives way."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from pyhudi.format.metadata.rollback import RollbackPlan, encode_rollback_plan
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import arrow_to_avro
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
+from pyhudi.services.cleaning.execute import pending_cleans, schedule_clean
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.instant_times import completed_now
@@ -224,6 +226,9 @@ THEIRS: dict[tuple[Other, Ground | None], Act] = {
     (Other.ROLLBACK, Ground.ITSELF): rollback_plan(newest_pending),
     (Other.RESTORE, Ground.ANYTHING): pending(Action.RESTORE),
     (Other.CLEAN, None): pending(Action.CLEAN),
+    (Other.CLEAN, Ground.ANYTHING): pending(Action.CLEAN),
+    (Other.SAVEPOINT, Ground.ANYTHING): completed(Action.SAVEPOINT),
+    (Other.ROLLBACK, Ground.ANYTHING): rollback_plan(newest_completed),
     (Other.SAVEPOINT, None): completed(Action.SAVEPOINT),
     (Other.INDEX_BUILD_PENDING, Ground.ANYTHING): pending(Action.INDEXING),
     (Other.INDEX_BUILD_PENDING, None): pending(Action.INDEXING),
@@ -445,6 +450,28 @@ def killed(act: Act, storage: Storage, *, at: str) -> None:
 
 def much_later(storage: Storage) -> pyhudi.HudiTable:
     return open_table(storage, env=environment(StepClock(LATER_MS)), **OPTIONS)
+
+
+@pytest.mark.parametrize("case", cases(Own.CLEAN), ids=str)
+def test_a_clean_is_planned_unless_something_came_that_its_plan_does_not_know(case: Case) -> None:
+    storage = prepared(case.kind, case.version)
+    for number in range(3):
+        upsert((1, "oslo", 6 + number, "w"), **PACKING)(storage)
+        if case.kind == "mor":
+            opened(storage).services.compact()
+    call = replace(
+        opened(storage).handle.service_call({"hoodie.clean.commits.retained": "1"}, call="clean"),
+        table=load_table(storage),
+    )
+    THEIRS[case.met, case.ground](storage)
+
+    if case.ground is None:
+        assert schedule_clean(call) is not None
+    else:
+        with suppress(WriteConflictError):
+            assert schedule_clean(call) is None
+    planned = {one.requested_time for one in pending_cleans(load_table(storage).timeline)}
+    assert bool(planned) is (case.ground is None or case.met is Other.CLEAN)
 
 
 @pytest.mark.parametrize("case", cases(Own.ROLLBACK), ids=str)

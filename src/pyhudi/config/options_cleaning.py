@@ -1,0 +1,98 @@
+"""Options of cleaning: which old file slices are deleted, and when."""
+
+# ruff: noqa: RUF009 - option() declares a field, as dataclasses.field does
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi.config.option import option
+from pyhudi.config.parsers import boolean, integer, one_of, partition_paths, regular_expression
+from pyhudi.format.metadata.clean import CleaningPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningOptions:
+    """Deleting file slices that no retained state of the table needs."""
+
+    automatic: bool = option(
+        "hoodie.clean.automatic",
+        parse=boolean(),
+        default=True,
+        doc="Whether a write cleans the table after its commit.",
+    )
+    left_to_others: bool = option(
+        "hoodie.clean.async.enabled",
+        aliases=("hoodie.clean.async",),
+        parse=boolean(),
+        default=False,
+        doc="Whether cleaning is left to another process: the write then plans and deletes nothing.",
+    )
+    policy: CleaningPolicy = option(
+        "hoodie.clean.policy",
+        aliases=("hoodie.cleaner.policy",),
+        parse=one_of(CleaningPolicy),
+        default=CleaningPolicy.KEEP_LATEST_COMMITS,
+        doc="What stays readable: the states of the newest commits, those of the last hours, or a number of file slices"
+        " of each file group. The newest slice of each group stays in any case, and so does what a savepoint names.",
+    )
+    commits_retained: int = option(
+        "hoodie.clean.commits.retained",
+        aliases=("hoodie.cleaner.commits.retained",),
+        parse=integer(minimum=1, unit="commits"),
+        default=10,
+        doc="KEEP_LATEST_COMMITS: how many of the newest commits stay readable.",
+    )
+    hours_retained: int = option(
+        "hoodie.clean.hours.retained",
+        aliases=("hoodie.cleaner.hours.retained",),
+        parse=integer(minimum=0, unit="hours"),
+        default=24,
+        doc="KEEP_LATEST_BY_HOURS: for how long a state stays readable after a newer one has taken its place.",
+    )
+    versions_retained: int = option(
+        "hoodie.clean.fileversions.retained",
+        aliases=("hoodie.cleaner.fileversions.retained",),
+        parse=integer(minimum=1, unit="file slices"),
+        default=3,
+        doc="KEEP_LATEST_FILE_VERSIONS: how many slices of each file group stay.",
+    )
+    trigger_commits: int = option(
+        "hoodie.clean.trigger.max.commits",
+        aliases=("hoodie.clean.max.commits",),
+        parse=integer(minimum=1, unit="commits"),
+        default=1,
+        doc="A write cleans once so many commits have completed since the last clean.",
+    )
+    incremental: bool = option(
+        "hoodie.clean.incremental.enabled",
+        aliases=("hoodie.cleaner.incremental.mode",),
+        parse=boolean(),
+        default=True,
+        doc="Whether a clean lists only the partitions that commits since the last clean have changed. Without it, and"
+        " under KEEP_LATEST_FILE_VERSIONS, each clean lists the whole table.",
+    )
+    max_commits: int = option(
+        "hoodie.clean.max.commits.to.clean",
+        parse=integer(minimum=1, unit="commits"),
+        default=2**63 - 1,
+        doc="By how many commits one clean moves the oldest retained state on at most.",
+    )
+    partition_regex: str | None = option(
+        "hoodie.clean.partition.filter.regex",
+        aliases=("hoodie.cleaner.partition.filter.regex",),
+        parse=regular_expression(),
+        default=None,
+        doc="Only partitions whose path contains a match are cleaned.",
+    )
+    partitions: tuple[str, ...] | None = option(
+        "hoodie.clean.partition.filter.selected",
+        aliases=("hoodie.cleaner.partition.filter.selected",),
+        parse=partition_paths(),
+        default=None,
+        doc="Only these partitions are cleaned: their paths, separated by commas.",
+    )
+
+    @property
+    def runs_after_writes(self) -> bool:
+        """Whether a write cleans after its commit."""
+        return self.automatic and not self.left_to_others

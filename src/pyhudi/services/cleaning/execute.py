@@ -1,0 +1,281 @@
+"""Cleaning: delete the file slices that no retained state of the table needs.
+
+*Scheduling* puts a plan on the timeline: the files to delete. *Executing* deletes them and completes the instant. A run
+that dies, or that cannot delete a file, leaves the plan, and the next clean executes it again; a file that is gone
+already counts as deleted. So nothing is forgotten, and two processes that execute one plan do no harm.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from pyhudi.engine.protocol import TaskContext
+from pyhudi.errors import (
+    AlreadyExistsError,
+    CorruptDataError,
+    InvalidRequestError,
+    NotFoundError,
+    StorageError,
+    WriteConflictError,
+)
+from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
+from pyhudi.format.metadata.clean import (
+    CleanMetadata,
+    CleanPlan,
+    decode_clean_plan,
+    encode_clean_metadata,
+    encode_clean_plan,
+)
+from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced
+from pyhudi.services.call import ServiceCall
+from pyhudi.services.cleaning.plan import PlannedClean, commits_since_clean, plan_clean
+from pyhudi.storage.bounded import read_decoded
+from pyhudi.storage.open import open_spec
+from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.table.file_system_view import load_view
+from pyhudi.table.instant_times import completed_now, next_time, table_zone
+from pyhudi.table.metadata_table import drop_metadata_table
+from pyhudi.table.savepoints import load_savepoints
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import Timeline, instant_path
+from pyhudi.transaction.conflicts.check import check_nothing_exclusive
+from pyhudi.transaction.conflicts.table import Own
+from pyhudi.transaction.locks.table_lock import table_lock
+
+_log = logging.getLogger("pyhudi")
+
+FILES_PER_TASK = 500
+BYTES_PER_DELETE = 100_000
+"""What a delete counts for when an engine asks how large a job is: a request takes as long as reading so much."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleaned:
+    """What a clean did: its instant, how many files it deleted, and partitions that ended with it.
+
+    `earliest`: the requested time of the oldest write whose state stays readable; None under a policy that retains no
+    states.
+    """
+
+    instant: InstantTime
+    files: int
+    earliest: InstantTime | None = None
+    partitions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTask:
+    """Files of the table to delete."""
+
+    storage: StorageSpec
+    paths: tuple[str, ...]
+
+
+def delete_files(_: TaskContext, task: DeleteTask) -> dict[str, str]:
+    """Delete files; those that could not be deleted, with the reason. A file that is gone already is no failure."""
+    storage, failed = open_spec(task.storage), {}
+    for path in task.paths:
+        try:
+            storage.delete(path)
+        except StorageError as error:
+            failed[path] = str(error)
+    return failed
+
+
+def planned_clean(call: ServiceCall) -> PlannedClean:
+    """The clean that the options ask for now. Cost: see `plan_clean`.
+
+    Raises `WriteConflictError` if a write of the table was taken back meanwhile.
+    """
+    clock = call.environment.clock
+    try:
+        return plan_clean(call.table, call.config.cleaning, now_ms=clock.now_ms(), zone=table_zone(call.table.config))
+    except InvalidRequestError as error:
+        raise WriteConflictError(
+            "a write was taken back while the clean was planned; nothing was deleted, run it again",
+            path=call.table.storage.uri,
+        ) from error
+
+
+def clean_is_due(call: ServiceCall) -> bool:
+    """Whether enough writes have completed since the last clean."""
+    return commits_since_clean(call.table.timeline) >= call.config.cleaning.trigger_commits
+
+
+def clean(call: ServiceCall) -> Cleaned | None:
+    """Execute the cleans that were planned before, then plan one more and execute it; None where nothing was to do.
+
+    Errors: see `execute_clean`. Cost: that of `plan_clean`, one delete per file, and the lock twice.
+    """
+    call = call.reloaded()
+    for instant in pending_cleans(call.table.timeline):
+        execute_clean(call, instant)
+    scheduled = _schedule(call.reloaded())
+    if scheduled is None:
+        return None
+    instant, plan = scheduled
+    return _execute(call, instant, plan)
+
+
+def pending_cleans(timeline: Timeline) -> tuple[Instant, ...]:
+    """Cleans that were planned and not completed, oldest first."""
+    return tuple(
+        one for one in timeline.instants if one.action is Action.CLEAN and one.state is not InstantState.COMPLETED
+    )
+
+
+def schedule_clean(call: ServiceCall) -> InstantTime | None:
+    """Put a plan of what is to be deleted on the timeline; None where nothing is, or where another clean is planned.
+
+    The plan is made without the lock. It holds as long as the writes that it counted stand: later ones only add newer
+    slices. Raises `WriteConflictError` while JVM Hudi restores the table or builds an index of it.
+    """
+    scheduled = _schedule(call)
+    return None if scheduled is None else scheduled[0].requested_time
+
+
+def _schedule(call: ServiceCall) -> tuple[Instant, CleanPlan] | None:
+    planned = planned_clean(call)
+    if planned.plan is None:
+        return None
+    storage = call.table.storage
+    with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
+        table = call.table.reload()
+        check_nothing_exclusive(table.timeline, Own.CLEAN)
+        if not _still_holds(planned, call.table.timeline, table.timeline):
+            return None
+        instant = Instant(
+            requested_time=next_time(table.timeline, table.config, call.environment.clock),
+            action=Action.CLEAN,
+            state=InstantState.REQUESTED,
+        )
+        body = encode_clean_plan(planned.plan, table_uri=storage.uri)
+        lock.check_held()
+        storage.put_if_absent(instant_path(instant, table.version), body)
+    return instant, planned.plan
+
+
+def _still_holds(planned: PlannedClean, base: Timeline, now: Timeline) -> bool:
+    """Whether a plan may still be executed that was made by the timeline `base`.
+
+    Not where a write that it counted was rolled back, for then an older slice is the newest of its group again; nor
+    where a savepoint or another clean has come, which the plan does not know.
+    """
+    known = {(one.requested_time, one.action) for one in base.instants}
+    new = (one for one in now.instants if (one.requested_time, one.action) not in known)
+    if any(one.action in {Action.CLEAN, Action.SAVEPOINT, Action.ROLLBACK, Action.RESTORE} for one in new):
+        return False
+    return all(time in now.completed_times or now.starts_after(time) for time in planned.counted)
+
+
+def execute_clean(call: ServiceCall, instant: Instant) -> Cleaned | None:
+    """Delete the files of a planned clean and complete it; None where another process has completed it.
+
+    Raises `StorageError` if a file could not be deleted, and `CorruptDataError` naming a damaged plan: the clean stays
+    planned then, and can be executed again.
+    """
+    plan = _load_plan(call.table.storage, instant, call.table)
+    if plan is None:
+        return None
+    _check_plan(call.table, plan, instant)
+    return _execute(call, instant, plan)
+
+
+def _execute(call: ServiceCall, instant: Instant, plan: CleanPlan) -> Cleaned | None:
+    storage, version = call.table.storage, call.table.version
+    started = call.environment.clock.monotonic()
+    if instant.state is InstantState.REQUESTED:
+        instant = advanced(instant, InstantState.INFLIGHT)
+        try:
+            storage.put_if_absent(instant_path(instant, version), b"")
+        except AlreadyExistsError:
+            _log.info("another process is executing the clean %s as well", instant.requested_time)
+    _delete(call, plan)
+    with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
+        table = call.table.reload()
+        check_nothing_exclusive(table.timeline, Own.CLEAN)
+        if instant not in table.timeline.instants:
+            return None
+        ended = _end_partitions(table, plan)
+        drop_metadata_table(table)
+        completed = completed_now(instant, table.timeline, table.config, call.environment.clock)
+        metadata = CleanMetadata(
+            start_time=instant.requested_time,
+            time_taken_ms=int((call.environment.clock.monotonic() - started) * 1000),
+            policy=plan.policy,
+            earliest=plan.earliest[0] if plan.earliest is not None else "",
+            last_completed=plan.last_completed,
+            deleted=plan.files,
+            deleted_partitions=ended,
+            extra=plan.extra,
+        )
+        lock.check_held()
+        storage.put_if_absent(instant_path(completed, version), encode_clean_metadata(metadata))
+    earliest = InstantTime(plan.earliest[0]) if plan.earliest is not None else None
+    return Cleaned(instant=instant.requested_time, files=len(plan.paths), earliest=earliest, partitions=ended)
+
+
+def _load_plan(storage: Storage, instant: Instant, table: TableState) -> CleanPlan | None:
+    path = instant_path(replace(instant, state=InstantState.REQUESTED), table.version)
+    try:
+        return read_decoded(storage, path, CONTAINER_BYTES_MAX, decode_clean_plan)
+    except NotFoundError:
+        return None
+
+
+def _check_plan(table: TableState, plan: CleanPlan, instant: Instant) -> None:
+    """Raise `CorruptDataError` for a plan that names what the table needs now: its newest slices, or a savepoint's.
+
+    No plan of Hudi's writers does; a damaged one may, and one that was made before later writes were taken back.
+    """
+    view = load_view(table.storage, table.timeline, plan.files)
+    newest = (one for slices in view.latest.values() for one in slices)
+    needed = {file.path for one in newest for file in (*one.logs, *((one.base,) if one.base is not None else ()))}
+    needed.update(*(savepoint.paths for savepoint in load_savepoints(table.storage, table.timeline).values()))
+    if wrong := sorted(needed & plan.paths):
+        raise CorruptDataError(
+            "the plan of a clean names files that the table needs; nothing was deleted: remove the plan",
+            path=instant_path(replace(instant, state=InstantState.REQUESTED), table.version),
+            files=wrong[:10],
+        )
+
+
+def _delete(call: ServiceCall, plan: CleanPlan) -> None:
+    paths = sorted(plan.paths)
+    tasks = [
+        DeleteTask(call.table.storage.spec, tuple(paths[at : at + FILES_PER_TASK]))
+        for at in range(0, len(paths), FILES_PER_TASK)
+    ]
+    if not tasks:
+        return
+    size = len(paths) * BYTES_PER_DELETE
+    results = call.engine.map(delete_files, tasks, size_bytes=size, description="delete old file slices")
+    failed = {path: reason for result in results for path, reason in result.items()}
+    if failed:
+        path, reason = min(failed.items())
+        raise StorageError(
+            f"{len(failed)} file(s) of the clean could not be deleted; the clean stays planned, and the next one tries"
+            f" again: {reason}",
+            path=path,
+        )
+
+
+def _end_partitions(table: TableState, plan: CleanPlan) -> tuple[str, ...]:
+    """Remove what is left of the partitions that the plan ends, under the table lock; those that are gone then.
+
+    A write that is pending may be about to add to one of them, and would find the partition's metadata file, so then
+    they stay as they are.
+    """
+    if not plan.partitions_to_delete or table.timeline.pending_writes or table.timeline.pending_compactions:
+        return ()
+    ended = []
+    for partition in plan.partitions_to_delete:
+        listing = table.storage.list_folder(partition)
+        names = {info.name for info in listing.files}
+        if listing.folders or not names <= {PARTITION_METADATA_FILE, f"{PARTITION_METADATA_FILE}.parquet"}:
+            continue
+        table.storage.delete_folder(partition)
+        ended.append(partition)
+    return tuple(ended)

@@ -1,0 +1,269 @@
+"""What a clean would delete now: the earliest retained write, the partitions to look at, and the files."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+from pyhudi.config.options_cleaning import CleaningOptions
+from pyhudi.errors import NotFoundError
+from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
+from pyhudi.format.file_names import LogFileName, parse_data_file
+from pyhudi.format.metadata.clean import CleaningPolicy, CleanMetadata, CleanPlan, decode_clean_metadata
+from pyhudi.format.safe_paths import is_metadata_folder
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, format_instant_time
+from pyhudi.services.cleaning.policy import Retention, SliceDecision, decide
+from pyhudi.storage.bounded import read_decoded
+from pyhudi.storage.protocol import FileInfo, Storage
+from pyhudi.table.file_slice import FileGroupId
+from pyhudi.table.file_system_view import view_of
+from pyhudi.table.history import has_archive
+from pyhudi.table.lister import list_data_files
+from pyhudi.table.pending_clusterings import clustered_groups
+from pyhudi.table.savepoints import load_savepoints
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import Timeline, instant_path, load_compaction_plan
+from pyhudi.table.written_files import load_written_files
+
+SAVEPOINTS_NOTE = "savepointed_timestamps"
+"""Under this key a clean says which savepoints it spared, separated by commas: JVM Hudi's name for it."""
+METADATA_PART = "/.hoodie/"
+"""What a path has in it that belongs to a table in a folder of this one."""
+COMMITS_WITHOUT_CLEAN_MAX = 10
+"""A clean that has nothing to delete is put on the timeline once it has passed so many commits, so that the next one
+need not look at them again."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedClean:
+    """What a clean would do: a decision for each file slice that was looked at, and the plan; None for nothing to do.
+
+    `reason`: why there is no plan. `counted`: requested times of the completed writes that the plan relies on.
+    """
+
+    plan: CleanPlan | None
+    decisions: tuple[SliceDecision, ...] = ()
+    reason: str = ""
+    counted: frozenset[str] = frozenset()
+
+
+def plan_clean(table: TableState, options: CleaningOptions, *, now_ms: int, zone: tzinfo | None) -> PlannedClean:
+    """The clean that a policy asks for now.
+
+    Cost: one read for the last clean, one per savepoint, per pending compaction, and per completed write since the last
+    clean that this process does not know yet; a listing of each partition that these writes have changed, or of the
+    whole table where there was no clean, a savepoint was deleted, or the policy is KEEP_LATEST_FILE_VERSIONS.
+    """
+    storage, timeline = table.storage, table.timeline
+    last = last_clean(storage, timeline)
+    earliest = _earliest(timeline, options, last, now_ms=now_ms, zone=zone)
+    if earliest is None and options.policy is not CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:
+        return PlannedClean(None, reason="no state of the table is older than what is retained")
+    if not timeline.completed_writes:
+        return PlannedClean(None, reason="nothing was written yet")
+    savepoints = load_savepoints(storage, timeline)
+    partitions = _partitions(table, options, last, earliest, savepoints)
+    partitions = _selected(partitions, options)
+    files = _files(storage, partitions, options)
+    retention = Retention(
+        options.policy,
+        earliest,
+        timeline.completed_writes[-1],
+        versions=options.versions_retained,
+        savepointed=frozenset().union(*(savepoint.paths for savepoint in savepoints.values())),
+        planned=_planned(table),
+        reading_since=min((one.requested_time for one in timeline.instants if _holds_back(one)), default=None),
+    )
+    view = view_of(storage, timeline, files, partitions)
+    decisions = tuple(decide(view, _change_data(files), retention))
+    deleted: dict[str, list[str]] = defaultdict(list)
+    for decision in decisions:
+        if decision.deletes:
+            deleted[decision.file_slice.partition_path].extend(decision.paths)
+    plan = CleanPlan(
+        policy=options.policy.value,
+        earliest=None if earliest is None else (earliest.requested_time, earliest.action.value),
+        last_completed=timeline.completed_writes[-1].requested_time,
+        files={partition: tuple(paths) for partition, paths in sorted(deleted.items())},
+        partitions_to_delete=_emptied(files, deleted),
+        extra={SAVEPOINTS_NOTE: ",".join(sorted(savepoints))} if savepoints else {},
+    )
+    if options.partitions is not None or options.partition_regex is not None:
+        # Other partitions were not looked at, so the next clean must begin where this one did.
+        plan = replace(plan, earliest=_earliest_of(last))
+    counted = frozenset(timeline.completed_times)
+    if not deleted and not _passes_many(timeline, last, earliest):
+        return PlannedClean(None, decisions, "every file slice is needed by a retained state", counted)
+    return PlannedClean(plan, decisions, "", counted)
+
+
+def last_clean(storage: Storage, timeline: Timeline) -> CleanMetadata | None:
+    """What the newest completed clean of the active timeline did; None where there is none. Cost: one read."""
+    cleans = [one for one in timeline.instants if one.action is Action.CLEAN and one.state is InstantState.COMPLETED]
+    if not cleans:
+        return None
+    try:
+        return read_decoded(
+            storage, instant_path(cleans[-1], timeline.version), CONTAINER_BYTES_MAX, decode_clean_metadata
+        )
+    except NotFoundError:
+        return None
+
+
+def commits_since_clean(timeline: Timeline) -> int:
+    """How many writes began after the newest clean on the active timeline, whether it has completed or not."""
+    cleans = [one.requested_time for one in timeline.instants if one.action is Action.CLEAN]
+    newest = max(cleans, default="")
+    return sum(write.requested_time > newest for write in timeline.completed_writes)
+
+
+def _earliest(
+    timeline: Timeline, options: CleaningOptions, last: CleanMetadata | None, *, now_ms: int, zone: tzinfo | None
+) -> Instant | None:
+    """The oldest write whose state stays readable; None where every state does, or the policy knows no such write.
+
+    It does not pass the earliest pending write: that one may be reading the files that were current when it began.
+    """
+    completed = timeline.completed_writes
+    if not completed or options.policy is CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:
+        return None
+    if options.policy is CleaningPolicy.KEEP_LATEST_COMMITS:
+        if len(completed) <= options.commits_retained:
+            return None
+        at = len(completed) - options.commits_retained
+    else:
+        oldest = format_instant_time(now_ms - options.hours_retained * 3_600_000, zone)
+        at = next((n for n, write in enumerate(completed) if write.requested_time >= oldest), len(completed) - 1)
+    pending = [one.requested_time for one in timeline.instants if _holds_back(one)]
+    if pending and completed[at].requested_time > min(pending):
+        at = sum(write.requested_time < min(pending) for write in completed) - 1
+    former = sum(write.requested_time < last.earliest for write in completed) if last is not None else 0
+    at = min(at, former + options.max_commits)
+    return completed[at] if at >= 0 else None
+
+
+def _holds_back(instant: Instant) -> bool:
+    """Whether a pending instant keeps the states from before it readable.
+
+    A pending clustering does not: its input is spared group by group, so that one that nobody ends stops no clean. A
+    savepoint that is being made is about to name the files of its state.
+    """
+    if instant.state is InstantState.COMPLETED:
+        return False
+    return instant.action in {Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT, Action.SAVEPOINT}
+
+
+def _partitions(
+    table: TableState,
+    options: CleaningOptions,
+    last: CleanMetadata | None,
+    earliest: Instant | None,
+    savepoints: Mapping[str, object],
+) -> frozenset[str] | None:
+    """The partitions in which slices may have lost their last reader since the last clean; None for all of the table.
+
+    A slice loses it when a later slice of its group, or a replacement of the group, falls behind the earliest retained
+    write. So the writes between the last clean's earliest and this one's say where.
+    """
+    timeline = table.timeline
+    if earliest is None or not options.incremental:
+        return None
+    begin = last.earliest if last is not None else ""
+    if last is None and has_archive(table.storage, table.version):
+        return None
+    if last is not None and (not begin or timeline.starts_after(begin)):
+        return None
+    spared = set(filter(None, last.extra.get(SAVEPOINTS_NOTE, "").split(","))) if last is not None else set()
+    if not spared <= set(savepoints):
+        return None
+    passed = [one for one in timeline.completed_writes if begin <= one.requested_time < earliest.requested_time]
+    return frozenset(_changed_partitions(table, passed))
+
+
+def _changed_partitions(table: TableState, writes: Sequence[Instant]) -> Iterator[str]:
+    """The partitions in which one of these writes made a new slice of an older group, or replaced groups."""
+    for write, files in load_written_files(table.storage, table.version, writes).items():
+        # Compactions, which are commits of merge-on-read tables, do not always say that there were logs before.
+        compacts = write.action is Action.COMMIT and table.config.table_type.value == "MERGE_ON_READ"
+        yield from (partition for partition, replaced in files.replaced.items() if replaced)
+        for partition, written in files.written.items():
+            if any(not one.is_log and (compacts or one.has_predecessor) for one in written):
+                yield partition
+
+
+def _selected(partitions: frozenset[str] | None, options: CleaningOptions) -> frozenset[str] | None:
+    if options.partitions is not None:
+        partitions = frozenset(options.partitions) & (
+            frozenset(options.partitions) if partitions is None else partitions
+        )
+    if options.partition_regex is not None and partitions is not None:
+        partitions = frozenset(filter(re.compile(options.partition_regex).fullmatch, partitions))
+    return partitions
+
+
+def _files(storage: Storage, partitions: frozenset[str] | None, options: CleaningOptions) -> list[FileInfo]:
+    """The files of these partitions, or of the whole table; not those of another table in a folder of this one."""
+    if partitions is not None:
+        listings = {partition: storage.list_folder(partition) for partition in sorted(partitions)}
+        return [
+            info
+            for partition, listing in listings.items()
+            if not partition or not any(map(is_metadata_folder, listing.folders))
+            for info in listing.files
+        ]
+    files = list_data_files(storage)
+    others = tuple({f"{info.path.partition(METADATA_PART)[0]}/" for info in files if METADATA_PART in info.path})
+    files = [info for info in files if not info.path.startswith(others)]
+    if options.partition_regex is None:
+        return files
+    matches = re.compile(options.partition_regex).fullmatch
+    return [info for info in files if matches(_folder(info.path))]
+
+
+def _planned(table: TableState) -> dict[FileGroupId, str]:
+    """By group, the instant of the oldest slice that a pending plan may read; all of the group for a clustering."""
+    needed: dict[FileGroupId, str] = {}
+    for instant in table.timeline.pending_compactions:
+        for operation in load_compaction_plan(table.storage, instant, table.version).operations:
+            group = FileGroupId(operation.partition_path, operation.file_id)
+            base = operation.base_instant_time or ""
+            needed[group] = min(base, needed.get(group, base))
+    return needed | dict.fromkeys(clustered_groups(table.storage, table.timeline), "")
+
+
+def _change_data(files: Iterable[FileInfo]) -> dict[FileGroupId, list[tuple[str, LogFileName]]]:
+    found: dict[FileGroupId, list[tuple[str, LogFileName]]] = defaultdict(list)
+    for info in files:
+        name = parse_data_file(info.name)
+        if isinstance(name, LogFileName) and name.is_cdc:
+            found[FileGroupId(_folder(info.path), name.file_id)].append((info.path, name))
+    return found
+
+
+def _emptied(files: Iterable[FileInfo], deleted: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The partitions of which no data file would be left."""
+    left: dict[str, int] = defaultdict(int)
+    for info in files:
+        if parse_data_file(info.name) is not None:
+            left[_folder(info.path)] += 1
+    return tuple(sorted(path for path, paths in deleted.items() if path and left[path] == len(set(paths))))
+
+
+def _passes_many(timeline: Timeline, last: CleanMetadata | None, earliest: Instant | None) -> bool:
+    """Whether the earliest retained write has moved on so far that the next clean should begin from here."""
+    if earliest is None:
+        return False
+    begin = last.earliest if last is not None else ""
+    passed = (begin <= one.requested_time < earliest.requested_time for one in timeline.completed_writes)
+    return sum(passed) >= COMMITS_WITHOUT_CLEAN_MAX
+
+
+def _earliest_of(last: CleanMetadata | None) -> tuple[str, str] | None:
+    return (last.earliest, Action.COMMIT.value) if last is not None and last.earliest else None
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
