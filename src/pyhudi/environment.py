@@ -1,4 +1,4 @@
-"""The clock, timers, ids, and who keeps the table lock: passed in, so that a simulator can replace them."""
+"""The clock, the timers, the source of ids and the lock provider: arguments, so that a simulator can replace them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Clock(Protocol):
     """Wall-clock time and waiting."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch; may stand still or step back."""
+        """Milliseconds since the epoch. Two calls may return the same time, and a later call an earlier time."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never step back, for measuring durations."""
+        """Seconds that never decrease, for measuring durations."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -37,20 +37,20 @@ class Ids(Protocol):
 
 
 class Timer(Protocol):
-    """A call that is repeated."""
+    """A call that is repeated at a fixed interval."""
 
     def stop(self) -> None:
-        """End it. A call that is under way is waited for; after this there is none."""
+        """End the repetition. Waits for a running call; no call runs afterwards."""
         ...
 
 
 class Timers(Protocol):
-    """Where repeated calls come from: heartbeats and renewals of leases."""
+    """A source of timers, which renew heartbeats and leases."""
 
     def every(self, seconds: float, call: Callable[[], bool], *, name: str) -> Timer:
-        """Make the call after each span of so many seconds, until it returns False or the timer is stopped.
+        """Run `call` every `seconds` seconds until it returns False or the timer is stopped.
 
-        `name` says in a list of threads what the timer is for.
+        `name` is the name of the timer's thread.
         """
         ...
 
@@ -63,7 +63,7 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        """Seconds that never step back."""
+        """Seconds that never decrease."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
@@ -72,7 +72,7 @@ class SystemClock:
 
 
 class ThreadTimers:
-    """A thread for each timer, which does not keep the process alive."""
+    """Timers in daemon threads, one thread for each timer."""
 
     def every(self, seconds: float, call: Callable[[], bool], *, name: str) -> Timer:
         """See `Timers.every`."""
@@ -106,24 +106,30 @@ class RandomIds:
 
 
 class AcquiredLock(Protocol):
-    """A lock in our hands, until it is given back or lost."""
+    """A table lock that this process has acquired."""
 
     def check_held(self) -> None:
-        """Raise `LockLostError` unless the lock is ours for long enough to finish a commit."""
+        """Check that this process holds the lock, for long enough to finish a commit.
+
+        Raises:
+            LockLostError: the lock was lost, or its lease is about to expire.
+        """
         ...
 
     def release(self) -> None:
-        """Give the lock back. Raises nothing for a lock that was lost: it is somebody else's then."""
+        """Release the lock. No effect on a lock that was lost, because another process may hold it."""
         ...
 
 
 class LockProvider(Protocol):
-    """Keeps one lock per table. Has no state of its own: what is held is in the `AcquiredLock`."""
+    """Acquires the lock of a table. Stateless: the state of an acquired lock is in its `AcquiredLock`."""
 
     def acquire(self, storage: Storage, environment: Environment, *, wait_ms: int) -> AcquiredLock:
-        """Wait for the lock of the table in `storage`, for `wait_ms` milliseconds at most.
+        """Acquire the lock of the table in `storage`. Waits for at most `wait_ms` milliseconds.
 
-        Raises `LockNotAcquiredError` when it stays taken, and `StorageError` when its keeper fails.
+        Raises:
+            LockNotAcquiredError: another process held the lock for all of this time.
+            StorageError: the service that manages the lock failed.
         """
         ...
 
@@ -132,7 +138,7 @@ class LockProvider(Protocol):
 class Environment:
     """Everything outside the store that a transaction depends on.
 
-    `locks` keeps the table lock; None leaves it to the lock that is built in (`pyhudi.transaction.locks.table_lock`).
+    `locks` provides the table lock. None selects the built-in lock (`pyhudi.transaction.locks.table_lock`).
     """
 
     clock: Clock

@@ -1,30 +1,30 @@
-"""Every error that pyhudi raises.
+"""The errors of pyhudi.
 
-    HudiError                        retry: what a caller may do; context: named values of the message
+    HudiError                        retry: what the caller may do; context: the values of the message by name
     ├─ InvalidRequestError           the caller must change the call
     │  ├─ ConfigError                an option is wrong, or contradicts the table (also a ValueError)
     │  ├─ SchemaMismatchError        the rows do not fit the table's schema
     │  ├─ RecordKeyError             a record key is null, empty or missing
     │  ├─ UnsafePathError            a path would leave the table's folder, or is reserved
     │  ├─ TableNotFoundError         there is no Hudi table at this path
-    │  └─ TableExistsError           there is one already
+    │  └─ TableExistsError           there is a Hudi table at this path already
     ├─ UnsupportedFeatureError       a format feature that this release refuses, by name
-    ├─ HistoryNotRetainedError       cleaners have deleted files of the state or range that is asked for
-    ├─ HistoryNotSettledError        a write that began before the time asked for is still running
+    ├─ HistoryNotRetainedError       a cleaner has deleted files of the requested state or range
+    ├─ HistoryNotSettledError        a write that began before the requested time is still running
     ├─ TransactionError              nothing of the write became visible
     │  ├─ WriteConflictError         another writer changed the same file groups; run the write again
-    │  ├─ LockNotAcquiredError       the table lock stayed taken
-    │  └─ LockLostError              the lease of the table lock ran out before the commit
-    ├─ CommitOutcomeUnknownError     the last put of a commit neither succeeded nor failed for certain
-    ├─ StorageError                  the store refused or failed
+    │  ├─ LockNotAcquiredError       another process held the table lock for all of the waiting time
+    │  └─ LockLostError              the lease of the table lock expired before the commit
+    ├─ CommitOutcomeUnknownError     it is unknown whether the commit was written
+    ├─ StorageError                  the store refused a request or failed
     │  ├─ NotFoundError   AlreadyExistsError   PreconditionFailedError
     │  └─ PermissionDeniedError   OutOfSpaceError   UnavailableError
-    ├─ CorruptDataError              bytes that do not parse; names path and, where known, offset
+    ├─ CorruptDataError              stored bytes do not parse; the context has the path and, if known, the offset
     ├─ JavaNotFoundError             Spark needs a Java runtime and there is none
     ├─ WorkerEnvironmentError        a Spark worker's Python lacks what pyhudi needs
-    └─ InternalError                 an invariant of ours did not hold: a bug in pyhudi
+    └─ InternalError                 an invariant of pyhudi did not hold: a bug in pyhudi
 
-An error crosses process borders (Spark workers) unchanged: all of them pickle.
+All errors can be pickled, so that an error in a Spark worker reaches the caller unchanged.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ class Retry(enum.Enum):
 class HudiError(Exception):
     """Base of all errors of pyhudi.
 
-    The text is one sentence of what happened and what to do; `context` holds the values in it by name.
+    Attributes:
+        message: what happened, and what to do.
+        context: the values that belong to the message, by name.
+        retry: whether, and how, the caller may repeat the operation.
     """
 
     retry: Retry = Retry.NEVER
@@ -69,98 +72,102 @@ def _rebuild(kind: type[HudiError], message: str, context: dict[str, Any]) -> Hu
 
 
 class InvalidRequestError(HudiError):
-    """The call cannot succeed as it is; nothing was written."""
+    """The call cannot succeed without a change; nothing was written."""
 
 
 class ConfigError(InvalidRequestError, ValueError):
-    """An option has no legal value, or contradicts another one or the table's own properties."""
+    """The value of an option is not valid, or contradicts another option or the table's properties."""
 
 
 class SchemaMismatchError(InvalidRequestError):
-    """The rows' schema cannot be written to the table: a narrowed type, a missing or a duplicate column."""
+    """Rows of this schema cannot be written to the table: a type is narrower, a column is missing or duplicate."""
 
 
 class RecordKeyError(InvalidRequestError):
-    """A row has no usable record key (null, empty, or all parts of a composite key null)."""
+    """A row has no valid record key: the key is null or empty, or all parts of a composite key are null."""
 
 
 class UnsafePathError(InvalidRequestError):
-    """A path would leave the table's base path, or names a reserved folder of it."""
+    """A path would leave the table's base path, or names a reserved folder of the table."""
 
 
 class TableNotFoundError(InvalidRequestError):
-    """The folder holds no Hudi table."""
+    """There is no Hudi table in the folder."""
 
 
 class TableExistsError(InvalidRequestError):
-    """The folder holds a Hudi table already."""
+    """There is a Hudi table in the folder already."""
 
 
 class UnsupportedFeatureError(HudiError):
-    """The table or the call needs a feature that this release does not have; the message names it."""
+    """The table or the call needs a feature that this release does not support; the message names the feature."""
 
 
 class HistoryNotRetainedError(HudiError):
-    """Files that the read needs were deleted by a cleaner; what is left would be fewer rows than there were.
+    """A cleaner has deleted files that the read needs. The remaining files would give too few rows.
 
-    The context names one of them (`path`), and the `earliest` time that can be read, where it is known. A table that
-    was opened before the clean gives its rows again after `refresh()`.
+    The context has the `path` of one of these files and, if it is known, the `earliest` time that can be read. If the
+    table object is older than the clean, call its `refresh()` and read again.
     """
 
 
 class HistoryNotSettledError(HudiError):
-    """A write that began before the time asked for is still running: the same question would get two answers.
+    """A write that began before the requested time is still running, so that the result could change later.
 
-    The context names the write (`running`). Ask again when it has ended, or ask for an earlier time.
+    The context names the write (`running`). Read again when it has ended, or request an earlier time.
     """
 
     retry = Retry.SAME_INSTANT
 
 
 class TransactionError(HudiError):
-    """The write was given up; nothing of it is visible."""
+    """The write was abandoned; nothing of it is visible."""
 
 
 class WriteConflictError(TransactionError):
-    """Another writer completed a commit on a file group that this one also changed.
+    """Another writer committed a change of a file group that this write changed, too.
 
-    Nothing of this write is visible. Run the operation again: it must take a new instant and look its
-    records up again, so reusing the old plan is wrong.
+    Nothing of this write is visible. Run the whole operation again: it must take a new instant and look up its records
+    again, because the other commit may have moved them.
     """
 
     retry = Retry.NEW_INSTANT
 
 
 class LockNotAcquiredError(TransactionError):
-    """The table lock stayed taken for as long as the options let us wait."""
+    """Another process held the table lock for all of the waiting time that the options allow."""
 
     retry = Retry.SAME_INSTANT
 
 
 class LockLostError(TransactionError):
-    """The lease of the table lock ran out before the commit was written."""
+    """The lease of the table lock expired before the commit was written."""
 
     retry = Retry.NEW_INSTANT
 
 
 class CommitOutcomeUnknownError(HudiError):
-    """The store left us in doubt whether the completed instant was written; look before doing anything else."""
+    """It is unknown whether the commit was written: the store neither confirmed nor refused the completed instant.
+
+    Before anything else, call `table.recovery.outcome_of(error.context["instant"])`, which finds it out. Running the
+    write again without this could write its rows twice.
+    """
 
 
 class StorageError(HudiError):
-    """The store refused or failed; `path` in the context says where."""
+    """The store refused a request or failed. The context has the `path`."""
 
 
 class NotFoundError(StorageError):
-    """There is nothing at this path."""
+    """There is no object at this path."""
 
 
 class AlreadyExistsError(StorageError):
-    """`put_if_absent` found an object at this path."""
+    """There is an object at this path already."""
 
 
 class PreconditionFailedError(StorageError):
-    """`put_if_match` found another version of the object than the caller knew."""
+    """The object has another version than the caller expected."""
 
 
 class PermissionDeniedError(StorageError):
@@ -172,17 +179,17 @@ class OutOfSpaceError(StorageError):
 
 
 class UnavailableError(StorageError):
-    """The store did not answer, or answered that it is busy."""
+    """The store did not answer, or was too busy."""
 
     retry = Retry.SAME_INSTANT
 
 
 class CorruptDataError(HudiError):
-    """Stored bytes do not parse: truncated, empty or damaged. Nothing was skipped or guessed."""
+    """Stored bytes do not parse: they are truncated, empty or damaged. The call skipped and guessed nothing."""
 
 
 class JavaNotFoundError(HudiError):
-    """Spark needs Java 17 or newer: set JAVA_HOME, put `java` on PATH, or `pip install 'pyhudi[java]'`."""
+    """There is no Java 17 or newer for Spark: set JAVA_HOME, put `java` on PATH, or `pip install 'pyhudi[java]'`."""
 
 
 class WorkerEnvironmentError(HudiError):
@@ -190,8 +197,8 @@ class WorkerEnvironmentError(HudiError):
 
 
 class InternalError(HudiError):
-    """An invariant of pyhudi did not hold; please report it."""
+    """An invariant of pyhudi did not hold. This is a bug: please report it."""
 
 
 class DamagedFileWarning(UserWarning):
-    """A read left out files that are missing or damaged, as an option asked it to."""
+    """A read left out missing or damaged files, because an option allows it."""

@@ -332,7 +332,7 @@ def test_table_versions_are_compared_only_where_they_are_described():
 
 
 # Rooms whose docstrings, comments and messages follow the rules of CONTRIBUTING.md for words. More will follow.
-ROOMS_IN_PLAIN_WORDS = {"config", "format", "merge", "storage"}
+ROOMS_IN_PLAIN_WORDS = {"config", "engine", "environment", "errors", "format", "merge", "storage"}
 RIDDLES = re.compile(
     r"\b(?:[r]eal (?:Hudi|writers)|[n]obody|[a]nybody|[t]aken back|[o]ut of use|[l]ooked at)\b", re.IGNORECASE
 )

@@ -1,1 +1,1 @@
-"""What runs the tasks of a write: this process, or a Spark cluster."""
+"""Engines, which run the tasks of writes and table services: in this process, or on a Spark cluster."""

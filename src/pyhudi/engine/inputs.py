@@ -1,4 +1,4 @@
-"""The rows that users hand over, as one of Arrow's own kinds: pandas, polars, duckdb and whatever else speaks Arrow."""
+"""Conversion of the input of a write into Arrow: from pandas, polars, duckdb and other libraries that export Arrow."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from pyhudi.errors import SchemaMismatchError
 
 
 def opened(rows: Any) -> Any:
-    """Any accepted input as a table, a batch or a reader of Arrow: a stream that can be taken only once is taken here.
+    """Any accepted input as an Arrow table, batch or reader.
 
-    Of a pandas frame the index becomes columns where it has names. Without a name it only counts rows, and is left out.
+    Call it only once per input: it may consume an input that is a stream. The named levels of a pandas index become
+    columns. A pandas index without a name is left out, because it holds only row numbers.
 
     Raises:
-        SchemaMismatchError: a column has no form in Arrow, two columns have one name, or an index without a name holds
-            something else than row numbers.
+        SchemaMismatchError: a column has no Arrow type, two columns have the same name, or an index without a name
+            holds other values than row numbers.
     """
     if rows is None or isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
         return rows
@@ -30,20 +31,19 @@ def opened(rows: Any) -> Any:
         return pa.RecordBatchReader.from_stream(rows)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as cause:
         raise SchemaMismatchError(
-            f"these rows have no form in Arrow, in which they are written: {cause}; cast the column, or rename or drop "
-            "it, before writing",
+            f"the rows cannot be converted to Arrow: {cause}; cast, rename or drop the column before writing",
             given=type(rows).__name__,
         ) from cause
 
 
 def _with_index_columns(frame: Any) -> Any:
-    """The frame with the named levels of its index as columns; without a name an index counts rows."""
+    """The frame with the named levels of its index as columns."""
     index = frame.index
     unnamed = [level for level, name in enumerate(index.names) if name is None]
     counts_rows = index.nlevels == 1 and (index.dtype.kind in "iu" or len(index) == 0)
     if unnamed and not counts_rows:
         raise SchemaMismatchError(
-            "the index of this frame has no name to store it by and holds more than row numbers: name it "
+            "the index of this frame holds other values than row numbers, but has no name for a column: name it "
             "(frame.rename_axis), or drop it (frame.reset_index(drop=True))",
             index=str(index.dtype),
             levels=index.nlevels,
@@ -54,7 +54,7 @@ def _with_index_columns(frame: Any) -> Any:
 def _refuse_objects(frame: Any, kind: Any) -> None:
     for name, data_type in frame.schema.items():
         if data_type == kind:
-            # Arrow would be handed their addresses in memory, as if these were values.
+            # polars would export the objects' addresses in memory to Arrow, as if they were values.
             raise SchemaMismatchError(
                 f"column {name!r} holds Python objects, which no table can store: cast it to a type, or leave it out",
                 column=name,

@@ -1,4 +1,4 @@
-"""The engine without Spark: tasks run in threads of this process, inputs are Arrow.
+"""Engine without Spark: tasks run in threads of this process, inputs are Arrow.
 
 Arrow releases the interpreter lock while it reads, merges and writes, so threads use all cores.
 """
@@ -26,18 +26,18 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 ROWS_PER_SPLIT_MIN = 100_000
-"""Below this many rows a second split costs more than it saves."""
+"""The smallest number of rows for which another split saves more than it costs."""
 BATCH_ROWS = 65_536
 
 
 def default_parallelism() -> int:
-    """As many tasks at once as this process has cores."""
+    """The number of cores of this machine."""
     return max(1, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """Runs tasks in `parallelism` threads; one thread makes it deterministic."""
+    """Runs tasks in `parallelism` threads. With one thread their order is deterministic."""
 
     parallelism: int = field(default_factory=default_parallelism)
 
@@ -47,9 +47,9 @@ class LocalEngine:
         return None
 
     def accepts(self, rows: Any) -> bool:
-        """Arrow tables, batches and readers, and anything with the Arrow PyCapsule stream (polars, pandas, duckdb).
+        """Whether the input is Arrow, or exports an Arrow stream (`__arrow_c_stream__`: polars, pandas, duckdb).
 
-        Not Spark's DataFrames: they have such a stream, too, but it would pull all rows into this process.
+        Spark's DataFrames are refused. They export such a stream, too, but it would load all rows into this process.
         """
         if type(rows).__module__.startswith("pyspark."):
             return False
@@ -81,9 +81,9 @@ class LocalEngine:
         distribution: Distribution,
         description: str,
     ) -> list[R]:
-        """Run the function over contiguous parts of the input, sorted first where the arrangement asks for it.
+        """Run the function over contiguous parts of the input. An arrangement with an order sorts the input first.
 
-        A reader is consumed as one stream, never loaded as a whole, unless rows must be sorted.
+        A reader is one split, and is not loaded into memory as a whole, unless its rows must be sorted.
         """
         del description
         if isinstance(rows, pa.RecordBatchReader) and distribution.arrangement in (
@@ -117,9 +117,9 @@ class LocalEngine:
 
 
 def _warn_of_one_split() -> None:
-    """Tell that a stream, or rows that must meet those of their key, were not split as an option asked."""
+    """Warn that an option's number of splits has no effect on a stream, or on rows that are arranged by key."""
     warnings.warn(
-        "the option of the shuffle parallelism has no effect here: without Spark a stream is one split, and so are the"
+        "the option for the shuffle parallelism has no effect here: without Spark a stream is one split, and so are the"
         " rows of an upsert or delete",
         OptionWarning,
         stacklevel=3,
@@ -152,7 +152,7 @@ def _sorted(table: pa.Table, distribution: Distribution) -> pa.Table:
             names = ()
     if not names:
         return table
-    # Arrow neither sorts by, nor takes from, all kinds of columns that rows come in.
+    # Arrow cannot sort by columns of some types, nor reorder them.
     table = align(table, normalise(table.schema))
     keys = pa.table({str(n): _column(table, name) for n, name in enumerate(names)})
     return table.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names]))

@@ -1,7 +1,8 @@
-"""What runs the tasks of a write or a table service: this process, or a Spark cluster.
+"""The interface of an engine, which runs the tasks of a write or a table service.
 
 A task is a module-level function with one frozen, picklable argument. A task may run more than once (retries,
-speculation), so its files carry the attempt in their name and only the returned result counts.
+speculation). Therefore the names of its files contain the number of the attempt, and only the files that its result
+lists are committed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class TaskContext:
-    """Which run of which task this is; the three numbers of Hudi's write token `<partition>-<stage>-<attempt>`."""
+    """The identity of one run of a task: the three numbers of Hudi's write token `<partition>-<stage>-<attempt>`."""
 
     partition: int
     stage: int
@@ -28,15 +29,17 @@ class TaskContext:
 
     @property
     def write_token(self) -> str:
-        """The token that data file names carry."""
+        """The write token in the names of data files."""
         return f"{self.partition}-{self.stage}-{self.attempt}"
 
 
 @dataclass(frozen=True, slots=True)
 class CallbackHosts:
-    """How tasks in other processes reach a server in this one.
+    """The addresses by which tasks in other processes connect to a server in this process.
 
-    `host` is this machine's name as they know it, `bind_to` the address here that the server listens on.
+    Attributes:
+        host: the name or address of this machine to which the tasks connect.
+        bind_to: the address on which the server listens.
     """
 
     host: str
@@ -45,9 +48,13 @@ class CallbackHosts:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """An arrangement, the columns that it needs by their names in the input, and how many splits it makes.
+    """How an engine distributes the rows of an input over splits.
 
-    `splits` None leaves the number to the engine.
+    Attributes:
+        arrangement: the order and grouping of the rows.
+        partition_columns: the names of the input's columns that form the partition path.
+        key_columns: the names of the input's columns that form the record key.
+        splits: the number of splits; None: the engine chooses it.
     """
 
     arrangement: Arrangement
@@ -61,14 +68,15 @@ class Engine(Protocol):
 
     @property
     def parallelism(self) -> int:
-        """How many tasks can run at once."""
+        """The number of tasks that can run at the same time."""
         ...
 
     @property
     def callback_hosts(self) -> CallbackHosts | None:
-        """How tasks reach this process; None where all of them run in it.
+        """The addresses by which tasks reach this process; None if all tasks run in this process.
 
-        Raises `UnsupportedFeatureError` where they cannot.
+        Raises:
+            UnsupportedFeatureError: tasks run in other processes that cannot connect to this one.
         """
         ...
 
@@ -77,7 +85,11 @@ class Engine(Protocol):
         ...
 
     def schema_of(self, rows: Any) -> pa.Schema:
-        """The Arrow schema of an input, without reading its rows."""
+        """The Arrow schema of an input. Reads no rows.
+
+        Raises:
+            SchemaMismatchError: a column has a type that Hudi cannot store.
+        """
         ...
 
     def map(
@@ -88,9 +100,13 @@ class Engine(Protocol):
         size_bytes: int,
         description: str,
     ) -> list[R]:
-        """The function's results in the order of the tasks.
+        """Run the function for each task, and return the results in the order of the tasks.
 
-        `size_bytes` estimates what the tasks read and write together: an engine may run small work in this process.
+        `size_bytes` estimates the bytes that all tasks together read and write: an engine may run small work in this
+        process. `description` names the step in errors.
+
+        Raises:
+            HudiError: the error of the first task that raised one.
         """
         ...
 
@@ -102,8 +118,11 @@ class Engine(Protocol):
         distribution: Distribution,
         description: str,
     ) -> list[R]:
-        """Run the function once over each split of the input; results in no particular order.
+        """Run the function once over each split of the input, and return the results in any order.
 
-        A split's batches all have the schema `schema_of(rows)`. The function also runs on empty splits.
+        All batches of a split have the schema `schema_of(rows)`. The function also runs on empty splits.
+
+        Raises:
+            HudiError: the error of the first split that raised one.
         """
         ...
