@@ -12,6 +12,7 @@ from typing import Any
 from pyhudi.config.defaults_file import warn_of_defaults_file
 from pyhudi.config.location import LocationOptions
 from pyhudi.config.option import Option, OptionWarning, options_of, text_of
+from pyhudi.config.options_archiving import ArchivingOptions
 from pyhudi.config.options_cleaning import CleaningOptions
 from pyhudi.config.options_locks import LockOptions
 from pyhudi.config.options_logs import CompactionOptions, LogOptions
@@ -58,6 +59,7 @@ SECTIONS = (
     Section("Log files", LogOptions),
     Section("Compaction", CompactionOptions),
     Section("Cleaning", CleaningOptions),
+    Section("Archiving", ArchivingOptions),
     Section("Memory", MemoryOptions),
     Section("Concurrency", ConcurrencyOptions),
     Section("Markers and early conflict detection", MarkerOptions),

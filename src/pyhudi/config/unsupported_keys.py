@@ -55,9 +55,11 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "archiving",
-        "not built yet: this release leaves all instants on the active timeline",
-        """archive. commits.archival.batch fail.on.timeline.archiving keep.max.commits
-        keep.min.commits timeline.compaction. timeline.manifest.""",
+        "pyhudi deletes archived instants one by one, keeps what a clean has not passed, merges archive files when"
+        " there are enough, and warns where archiving fails after a write",
+        """archive.block.on.latest.clean.ectr archive.delete.parallelism archive.merge. commits.archival.batch
+        fail.on.timeline.archiving timeline.compaction.enabled timeline.compaction.parallelism
+        timeline.compaction.target.file.max.bytes""",
     ),
     _area(
         "record positions",

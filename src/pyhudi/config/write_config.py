@@ -9,6 +9,7 @@ from typing import Any
 
 from pyhudi.config.enums import CompactionStrategy, DuplicatePolicy, IndexType, MergeMode, OverwriteMode
 from pyhudi.config.option import OptionWarning, read_group, text_of
+from pyhudi.config.options_archiving import ArchivingOptions
 from pyhudi.config.options_cleaning import CleaningOptions
 from pyhudi.config.options_locks import LockOptions, lock_problems
 from pyhudi.config.options_logs import BLOCK_BYTES_MAX, CompactionOptions, LogOptions
@@ -51,6 +52,7 @@ class WriteConfig:
     logs: LogOptions = field(default_factory=LogOptions)
     compaction: CompactionOptions = field(default_factory=CompactionOptions)
     cleaning: CleaningOptions = field(default_factory=CleaningOptions)
+    archiving: ArchivingOptions = field(default_factory=ArchivingOptions)
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     concurrency: ConcurrencyOptions = field(default_factory=ConcurrencyOptions)
     markers: MarkerOptions = field(default_factory=MarkerOptions)
@@ -82,6 +84,7 @@ class WriteConfig:
             logs=read_group(LogOptions, given),
             compaction=read_group(CompactionOptions, given),
             cleaning=read_group(CleaningOptions, given),
+            archiving=read_group(ArchivingOptions, given),
             memory=read_group(MemoryOptions, given),
             concurrency=read_group(ConcurrencyOptions, given),
             markers=read_group(MarkerOptions, given),
@@ -228,6 +231,7 @@ def check_combination(config: WriteConfig) -> None:
         *_merge_problems(config),
         *_version_problems(config),
         *_compaction_problems(config.compaction),
+        *_archiving_problems(config.archiving),
         *marker_problems(config.markers),
         *lock_problems(config.locks),
     ]
@@ -321,6 +325,14 @@ def _compaction_problems(compaction: CompactionOptions) -> list[str]:
     if CompactionStrategy.PARTITION_REGEX in compaction.strategies and compaction.partition_regex is None:
         problems.append(f"{CompactionStrategy.PARTITION_REGEX.value} needs hoodie.compaction.partition.path.regex")
     return problems
+
+
+def _archiving_problems(archiving: ArchivingOptions) -> list[str]:
+    if archiving.min_commits < archiving.max_commits:
+        return []
+    return [
+        f"hoodie.keep.min.commits={archiving.min_commits} must be below hoodie.keep.max.commits={archiving.max_commits}"
+    ]
 
 
 def _version_problems(config: WriteConfig) -> list[str]:

@@ -6,6 +6,7 @@ import logging
 
 from pyhudi.config.enums import TableType
 from pyhudi.errors import HudiError
+from pyhudi.services.archiving.archive import archive, archiving_is_due
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.cleaning.execute import clean, clean_is_due
 from pyhudi.services.compaction.execute import run_pending_compactions
@@ -20,6 +21,7 @@ def run_inline_services(call: ServiceCall) -> None:
         return
     _compact(call)
     _clean(call)
+    _archive(call)
 
 
 def _clean(call: ServiceCall) -> None:
@@ -32,6 +34,18 @@ def _clean(call: ServiceCall) -> None:
             clean(call)
     except HudiError as error:
         _log.warning("the write is committed, but the clean after it failed: %s", error)
+
+
+def _archive(call: ServiceCall) -> None:
+    """Archive when the active timeline is long enough. What fails is done by the next write that archives."""
+    if not call.config.archiving.runs_after_writes:
+        return
+    try:
+        call = call.reloaded()
+        if archiving_is_due(call):
+            archive(call)
+    except HudiError as error:
+        _log.warning("the write is committed, but archiving after it failed: %s", error)
 
 
 def _compact(call: ServiceCall) -> None:

@@ -213,19 +213,21 @@ def times_in(storage: Storage, version: TableVersion, file: HistoryFile) -> _Tim
     return kept[file]
 
 
-def history_files(storage: Storage, version: TableVersion) -> tuple[HistoryFile, ...]:
+def history_files(storage: Storage, version: TableVersion, *, manifest: int | None = None) -> tuple[HistoryFile, ...]:
     """The files of the archived timeline of a table version with completion times; none if nothing was archived.
+
+    `manifest`: of an older manifest than the current one.
 
     Cost: two reads. Raises `CorruptDataError` naming a damaged file.
     """
-    number = _current_manifest(storage, version)
+    number = current_manifest(storage, version) if manifest is None else manifest
     if number is None:
         return ()
-    manifest = f"{version.history_folder}/{manifest_name(number)}"
-    return parse_manifest(read_at_most(storage, manifest, MANIFEST_BYTES_MAX), path=manifest)
+    path = f"{version.history_folder}/{manifest_name(number)}"
+    return parse_manifest(read_at_most(storage, path, MANIFEST_BYTES_MAX), path=path)
 
 
-def _current_manifest(storage: Storage, version: TableVersion) -> int | None:
+def current_manifest(storage: Storage, version: TableVersion) -> int | None:
     """The number of the current manifest; None if nothing was archived.
 
     JVM Hudi deletes the file with this number before it writes a new one, which may be empty at first. The newest

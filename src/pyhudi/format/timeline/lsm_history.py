@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -39,6 +40,43 @@ _FILE_NAME: Final = re.compile(r"(?P<min>[0-9]+)_(?P<max>[0-9]+)_(?P<level>[0-9]
 _VERSION: Final = re.compile(rb"[0-9]{1,18}")
 _TIMES: Final = ("instantTime", "completionTime", "action")
 _METADATA: Final = "metadata"
+
+
+_ROW_VERSION: Final = 1
+_SCHEMA: Final = pa.schema(
+    [
+        pa.field("instantTime", pa.string()),
+        pa.field("completionTime", pa.string()),
+        pa.field("action", pa.string()),
+        pa.field("metadata", pa.binary()),
+        pa.field("plan", pa.binary()),
+        pa.field("version", pa.int32(), nullable=False),
+    ]
+)
+
+
+def _nullable(name: str, kind: object) -> dict[str, object]:
+    return {"name": name, "type": ["null", kind], "default": None}
+
+
+_TEXT: Final = {"type": "string", "avro.java.string": "String"}
+_AVRO_SCHEMA: Final = json.dumps(
+    {
+        "type": "record",
+        "name": "HoodieLSMTimelineInstant",
+        "namespace": "org.apache.hudi.avro.model",
+        "fields": [
+            _nullable("instantTime", _TEXT),
+            _nullable("completionTime", _TEXT),
+            _nullable("action", _TEXT),
+            _nullable("metadata", "bytes"),
+            _nullable("plan", "bytes"),
+            {"name": "version", "type": "int", "default": _ROW_VERSION},
+        ],
+    },
+    separators=(",", ":"),
+)
+"""What JVM Hudi reads the rows by: it stands in the footer of each file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +164,77 @@ def parse_history_file(data: bytes, *, path: str, metadata: bool = True) -> tupl
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise CorruptDataError("the archived timeline file is damaged", path=path, cause=str(error)[:200]) from error
     return tuple(_history_entry(*row, path=path) for row in zip(*columns, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """An instant to be archived: `metadata` is the content of its completed file, `plan` that of its requested one."""
+
+    instant_time: str
+    completion_time: str
+    action: str
+    metadata: bytes = field(repr=False)
+    plan: bytes | None = field(repr=False)
+
+
+def encode_version_file(number: int) -> bytes:
+    """The content of the file that names the current manifest."""
+    return str(number).encode()
+
+
+def encode_manifest(files: Iterable[HistoryFile]) -> bytes:
+    """The content of a manifest."""
+    listed = [{"fileName": file.name, "fileLen": file.size} for file in sorted(files, key=lambda file: file.name)]
+    return json.dumps({"files": listed}).encode()
+
+
+def history_file_name(times: Iterable[str], level: int) -> str:
+    """The name of a file that holds the instants of these requested times."""
+    known = sorted(times)
+    return f"{known[0]}_{known[-1]}_{level}.parquet"
+
+
+def encode_history_file(rows: Iterable[HistoryRow]) -> bytes:
+    """A history file with these instants, ascending by requested time."""
+    ordered = sorted(rows, key=lambda row: (row.instant_time, row.action))
+    columns = [
+        [row.instant_time for row in ordered],
+        [row.completion_time for row in ordered],
+        [row.action for row in ordered],
+        [row.metadata for row in ordered],
+        [row.plan for row in ordered],
+        [_ROW_VERSION] * len(ordered),
+    ]
+    return _parquet(pa.table([pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA))
+
+
+def merge_history_files(contents: Iterable[bytes], *, path: str) -> tuple[bytes, tuple[str, ...]]:
+    """One history file with the instants of several, and their requested times. An instant that two have is kept once.
+
+    Raises:
+        CorruptDataError: one of them is damaged.
+    """
+    try:
+        tables = [pq.read_table(pa.BufferReader(data), columns=_SCHEMA.names) for data in contents]
+        merged = pa.concat_tables([table.cast(_SCHEMA) for table in tables]).sort_by("instantTime")
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise CorruptDataError(
+            "a file of the archived timeline is damaged", path=path, cause=str(error)[:200]
+        ) from error
+    times, actions = merged.column("instantTime").to_pylist(), merged.column("action").to_pylist()
+    first: dict[tuple[str, str], int] = {}
+    for row, key in enumerate(zip(times, actions, strict=True)):
+        first.setdefault(key, row)
+    return _parquet(merged.take(pa.array(first.values(), pa.int64()))), tuple(times)
+
+
+def _parquet(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, _SCHEMA, compression="gzip", use_dictionary=False, store_schema=False) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata({"parquet.avro.schema": _AVRO_SCHEMA, "writer.model.name": "avro"})
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def _history_file(entry: object, path: str) -> HistoryFile:

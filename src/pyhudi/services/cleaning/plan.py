@@ -59,7 +59,7 @@ def plan_clean(table: TableState, options: CleaningOptions, *, now_ms: int, zone
     """
     storage, timeline = table.storage, table.timeline
     last = last_clean(storage, timeline)
-    earliest = _earliest(timeline, options, last, now_ms=now_ms, zone=zone)
+    earliest = earliest_retained(timeline, options, last, now_ms=now_ms, zone=zone)
     if earliest is None and options.policy is not CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:
         return PlannedClean(None, reason="no state of the table is older than what is retained")
     if not timeline.completed_writes:
@@ -120,7 +120,7 @@ def commits_since_clean(timeline: Timeline) -> int:
     return sum(write.requested_time > newest for write in timeline.completed_writes)
 
 
-def _earliest(
+def earliest_retained(
     timeline: Timeline, options: CleaningOptions, last: CleanMetadata | None, *, now_ms: int, zone: tzinfo | None
 ) -> Instant | None:
     """The oldest write whose state stays readable; None where every state does, or the policy knows no such write.

@@ -70,6 +70,7 @@ class Own(enum.Enum):
     COMPACTION = "run of a compaction"
     ROLLBACK = "rollback of a failed write"
     CLEAN = "clean"
+    ARCHIVING = "archiving"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ def _row(
     run: Cell | None = None,
     rollback: Cell | None = None,
     clean: Cell | None = None,
+    archiving: Cell | None = None,
 ) -> Mapping[Own, Cell]:
     return {
         Own.WRITE: write,
@@ -100,6 +102,7 @@ def _row(
         Own.COMPACTION: run or _NEVER,
         Own.ROLLBACK: rollback or _NEVER,
         Own.CLEAN: clean or _NEVER,
+        Own.ARCHIVING: archiving or _NEVER,
     }
 
 
@@ -140,14 +143,14 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
         # An older slice may be the newest of its group again, which the plan of a clean does not know.
         clean=_ALL,
     ),
-    Other.RESTORE: _row(write=_ALL, overwrite=_ALL, plan=_ALL, run=_ALL, rollback=_ALL, clean=_ALL),
+    Other.RESTORE: _row(write=_ALL, overwrite=_ALL, plan=_ALL, run=_ALL, rollback=_ALL, clean=_ALL, archiving=_ALL),
     # Its plan spares the newest slice of each group and the inputs of pending plans.
     # Of two plans that were made at one time the second may name files of the first, or know too little of it.
     Other.CLEAN: _row(write=_NEVER, overwrite=_NEVER, clean=_ALL),
     # A plan that was made before a savepoint does not spare its files.
     Other.SAVEPOINT: _row(write=_NEVER, overwrite=_NEVER, clean=_ALL),
     # All of these take the metadata table away, which an index build is writing to.
-    Other.INDEX_BUILD_PENDING: _row(write=_ALL, overwrite=_ALL, run=_ALL, rollback=_ALL, clean=_ALL),
+    Other.INDEX_BUILD_PENDING: _row(write=_ALL, overwrite=_ALL, run=_ALL, rollback=_ALL, clean=_ALL, archiving=_ALL),
     Other.INDEX_BUILD: _row(write=_NEVER, overwrite=_NEVER),
 }
 """By the other action and by ours: the grounds on which ours gives way."""

@@ -1,0 +1,63 @@
+"""Options of archiving: when completed instants leave the active timeline for the archived one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi.config.option import option
+from pyhudi.config.parsers import boolean, integer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivingOptions:
+    """Moving completed instants out of the active timeline, which every read and write lists."""
+
+    automatic: bool = option(
+        "hoodie.archive.automatic",
+        parse=boolean(),
+        default=False,
+        doc="Whether a write archives after its commit. Off by default, unlike in JVM Hudi, until the simulator runs"
+        " archiving beside writers: until then archive on request, by `services.archive`.",
+    )
+    left_to_others: bool = option(
+        "hoodie.archive.async",
+        parse=boolean(),
+        default=False,
+        doc="Whether archiving is left to another process.",
+    )
+    max_commits: int = option(
+        "hoodie.keep.max.commits",
+        parse=integer(minimum=2, unit="commits"),
+        default=30,
+        doc="Archiving begins when the active timeline has more completed commits than this.",
+    )
+    min_commits: int = option(
+        "hoodie.keep.min.commits",
+        parse=integer(minimum=1, unit="commits"),
+        default=20,
+        doc="How many completed commits stay on the active timeline. More do where a clean has not passed them yet,"
+        " where a write or service is pending, or a savepoint stands.",
+    )
+    beyond_savepoint: bool = option(
+        "hoodie.archive.beyond.savepoint",
+        parse=boolean(),
+        default=False,
+        doc="Whether commits that are newer than a savepoint are archived. The savepoint and its own commit stay.",
+    )
+    merge_batch: int = option(
+        "hoodie.timeline.compaction.batch.size",
+        parse=integer(minimum=2, unit="files"),
+        default=10,
+        doc="How many files of one level of the archived timeline are merged into one of the next level.",
+    )
+    manifests_retained: int = option(
+        "hoodie.timeline.manifest.retained.versions",
+        parse=integer(minimum=2, unit="manifests"),
+        default=3,
+        doc="How many manifests of the archived timeline stay, for readers that opened an older one.",
+    )
+
+    @property
+    def runs_after_writes(self) -> bool:
+        """Whether a write archives after its commit."""
+        return self.automatic and not self.left_to_others

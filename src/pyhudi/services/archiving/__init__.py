@@ -1,0 +1,1 @@
+"""Archiving: which instants leave the active timeline, and how they get into the archived one."""
