@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyhudi.api.writes import save
     from pyhudi.config.option import OptionWarning
     from pyhudi.read.conditions import Where
+    from pyhudi.services.archiving.archive import Archived
     from pyhudi.services.cleaning.execute import Cleaned
     from pyhudi.services.rollback.execute import RolledBack
     from pyhudi.spark.enable import disable, enable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 __all__ = [
+    "Archived",
     "Cleaned",
     "HudiOptions",
     "HudiTable",
@@ -52,6 +54,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Archived": "pyhudi.services.archiving.archive",
     "Cleaned": "pyhudi.services.cleaning.execute",
     "HudiOptions": "pyhudi.api.arguments",
     "HudiTable": "pyhudi.api.hudi_table",

@@ -13,6 +13,7 @@ NEEDS_SPARK = {"disable", "enable", "spark_session"}
 NOUNS = {"Inspect", "Recovery", "Services"}
 TAKEN = {"HudiOptions", "RowsLike", "Where"}
 RETURNED = {
+    "Archived",
     "Cleaned",
     "OptionWarning",
     "Outcome",

@@ -1,4 +1,4 @@
-"""`table.services`: compaction and cleaning, at once or in two steps."""
+"""`table.services`: compaction, cleaning and archiving, at once or in two steps."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pyhudi.api.arguments import HudiOptions, time_text
 from pyhudi.api.handle import TableHandle
 from pyhudi.errors import ConfigError
 from pyhudi.format.timeline.instant import Action, InstantState
+from pyhudi.services.archiving.archive import Archived, archive
 from pyhudi.services.cleaning.execute import (
     Cleaned,
     clean,
@@ -122,6 +123,26 @@ class Services:
         """
         call = self._handle.service_call(hudi_options, call="plan_clean")
         return _clean_plan_table(planned_clean(call.reloaded()))
+
+    def archive(self, *, hudi_options: HudiOptions | None = None) -> Archived | None:
+        """Move the oldest completed instants from the active timeline to the archived one.
+
+        Every read and write lists the active timeline, so it should stay short. When it has more completed commits than
+        `hoodie.keep.max.commits` (30), the oldest leave until `hoodie.keep.min.commits` (20) remain; more stay where a
+        clean has not passed them, where a write or a service is pending, or a savepoint stands. Reads of older states,
+        `inspect.history` and incremental reads go on in the archive.
+
+        Returns:
+            What was archived; None where nothing may leave the active timeline.
+
+        Raises:
+            UnsupportedFeatureError: the table has version 6, whose archive pyhudi reads and does not write.
+
+        Cost: one or two reads and two or three deletes per instant, three puts, and the table lock.
+
+        >>> table.services.archive(hudi_options={"hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "5"})
+        """
+        return archive(self._handle.service_call(hudi_options, call="archive"))
 
     def schedule(self, kind: ServiceKind = "compaction", *, hudi_options: HudiOptions | None = None) -> str | None:
         """Plan a service on what is there now, for `run` to execute, in this process or another.

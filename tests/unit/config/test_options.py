@@ -63,15 +63,15 @@ def test_key_like_no_other_warns_without_a_guess():
 
 
 def test_known_jvm_key_warns_with_the_reason():
-    with pytest.warns(OptionWarning, match="leaves all instants on the active timeline"):
-        given_options({"hoodie.keep.max.commits": 3}, Side.WRITE)
+    with pytest.warns(OptionWarning, match="chooses how many tasks delete"):
+        given_options({"hoodie.clean.parallelism": 3}, Side.WRITE)
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {"hoodie.metadata.enable": False},
-        {"hoodie.archive.automatic": "false"},
+        {"hoodie.clean.multiple.enabled": "false"},
         {"hoodie.write.auto.upgrade": "false"},
         {"some.other.key": 1, "fs.s3a.access.key": "k"},
         {"hoodie.no.such.key": None},
@@ -85,8 +85,8 @@ def test_option_that_asks_for_nothing_else_is_silent(options):
 
 def test_unsupported_area_goes_by_exact_names_and_by_prefixes():
     assert unsupported_area("hoodie.metrics.graphite.host").area == "metrics"
-    assert unsupported_area("hoodie.keep.max.commits").area == "archiving"
-    assert unsupported_area("hoodie.keep.max.commits.x") is None
+    assert unsupported_area("hoodie.commits.archival.batch").area == "archiving"
+    assert unsupported_area("hoodie.commits.archival.batch.x") is None
 
 
 def test_option_warning_is_exported_where_users_look_for_it():

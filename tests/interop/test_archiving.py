@@ -1,0 +1,92 @@
+"""Archives of ours and of JVM Hudi in turn on one table: each reads what the other one archived, and archives on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.interop.compare import assert_same_rows
+from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
+
+import pyhudi
+from pyhudi.storage.open import open_storage
+from pyhudi.table.history import history_files
+from pyhudi.table.state import TableState, load_table
+
+OracleOf = Callable[[str], Oracle]
+KEEP = {
+    "hoodie.clean.commits.retained": "2",
+    "hoodie.keep.min.commits": "4",
+    "hoodie.keep.max.commits": "6",
+    "hoodie.archive.automatic": "true",
+}
+
+
+def batch(number: int) -> pa.Table:
+    ids = list(range(6))
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "city": ["oslo" if one % 2 else "rome" for one in ids],
+            "v": pa.array([number] * 6, pa.int64()),
+            "ts": pa.array([number] * 6, pa.int64()),
+        }
+    )
+
+
+def state(path: Path) -> TableState:
+    return load_table(open_storage(str(path), {}))
+
+
+def archived_files(path: Path) -> int:
+    table = state(path)
+    return len(history_files(table.storage, table.version))
+
+
+@pytest.mark.parametrize(
+    ("version", "table_type"),
+    [
+        pytest.param(9, "COPY_ON_WRITE", marks=pytest.mark.quick),
+        (9, "MERGE_ON_READ"),
+        pytest.param(8, "COPY_ON_WRITE", marks=pytest.mark.thorough),
+    ],
+)
+def test_archives_in_turn_leave_the_whole_history_to_both_sides(
+    version: int, table_type: str, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle, path = oracle_of(RELEASE_OF_TABLE_VERSION[version]), tmp_path / "t"
+    given = {
+        "hoodie.table.name": "t",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "city",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.datasource.write.table.type": table_type,
+        "hoodie.datasource.write.operation": "upsert",
+        "hoodie.metadata.enable": "false",
+        "hoodie.compact.inline": "true" if table_type == "MERGE_ON_READ" else "false",
+        "hoodie.compact.inline.max.delta.commits": "2",
+        **KEEP,
+    }
+    oracle.write(path, batch(0), given)
+    written = set()
+    for number in range(1, 12):
+        written.add(pyhudi.HudiTable.for_path(str(path), hudi_options=given).upsert(batch(number)).instant)
+    assert archived_files(path)
+    assert_same_rows(oracle.read(path), pyhudi.HudiTable.for_path(str(path)).scan().to_arrow(), hint="ours")
+
+    for number in range(12, 20):
+        oracle.write(path, batch(number), given)
+    table = pyhudi.HudiTable.for_path(str(path), hudi_options=given)
+    assert_same_rows(oracle.read(path), table.scan().to_arrow(), hint="JVM Hudi's")
+    assert written <= set(table.inspect.history()["instant"].to_pylist())
+
+    for number in range(20, 30):
+        pyhudi.HudiTable.for_path(str(path), hudi_options=given).upsert(batch(number))
+    table = pyhudi.HudiTable.for_path(str(path))
+    assert_same_rows(oracle.read(path), table.scan().to_arrow(), hint="ours again")
+    for instant in [one.requested_time for one in state(path).timeline.completed_writes][-2:]:
+        expected = oracle.read(path, {"as.of.instant": instant})
+        assert_same_rows(expected, table.scan(as_of=instant).to_arrow(), hint=f"as of {instant}")
+    assert len(state(path).timeline.completed_writes) <= 9

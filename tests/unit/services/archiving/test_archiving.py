@@ -1,0 +1,168 @@
+"""Archiving of whole tables: what leaves the active timeline, what stays, and that every answer stays the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from tests.support.crashes import crash_images, opened, prepared, rows
+from tests.support.table_builder import TableBuilder
+from tests.support.tables import contents
+
+import pyhudi
+from pyhudi.errors import ConfigError, HistoryNotRetainedError, UnsupportedFeatureError
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.history import history_files
+from pyhudi.table.outcome import Outcome
+from pyhudi.table.state import load_table
+from pyhudi.table.timeline import instant_path
+
+KEEP = {"hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "6", "hoodie.clean.commits.retained": "3"}
+AUTOMATIC = {**KEEP, "hoodie.archive.automatic": "true"}
+KINDS = [TableBuilder(version, kind) for kind in ("cow", "mor") for version in (8, 9)]
+EVERY_KIND = pytest.mark.parametrize("kind", KINDS, ids=str)
+
+
+def updated(storage: Storage, times: int, **options: str) -> list[pyhudi.WriteResult]:
+    return [opened(storage, **options).upsert(rows((1, "oslo", 10 + n, f"u{n}"))) for n in range(times)]
+
+
+def commits(storage: Storage) -> list[str]:
+    return [str(one.requested_time) for one in load_table(storage).timeline.completed_writes]
+
+
+def answers(storage: Storage) -> dict[str, Any]:
+    """What a user may ask of history."""
+    table = opened(storage)
+    history = table.inspect.history().to_pylist()
+    told: dict[str, Any] = {"history": history, "now": contents(storage)}
+    for write in history:
+        told[write["instant"]] = table.recovery.outcome_of(write["instant"])
+        instant = write["instant"]
+        asked = {
+            "as of": lambda time=instant: table.scan(as_of=time),
+            "since": lambda time=instant: table.changes(time),
+        }
+        for name, ask in asked.items():
+            try:
+                found = ask().to_arrow().select(["id", "city", "ts", "note"]).to_pylist()
+                told[f"{name} {write['instant']}"] = sorted(map(str, found))
+            except HistoryNotRetainedError:
+                told[f"{name} {write['instant']}"] = "gone"
+    return told
+
+
+@EVERY_KIND
+def test_archiving_changes_no_answer_about_history(kind: TableBuilder) -> None:
+    storage = prepared(kind)
+    compacts = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "3"}
+    updated(storage, 15, **KEEP, **compacts)
+    before = answers(storage)
+    held = len(commits(storage))
+
+    done = opened(storage).services.archive(hudi_options=KEEP)
+
+    assert done is not None
+    assert done.instants > 0
+    assert 4 <= len(commits(storage)) < held
+    assert answers(storage) == before
+    assert all(before[one["instant"]] is Outcome.COMMITTED for one in before["history"])
+
+
+@EVERY_KIND
+def test_table_that_archives_after_writes_keeps_a_short_timeline_and_its_whole_history(kind: TableBuilder) -> None:
+    storage = prepared(kind)
+    compacts = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "3"}
+    results = updated(storage, 40, **AUTOMATIC, **compacts, **{"hoodie.timeline.compaction.batch.size": "3"})
+
+    table = load_table(storage)
+    assert len(table.timeline.completed_writes) <= 7
+    assert len(table.timeline.instants) <= 16
+    known = set(opened(storage).inspect.history()["instant"].to_pylist())
+    assert {one.instant for one in results} <= known
+    files = history_files(storage, table.version)
+    assert max(file.level for file in files) >= 2
+    assert len(files) <= 8
+    assert contents(storage) == {(1, "oslo", 49, "u39"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")}
+
+
+@EVERY_KIND
+def test_archiving_that_dies_anywhere_changes_no_answer_and_is_finished_by_the_next(kind: TableBuilder) -> None:
+    storage = prepared(kind)
+    updated(storage, 9, **KEEP)
+    before = answers(storage)
+
+    def act(table: pyhudi.HudiTable) -> object:
+        return table.services.archive(hudi_options={**KEEP, "hoodie.timeline.manifest.retained.versions": "2"})
+
+    for name, image in crash_images(storage, act):
+        assert answers(image) == before, name
+        opened(image).services.archive(hudi_options=KEEP)
+        assert answers(image) == before, name
+        assert 4 <= len(commits(image)) <= 6, name
+        entries = [
+            (time, action)
+            for file in history_files(image, load_table(image).version)
+            for time, action in zip(*_columns(image, file.name), strict=True)
+        ]
+        assert len(entries) == len(set(entries)), name
+
+
+def _columns(storage: Storage, name: str) -> tuple[list[str], list[str]]:
+    folder = load_table(storage).version.history_folder
+    with storage.open_input(f"{folder}/{name}") as source:
+        table = pq.read_table(source, columns=["instantTime", "action"])
+    return table["instantTime"].to_pylist(), table["action"].to_pylist()
+
+
+def put_instant(storage: Storage, time: str, action: Action, state: InstantState) -> None:
+    table = load_table(storage)
+    ended = InstantTime(str(int(table.timeline.latest_time) + 1)) if state is InstantState.COMPLETED else None
+    storage.put(instant_path(Instant(InstantTime(time), action, state, ended), table.version), b"")
+
+
+@pytest.mark.parametrize(
+    ("action", "state"), [(Action.COMMIT, InstantState.REQUESTED), (Action.SAVEPOINT, InstantState.INFLIGHT)]
+)
+def test_what_is_pending_holds_the_rest_of_the_timeline(action: Action, state: InstantState) -> None:
+    storage = prepared(TableBuilder(9, "cow"))
+    time = commits(storage)[-1] if action is Action.SAVEPOINT else str(int(commits(storage)[-1]) + 5)
+    updated(storage, 1, **KEEP)
+    put_instant(storage, time, action, state)
+    updated(storage, 9, **KEEP, **{"hoodie.clean.failed.writes.policy": "NEVER"})
+
+    opened(storage).services.archive(hudi_options=KEEP)
+
+    assert min(commits(storage)) <= time
+    assert len(commits(storage)) > 9
+
+
+def test_replacement_whose_groups_are_not_cleaned_stays_on_the_timeline() -> None:
+    storage = prepared(TableBuilder(9, "cow"))
+    no_clean = {"hoodie.clean.automatic": "false"}
+    replaced = opened(storage, **no_clean).insert_overwrite_table(rows((1, "oslo", 1, "new"))).instant
+    updated(storage, 9, **no_clean)
+    expected = contents(storage)
+
+    opened(storage).services.archive(hudi_options={**KEEP, "hoodie.clean.commits.retained": "1"})
+
+    assert replaced in commits(storage)
+    assert contents(storage) == expected
+
+
+def test_short_timeline_is_left_alone() -> None:
+    storage = prepared(TableBuilder(9, "cow"))
+    assert opened(storage).services.archive(hudi_options=KEEP) is None
+
+
+def test_archive_of_version_6_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedFeatureError, match="version 6"):
+        opened(prepared(TableBuilder(6, "cow"))).services.archive(hudi_options=KEEP)
+
+
+def test_more_to_keep_than_there_may_be_is_a_contradiction() -> None:
+    options = {"hoodie.keep.min.commits": "6", "hoodie.keep.max.commits": "6"}
+    with pytest.raises(ConfigError, match=r"hoodie\.keep\.min\.commits=6 must be below"):
+        opened(prepared(TableBuilder(9, "cow"))).services.archive(hudi_options=options)
