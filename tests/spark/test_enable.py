@@ -105,7 +105,7 @@ def test_option_of_other_formats_warns(spark: Any, saves: RecordedSaves) -> None
 
 @pytest.mark.parametrize("name", ["pathGlobFilter", "modifiedAfter"])
 def test_option_by_which_other_formats_leave_files_out_is_refused(spark: Any, name: str) -> None:
-    with pytest.raises(UnsupportedFeatureError, match=f"{name} chooses among files"):
+    with pytest.raises(UnsupportedFeatureError, match=f"{name} selects files"):
         spark.read.format("hudi").option(name, "2026-01-01").load("/t")
 
 

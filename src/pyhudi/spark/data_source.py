@@ -1,9 +1,9 @@
-"""The Python data source `hudi`: what SQL reads by `CREATE [TEMPORARY VIEW|TABLE] … USING hudi OPTIONS (path …)`.
+"""Python data source `hudi`, for SQL: `CREATE [TEMPORARY VIEW|TABLE] … USING hudi OPTIONS (path …)`.
 
-It is also what `spark.read.format("hudi")` reads by in a session without `enable(spark)` (package `pyspark_hudi`).
+In a session without `enable(spark)` it also serves `spark.read.format("hudi")` (package `pyspark_hudi`).
 
-Rows pass through Python workers as Arrow batches, and Spark cannot prune columns of a Python data source,
-so `spark.read.format("hudi")`, which reads natively, is the main path (DESIGN D8).
+It is slower than `spark.read.format("hudi")` after `enable(spark)`: all rows pass through Python workers as Arrow
+batches, and Spark cannot prune the columns of a Python data source.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _REMEMBERED_NAMES = frozenset(
     for _, declared in options_of(group)
     for name in declared.spellings
 )
-"""Only what a read needs: a catalog keeps the schema where everybody sees it, and other options may be secrets."""
+"""The options that a read needs. Others may be secrets, and the catalog keeps them where all users can see them."""
 
 
 class HudiDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types that mypy follows here
-    """One table, opened when Spark first asks for its schema; its options are those of a read, and `path`."""
+    """One table. It is opened when Spark first asks for its schema. Its options are `path` and those of a read."""
 
     @classmethod
     def name(cls) -> str:
@@ -52,8 +52,9 @@ class HudiDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types 
     def schema(self) -> StructType:
         """The columns of the newest commit, with the `_hoodie_*` columns first.
 
-        The first one remembers the options of the read: Spark's catalog keeps the schema of a table, but hands none
-        of its options to the reader of a Python data source. Other options, as a store's credentials, are left out.
+        The metadata of the first column holds the options of the read: Spark's catalog stores the schema of a table,
+        but passes none of the table's options to the reader of a Python data source. Other options, for example
+        credentials of the store, are not stored.
         """
         _, plan = _planned(self.options)
         schema = spark_schema(plan.schema)
@@ -63,21 +64,26 @@ class HudiDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types 
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the table as it is now, under the schema that it had when SQL named it."""
+        """A reader of the table's current rows, with the schema of the time when SQL created the table or view."""
         remembered: dict[str, str] = next((field.metadata.get(_REMEMBERED, {}) for field in schema.fields), {})
         storage, plan = _planned({**remembered, **self.options})
         return _Reader(storage.spec, plan, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
-        """Refused: the commit of a Python data source cannot run Spark jobs."""
+        """Not supported, because the commit of a Python data source cannot run Spark jobs.
+
+        Raises:
+            UnsupportedFeatureError: always.
+        """
         del schema, overwrite
         raise UnsupportedFeatureError(
-            'writing a Hudi table needs pyhudi.enable(spark): after it, df.write.format("hudi") writes; SQL cannot yet'
+            'writing a Hudi table needs pyhudi.enable(spark): call it, and then use df.write.format("hudi"); SQL does '
+            "not support writes yet"
         )
 
 
 class HudiDataSourceByPackage(HudiDataSource):
-    """The same, under the other name that Hudi's users know."""
+    """The same data source under the longer name of the format."""
 
     @classmethod
     def name(cls) -> str:
@@ -86,7 +92,7 @@ class HudiDataSourceByPackage(HudiDataSource):
 
 
 class _Reader(DataSourceReader):  # type: ignore[misc]
-    """One Spark partition for each file slice."""
+    """A reader with one Spark partition for each file slice."""
 
     def __init__(self, storage: StorageSpec, plan: ScanPlan, schema: StructType) -> None:
         self._storage = storage

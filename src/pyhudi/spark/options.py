@@ -1,4 +1,4 @@
-"""The options of a DataFrame reader or writer, as Spark hands them on."""
+"""Options of a DataFrame reader or writer."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _LOCAL = ("file", "memory")
 
 
 def with_session_store(spark: SparkSession, path: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, and before them those of the session's Hadoop about the object store that the path is in.
+    """The options, completed by the session's Hadoop options for the object store of the path.
 
-    Spark's own formats write by these: a session that is set up to encrypt, or to be somebody, is so for Hudi tables
-    too. What only Hadoop's files say, such as core-site.xml, is not seen. Cost: a question to the driver's JVM where
-    the path is that of an object store.
+    Spark's own formats use these options: the identity and the encryption that a session selects thus apply to Hudi
+    tables, too. `options` take precedence. Options that are only in Hadoop's files, for example core-site.xml, are not
+    used. Cost: for an object store, one call to the driver's JVM.
     """
     scheme, is_uri, _ = path.partition("://")
     if not is_uri or scheme.lower() in _LOCAL:
@@ -41,10 +41,13 @@ def with_session_store(spark: SparkSession, path: str, options: Mapping[str, Any
 
 
 def table_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options under the names that pyhudi knows them by.
+    """The options under their canonical names.
 
-    Spark's formats share their options, and a job may set some for all of them, such as `compression`: those bring an
-    `OptionWarning`. Raises `UnsupportedFeatureError` for one by which a reader of files would leave rows out.
+    A job may set options for all formats of Spark, for example `compression`. Such an option has no effect on a Hudi
+    table, and brings an `OptionWarning`.
+
+    Raises:
+        UnsupportedFeatureError: an option selects among files, so that a reader of files would leave out rows.
     """
     found = spelled(options)
     prefix = str(found.get(METADATA_PREFIX, DEFAULT_METADATA_PREFIX))
@@ -52,8 +55,8 @@ def table_options(options: Mapping[str, Any]) -> dict[str, Any]:
         lower = name.lower()
         if lower in _CHOOSES_FILES:
             raise UnsupportedFeatureError(
-                f"{name} chooses among files, and which files of a Hudi table count its timeline says: leave it out,"
-                " and filter rows",
+                f"{name} selects files, but the timeline of a Hudi table decides which files are read: remove the"
+                " option, and filter rows",
                 option=name,
             )
         if not is_option_name(name, metadata_prefix=prefix) and not select_storage_options({name: ""}):

@@ -1,4 +1,4 @@
-"""`spark_session()`: a Spark session on which Hudi tables just work."""
+"""`spark_session()`: a Spark session that can read and write Hudi tables."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _DEFAULTS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Lists of files are looked up in this many Spark tasks, instead of one task per file (DESIGN D7).
+    # The number of Spark tasks that look up a list of files. Spark's default is one task per file.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
 }
 _DEFAULTS_ON_ONE_MACHINE: Mapping[str, str] = {
-    # To Spark, opening a file costs as much as reading 4 MiB of it, which is about right for object stores. The blocks
-    # of logs are small: of 13 base files and 13 blocks one core got twice as many rows as the other.
+    # The cost of opening a file, in bytes read. Spark's default of 4 MiB suits object stores. For local files it is too
+    # high, because blocks of logs are small: of 13 base files and 13 blocks one core got twice the rows of the other.
     "spark.sql.files.openCostInBytes": str(1 << 20),
-    # From Spark 4.1 on. By TCP a task waits 40 ms for the other side to acknowledge that it has begun.
+    # For Spark 4.1 and newer. Over TCP the start of each task waits 40 ms for an acknowledgement.
     "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
 }
 
@@ -35,18 +35,18 @@ _DEFAULTS_ON_ONE_MACHINE: Mapping[str, str] = {
 def spark_session(
     *, master: str = "local[*]", app_name: str = "pyhudi", config: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A Spark session with `format("hudi")`: finds Java, runs workers with this Python, logs errors only.
+    """A Spark session with `format("hudi")`. It finds Java, runs its workers with this Python, and logs only errors.
 
-    The session's time zone is left alone. If a session is running already, it is returned with `config` applied and
-    `format("hudi")` added: Java, Python and logging of a running session cannot change.
+    The session's time zone is not changed. If a session is running already, it is returned with `config` applied and
+    `format("hudi")` added. Java, Python and logging of a running session cannot change.
 
     Args:
         master: Spark's master URL.
-        app_name: what the cluster shows.
-        config: Spark options, which win over those chosen here.
+        app_name: the name that the cluster shows.
+        config: Spark options, which take precedence over the defaults of this function.
 
     Raises:
-        JavaNotFoundError: no Java 17 or newer.
+        JavaNotFoundError: there is no Java 17 or newer.
     """
     _accept_new_pandas()
     options = dict(config or {})
@@ -63,12 +63,13 @@ def spark_session(
 
 
 def prepare_process() -> None:
-    """Set the variables from which Spark takes its Java and the Python of its workers.
+    """Set the environment variables that select Spark's Java and the Python of its workers.
 
-    `spark_session` does this; call it before starting a Spark Connect server in this process (`remote("local")`).
+    `spark_session` calls it. Call it yourself before starting a Spark Connect server in this process
+    (`remote("local")`).
 
     Raises:
-        JavaNotFoundError: no Java 17 or newer.
+        JavaNotFoundError: there is no Java 17 or newer.
     """
     os.environ["JAVA_HOME"] = str(_java_home(os.environ.get("JAVA_HOME", ""), os.environ.get("PATH", "")))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -76,10 +77,10 @@ def prepare_process() -> None:
 
 @cache
 def _java_home(java_home: str, path: str) -> Path:
-    """The home to start Spark from; found once for the same variables, as finding may make a folder."""
+    """The `JAVA_HOME` for Spark. Cached per values of the variables, because a call may create a folder."""
     return spark_java_home(find_java({"JAVA_HOME": java_home, "PATH": path}))
 
 
 def _accept_new_pandas() -> None:
-    """Silence PySpark's notice that it was not tried with pandas 3: we pass rows as Arrow, never as pandas."""
+    """Silence PySpark's warning about pandas 3, which does not apply: pyhudi passes rows as Arrow, not as pandas."""
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)

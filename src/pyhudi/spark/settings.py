@@ -1,4 +1,4 @@
-"""What a Spark session is set to, and settings that hold for one call only."""
+"""Access to the settings of a Spark session, and settings for the time of one call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 @contextmanager
 def temporarily(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Run a block under these settings, and leave the session as it was."""
+    """Apply settings to the session during a `with` block, and restore the old ones afterwards."""
     before = {key: spark.conf.get(key, None) for key in settings}
     changed = {key: value for key, value in settings.items() if before[key] != value}
     for key, value in changed.items():
@@ -27,16 +27,16 @@ def temporarily(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[No
 
 
 def setting(spark: SparkSession, name: str) -> str | None:
-    """The value of an option, as text; None where nobody set it."""
+    """The value of a session option as text, or None if it is not set and has no default."""
     value = spark.conf.get(name, None)
     return None if value is None else str(value)
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether the session is one of Spark Connect, whose driver is another process."""
+    """Whether this is a session of Spark Connect. Its driver is another process."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def runs_here(spark: SparkSession) -> bool:
-    """Whether this process is the driver, and the executors are on its machine."""
+    """Whether this process is the driver and the executors run on this machine."""
     return not is_connect(spark) and (setting(spark, "spark.master") or "").startswith("local")

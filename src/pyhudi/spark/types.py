@@ -1,7 +1,7 @@
-"""Spark types ↔ Arrow types, for the types that a Hudi table can store.
+"""Conversion between Spark types and Arrow types, for the types that a Hudi table can store.
 
-Written out rather than taken from `pyspark.sql.pandas.types`, whose signatures change between Spark 4 releases and
-which lets through types that Avro and Hudi do not have.
+It does not use `pyspark.sql.pandas.types`: its signatures change between Spark 4 releases, and it accepts types that
+Avro and Hudi do not have.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ARROW_OF: dict[type[spark_types.DataType], pa.DataType] = {
 
 
 def arrow_schema(schema: spark_types.StructType) -> pa.Schema:
-    """The Arrow schema of a Spark schema: same names, order and nullability; instants in UTC.
+    """The Arrow schema of a Spark schema: same names, order and nullability; timestamps in UTC.
 
     Raises:
         SchemaMismatchError: a column has a type that Hudi cannot store; the message names the column.
@@ -39,10 +39,10 @@ def arrow_schema(schema: spark_types.StructType) -> pa.Schema:
 
 
 def spark_schema(schema: pa.Schema) -> spark_types.StructType:
-    """The Spark schema under which Spark reads files of this Arrow schema.
+    """The Spark schema with which Spark reads files of this Arrow schema. All columns are nullable.
 
     Raises:
-        UnsupportedFeatureError: Spark has no type for a column; the message names it.
+        UnsupportedFeatureError: Spark has no type for a column; the message names the column.
     """
     return spark_types.StructType([_spark_field(field, field.name) for field in schema])
 
@@ -52,8 +52,11 @@ def _arrow_field(field: spark_types.StructField, column: str) -> pa.Field:
 
 
 def _arrow_type(kind: spark_types.DataType, column: str) -> pa.DataType:
-    """The Arrow type as Spark itself names the parts of lists and maps. `column` is the dotted path for messages."""
-    # Exact classes: CharType and user-defined types derive from the types in the table, or wrap them.
+    """The Arrow type of a Spark type, with Spark's names for the parts of lists and maps.
+
+    `column` is the dotted path of the column for messages.
+    """
+    # Only exact classes: CharType and user-defined types derive from the types in `_ARROW_OF`, or wrap them.
     if (simple := _ARROW_OF.get(type(kind))) is not None:
         return simple
     if type(kind) is spark_types.DecimalType:
@@ -76,7 +79,7 @@ def _arrow_type(kind: spark_types.DataType, column: str) -> pa.DataType:
 
 
 def _spark_field(field: pa.Field, column: str) -> spark_types.StructField:
-    # Files of an older schema lack newer columns, and Spark does not check: nothing read from files is non-null.
+    # Always nullable: files of an older schema lack newer columns, and Spark does not check for nulls.
     return spark_types.StructField(field.name, _spark_type(field.type, column), nullable=True)
 
 

@@ -1,4 +1,4 @@
-"""What every task of ours does first in its Python worker."""
+"""Set-up of the Python workers in which tasks of pyhudi run."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import pyarrow as pa
 
 @cache
 def begin_task() -> None:
-    """Set the process up for tasks of ours, once.
+    """Prepare this worker process for tasks of pyhudi. Only the first call has an effect.
 
-    What is loaded by now goes out of the garbage collector's sight. Spark has a worker collect its garbage after each
-    task, and going through the modules of pyarrow, PySpark and pyhudi again takes 40 ms each time, as long as a small
-    task.
+    The garbage collector ignores all objects that exist now. Spark runs a collection after each task, and a collection
+    over the modules of pyarrow, PySpark and pyhudi takes 40 ms, as long as a small task.
 
-    Arrow takes memory from the C library, unless the environment names its pool. Its own pool gives memory back to the
-    system at once, and a task that joins, takes and encodes batch after batch then waits for the same pages to be
-    mapped and cleared again and again: a fifth of a bulk insert's processor time in the worker.
+    Arrow allocates memory from the C library, unless the environment selects a memory pool. Arrow's own pool returns
+    memory to the system at once. A task that processes batch after batch would then map and clear the same pages
+    repeatedly, which takes a fifth of a bulk insert's processor time in the worker.
     """
     if "ARROW_DEFAULT_MEMORY_POOL" not in os.environ:
         pa.set_memory_pool(pa.system_memory_pool())

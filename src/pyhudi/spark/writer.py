@@ -1,4 +1,4 @@
-"""`df.write.format("hudi").save(path)`: from a DataFrame writer's calls to one write."""
+"""`df.write.format("hudi").save(path)`: one write from the calls of a DataFrame writer."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ def save_dataframe(
     mode: str | None,
     partition_by: tuple[str, ...] = (),
 ) -> None:
-    """Write the rows to the table at `path`, as Hudi's options say.
+    """Write the rows to the table at `path`, with the operation and settings of Hudi's options.
 
     Args:
         rows: a classic or Spark Connect DataFrame.
         path: the table's folder.
         options: Hudi's own option names.
         mode: Spark's save mode; None is `errorifexists`, as for every Spark format.
-        partition_by: the columns of `partitionBy`, which stand for the option of the partition fields.
+        partition_by: the columns of `partitionBy`, which replace the option for the partition fields.
 
     Raises:
         ConfigError: an option is wrong, or `partition_by` contradicts the options.
-        HudiError: whatever stopped the write; nothing of it is visible then.
+        CommitOutcomeUnknownError: it is unknown whether the write was committed.
+        HudiError: the write failed, and nothing of it is visible.
     """
     spark = rows.sparkSession
     save(
@@ -49,7 +50,7 @@ def _with_partition_fields(options: Mapping[str, str], partition_by: tuple[str, 
     fields = ",".join(partition_by)
     options = table_options(options)
     given = options.get(PARTITION_FIELDS, fields)
-    # Options may carry the kind of each field for custom key generators: `city:SIMPLE,ts:TIMESTAMP`.
+    # For custom key generators the option also has the kind of each field: `city:SIMPLE,ts:TIMESTAMP`.
     names = ",".join(part.strip().partition(":")[0] for part in given.split(","))
     if partition_by and names != fields:
         raise ConfigError(

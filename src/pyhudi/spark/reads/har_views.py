@@ -1,12 +1,13 @@
-"""Parquet blocks of logs as files that Spark reads by itself.
+"""Parquet blocks of logs as files that Spark reads itself.
 
-A log is no Parquet file, but a block in it is one: a stretch of the log. Spark reads files through Hadoop, which has a
-file system of files that are stretches of others, its archives (`har:`): an index says where each begins. So two lines
-of text about a log give each of its blocks a path that Spark can open. Nothing is copied.
+A log is not a Parquet file, but a Parquet block in it is a byte range with the content of one. Hadoop, through which
+Spark reads files, has a file system for byte ranges of other files: Hadoop archives (`har:`). An index file lists the
+byte range of each file. So a small index for a log gives each of its blocks a path that Spark can open, without
+copying data.
 
-An index has to be on the same store as the log, and a read writes nothing to a table. So this is for tables on the disk
-of this machine, in sessions that run on it; there the indexes are in a temporary folder of this process. They are some
-hundred bytes for each log that was read, and go when the process ends, as frames may be read until then.
+The index must be on the same store as the log, but a read must not write to the table. Therefore this works only for
+tables on the local disk, in sessions that run on this machine: the indexes are in a temporary folder of this process.
+They have some hundred bytes per log. They are removed when the process ends, because DataFrames may be read until then.
 """
 
 from __future__ import annotations
@@ -28,28 +29,28 @@ from pyhudi.io.log.records import BlockPlace
 from pyhudi.spark.settings import runs_here
 
 OPTIONS: Mapping[str, str] = {"fs.har.metadatacache.entries": "10000"}
-"""For a read of archived blocks. Hadoop keeps the indexes of ten archives by default, and starts a process for each log
-that it meets anew: to learn its owner, which nobody asked for."""
+"""Hadoop options for a read of archived blocks. By default Hadoop caches the indexes of ten archives, and for each
+archive that is not cached it starts a process to look up the file's owner. A larger cache avoids this."""
 
 _ON_DISK = "file:"
 _ARCHIVES = "har://file-:"
-"""Hadoop's name of the archives on the local disk, whatever `fs.defaultFS` is."""
+"""Prefix of the URIs of archives on the local disk, independent of `fs.defaultFS`."""
 _VERSION = 3
 _ROOT_PROPERTIES = quote_plus("0 493 - -")
 _FILE_PROPERTIES = quote_plus("0 420 - -")
-"""Time of change, permissions, owner and group: Hadoop wants them to be there, and looks at the first."""
+"""Modification time, permissions, owner and group. Hadoop requires all four, but uses only the first."""
 _LOG, _INDEX, _MASTER_INDEX = _FILES = ("log", "_index", "_masterindex")
 
 _making = threading.Lock()
 
 
 def can_archive(spark: SparkSession, uri: str) -> bool:
-    """Whether the session runs on this machine, and the table is on its disk."""
+    """Whether the session runs on this machine and the table is on the local disk."""
     return uri.startswith(_ON_DISK) and runs_here(spark)
 
 
 def archived(uri: str, blocks: Mapping[BlockPlace, LogBlock]) -> dict[BlockPlace, str]:
-    """What Spark calls the blocks of a table's logs. Cost: two small files and a link per log that is new."""
+    """The paths by which Spark opens the blocks of a table's logs. Cost: two small files and a link per new log."""
     root = Path(uri.removeprefix(_ON_DISK))
     paths: dict[BlockPlace, str] = {}
     for path, places in groupby(blocks, key=lambda place: place.path):
@@ -60,7 +61,7 @@ def archived(uri: str, blocks: Mapping[BlockPlace, LogBlock]) -> dict[BlockPlace
 
 
 def _name(place: BlockPlace) -> str:
-    """One of its own in the whole table. The dot of a log's name would hide the file from Spark."""
+    """A file name that is unique in the table. It has no leading dot, because Spark ignores hidden files."""
     return f"block-{place.path.rpartition('/')[2].removeprefix('.')}-{place.offset}"
 
 
@@ -69,7 +70,7 @@ def _archive(log: Path, blocks: Mapping[str, LogBlock]) -> Path:
     identity = hashlib.sha256(f"{log}\n{index}".encode()).hexdigest()
     folder = Path(_folder().name) / f"{identity}.har"
     with _making:
-        # Some systems remove from their temporary folder what nobody touched for some days.
+        # Some systems remove files from the temporary folder that were not used for some days.
         if not all((folder / name).exists() for name in _FILES):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
@@ -80,7 +81,7 @@ def _archive(log: Path, blocks: Mapping[str, LogBlock]) -> Path:
 
 
 def _index(stretches: Iterable[tuple[str, int, int]]) -> str:
-    """The text of an archive's index: its folder with the names, then for each file where it begins, and its length."""
+    """The text of an archive's index: the folder with its file names, then the offset and length of each file."""
     files = [(quote_plus(name), start, length) for name, start, length in stretches]
     names = " ".join(name for name, _, _ in files)
     lines = [f"{quote_plus('/')} dir {_ROOT_PROPERTIES} 0 0 {names} "]

@@ -1,4 +1,4 @@
-"""What a worker does for a column of log records. Apart from `reader.py`, which takes long to load there."""
+"""Reads of single columns of log records in a worker. Separate from `reader.py`, because workers load that slowly."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from pyhudi.spark.workers import begin_task
 from pyhudi.storage.open import open_spec
 
 _open: dict[tuple[bytes, int], LogColumns] = {}
-"""The slices that the task at work is at, by plan and number: kept from column to column, and from batch to batch."""
+"""The open slices of the running task, by plan and slice number: reused for all columns and for later batches."""
 
 
 def unpacked_plan(pickled: bytes) -> ScanPlan:
-    """The plan that the driver of this program has pickled with Spark's own cloudpickle, and compressed."""
+    """The plan of a scan. This program's driver has pickled it with Spark's cloudpickle, and compressed it."""
     plan: ScanPlan = pickle.loads(zlib.decompress(pickled))  # noqa: S301
     return plan
 
 
 def read_log_column(pickled: bytes, name: str, kind: pa.DataType, parts: pa.Array, places: pa.Array) -> pa.Array:
-    """A column of log records, of which rows of one part come together."""
+    """The values of one column for log records at these positions. Records of the same part must be adjacent."""
     begin_task()
     part_numbers, places_of_part = parts.to_numpy(), places.to_numpy()
     _keep(pickled, {part_of_logs(part) for part in np.unique(part_numbers).tolist()})
@@ -38,7 +38,7 @@ def read_log_column(pickled: bytes, name: str, kind: pa.DataType, parts: pa.Arra
 
 
 def _keep(pickled: bytes, numbers: set[int]) -> None:
-    """Have the slices of a batch open, and no others: all columns of a batch are asked for before the next batch."""
+    """Open the slices of a batch and close all others. Spark reads all columns of a batch before the next batch."""
     for key in [key for key in _open if key[0] != pickled or key[1] not in numbers]:
         del _open[key]
     missing = [number for number in numbers if (pickled, number) not in _open]

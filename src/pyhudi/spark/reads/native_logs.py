@@ -1,10 +1,10 @@
-"""Slices with logs, read by Spark itself as far as it can: base files, blocks of logs, or at least single columns.
+"""Slices with logs that Spark reads itself: base files, blocks of logs, or single columns of log records.
 
-Where every record is one of its versions, tasks in Arrow need only say which rows do not count, by keys and ordering
-values; Spark leaves them out by a broadcast join. The rows themselves it reads as those of a table without logs, with
-columns and row groups pruned: of base files always, of logs where their blocks are Parquet that Spark can open
-(`har_views`). Of other logs a task gives the places of the records, and a function each their columns,
-which Spark leaves out where a query does not need them.
+If the merge rules select one version of each record, tasks in Arrow find the superseded rows, for which they read only
+keys and ordering values. Spark removes these rows by a broadcast join. Spark reads the rows themselves like those of a
+table without logs, and prunes columns and row groups. This covers all base files, and logs whose blocks are Parquet
+that Spark can open (`har_views`). For other logs a task returns the positions of the records, and one function per
+column reads its values. Spark does not call the functions of columns that a query does not need.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
 
 BROADCAST_LOG_BYTES_MAX = 256 << 20
-"""Bytes of logs up to which what they put out of use, at most some bytes a record, is sent to all workers."""
+"""The largest size of all logs, in bytes, for which the superseded rows (some bytes each) are sent to all workers."""
 LOOKED_INTO_MAX = 1000
-"""Logs whose blocks the driver looks up before it reads them, some tenths of a millisecond each."""
+"""The largest number of logs whose blocks the driver looks up, at some tenths of a millisecond each."""
 
-# Never null, which Spark would look for.
+# Not nullable, so that Spark does not check for nulls.
 _OUT_OF_USE = StructType([StructField(name, LongType(), nullable=False) for name in OUT_OF_USE_SCHEMA.names])
 _LOG_ROWS = StructType([StructField(name, LongType(), nullable=False) for name in LOG_ROWS_SCHEMA.names])
 _IS_OUT_OF_USE = (
@@ -61,12 +61,17 @@ _IS_OUT_OF_USE = (
     f" and getbit({BITS}, {PLACE} & {WORD_ROWS - 1}) = 1"
 )
 _NAMES = frozenset({PART, PLACE, WORD, BITS, "_metadata"})
-"""Of columns that are not the table's."""
+"""Names of the columns that this module adds to those of the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileParts:
-    """What numbers the files that Spark reads: as an expression over their rows, and by path."""
+    """Numbers of the files that Spark reads.
+
+    Attributes:
+        of_row: a Spark expression that gives the number of a row's file.
+        by_path: the number of each file, by path in the table.
+    """
 
     of_row: str
     by_path: Mapping[str, int]
@@ -74,7 +79,13 @@ class FileParts:
 
 @dataclass(frozen=True, slots=True)
 class BlocksRead:
-    """The slices of a scan whose logs Spark can read by itself: paths of the blocks of each, and parts of all files."""
+    """The slices of a scan whose logs Spark can read itself.
+
+    Attributes:
+        plan: the scan with only these slices.
+        blocks: the paths of the log blocks, for each slice.
+        parts: the numbers of all files and blocks.
+    """
 
     plan: ScanPlan
     blocks: tuple[Mapping[BlockPlace, str], ...]
@@ -82,7 +93,7 @@ class BlocksRead:
 
 
 def can_split(plan: ScanPlan) -> bool:
-    """Whether the rows of a scan's slices with logs are rows of their files, less those that do not count."""
+    """Whether Spark can read the slices with logs as the rows of their files without the superseded rows."""
     rules = plan.merging.rules
     return (
         rules.with_base.selects
@@ -97,7 +108,7 @@ def can_split(plan: ScanPlan) -> bool:
 
 
 def read_of_blocks(spark: SparkSession, plan: ScanPlan) -> BlocksRead | None:
-    """How to read those slices with logs whose logs Spark can read by itself; None: there are none."""
+    """The slices whose logs Spark can read itself, or None if there are none."""
     if not can_archive(spark, plan.uri) or sum(len(one.files.logs) for one in plan.merged) > LOOKED_INTO_MAX:
         return None
     storage = open_spec(plan.storage)
@@ -106,7 +117,7 @@ def read_of_blocks(spark: SparkSession, plan: ScanPlan) -> BlocksRead | None:
     sizes: dict[str, int] = {}
     for one in plan.merged:
         blocks = parquet_blocks(storage, one.files, plan.merging)
-        # Of a log without a base file that only deletes there is nothing to read.
+        # A slice without a base file whose logs only delete has no rows.
         if blocks or (blocks is not None and one.files.base is not None):
             slices.append(one)
             paths.append(archived(plan.uri, blocks))
@@ -123,9 +134,10 @@ def base_sizes(slices: Sequence[ScanSlice]) -> dict[str, int]:
 
 
 def file_parts(sizes: Mapping[str, int]) -> FileParts | None:
-    """Numbers for files: their sizes if they differ, which cost Spark nothing, else checksums of their names.
+    """Unique numbers for files, or None if there are none.
 
-    None where these do not differ either.
+    These are the sizes of the files, which cost Spark nothing. If two files have the same size, these are the checksums
+    of the file names.
     """
     if len(set(sizes.values())) == len(sizes) and max(sizes.values(), default=0) < PARTS_MAX:
         return FileParts("_metadata.file_size", sizes)
@@ -136,7 +148,7 @@ def file_parts(sizes: Mapping[str, int]) -> FileParts | None:
 
 
 def rows_of_blocks(spark: SparkSession, read: BlocksRead) -> DataFrame:
-    """The merged rows: those of the base files and blocks, less what is out of use."""
+    """The merged rows: those of the base files and log blocks without the superseded rows."""
     by_path, blocks = read.parts.by_path, read.blocks
 
     def find(storage: Storage, plan: ScanPlan, one: ScanSlice, number: int) -> Iterator[pa.RecordBatch]:
@@ -151,9 +163,9 @@ def rows_of_blocks(spark: SparkSession, read: BlocksRead) -> DataFrame:
 
 
 def rows_by_columns(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
-    """The merged rows: those of the base files and the records of logs, less what is out of use.
+    """The merged rows: those of the base files and the log records without the superseded rows.
 
-    None where files cannot be told apart, or this Spark has no functions over Arrow.
+    None if the files have no unique numbers (`file_parts`), or if this Spark has no functions over Arrow.
     """
     parts = file_parts(base_sizes(plan.merged))
     if parts is None or not hasattr(sql, "arrow_udf"):  # PySpark 4.1
@@ -176,22 +188,23 @@ def rows_by_columns(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
 
 
 def _numbered_rows(spark: SparkSession, plan: ScanPlan, parts: FileParts, more: Sequence[str]) -> DataFrame:
-    """The rows of the base files of slices with logs, and of more files, with the columns `PART` and `PLACE`."""
+    """The rows of the base files of slices with logs and of the files `more`, with the columns `PART` and `PLACE`."""
     paths = [*base_files(plan, plan.merged), *more]
     rows = parquet_rows(spark, plan.schema, paths, OPTIONS if more else {})
     return rows.selectExpr("*", f"{parts.of_row} as {PART}", f"_metadata.row_index as {PLACE}")
 
 
 def _less(rows: DataFrame, out_of_use: DataFrame) -> DataFrame:
-    # Spark 4.0 does not join on columns of `_metadata` themselves.
+    # `rows` has the numbers as columns of its own, because Spark 4.0 cannot join on columns of `_metadata`.
     return rows.join(sql.broadcast(out_of_use), sql.expr(_IS_OUT_OF_USE), "left_anti").drop(PART, PLACE)
 
 
 def _log_columns(plan: ScanPlan, pickled: bytes) -> list[Column]:
-    """Columns over `LOG_ROWS_SCHEMA`: a call each, so that Spark leaves out those that a query does not need.
+    """The table's columns over rows of `LOG_ROWS_SCHEMA`, each by a call of a function.
 
-    What one task yields in many columns it cannot leave out: Spark tells a Python task nothing of the query. A function
-    for each type, not for each column, because to make one takes the driver longer than to call it.
+    Spark removes the calls for columns that a query does not need. It could not prune the columns of one Python task,
+    because a task does not know the query. There is one function per type, not per column, because creating a function
+    takes the driver longer than calling it.
     """
     names = plan.schema.names
 

@@ -1,14 +1,14 @@
-"""A read of a Hudi table as a Spark DataFrame.
+"""Reads of a Hudi table as a Spark DataFrame.
 
-Which files a read needs is resolved on the driver (`pyhudi.read.scan`). Base files without logs go to Spark's own
-vectorised Parquet reader as an explicit list with an explicit schema, so it opens no file to plan, and prunes columns
-and row groups by itself.
+The driver resolves the files of a read (`pyhudi.read.scan`). Spark's own vectorised Parquet reader reads base files
+without logs. It gets their paths and their schema, so that it opens no file for planning, and it prunes columns and row
+groups.
 
-Slices with logs are read in one of three ways (measured in `docs/design/merge_on_read.md`). Where every record is one
-of its versions, Spark reads base files and logs by itself, less the rows that are out of use, or asks functions for the
-columns of logs that it cannot open (`native_logs`). Where rules mix versions, where logs are large, and
-for logs that Spark cannot open if the caller names the columns, tasks in Arrow merge whole slices
-(`pyhudi.io.slices.merged`).
+Slices with logs are read in one of three ways (measured in `docs/design/merge_on_read.md`). If the merge rules select
+one version of each record, Spark reads the base files and logs itself, without the superseded rows. For logs that Spark
+cannot open, it then calls a function for each column of the logs (`native_logs`). In all other cases tasks merge whole
+slices in Arrow (`pyhudi.io.slices.merged`): if rules combine versions, if logs are large, or if Spark cannot open the
+logs and the caller selects columns.
 """
 
 from __future__ import annotations
@@ -45,11 +45,12 @@ _FILE_NAME = "_pyhudi_file_name"
 def load_table(spark: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame:
     """The DataFrame of `spark.read.format("hudi").options(…).load(path)`.
 
-    The table is looked at now; the rows are read when an action runs. Later commits are not seen: load again.
+    This call resolves the files; Spark reads the rows when an action runs. The DataFrame does not contain later
+    commits.
 
     Raises:
-        TableNotFoundError: `path` is no Hudi table, and no partition of one.
-        ConfigError: an option of the read has no legal value.
+        TableNotFoundError: `path` is neither a Hudi table nor a partition of one.
+        ConfigError: the value of a read option is not valid.
     """
     options = with_session_store(spark, path, table_options(options))
     config = ReadConfig.from_options(options)
@@ -57,7 +58,7 @@ def load_table(spark: SparkSession, path: str, options: Mapping[str, str]) -> Da
 
 
 def scan_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | None = None) -> DataFrame:
-    """The rows of a planned scan, with these columns, or all of `plan.schema` in its order.
+    """The rows of a planned scan with these columns, or with all columns of `plan.schema`.
 
     Raises:
         UnsupportedFeatureError: Spark has no type for a column, or cannot reach the table's store.
@@ -65,7 +66,8 @@ def scan_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | Non
     names = list(plan.schema.names) if columns is None else list(columns)
     if plan.slices and plan.uri.startswith("memory:"):
         raise UnsupportedFeatureError(
-            "Spark cannot read the memory of this process: use scan().to_arrow(), or another store", uri=plan.uri
+            "Spark cannot read a table in the memory of this process: use scan().to_arrow(), or another store",
+            uri=plan.uri,
         )
     parts = []
     if plan.plain:
@@ -78,10 +80,10 @@ def scan_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | Non
 
 
 def filtered_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str], where: Where) -> DataFrame:
-    """The rows of a planned scan that pass a condition, with these columns.
+    """The rows of a planned scan that meet a condition, with these columns.
 
     Raises:
-        UnsupportedFeatureError: as `scan_frame`, and for a condition that is not a list of comparisons.
+        UnsupportedFeatureError: as `scan_frame`; or the condition is not a list of comparisons.
     """
     all_columns = list(columns) == plan.schema.names
     if where is None:
@@ -91,7 +93,7 @@ def filtered_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str], 
 
 
 def _rows_with_logs(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | None) -> Iterator[DataFrame]:
-    """The rows of the slices with logs, in as many frames as there are ways to read them."""
+    """The rows of the slices with logs, one DataFrame for each way to read them."""
     splits = can_split(plan)
     by_blocks = read_of_blocks(spark, plan) if splits else None
     if by_blocks is not None:
@@ -131,9 +133,9 @@ def _in_range(rows: DataFrame, plan: ScanPlan) -> DataFrame:
 
 
 def _with_path_columns(spark: SparkSession, rows: DataFrame, plan: ScanPlan) -> DataFrame:
-    """The rows with the columns that the table's files leave out, from the folder that each file lies in.
+    """The rows with the columns that are not in the files, from the partition path of each file.
 
-    A broadcast join by file name, which is unique in a table: one small row per file.
+    Cost: a broadcast join by file name, which is unique in a table, with one small row per file.
     """
     values: dict[str, list[str | None]] = {name: [] for name in plan.path_columns}
     names = []
@@ -154,11 +156,11 @@ def _with_path_columns(spark: SparkSession, rows: DataFrame, plan: ScanPlan) -> 
 
 
 def spark_condition(where: Where, schema: pa.Schema) -> Column:
-    """A list of comparisons, in Spark; it has been found to fit the schema (`condition_of`)."""
+    """A list of comparisons as a Spark condition. The caller has checked it against the schema (`condition_of`)."""
     if not isinstance(where, list | tuple):
         raise UnsupportedFeatureError(
-            'Spark takes conditions as lists of comparisons, such as [("city", "==", "oslo")], and not as Arrow '
-            "expressions: give a list, or filter the DataFrame with its own where()",
+            "Spark needs a condition as a list of comparisons, not as an Arrow expression: give a list, for example "
+            '[("city", "==", "oslo")], or filter the DataFrame with its own where()',
             given=type(where).__name__,
         )
     alternatives = comparisons_of(where, schema)
@@ -169,14 +171,14 @@ def _comparison(one: Comparison, schema: pa.Schema) -> Column:
     column, kind = sql.col(_quoted(one.column)), schema.field(one.column).type
     if one.operator in OPERATORS:
         compared = cast("Column", OPERATORS[one.operator](column, _literal(one.value, kind)))
-        # To Spark NaN is larger than any number.
+        # Spark treats NaN as larger than any number.
         return compared & ~sql.isnan(column) if ">" in one.operator and pa.types.is_floating(kind) else compared
     found = column.isin([_literal(value, kind) for value in one.value])
     return found if one.operator == "in" else column.isNotNull() & ~found
 
 
 def _literal(value: Any, kind: pa.DataType) -> Any:
-    """A value for Spark, to which a time without a zone would be one in the zone of the session."""
+    """A value for Spark. Without the cast Spark would put a time without a zone into the session's time zone."""
     if pa.types.is_timestamp(kind) and kind.tz is None:
         return sql.lit(value.isoformat(sep=" ")).cast("timestamp_ntz")
     return value

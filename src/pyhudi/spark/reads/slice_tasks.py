@@ -1,4 +1,4 @@
-"""Reading slices of a scan in tasks of a Spark session."""
+"""Reads of the slices of a scan in tasks of a Spark session."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
 
 SLICES_PER_TASK_MAX = 64
-"""Slices with logs that one task merges, one after the other."""
+"""The largest number of slices with logs that one task reads, one after the other."""
 
 
 def packed(plan: ScanPlan) -> bytes:
-    """The plan as tasks get it (`unpacked_plan`)."""
+    """The plan in the form for tasks, pickled and compressed. `unpacked_plan` reverses it."""
     return zlib.compress(cloudpickle.dumps(plan))
 
 
@@ -35,7 +35,10 @@ def task_rows(
     read: Callable[[Storage, ScanPlan, ScanSlice, int], Iterator[pa.RecordBatch]],
     schema: StructType,
 ) -> DataFrame:
-    """What a function makes of each slice with logs, given its number, too, as `schema`; a few slices to a task."""
+    """Apply `read` to every slice that has logs, and return the rows as a DataFrame of `schema`.
+
+    `read` also gets the slice's number. Several slices share one task.
+    """
     weights = {number: one.size for number, one in enumerate(plan.merged)}
     shares = spread(weights, max(session_parallelism(spark), len(weights) // SLICES_PER_TASK_MAX))
 

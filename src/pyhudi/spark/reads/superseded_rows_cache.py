@@ -1,8 +1,8 @@
-"""Which rows are out of use, kept where a task found it for the next read of the same slices.
+"""Executor-local cache of superseded rows, per file slice, for later reads of the same slices.
 
-A session asks a table more than one question, and what is out of use depends on the files of a slice alone. So an
-executor keeps the answer in the folder that Spark gives it and removes with it: one small file for each file group, a
-new answer in place of the one before. An answer counts as long as its files are the same by size and time of change.
+The superseded rows of a slice depend only on its files and on the merge rules. So an executor stores them in the folder
+that Spark creates for it and removes with it. There is one small file per file group; a new result replaces the older
+one. A result is valid while the sizes and modification times of the slice's files are unchanged.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _QUESTION = b"question"
 def kept(
     storage: Storage, plan: ScanPlan, one: ScanSlice, find: partial[Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
-    """What `find` says is out of use of a slice, in batches of `OUT_OF_USE_SCHEMA`; found once, if it can be kept.
+    """The superseded rows of a slice, in batches of `OUT_OF_USE_SCHEMA`: from the cache, else from `find`.
 
-    The keywords of `find` say which numbers the answer has for the slice's files; their `repr` tells two answers apart.
-    Cost: a look at each file, beside that of `find` if it is asked.
+    The keywords of `find` are the numbers of the slice's files. Their `repr` is part of the cache's key. Cost: one
+    `info` request per file, and on a miss the cost of `find`.
     """
     question = _question(storage, plan.merging, one, find.keywords)
     if question is None:
@@ -48,14 +48,14 @@ def kept(
 
 
 def _name(plan: ScanPlan, one: ScanSlice) -> str:
-    """The name of a file group among all tables."""
+    """A name of the slice's file group that is unique among all tables."""
     folder, _, name = (one.files.base or one.files.logs[0]).rpartition("/")
     parsed = parse_data_file(name)
     return _digest(plan.uri, folder, name if parsed is None else parsed.file_id)
 
 
 def _question(storage: Storage, settings: MergeSettings, one: ScanSlice, parts: Mapping[str, object]) -> str | None:
-    """Everything that the answer depends on; None where a file is missing, which others will say."""
+    """A digest of everything on which the result depends; None if a file is missing, which `find` will report."""
     paths = [*one.files.logs, *([] if one.files.base is None else [one.files.base])]
     infos = [storage.info(path) for path in paths]
     if None in infos:
@@ -71,7 +71,7 @@ def _digest(*items: object) -> str:
 
 
 def _read(path: Path, question: str) -> pa.Table | None:
-    # Whatever is wrong with what was kept, the answer can be found again.
+    # An unreadable cache file is a miss: `find` can compute the result again.
     with suppress(OSError, pa.ArrowInvalid), pa.ipc.open_file(pa.memory_map(str(path))) as file:
         if (file.schema.metadata or {}).get(_QUESTION) == question.encode():
             return file.read_all().replace_schema_metadata()
@@ -80,7 +80,7 @@ def _read(path: Path, question: str) -> pa.Table | None:
 
 def _write(path: Path, question: str, answer: pa.Table) -> None:
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    # A full disk is for those to report who need it.
+    # A failure, for example a full disk, is ignored: the cache is not needed for a correct result.
     with suppress(OSError):
         path.parent.mkdir(exist_ok=True)
         try:
