@@ -159,7 +159,7 @@ def test_read_with_a_schema_or_several_paths_is_refused(spark: Any) -> None:
         spark.read.load("/t", format="hudi", schema="id long")
     with pytest.raises(ConfigError, match="one path"):
         spark.read.format("hudi").load(["/t", "/u"])
-    with pytest.raises(ConfigError, match="one path"):
+    with pytest.raises(ConfigError, match="path of the table is missing"):
         spark.read.format("hudi").load()
 
 

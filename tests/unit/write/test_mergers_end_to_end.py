@@ -136,7 +136,7 @@ def test_upsert_that_is_told_not_to_combine_counts_every_row_and_says_so(kind: s
     path = new_path()
     table = create(path, VISITS, RecordCount(), table_type=kind, **VISIT_TABLE)
     for rows in (SEEN[:2], SEEN[4:5] * 3):
-        with pytest.warns(OptionWarning, match="its rule makes one row of the versions"):
+        with pytest.warns(OptionWarning, match="its merge rule combines all versions of a record"):
             table.upsert(visits(rows), hudi_options={"hoodie.combine.before.upsert": "false"})
 
     assert stored(path, ["user", COUNT]) == [("u1", 5)]

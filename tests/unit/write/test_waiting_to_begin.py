@@ -65,7 +65,7 @@ def test_columns_that_came_while_we_waited_to_begin_do_not_get_lost() -> None:
     storage = prepared()
     env = waiting(storage, lambda table: table.upsert(widened((3, "rome", 9, "w"))))
 
-    with pytest.raises(WriteConflictError, match="columns"):
+    with pytest.raises(WriteConflictError, match="schema"):
         upsert((1, "oslo", 9, "u"))(open_table(storage, env=env))
 
     assert "extra" in open_table(storage).scan().to_arrow().column_names
