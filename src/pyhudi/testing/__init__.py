@@ -1,1 +1,1 @@
-"""Tools for testing tables, shipped for users too."""
+"""Tools for testing tables: fault injection, the simulator and the isolation checker. Users may use them, too."""

@@ -1,9 +1,9 @@
-"""A store that crashes, fails or only writes down what happens, as a test wants it.
+"""Store for tests that injects crashes and errors, and records all operations.
 
 storage = FaultStorage(MemoryStorage(), before=at_effect(3, SimulatedCrash()))
 with pytest.raises(SimulatedCrash):
     write(storage)                  # dies before its third change of the store
-check(storage.inner)                # what a process that comes later finds
+check(storage.inner)                # the state that a later process finds
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from pyhudi.storage.paths import join
 from pyhudi.storage.protocol import FileInfo, FolderListing, Storage, StorageSpec
 
 Hook = Callable[[str, str], None]
-"""Called with the operation's name and its path; what it raises is what the operation raises."""
+"""A function that is called with the name and the path of an operation. An error that it raises ends the operation."""
 
 EFFECTS = frozenset({"open_output", "close_output", "put", "put_if_absent", "put_if_match", "delete", "delete_folder"})
 """The operations that change the store. `close_output` completes the file that `open_output` began."""
 
 
-class SimulatedCrash(BaseException):  # no error: nothing may handle it
-    """The process dies here. Not an `Exception`, so that no handler of the code under test survives it."""
+class SimulatedCrash(BaseException):  # not named Error: no code may handle it
+    """The process dies here. Not an `Exception`, so that no handler of the tested code catches it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One call of the store, in the order of their starts."""
+    """One call of the store."""
 
     name: str
     path: str
 
     @property
     def is_effect(self) -> bool:
-        """Whether it changes the store."""
+        """Whether the operation changes the store."""
         return self.name in EFFECTS
 
 
 def at_effect(number: int, error: BaseException, *, only: Callable[[str, str], bool] | None = None) -> Hook:
-    """A hook that raises `error` at the effect of this number, counted from 1 and, with `only`, among those chosen."""
+    """A hook that raises `error` at the effect of this number, counted from 1. `only` selects the counted effects."""
     count = 0
     guard = threading.Lock()
 
@@ -61,13 +61,12 @@ def at_effect(number: int, error: BaseException, *, only: Callable[[str, str], b
 
 
 class FaultStorage:
-    """Another store, with a hook before and after each change, and a record of all operations.
+    """A wrapper of a store with hooks before and after each change, and a record of all operations.
 
-    Once a hook has raised `SimulatedCrash`, the process counts as dead: every later operation, of whatever
-    thread or `finally` block, raises it again and reaches nothing. Files that are being written stay as the
-    crash found them. `after` runs when the change is made, so that a failure there means "done, but the
-    answer got lost". Its `spec` finds this wrapper again, so that tasks which run in this process go through
-    it, too.
+    After a hook has raised `SimulatedCrash`, the process counts as dead: every later operation, in any thread or
+    `finally` block, raises it again and has no effect. Files that are being written stay incomplete. `after` runs when
+    the change is done, so that an error in it means that the change succeeded but its answer was lost. Tasks that run
+    in this process use the wrapper, too, because its `spec` leads to it.
     """
 
     def __init__(self, inner: Storage, *, before: Hook | None = None, after: Hook | None = None) -> None:
@@ -88,12 +87,12 @@ class FaultStorage:
 
     @property
     def spec(self) -> StorageSpec:
-        """Finds this wrapper again, in this process only."""
+        """The specification from which this process, and no other, finds this wrapper."""
         return self._spec
 
     @property
     def uri(self) -> str:
-        """That of the wrapped store."""
+        """The URI of the wrapped store."""
         return self.inner.uri
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
@@ -107,10 +106,10 @@ class FaultStorage:
         return self.inner.open_input(path)
 
     def open_output(self, path: str, *, durable: bool = True) -> IO[bytes]:
-        """See `Storage.open_output`. Closing the file is an effect of its own."""
+        """See `Storage.open_output`. Closing the file is a separate effect."""
         self._start("open_output", path)
         output = self.inner.open_output(path, durable=durable)
-        # First, because the wrapper knows how to leave the file alone when `_finish` raises.
+        # Wrapped first: if `_finish` raises, the wrapper leaves the file as it is.
         wrapped = _FaultOutput(self, path, cast("Output", output))
         self._finish("open_output", path)
         return cast("IO[bytes]", wrapped)
@@ -122,7 +121,7 @@ class FaultStorage:
         self._finish("put", path)
 
     def creates_exclusively(self) -> bool:
-        """See `Storage.creates_exclusively`. What it costs is neither counted nor disturbed."""
+        """See `Storage.creates_exclusively`. Its requests are neither recorded nor passed to hooks."""
         return self.inner.creates_exclusively()
 
     def put_if_absent(self, path: str, data: bytes) -> None:
@@ -206,7 +205,7 @@ class FaultStorage:
 
 
 class _FaultOutput(Output):
-    """An output whose end goes through the hooks, and which a crash leaves as it is."""
+    """An output whose `close` calls the hooks, and which stays incomplete after a crash."""
 
     def __init__(self, storage: FaultStorage, path: str, inner: Output) -> None:
         self._inner = inner

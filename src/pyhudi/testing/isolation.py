@@ -1,16 +1,16 @@
-"""Whether a history of concurrent transactions is one that snapshot isolation allows.
+"""Checker of histories of concurrent transactions against snapshot isolation.
 
-The transactions append to lists and read lists, and no value is appended twice. So a list that was read tells all
-versions before it, the order of those versions is known without asking the store, and so is who wrote each of them.
-What follows from what makes a graph, in which the anomalies are cycles. Pure: it needs no table and no clock, only what
-the clients wrote down.
+The transactions append to lists and read lists, and no value is appended twice. So a list that was read shows all
+versions before it, their order, and the transaction that wrote each of them. The dependencies between transactions form
+a graph, and anomalies are cycles in it. The check is pure: it needs only the records of the clients.
 
-What is excluded: dirty writes (G0), reads of values that were given up (G1a) or not final (G1b), circular information
-flow (G1c), lost updates, read skew, and any other cycle without two anti-dependencies in a row, which are the cycles
-that snapshot isolation excludes. Write skew is such a cycle with two in a row, and allowed. Where the times of the
-calls are known, also acknowledged appends that a later read lacks, and reads that go back in time.
+The checker reports dirty writes (G0), reads of values of failed transactions (G1a) or of intermediate values (G1b),
+circular information flow (G1c), lost updates, read skew, and all other cycles without two consecutive
+anti-dependencies: snapshot isolation excludes these cycles. It allows write skew, a cycle with two consecutive ones. If
+the times of the calls are known, the checker also reports acknowledged appends that a later read lacks, and reads that
+go back in time.
 
-Source: reliability.md 5.5, which describes Elle; Adya's names of the anomalies.
+The method is that of Elle (https://arxiv.org/abs/2003.10554), with Adya's names of the anomalies.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ from dataclasses import dataclass, field
 from pyhudi.errors import InvalidRequestError
 
 Version = tuple[str, ...]
-"""What a list held at one moment."""
+"""The values of a list at one time."""
 
 
 class Ending(enum.Enum):
-    """What the client of a transaction was told at its end."""
+    """The answer of a transaction to its client."""
 
-    OK = "it was done"
-    FAILED = "nothing of it was done"
-    UNKNOWN = "nobody knows"
+    OK = "the transaction was committed"
+    FAILED = "the transaction had no effect"
+    UNKNOWN = "the effect of the transaction is unknown"
 
 
 class AnomalyKind(enum.Enum):
-    """What is wrong; the value is the sentence for it."""
+    """The kinds of anomalies. The value describes the anomaly."""
 
-    GARBAGE = "a read holds a value that nobody appended"
-    REPEATED = "a read holds a value twice"
-    ABORTED_READ = "G1a: a read holds a value of a transaction that failed"
+    GARBAGE = "a read returned a value that no transaction appended"
+    REPEATED = "a read returned a value twice"
+    ABORTED_READ = "G1a: a read returned a value of a transaction that failed"
     INTERMEDIATE_READ = "G1b: a read ends between two appends of one transaction"
     ORDERS_DIFFER = "two reads of a key disagree on the order of its values"
     LOST_UPDATE = "lost update: two transactions read one version of a key, and both appended to it"
     LOST_APPEND = "an acknowledged append is missing from a read that began later"
     STALE_READ = "a read is older than one that ended before it began"
-    DIRTY_WRITE = "G0: appends of transactions follow one another in a circle"
-    CIRCULAR_FLOW = "G1c: transactions saw one another in a circle"
-    READ_SKEW = "G-single: a transaction saw one part of another one's appends and not the rest"
-    NO_SNAPSHOT = "a circle of transactions that snapshot isolation excludes"
+    DIRTY_WRITE = "G0: the appends of transactions form a cycle"
+    CIRCULAR_FLOW = "G1c: the reads and appends of transactions form a cycle"
+    READ_SKEW = "G-single: a transaction saw only a part of another transaction's appends"
+    NO_SNAPSHOT = "transactions form a cycle that snapshot isolation excludes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """One call of a client: the lists that it read, then what it appended to lists, all by key.
+    """One call of a client: the lists that it read, and then the values that it appended to lists, by key.
 
-    `began` and `ended` are seconds by one clock for all clients; a transaction without an end has not been answered.
+    `began` and `ended` are seconds by one clock for all clients. A transaction without an end got no answer.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """Something that must not be, the transactions that show it, and where to look."""
+    """A violation of snapshot isolation: its kind, the transactions that show it, and the evidence."""
 
     kind: AnomalyKind
     transactions: tuple[str, ...]
@@ -82,11 +82,13 @@ class Anomaly:
 
 
 def check_history(transactions: Iterable[Transaction]) -> tuple[Anomaly, ...]:
-    """The anomalies of a history; none for one that snapshot isolation allows.
+    """The anomalies of a history; none if snapshot isolation allows the history.
 
-    A transaction of unknown ending counts as done when somebody saw an append of it. Raises `InvalidRequestError` for a
-    history that cannot be judged: two transactions of one name, or a value that was appended twice. Cost: linear in the
-    values that were read, and in their logarithm where times are compared.
+    A transaction with unknown ending counts as committed if a read returned one of its values. Cost: for n values that
+    were read, O(n), and O(n log n) with times.
+
+    Raises:
+        InvalidRequestError: two transactions have the same name, or a value was appended twice.
     """
     history = _History.of(tuple(transactions))
     found = [*_wrong_values(history), *_wrong_orders(history), *_lost_updates(history), *_wrong_times(history)]
@@ -95,7 +97,7 @@ def check_history(transactions: Iterable[Transaction]) -> tuple[Anomaly, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """The transactions, who appended each value, and the order of each key's values as far as anybody saw it."""
+    """The transactions by name, the writer of each value, and for each key the longest list that was read."""
 
     by_name: dict[str, Transaction]
     writer_of: dict[tuple[str, str], str]
@@ -105,13 +107,15 @@ class _History:
     def of(cls, transactions: tuple[Transaction, ...]) -> _History:
         by_name = {one.name: one for one in transactions}
         if len(by_name) < len(transactions):
-            raise InvalidRequestError("two transactions of this history have one name")
+            raise InvalidRequestError("two transactions of the history have one name: give each its own")
         writer_of: dict[tuple[str, str], str] = {}
         for one in transactions:
             for key, values in one.appends.items():
                 for value in values:
                     if (key, value) in writer_of:
-                        raise InvalidRequestError("this value was appended twice", key=key, value=value)
+                        raise InvalidRequestError(
+                            "the value was appended twice: append unique values", key=key, value=value
+                        )
                     writer_of[key, value] = one.name
         orders: dict[str, Version] = {}
         for one in transactions:
@@ -120,14 +124,14 @@ class _History:
         return cls(by_name, writer_of, orders)
 
     def reads(self) -> Iterator[tuple[Transaction, str, Version]]:
-        """What was read and is believed: what a transaction that failed has read led to nothing."""
+        """The reads of committed transactions, which alone are checked."""
         for one in self.by_name.values():
             if one.ending is Ending.OK:
                 for key, version in one.reads.items():
                     yield one, key, version
 
     def done(self) -> frozenset[str]:
-        """The transactions that took effect."""
+        """The names of the transactions that took effect."""
         seen = {self.writer_of.get((key, value)) for key, order in self.orders.items() for value in order}
         return frozenset(
             one.name
@@ -137,7 +141,7 @@ class _History:
 
 
 def _seen_by(one: Transaction) -> Iterator[tuple[str, Version]]:
-    """The versions that an answered transaction is a witness of: what it read, and what it made of that."""
+    """The versions that a committed transaction proves: the lists that it read, with its own appends."""
     if one.ending is not Ending.OK:
         return
     for key, version in one.reads.items():
@@ -145,7 +149,7 @@ def _seen_by(one: Transaction) -> Iterator[tuple[str, Version]]:
 
 
 def _wrong_values(history: _History) -> Iterator[Anomaly]:
-    """Values that no read may hold: nobody's, doubled ones, those of failed transactions, and half of an append."""
+    """Reads of values without a writer, of repeated values, of failed transactions, and of a part of an append."""
     for reader, key, version in history.reads():
         if len(set(version)) < len(version):
             yield Anomaly(AnomalyKind.REPEATED, (reader.name,), f"{key} = {_text(version)}")
@@ -162,7 +166,7 @@ def _wrong_values(history: _History) -> Iterator[Anomaly]:
 
 
 def _wrong_orders(history: _History) -> Iterator[Anomaly]:
-    """Reads that are no beginning of the longest version of their key."""
+    """Reads that are not a prefix of the longest version of their key."""
     for one in history.by_name.values():
         for key, version in _seen_by(one):
             order = history.orders[key]
@@ -171,7 +175,7 @@ def _wrong_orders(history: _History) -> Iterator[Anomaly]:
 
 
 def _lost_updates(history: _History) -> Iterator[Anomaly]:
-    """Transactions that made two different versions of one."""
+    """Transactions that read the same version of a key and both appended to it."""
     successors: dict[tuple[str, Version], list[str]] = defaultdict(list)
     done = history.done()
     for one in history.by_name.values():
@@ -184,7 +188,7 @@ def _lost_updates(history: _History) -> Iterator[Anomaly]:
 
 
 def _wrong_times(history: _History) -> Iterator[Anomaly]:
-    """Reads that lack what had been acknowledged, or read by somebody, before they began."""
+    """Reads without a value that was acknowledged, or returned by another read, before they began."""
     known = _known_by_time(history)
     for reader, key, version in history.reads():
         ends, knowledge = known.get(key, ((), ()))
@@ -198,13 +202,13 @@ def _wrong_times(history: _History) -> Iterator[Anomaly]:
 
 
 _Known = tuple[float, str, bool]
-"""How long a list was by then, who is the witness, and whether that one appended to it."""
+"""The length of a list, the name of the transaction that proves it, and whether that transaction appended to it."""
 
 
 def _known_by_time(history: _History) -> dict[str, tuple[list[float], list[_Known]]]:
-    """By key: times, and the most that was known of the list when each had come.
+    """By key: increasing times, and the longest list that was known at each of them.
 
-    An acknowledged append that is in no version makes the list longer than any read of it.
+    An acknowledged append that no read returned counts as infinitely long.
     """
     positions = {key: {value: n + 1 for n, value in enumerate(order)} for key, order in history.orders.items()}
     events: dict[str, list[tuple[float, _Known]]] = defaultdict(list)
@@ -227,7 +231,7 @@ def _known_by_time(history: _History) -> dict[str, tuple[list[float], list[_Know
 
 
 class _Edge(enum.Enum):
-    """Why a transaction comes before another one."""
+    """The reason why a transaction comes before another one."""
 
     WW = "appends after"
     WR = "is seen by"
@@ -236,7 +240,7 @@ class _Edge(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One edge of the graph of dependencies."""
+    """One edge of the dependency graph."""
 
     source: str
     edge: _Edge
@@ -248,11 +252,11 @@ class _Step:
 
 
 _Node = tuple[str, bool]
-"""A transaction, and whether it was reached by a step other than RW, so that RW may come next."""
+"""A transaction, and whether the step to it was not RW. Only then the next step may be RW."""
 
 
 def _cycles(history: _History) -> Iterator[Anomaly]:
-    """A shortest circle of each tangle in the graph, of those without two anti-dependencies in a row."""
+    """A short cycle from each strongly connected component, without two consecutive anti-dependencies."""
     steps = _steps(history)
     graph: dict[_Node, list[tuple[_Node, _Step]]] = defaultdict(list)
     for step in steps:
@@ -268,7 +272,7 @@ def _cycles(history: _History) -> Iterator[Anomaly]:
 
 
 _STARTS_MAX = 32
-"""From so many transactions of a tangle a short circle is looked for."""
+"""The number of nodes of a component from which a short cycle is searched."""
 
 
 def _steps(history: _History) -> tuple[_Step, ...]:
@@ -290,14 +294,14 @@ def _steps(history: _History) -> tuple[_Step, ...]:
             continue
         if version:
             add(history.writer_of.get((key, version[-1])), _Edge.WR, reader.name, key)
-        # Its own appends come next in the list; what it did not see comes after them.
+        # The reader's own appends may come next in the list; the values that it did not see follow them.
         later = (history.writer_of.get((key, value)) for value in order[len(version) :])
         add(reader.name, _Edge.RW, next((writer for writer in later if writer != reader.name), None), key)
     return tuple(found)
 
 
 def _components(graph: Mapping[_Node, Sequence[tuple[_Node, _Step]]]) -> Iterator[frozenset[_Node]]:
-    """The sets of more than one node in which each can be reached from each (Tarjan), without recursion."""
+    """The strongly connected components with more than one node (Tarjan's algorithm, without recursion)."""
     order: dict[_Node, int] = {}
     lowest: dict[_Node, int] = {}
     stack: list[_Node] = []
@@ -341,7 +345,7 @@ def _taken_until(node: _Node, stack: list[_Node], on_stack: set[_Node]) -> Itera
 def _circle(
     graph: Mapping[_Node, Sequence[tuple[_Node, _Step]]], tangle: frozenset[_Node], start: _Node
 ) -> tuple[_Step, ...]:
-    """A shortest way from a node of a tangle back to it, by breadth first."""
+    """A shortest cycle through a node of a component, by breadth-first search."""
     came: dict[_Node, tuple[_Node, _Step]] = {}
     queue = deque([start])
     while queue and start not in came:
@@ -370,7 +374,7 @@ def _kind_of(circle: Sequence[_Step]) -> AnomalyKind:
 
 
 def _text(version: Version) -> str:
-    """The end of a list, which is where lists differ."""
+    """The end of a list as text. Long lists usually differ only at their end."""
     return ("[…, " if len(version) > _SHOWN else "[") + ", ".join(version[-_SHOWN:]) + "]"
 
 

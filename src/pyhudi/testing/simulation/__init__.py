@@ -1,1 +1,1 @@
-"""The simulator: writers on a simulated store, in every order that a schedule can name."""
+"""Simulator of concurrent writers on one store. It can run their steps in every order."""

@@ -1,4 +1,4 @@
-"""A campaign: all scenarios, in rounds that go deeper and deeper, over several processes, until the time is up."""
+"""Campaigns: all scenarios, in rounds of increasing depth, in several processes, for a given time."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ ROUNDS = (
     ("crashes, 2 deviations", Budget(deviations=2, schedules=3_000, powers=CRASHES)),
     ("pauses, 2 deviations", Budget(deviations=2, schedules=3_000, powers=PAUSES)),
 )
-"""The exhaustive rounds, which a campaign begins with."""
+"""The exhaustive rounds, with which a campaign begins."""
 TWO_CRASHES = Budget(deviations=2, mishaps=2, schedules=2_000, powers=CRASHES)
-"""After them, where somebody recovers late: a crash of a writer, and one of the recovery, at any two points."""
+"""The next round, for scenarios with a late recovery: a crash of a writer and a crash of the recovery."""
 AT_RANDOM = Budget(deviations=5, mishaps=3, schedules=50, powers=ALL_POWERS)
-"""What one scenario gets in each of the random rounds, which follow until the time is up."""
+"""The budget of one scenario in each random round. Random rounds follow until the time is up."""
 WHOLE_AT_RANDOM = replace(AT_RANDOM, schedules=4)
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One scenario in one round; with a seed at random."""
+    """The exploration of one scenario in one round: exhaustive, or random if it has a seed."""
 
     round: str
     scenario: Scenario
@@ -47,7 +47,7 @@ class Task:
 
 @dataclass(slots=True)
 class Report:
-    """What a campaign has done: schedules and points by round, scenarios that were explored to the end, failures."""
+    """Counts of a campaign, by round, and its failures. `complete` counts the exhaustively explored scenarios."""
 
     schedules: Counter[str] = field(default_factory=Counter)
     points: Counter[str] = field(default_factory=Counter)
@@ -56,7 +56,7 @@ class Report:
     failures: list[Outcome] = field(default_factory=list)
 
     def add(self, task: Task, outcome: Outcome) -> None:
-        """Count one exploration."""
+        """Add the outcome of one exploration."""
         self.schedules[task.round] += outcome.schedules
         self.points[task.round] += outcome.points
         self.scenarios[task.round] += 1
@@ -78,7 +78,7 @@ class Report:
 
 
 def tasks(seed: int, *, wanted: str = "") -> Iterator[Task]:
-    """Everything that a campaign does, without end. `wanted`: a part of the names of the scenarios explored."""
+    """The endless sequence of a campaign's explorations. `wanted` selects the scenarios whose names contain it."""
     thin = [one for one in matrix() if wanted in str(one)]
     whole = [one for one in matrix(whole=True) if wanted in str(one)]
     for name, budget in ROUNDS:
@@ -92,10 +92,10 @@ def tasks(seed: int, *, wanted: str = "") -> Iterator[Task]:
 
 
 def run_campaign(*, seconds: float, seed: int, processes: int, wanted: str = "") -> Report:
-    """Explore until the time is up, or something has failed.
+    """Explore until the time is up or an invariant is violated.
 
-    Every process takes one scenario at a time. A scenario's exploration does not depend on the others, so that a
-    failure is found again with the same seed, wherever the time ends.
+    Every process explores one scenario at a time. The exploration of a scenario does not depend on the others.
+    Therefore the same seed finds a failure again, even if the campaign runs for another time.
     """
     ends = SYSTEM.clock.monotonic() + seconds
     report = Report()

@@ -1,7 +1,8 @@
-"""Exploring a scenario: all schedules with few deviations, or random ones; and a short schedule for what goes wrong.
+"""Exploration of a scenario: all schedules with few deviations, or random schedules; failures are shrunk.
 
-Exhaustive exploration runs the schedule without deviations, then all with one, and so on. Each run replays a prefix and
-goes on by itself; a run that comes to a point where another was before, everything being the same, ends there.
+Exhaustive exploration runs the schedule without deviations, then all schedules with one deviation, and so on. Each run
+replays a prefix of choices and then continues without deviations. A run ends when it reaches a state that an earlier
+run has reached.
 """
 
 from __future__ import annotations
@@ -50,9 +51,14 @@ _workers = Workers()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How much is explored: deviations per schedule, schedules, seconds. What comes first ends it.
+    """The limits of an exploration. It ends at the first limit that it reaches.
 
-    `powers`: what else than a change of actors a deviation may be, and `mishaps` how many of those there may be.
+    Attributes:
+        deviations: the largest number of deviations in a schedule.
+        mishaps: the largest number of deviations in a schedule that are not changes of actors.
+        schedules: the largest number of schedules.
+        seconds: the longest time.
+        powers: the kinds of deviations that are not changes of actors.
     """
 
     deviations: int = 2
@@ -64,9 +70,14 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One run: its schedule, what was wrong, if anything, and what happened, one line per step.
+    """The result of one run.
 
-    `is_cut`: it ended where another run had been before. `digest`: the same for the same run in any process.
+    Attributes:
+        schedule: the schedule of the run.
+        violation: the invariant that was violated, if any.
+        trace: the steps of the run, one line each.
+        points: the number of choice points.
+        is_cut: whether the run ended early, in a state that another run had reached.
     """
 
     schedule: Schedule
@@ -77,15 +88,21 @@ class Result:
 
     @property
     def digest(self) -> str:
-        """A digest of all that happened."""
+        """A digest of the trace and the violation. It is the same for the same run in every process."""
         return stable_digest([*self.trace, self.violation or ""])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What an exploration found: schedules run, of them those that went to their end, points met, and a failure.
+    """The result of an exploration.
 
-    `is_complete`: whether there is no other schedule within the budget's deviations.
+    Attributes:
+        scenario: the scenario.
+        schedules: the number of runs.
+        ended: the number of runs that were not cut.
+        points: the number of choice points in all runs.
+        is_complete: whether all schedules within the budget's deviations were run.
+        failure: the run that violated an invariant, if any.
     """
 
     scenario: Scenario
@@ -97,9 +114,9 @@ class Outcome:
 
 
 def explore(scenario: Scenario, budget: Budget, *, seed: int | None = None) -> Outcome:
-    """Explore exhaustively, or with a seed at random, until something is wrong or the budget is used up.
+    """Explore until an invariant is violated or the budget is used up: exhaustively, or at random if there is a seed.
 
-    A failure's schedule is shrunk. Cost: some milliseconds per schedule.
+    The schedule of a failure is shrunk. Cost: some milliseconds per schedule.
     """
     with _quiet():
         outcome = _explore_all(scenario, budget) if seed is None else _explore_at_random(scenario, budget, seed)
@@ -109,14 +126,14 @@ def explore(scenario: Scenario, budget: Budget, *, seed: int | None = None) -> O
 
 
 def replay(schedule: Schedule, powers: Powers = ALL_POWERS) -> Result:
-    """Run a schedule again. Choices that are not possible where they stand are left out."""
+    """Run a schedule again. Choices that are impossible at their points are ignored."""
     with _quiet():
         return execute(scenario_of(schedule.scenario), _following(dict(schedule.choices)), powers)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the warnings of writes that fail as they should, thousands of times."""
+    """Silence the warnings of writes that are expected to fail, which would be thousands."""
     logger = logging.getLogger("pyhudi")
     former = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -135,7 +152,7 @@ def _following(choices: Mapping[int, str]) -> Chooser:
 
 
 def shrunk(failure: Result, powers: Powers) -> Result:
-    """The same kind of failure with as few deviations as leaving some out can give."""
+    """A failure of the same kind with fewer deviations: those that are not needed for it are removed."""
     kind = (failure.violation or "")[:3]
     best, size = failure, max(1, len(failure.schedule.choices) // 2)
     while size:
@@ -153,7 +170,7 @@ def shrunk(failure: Result, powers: Powers) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class _Prefix:
-    """Choices to begin a run with; `deviations` are those that cost something, `mishaps` those that are no switch."""
+    """The first choices of a run, with the number of deviations and of mishaps among them, see `Budget`."""
 
     choices: tuple[tuple[int, str], ...] = ()
     deviations: int = 0
@@ -180,14 +197,14 @@ def _explore_all(scenario: Scenario, budget: Budget) -> Outcome:
 
 
 def _branching(prefix: _Prefix, budget: Budget, visited: set[int], todo: list[deque[_Prefix]]) -> Chooser:
-    """Follow a prefix, then go on without deviations and note at each new point what else could be done there."""
+    """Follow a prefix, then continue without deviations, and add all other choices at each new state to `todo`."""
     choices = dict(prefix.choices)
     last = prefix.choices[-1][0] if prefix.choices else -1
 
     def choose(run: Run, point: Point) -> str:
         if point.number <= last:
             return choices.get(point.number, GO_ON)
-        # Prefixes with fewer deviations are run first, so whoever was here had at least as many left.
+        # Prefixes with fewer deviations run first: the earlier run in this state had at least as many deviations left.
         state = hash((run.state(point.actor), point.is_free, prefix.mishaps))
         if state in visited:
             raise RunStoppedError
@@ -204,7 +221,7 @@ def _branching(prefix: _Prefix, budget: Budget, visited: set[int], todo: list[de
 def _explore_at_random(scenario: Scenario, budget: Budget, seed: int) -> Outcome:
     tally = _Tally(scenario, budget)
     while not tally.is_over:
-        # A text, because the hash of a tuple is another in each process.
+        # The seed is a text, because the hash of a tuple differs between processes.
         source = random.Random(f"{seed} {scenario} {tally.schedules}")  # noqa: S311  # nothing is secret here
         length = tally.points // tally.schedules if tally.schedules else 60
         tally.run(_random(source, budget, source.randint(1, budget.deviations) / max(length, 1)))
@@ -212,7 +229,7 @@ def _explore_at_random(scenario: Scenario, budget: Budget, seed: int) -> Outcome
 
 
 def _random(source: random.Random, budget: Budget, share: float) -> Chooser:
-    """Deviate at a share of the points, and at half of those where it costs nothing."""
+    """Deviate at random: at this share of the points, and at half of the points where the actor cannot continue."""
     mishaps = 0
 
     def choose(run: Run, point: Point) -> str:
@@ -232,7 +249,7 @@ def _random(source: random.Random, budget: Budget, share: float) -> Chooser:
 
 @dataclass(slots=True)
 class _Tally:
-    """Runs of one scenario, counted. `checked`: ends that need no second look."""
+    """Counts of the runs of one scenario. `checked`: digests of final states that were checked already."""
 
     scenario: Scenario
     budget: Budget
@@ -245,7 +262,7 @@ class _Tally:
 
     @property
     def is_over(self) -> bool:
-        """Whether something was wrong, or the budget is used up."""
+        """Whether an invariant was violated or the budget is used up."""
         seconds = SYSTEM.clock.monotonic() - self._began
         return self.failure is not None or self.schedules >= self.budget.schedules or seconds > self.budget.seconds
 
@@ -259,7 +276,7 @@ class _Tally:
             self.failure = result
 
     def outcome(self, *, is_complete: bool) -> Outcome:
-        """What was found."""
+        """The result of the exploration so far."""
         return Outcome(
             scenario=self.scenario,
             schedules=self.schedules,
@@ -271,7 +288,10 @@ class _Tally:
 
 
 def execute(scenario: Scenario, chooser: Chooser, powers: Powers, *, checked: set[int] | None = None) -> Result:
-    """Run one schedule, roll back what died in it, and check everything. `checked`: ends that need no second look."""
+    """Run one schedule, roll back the writes of dead actors, and check all invariants.
+
+    `checked`: digests of final states that were checked already, and are not checked again.
+    """
     powers = scenario.possible(powers)
     world = prepared(scenario.kind)
     world.exclusive = scenario.exclusive
@@ -304,25 +324,28 @@ def _seat(run: Run, scenario: Scenario, history: History, watcher: Watcher, numb
 
 
 def _wrong_end(scenario: Scenario, run: Run, history: History) -> str | None:
-    """K13: everybody ends, and is told something that may be told."""
+    """K13: every actor ends, and every error that it gets is one that the scenario allows."""
     if run.error is not None:
         return f"K13: an actor ended by {run.error!r}"
     allowed = scenario.allowed_errors(run.powers)
     for one in history.told:
         if one.error is not None and not isinstance(one.error, allowed):
-            return f"K13: {one.actor} was told {type(one.error).__name__}: {one.error}"
+            return f"K13: {one.actor} got {type(one.error).__name__}: {one.error}"
     return None if {*SERVICES, "undo"} & {*scenario.roles} else next(check_conflicts(history), None)
 
 
 def _neglected(run: Run, watcher: Watcher) -> str | None:
-    """K15: who puts a file for a write that has ended takes it away again, unless he dies or his store fails."""
+    """K15: a task that puts a file for an ended write removes it again, unless its process dies or its store fails."""
     if run.is_stopped or run.powers.faults:
         return None
     return next((f"K15: {path} was put when its write had ended, and stays" for path in watcher.neglected), None)
 
 
 def _excused(scenario: Scenario, run: Run, watcher: Watcher) -> frozenset[str]:
-    """See `check_recovered`. A plan may be run by others than who made it, and a task outlive its write."""
+    """The instants and files that `check_recovered` excuses: those of suspended actors, outlived writes, late puts.
+
+    If a suspended actor runs compactions, all instants are excused, because it may execute the plan of another actor.
+    """
     runs_plans = any(one.was_away and role == "compact" for one, role in zip(run.actors, scenario.roles, strict=False))
     away = (
         time
@@ -334,7 +357,7 @@ def _excused(scenario: Scenario, run: Run, watcher: Watcher) -> frozenset[str]:
 
 
 def _check(scenario: Scenario, run: Run, history: History, excused: frozenset[str]) -> str | None:
-    """Look at the end of a run, then let a last actor finish what was left, and look again."""
+    """Check the final state of a run, let a last actor finish the pending actions, and check again."""
     world = run.world
     while world.land_late_put() is not None:
         pass
@@ -358,7 +381,7 @@ def _check(scenario: Scenario, run: Run, history: History, excused: frozenset[st
 def _problem(
     world: World, scenario: Scenario, history: History, *, ordered: bool, excused: frozenset[str] | None
 ) -> str | None:
-    """`excused`: see `check_recovered`; None where nothing is recovered yet."""
+    """The first violated invariant. `excused`: see `check_recovered`; None before the recovery."""
     try:
         facts = facts_of(load_table(observer(world)), scenario.kind.read, history)
         problems = [*check_attempts(facts, are_swept=excused is not None)] if history.attempts else []
@@ -370,6 +393,6 @@ def _problem(
 
 
 def told_key(one: Told) -> tuple[object, ...]:
-    """What an answer consists of, without when it was given, but for readers, whose moment counts."""
+    """The content of an answer. Its time is part of it only for reads, whose result depends on the time."""
     when = (one.began, one.ended) if one.rows is not None else ()
     return (one.actor, one.verdict, type(one.error), one.instant, one.position, one.rows, one.seen, one.since, *when)

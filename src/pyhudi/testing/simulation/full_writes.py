@@ -1,4 +1,4 @@
-"""Whole writes: requests of a simulation through `HudiTable`, Parquet, exchange files and all."""
+"""Whole writes: the requests of a simulation, executed by `HudiTable` with Parquet and exchange files."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from pyhudi.testing.simulation.key_value_writes import WRITER, Attempt, Request,
 from pyhudi.write.result import WriteResult
 
 SCHEMA = pa.schema([("key", pa.string()), ("part", pa.string()), ("value", pa.string()), ("ts", pa.int64())])
-"""The columns of simulated tables, those of thin writes too."""
+"""The columns of simulated tables, for whole writes and for thin writes."""
 _OPTIONS = {"hoodie.datasource.write.commitmeta.key.prefix": WRITER[0]}
 _ENGINE = LocalEngine(parallelism=1)
 
 
 @dataclass(frozen=True)
 class _OutlivedEngine(LocalEngine):
-    """Leaves another attempt of each task that writes data files to other processes; see `Request`."""
+    """Collects a second attempt of each task that writes data files, for another process; see `Request`."""
 
     parallelism: int = 1
     attempts: list[Attempt] = field(default_factory=list)
@@ -45,7 +45,7 @@ class _OutlivedEngine(LocalEngine):
 
             self.attempts.append(run)
             if self.is_abandoned:
-                raise TaskLostError("the engine lost a task, as the request wants it")
+                raise TaskLostError("the engine lost a task: the simulation's request asked for it")
         return super().map(function, tasks, size_bytes=size_bytes, description=description)
 
 
@@ -58,7 +58,13 @@ def write_whole(
     *,
     writer: str,
 ) -> WriteResult:
-    """Run the request as its operation of `HudiTable`, which raises what it raises. `attempts`: see `write_thinly`."""
+    """Run the request by the method of `HudiTable` for its operation, and return its result.
+
+    `attempts` collects attempts of tasks for which the write does not wait.
+
+    Raises:
+        HudiError: as the method of `HudiTable`.
+    """
     engine = _OutlivedEngine(attempts=attempts, is_abandoned=request.is_abandoned) if request.is_outlived else _ENGINE
     table = HudiTable(TableHandle(load_table(storage), {**options, **_OPTIONS, WRITER: writer}, engine, environment))
     rows = pa.Table.from_pylist(
@@ -76,10 +82,10 @@ def write_whole(
         case WriteOperation.INSERT_OVERWRITE:
             return table.insert_overwrite(rows)
         case _:
-            raise InvalidRequestError("simulated writers do not do this", operation=request.operation.value)
+            raise InvalidRequestError("simulated writers do not support this", operation=request.operation.value)
 
 
 def read_whole(table: TableState, as_of: str | None) -> list[tuple[str, str]]:
-    """All keys and values as `HudiTable.scan` gives them; see `thin.read_rows`."""
+    """All keys and values of the table, by `HudiTable.scan`, now or as of an instant time; sorted."""
     rows = HudiTable(TableHandle(table, {}, _ENGINE, SYSTEM)).scan(["key", "value"], as_of=as_of).to_arrow()
     return sorted(zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True))

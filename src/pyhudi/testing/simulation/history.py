@@ -1,4 +1,4 @@
-"""What the actors of a simulation asked for and were told: the evidence that invariants are checked against."""
+"""Requests and answers of the actors of a simulation, against which the invariants are checked."""
 
 from __future__ import annotations
 
@@ -10,19 +10,28 @@ from pyhudi.testing.simulation.key_value_writes import Attempt, Request
 
 
 class Verdict(enum.Enum):
-    """What a call told its caller."""
+    """The answer of a call to its caller."""
 
-    DONE = "it was done"
-    REFUSED = "nothing was done"
-    UNKNOWN = "nobody knows"
+    DONE = "the call succeeded"
+    REFUSED = "the call had no effect"
+    UNKNOWN = "the effect of the call is unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """The end of one call. `began` and `ended` count the steps of the run.
+    """The answer of one call.
 
-    `instant` and `position` are those of a write. `rows`: what a reader saw; `seen`: the completed writes that it knew
-    of, by instant time; `since`: of an incremental read, the position from which it asked.
+    Attributes:
+        actor: the name of the actor that called.
+        verdict: whether the call succeeded.
+        began: the step of the run at which the call began.
+        ended: the step of the run at which the call ended.
+        error: the error that the call raised.
+        instant: for a write, its instant time.
+        position: for a write, its position in the history of the table.
+        rows: for a read, the rows.
+        seen: for a read, the instant times of the completed writes on its timeline.
+        since: for an incremental read, the position from which it read.
     """
 
     actor: str
@@ -39,10 +48,14 @@ class Told:
 
 @dataclass(slots=True)
 class History:
-    """All that was asked for, by actor, and all that was told, in the order of the answers.
+    """All requests and answers of a run.
 
-    Names of actors have a number behind a dash; those of the writers that made the table have not. `undone`: completed
-    writes that somebody asked to take back. `attempts`: of tasks whose writes do not wait for them.
+    Attributes:
+        requests: the request of each writer, by its name. Names of actors end with a dash and a number; names of the
+            writers that created the table do not.
+        told: the answers, in their order.
+        undone: the instant times of completed writes for which an actor requested a rollback.
+        attempts: attempts of tasks for which their writes do not wait.
     """
 
     requests: dict[str, Request] = field(default_factory=dict)

@@ -1,8 +1,8 @@
-"""Writes without Parquet: the shipped transaction around files that hold a few keys and values as JSON.
+"""Thin writes: writes whose data files hold a few keys and values as JSON instead of Parquet.
 
-Everything that makes a write safe is the shipped code: the transaction and its undoing, the timeline, the view of file
-slices, names, markers, commit metadata, the conflict check. Only what a task writes into a data file is made up, which
-makes a write of one row ten times as fast. A key is a text whose first letter is its partition path.
+Only the content of the data files is simulated, which makes a write of one row ten times as fast. All code that makes a
+write safe is the code that users run: transactions and rollbacks, the timeline, the view of file slices, file names,
+markers, commit metadata, conflict checks. A key is a text whose first letter is its partition path.
 """
 
 from __future__ import annotations
@@ -51,11 +51,16 @@ Values = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a write is asked to do. `replaces`: partitions that give way to the values (overwrite, delete_partition).
+    """One write that an actor requests.
 
-    `batch`: the name of the batch that it writes, if it has one. `loses_attempt`: whether its tasks write base files
-    twice, as Spark's may do, and only the second attempt counts. `is_outlived`: other attempts of its tasks run in
-    other processes, as long as they like, see `Attempt`; `is_abandoned`: and all that count are lost.
+    Attributes:
+        operation: the operation.
+        values: the keys with their new values.
+        replaces: the partitions whose rows the values replace (insert overwrite, delete partition).
+        batch: the batch id, if the write has one.
+        loses_attempt: whether its tasks write base files twice, as tasks of Spark may, and only one attempt counts.
+        is_outlived: whether other attempts of its tasks run in other processes for any time, see `Attempt`.
+        is_abandoned: whether, in addition, the write loses its own attempts, and fails.
     """
 
     operation: WriteOperation
@@ -68,11 +73,11 @@ class Request:
 
     @property
     def partition_paths(self) -> frozenset[str]:
-        """The partitions that the write touches."""
+        """The partitions that the write changes."""
         return frozenset({*(key[0] for key in self.values), *self.replaces})
 
     def apply_to(self, rows: Mapping[str, str]) -> dict[str, str]:
-        """What the write makes of a table's rows: the oracle of all checks."""
+        """The rows of a table after the write, from those before it: the oracle of all checks."""
         kept = {key: value for key, value in rows.items() if key[0] not in self.replaces}
         for key, value in self.values.items():
             if value is not None:
@@ -83,20 +88,23 @@ class Request:
 
 
 STRAY = "stray"
-"""The value that attempts of thin writes give to all keys: no reader may ever see it."""
+"""The value of all keys in the files of attempts that do not count. No reader may ever see it."""
 
 Attempt = Callable[[Storage], None]
-"""An attempt of a task that its write does not wait for, to be run with the store of another process."""
+"""An attempt of a task for which its write does not wait. It runs with the store of another process."""
 
 
 class TaskLostError(HudiError):
-    """An engine lost the tasks of a write, as a simulation wants it."""
+    """The engine lost the tasks of a write, because the request of the simulation asked for it."""
 
 
 def write_thinly(job: WriteJob, request: Request, attempts: list[Attempt]) -> WriteResult:
-    """Run the write, or raise with nothing of it visible: see `pyhudi.write.staged.write_staged`.
+    """Run the write: see `pyhudi.write.staged.write_staged`.
 
-    `attempts`: where a write that is outlived leaves what other processes shall run of it.
+    `attempts` collects the attempts that other processes run, if the request is outlived.
+
+    Raises:
+        HudiError: the write failed, and nothing of it is visible.
     """
     if request.batch is not None and (done := find_batch(job.table, request.batch)) is not None:
         instant, metadata = done
@@ -116,7 +124,7 @@ def write_thinly(job: WriteJob, request: Request, attempts: list[Attempt]) -> Wr
         if request.is_outlived:
             attempts.append(_attempt(job, target, view, updates, inserts))
         if request.is_abandoned:
-            raise TaskLostError("the engine lost a task, as the request wants it")
+            raise TaskLostError("the engine lost a task: the simulation's request asked for it")
         if request.loses_attempt:
             for one, values in updates.items():
                 _rewrite(storage, target, one, _merged(found[one], values), replace(_CONTEXT, attempt=1))
@@ -142,7 +150,7 @@ def _attempt(
     updates: Mapping[FileSlice, Values],
     inserts: Mapping[str, Values],
 ) -> Attempt:
-    """Other attempts of all tasks of a write, one after the other."""
+    """Second attempts of all tasks of a write, one after the other."""
     groups = {path: file_id(job.environment.ids.uuid(), 0) for path in inserts}
     context = replace(_CONTEXT, attempt=1)
 
@@ -160,7 +168,7 @@ def _attempt(
 
 
 def read_thinly(table: TableState, as_of: str | None) -> list[tuple[str, str]]:
-    """All keys and values that a table shows, now or as of an instant time, sorted; a key in two groups twice."""
+    """All keys and values of a table, now or as of an instant time, sorted. A key in two file groups is there twice."""
     storage, timeline = table.storage, table.timeline
     view = load_view(storage, timeline)
     latest = view.latest if as_of is None else view.latest_until(as_of)
@@ -171,7 +179,7 @@ def read_thinly(table: TableState, as_of: str | None) -> list[tuple[str, str]]:
 
 
 def rows_of_slice(storage: Storage, timeline: Timeline, one: FileSlice) -> dict[str, str]:
-    """The rows of a base file with the changes of its logs."""
+    """The rows of a slice: those of its base file, merged with its logs."""
     rows: dict[str, str] = {} if one.base is None else json.loads(storage.read(one.base.path))
     files = slice_files(one.base, one.logs)
     return _with_logs(storage, rows, files.logs, files.judged_by(block_filter(timeline, timeline.completed_times)))
@@ -194,7 +202,7 @@ def _merged(rows: Mapping[str, str], values: Values) -> dict[str, str]:
 def _placed(
     request: Request, found: Mapping[FileSlice, Mapping[str, str]]
 ) -> tuple[dict[FileSlice, dict[str, str | None]], dict[str, dict[str, str]]]:
-    """Changes by the slice that has the key, and new rows by partition path."""
+    """The updates and deletions by the slice that has the key, and the inserts by partition path."""
     updates: dict[FileSlice, dict[str, str | None]] = defaultdict(dict)
     inserts: dict[str, dict[str, str]] = defaultdict(dict)
     for key, value in request.values.items():
@@ -283,7 +291,7 @@ def _append(
 
 
 def _put_file(storage: Storage, target: WriteTarget, path: str, kind: MarkerKind, body: bytes) -> None:
-    """A data file, announced by its marker; its task looks whether anybody waits for it still."""
+    """Write a data file after its marker, and then check that its write is still running."""
     storage.put(f"{marker_folder(target.instant_time)}/{path}.marker.{kind.value}", b"", durable=False)
     with storage.open_output(path) as output:
         output.write(body)
@@ -292,7 +300,7 @@ def _put_file(storage: Storage, target: WriteTarget, path: str, kind: MarkerKind
 
 @dataclass(frozen=True)
 class ThinEngine(LocalEngine):
-    """Runs the tasks of a compaction over files of thin writes, and those of a clean as they are."""
+    """Compacts files of thin writes by a function of its own, and runs the tasks of a clean unchanged."""
 
     parallelism: int = 1
 
@@ -324,10 +332,10 @@ def _compact(task: CompactTask) -> WriteStat:
 
 
 def with_writer(job: WriteJob, writer: str, batch: str | None) -> WriteJob:
-    """The job with its batch, and the writer's name in what it commits, so that checks know whose commit it is."""
+    """The job with its batch id, and with the writer's name in its commit metadata, for the checks."""
     named = {} if batch is None else {BATCH_ID_METADATA: batch}
     return replace(job, extra_metadata={**job.extra_metadata, **named, WRITER: writer})
 
 
 WRITER = "_pyhudi_testing_writer"
-"""Where the extra metadata of a simulated commit name its actor."""
+"""The key in the extra metadata of a simulated commit for the name of its actor."""

@@ -1,9 +1,9 @@
-"""Schedules: what a run did otherwise than to let each actor run on until it ends or has to wait.
+"""Schedules: the deviations of a run from the default, in which each actor runs until it ends or has to wait.
 
     cow8/lease/upsert+upsert@same : 14=1 31=c
 
-reads: in this scenario, before the fourteenth step actor 1 goes on, and before the thirty-first the actor whose turn it
-is dies. The text is all that it takes to run the schedule again.
+means: in this scenario, at choice point 14 actor 1 continues instead of the running actor, and at choice point 31 the
+running actor dies. The text is sufficient to replay the run.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ MEANING: Final = {
     FAIL_AFTER: "the call succeeds, and its answer is lost",
     FAIL_LATE: "the call fails, and its put lands later",
     LAND: "the oldest late put lands",
-    PAUSE: "the actor's process stands still, for longer than a lease lasts",
-    SLEEP: "the actor's process stands still, for longer than leases and heartbeats last",
-    JUMP: "time passes, for longer than leases and heartbeats last; timers go on",
-    BACK: "everybody's clock is set back",
-    AHEAD: "the actor's own clock is set ahead, by less than leases allow for",
-    BEAT: "the timers of an actor that stood still fire",
+    PAUSE: "the actor's process is suspended, for longer than a lease lasts",
+    SLEEP: "the actor's process is suspended, for longer than leases and heartbeats last",
+    JUMP: "time passes, for longer than leases and heartbeats last; timers fire",
+    BACK: "the clocks of all actors are set back",
+    AHEAD: "the actor's own clock is set ahead, by less than leases tolerate",
+    BEAT: "the due timers of all actors fire",
 }
-"""Beside these a choice is the number of the actor that goes on."""
+"""The meaning of each choice that is a letter. A choice that is a number names the actor that continues."""
 
 _CHOICE: Final = re.compile(r"(?P<point>[0-9]+)=(?P<choice>[0-9]+|[a-z])")
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A scenario by name, and the choices at numbered points of its run. `str` gives the text."""
+    """The name of a scenario, and the choices at numbered points of its run. `str` returns the text."""
 
     scenario: str
     choices: tuple[tuple[int, str], ...] = ()
@@ -58,14 +58,18 @@ class Schedule:
 
 
 def parse_schedule(text: str) -> Schedule:
-    """The schedule that a text names. Raises `InvalidRequestError` for any other text."""
+    """Parse the text of a schedule.
+
+    Raises:
+        InvalidRequestError: the text is not a schedule.
+    """
     scenario, colon, rest = text.partition(":")
     choices = []
     for word in rest.split():
         match = _CHOICE.fullmatch(word)
         if match is None:
-            raise InvalidRequestError("this is no schedule; write it as a failed run printed it", word=word)
+            raise InvalidRequestError("the text is not a schedule: write it as the failed run printed it", word=word)
         choices.append((int(match["point"]), match["choice"]))
     if not colon or not scenario.strip():
-        raise InvalidRequestError("this is no schedule; write it as a failed run printed it", text=text)
+        raise InvalidRequestError("the text is not a schedule: write it as the failed run printed it", text=text)
     return Schedule(scenario.strip(), tuple(sorted(choices)))

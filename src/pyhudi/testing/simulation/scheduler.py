@@ -1,7 +1,8 @@
-"""Actors that take turns: each runs in a thread of its own, and only one at a time, until it hands over.
+"""Deterministic scheduler of actors. Each actor has a thread, but only one actor runs at a time.
 
-An actor hands over where it is about to call its store, its clock or its lock. There a *chooser* decides: nothing
-(the actor goes on), another actor, a crash, a fault, a jump of time. With the same choices a run is the same run.
+A running actor can be interrupted only before a call of its store, its clock or its lock. There a *chooser* decides
+whether the actor continues, another actor continues, or a crash, a fault or a jump of time happens. The choices
+determine the run.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from pyhudi.testing.simulation.schedule import (
 from pyhudi.testing.simulation.world import World
 
 STEPS_MAX = 4_000
-"""Steps after which a run counts as one that never ends."""
+"""The number of steps after which a run counts as endless."""
 LEASE_MS = 5_000
-"""Longer than the leases of simulated locks last, and shorter than heartbeats."""
+"""A time in milliseconds that is longer than the leases of simulated locks and shorter than heartbeats."""
 AHEAD_MS = 400
-"""How far the clock of one machine may be ahead of another's, in milliseconds; leases allow for 500."""
+"""The time by which an actor's clock may be ahead of the others, in milliseconds. Leases tolerate 500."""
 AGES_MS = 1_000_000
-"""Longer than leases and heartbeats last, in milliseconds."""
+"""A time in milliseconds that is longer than leases and heartbeats."""
 GO_ON = ""
 PUTS = frozenset({"put", "put_if_absent", "put_if_match"})
 REQUESTS = PUTS | {
@@ -54,17 +55,22 @@ REQUESTS = PUTS | {
 }
 
 
-class RunStoppedError(BaseException):  # no error of the code under test, so nothing in it may handle this
-    """The rest of this run is of no interest."""
+class RunStoppedError(BaseException):  # not an `Exception`, so that no handler of the tested code catches it
+    """The run has ended; its actors stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Powers:
-    """What may go wrong in a run, beside the order of steps.
+    """The kinds of faults that a run may have, in addition to any order of steps.
 
-    `torn`: a crash may leave half of a file that is being streamed, as on local disk. `late`: a put that failed may
-    take effect later, as on object stores. `pauses`: a process may stand
-    still for longer than its lease lasts; `sleeps`: also for longer than its heartbeat. `jumps`: of the clocks.
+    Attributes:
+        crashes: an actor may die.
+        torn: a crash may leave a half of a file that is being streamed, as on local disk.
+        faults: a call of the store may fail, before or after its effect.
+        late: a put that failed may take effect later, as on object stores.
+        pauses: a process may be suspended for longer than its lease.
+        sleeps: a process may be suspended for longer than its heartbeat.
+        jumps: clocks may jump.
     """
 
     crashes: bool = False
@@ -78,10 +84,16 @@ class Powers:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A place at which something is chosen: `number` counts from 0, `actor` is about to do `operation` on `path`.
+    """A choice point of a run.
 
-    `others`: the numbers of actors that could go on instead. `is_free`: the actor itself cannot, so that a change of
-    actors is no preemption; then the first of the others goes on unless another is chosen.
+    Attributes:
+        number: the number of the point, from 0.
+        actor: the number of the running actor.
+        operation: the operation that this actor is about to run.
+        path: the path of the operation.
+        others: the numbers of the actors that could continue instead.
+        is_free: whether the running actor cannot continue, so that a change of actors is not a deviation. By default
+            the first of `others` continues.
     """
 
     number: int
@@ -93,16 +105,20 @@ class Point:
 
 
 class Chooser(Protocol):
-    """Decides at each point. Raises `RunStoppedError` to end the run."""
+    """A function that decides at each choice point."""
 
     def __call__(self, run: Run, point: Point) -> str:
-        """`GO_ON`, or a choice of `schedule.MEANING` or the number of an actor among `point.others`."""
+        """Return `GO_ON`, a letter of `schedule.MEANING`, or the number of an actor among `point.others`.
+
+        Raises:
+            RunStoppedError: the run shall end.
+        """
         ...
 
 
 @dataclass(slots=True, eq=False)
 class SimTimer:
-    """A call that an actor wants repeated. See `pyhudi.environment.Timer`."""
+    """A call that is repeated for an actor. See `pyhudi.environment.Timer`."""
 
     owner: Actor
     every_ms: int
@@ -117,11 +133,24 @@ class SimTimer:
 
 @dataclass(slots=True, eq=False)
 class Actor:
-    """One process of the simulation. `seen` is a digest of all that it has learned from outside.
+    """One process of the simulation.
 
-    `was_away`: it stood still for so long that others had to take it for dead.
-    `ahead_ms`: by how much its clock is ahead.
-    `wakes_ms`: until when it sleeps; `waits_for`: what it waits for, unless that time comes first.
+    Attributes:
+        number: its number in the run.
+        name: its name.
+        program: the code that it runs.
+        gate: the lock on which its thread waits for its turn.
+        seen: a digest of everything that it has read from its environment.
+        ids: the number of ids that it has created.
+        is_dead: whether it has crashed.
+        is_done: whether its program has ended.
+        is_paused: whether it is suspended.
+        was_away: whether it was suspended for so long that others had to consider it dead.
+        ahead_ms: the time by which its clock is ahead.
+        in_timer: whether one of its timers is running.
+        wakes_ms: the time until which it sleeps.
+        waits_for: a condition that ends its sleep before this time.
+        timers: its timers.
     """
 
     number: int
@@ -141,7 +170,7 @@ class Actor:
     timers: list[SimTimer] = field(default_factory=list)
 
     def learn(self, *values: object) -> None:
-        """Note what the actor learned, as everything that it does follows from that."""
+        """Add values to `seen`, which determines everything that the actor does."""
         self.seen = hash((self.seen, *values))
 
 
@@ -164,20 +193,20 @@ class Run:
     error: BaseException | None = None
 
     def start(self, workers: Workers) -> None:
-        """Run to the end. What an actor's program raises, but for `SimulatedCrash`, is in `error` then."""
+        """Run all actors to their end. `error` then holds an error of an actor's program (not `SimulatedCrash`)."""
         self._main.acquire()
         for actor in self.actors:
             actor.gate.acquire()
         workers.take(self)
         self._hand_to(self._next(None))
         self._main.acquire()
-        for actor in self.actors:  # those that a stopped run left in the middle
+        for actor in self.actors:  # end the threads of actors that a stopped run interrupted
             if not actor.is_done:
                 actor.gate.release()
                 self._main.acquire()
 
     def play(self, actor: Actor) -> None:
-        """The life of an actor, in its thread."""
+        """Run an actor in its thread, from its start to its end."""
         actor.gate.acquire()
         following = None
         try:
@@ -186,7 +215,7 @@ class Run:
                 following = self._next(actor)
         except RunStoppedError:
             self.is_stopped = True
-        except BaseException as error:  # noqa: BLE001  # whoever started the run looks at it
+        except BaseException as error:  # noqa: BLE001  # the caller of `start` handles it
             self.error, self.is_stopped = error, True
         actor.is_done = True
         self._hand_to(following)
@@ -199,14 +228,16 @@ class Run:
         self._release_lock_of(actor)
 
     def fail(self, violation: str) -> None:
-        """Note what must not be, and end the run."""
+        """Record the violation of an invariant, and end the run."""
         self.violation = self.violation or violation
         self.is_stopped = True
 
     def step(self, actor: Actor, operation: str, path: str) -> str:
-        """A step that the actor is about to make. Returns the fault that hits it, if one is chosen.
+        """Begin a step of the actor, and return the fault that the chooser has chosen for it, if any.
 
-        Raises `SimulatedCrash` in a dead actor, and `RunStoppedError` where the run has ended.
+        Raises:
+            SimulatedCrash: the actor is dead.
+            RunStoppedError: the run has ended.
         """
         self._check_alive(actor)
         if actor.in_timer:
@@ -222,7 +253,7 @@ class Run:
         return fault
 
     def wait(self, actor: Actor, *, until_ms: int, condition: Callable[[], bool] | None = None) -> None:
-        """Let others go on until a time, or until a condition holds."""
+        """Let other actors run until a time, or until a condition is true."""
         self._check_alive(actor)
         if actor.in_timer:
             return
@@ -233,7 +264,7 @@ class Run:
         actor.wakes_ms = actor.waits_for = None
 
     def state(self, actor: int) -> int:
-        """A digest of the point at which the run is, if this actor is to go on."""
+        """A digest of the state of the run in which this actor is about to continue."""
         world = self.world
         return hash(
             (
@@ -260,7 +291,7 @@ class Run:
         )
 
     def pass_time(self, milliseconds: int, *, standing_still: Actor | None = None) -> None:
-        """Move the clock on, and fire the timers of those who do not stand still, each as often as they fall due."""
+        """Advance the clock, and fire the due timers of all actors that are not suspended, each once."""
         self.world.now_ms += milliseconds
         for owner in self.actors:
             if owner is not standing_still and not owner.is_paused:
@@ -292,7 +323,7 @@ class Run:
         try:
             choice = self.choose(self, point)
         except RunStoppedError:
-            self.is_stopped = True  # now, so that nothing that happens on the way out counts
+            self.is_stopped = True  # at once, so that later effects of the unwinding code are ignored
             raise
         if choice:
             self.choices.append((point.number, choice))
@@ -300,7 +331,7 @@ class Run:
         return choice
 
     def _apply(self, actor: Actor, choice: str) -> str:
-        """Do what was chosen; the faults that the call itself must do are returned."""
+        """Apply a choice. Returns it if it is a fault that the store's call itself must produce."""
         match choice:
             case "c":
                 self.kill(actor)
@@ -332,7 +363,7 @@ class Run:
         return GO_ON
 
     def kill(self, actor: Actor) -> None:
-        """The process of the actor dies, and with it its timers, and the locks that the system keeps for it."""
+        """End the actor's process: its timers stop, and its lock is released."""
         actor.is_dead = True
         actor.timers.clear()
         self._release_lock_of(actor)
@@ -342,7 +373,7 @@ class Run:
             self.lock_holder = None
 
     def _may_go_on(self, actor: Actor) -> bool:
-        """Whether it could run now, or once it has slept enough."""
+        """Whether the actor can run now, or after it has slept."""
         is_asleep = actor.wakes_ms is not None and actor.waits_for is None
         return not actor.is_done and (is_asleep or not self._is_blocked(actor))
 
@@ -352,13 +383,13 @@ class Run:
         return actor.wakes_ms is not None and actor.wakes_ms > self.world.now_ms
 
     def _next(self, actor: Actor | None) -> Actor | None:
-        """Who goes on when this actor cannot: somebody who is not waiting, or else whoever wakes first."""
+        """The actor that continues if this one cannot: one that is not waiting, else the one that wakes first."""
         able = [one for one in self.actors if not one.is_done and not self._is_blocked(one)]
         asleep = [one for one in self.actors if not one.is_done and one.wakes_ms is not None and one not in able]
         if not able:
             able = sorted(asleep, key=lambda one: one.wakes_ms or 0)[:1]
         elif all(one.is_paused for one in able):
-            # Whoever stands still may do so until the others have slept enough.
+            # Suspended actors may stay suspended until the sleeping ones wake.
             able += [one for one in asleep if one.waits_for is None]
         if not able:
             return None
@@ -373,7 +404,7 @@ class Run:
         return chosen
 
     def _wake(self, actor: Actor) -> None:
-        """Let time pass until an actor that sleeps wakes."""
+        """Let time pass until a sleeping actor wakes."""
         if self._is_blocked(actor) and actor.wakes_ms is not None:
             self.pass_time(actor.wakes_ms - self.world.now_ms)
 
@@ -390,14 +421,14 @@ class Run:
 
 
 class Workers:
-    """Threads that play actors, used again in run after run. They end with the process."""
+    """Threads that run actors. They are reused by all runs, and end with the process."""
 
     def __init__(self) -> None:
         self._inboxes: list[list[tuple[Run, Actor]]] = []
         self._gates: list[threading.Lock] = []
 
     def take(self, run: Run) -> None:
-        """Let each actor of the run wait in a thread for its turn."""
+        """Assign a thread to each actor of the run, in which the actor waits for its turn."""
         while len(self._gates) < len(run.actors):
             self._add()
         for actor, inbox, gate in zip(run.actors, self._inboxes, self._gates, strict=False):
@@ -421,7 +452,7 @@ class Workers:
 
 
 def choices_at(run: Run, point: Point) -> Sequence[str]:
-    """Everything that could be chosen at a point, `GO_ON` left out."""
+    """All possible choices at a point, except `GO_ON`."""
     options = [str(number) for number in (point.others[1:] if point.is_free else point.others)]
     if point.is_free:
         return options

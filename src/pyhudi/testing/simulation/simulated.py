@@ -1,4 +1,4 @@
-"""What an actor of a simulation is given in place of the world: a store, a clock, ids, timers and a lock."""
+"""Simulated environment of an actor: its store, clock, ids, timers and table lock."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from pyhudi.transaction.locks.waiting import not_acquired
 URI = "sim://table"
 
 Watch = Callable[[Actor, str, str, Stored | None], None]
-"""Called after each change with who made it, the operation, the path, and what was there before."""
+"""Called after each change with the actor, the operation, the path, and the object that was at the path before."""
 
 
 class SimStorage:
-    """The world's store in the hands of one actor. Each call is a step of the run, before it has its effect."""
+    """The store of the world for one actor. Each call is a step of the run; the step precedes its effect."""
 
     def __init__(self, run: Run, actor: Actor, watch: Watch) -> None:
         self._run, self._actor, self._world, self._watch = run, actor, run.world, watch
@@ -37,14 +37,14 @@ class SimStorage:
 
     @property
     def spec(self) -> StorageSpec:
-        """Finds this very object again."""
+        """The specification from which this process finds this object."""
         if self._spec is None:
             self._spec = in_process.register(cast("Storage", self))
         return self._spec
 
     @property
     def uri(self) -> str:
-        """The same for all actors."""
+        """A URI that is the same for all actors."""
         return URI
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
@@ -53,7 +53,7 @@ class SimStorage:
         return data[offset : None if length is None else offset + length]
 
     def open_input(self, path: str) -> Any:
-        """See `Storage.open_input`. The content is that of this moment."""
+        """See `Storage.open_input`. Later changes do not affect the content."""
         return pa.BufferReader(self._read("open_input", path).data)
 
     def read_with_etag(self, path: str) -> tuple[bytes, str]:
@@ -69,7 +69,7 @@ class SimStorage:
         return found
 
     def wait_for_writer(self, path: str) -> bool:
-        """Objects are always whole."""
+        """Never: objects are always complete."""
         del path
         return False
 
@@ -100,11 +100,11 @@ class SimStorage:
         self._change("put", path, bytes(data), None)
 
     def creates_exclusively(self) -> bool:
-        """Always: a world that is not `exclusive` stands for a store that has hidden it."""
+        """Always. A world that is not `exclusive` simulates a store whose probe gave a wrong answer."""
         return True
 
     def put_if_absent(self, path: str, data: bytes) -> None:
-        """See `Storage.put_if_absent`. Where the world is not `exclusive` it replaces what is there."""
+        """See `Storage.put_if_absent`. In a world that is not `exclusive` it replaces an existing object."""
         self._change("put_if_absent", path, bytes(data), 0)
 
     def put_if_match(self, path: str, data: bytes, *, etag: str) -> str:
@@ -137,13 +137,13 @@ class SimStorage:
         fault = self._run.step(self._actor, operation, path)
         if fault == FAIL:
             self._actor.learn(fault)
-            raise UnavailableError("the store failed, as the schedule wants it", path=join(URI, path))
+            raise UnavailableError("the store failed: the schedule asked for it", path=join(URI, path))
         return fault
 
     def _answer(self, fault: str, path: str) -> None:
         if fault == FAIL_AFTER:
             self._actor.learn(fault)
-            raise UnavailableError("the store's answer got lost, as the schedule wants it", path=join(URI, path))
+            raise UnavailableError("the store's answer got lost: the schedule asked for it", path=join(URI, path))
 
     def _read(self, operation: str, path: str) -> Stored:
         self._step(operation, check_relative(path))
@@ -154,12 +154,12 @@ class SimStorage:
         return found
 
     def _change(self, operation: str, path: str, data: bytes, version: int | None) -> int:
-        """Set an object if `version` is what is there: None for whatever is, 0 for nothing."""
+        """Put an object if its path has this `version`. 0: if there is no object; None: in any case."""
         fault = self._step(operation, check_relative(path))
         if fault == FAIL_LATE:
             self._world.late.append(LatePut(path, data, version))
             self._actor.learn(fault)
-            raise UnavailableError("the store did not answer, as the schedule wants it", path=join(URI, path))
+            raise UnavailableError("the store did not answer: the schedule asked for it", path=join(URI, path))
         former = self._world.objects.get(path)
         there = 0 if former is None else former.version
         is_checked = version is not None and (version > 0 or self._world.exclusive)
@@ -167,7 +167,7 @@ class SimStorage:
             self._actor.learn(there)
             if version == 0:
                 raise AlreadyExistsError("there is an object at this path already", path=join(URI, path))
-            raise PreconditionFailedError("the object was changed or removed", path=join(URI, path))
+            raise PreconditionFailedError("another actor changed or removed the object", path=join(URI, path))
         written = self._world.set(path, data)
         self._actor.learn(written)
         self._watch(self._actor, operation, path, former)
@@ -181,7 +181,7 @@ class SimStorage:
             self._watch(self._actor, operation, path, former)
 
     def complete(self, path: str, data: bytes) -> None:
-        """The end of an output: its object appears, or half of it when the actor dies in the call."""
+        """Create the object of an output, or a half of it if the actor dies in the call."""
         fault = self._step("close_output", path)
         if fault == TORN:
             self._world.set(path, data[: len(data) // 2])
@@ -217,7 +217,7 @@ class _SimOutput(Output):
 
 @dataclass(frozen=True, slots=True)
 class SimClock:
-    """The world's clock as one actor sees it. It stands still but for sleeping and chosen jumps."""
+    """The world's clock for one actor. It advances only when actors sleep, or when the schedule makes time pass."""
 
     run: Run
     actor: Actor
@@ -235,14 +235,14 @@ class SimClock:
         return now / 1000
 
     def sleep(self, seconds: float) -> None:
-        """Others go on meanwhile."""
+        """Let other actors run until the time has passed."""
         self.actor.learn("sleep", seconds)
         self.run.wait(self.actor, until_ms=self.run.world.now_ms + max(1, round(seconds * 1000)))
 
 
 @dataclass(frozen=True, slots=True)
 class SimIds:
-    """Ids without randomness: the actor's number and a count."""
+    """Deterministic ids: the actor's number and a counter."""
 
     actor: Actor
 
@@ -254,7 +254,7 @@ class SimIds:
 
 @dataclass(frozen=True, slots=True)
 class SimTimers:
-    """Timers that fire when the simulation lets time pass, in the midst of whatever their owner does."""
+    """Timers that fire when simulated time passes, even in the middle of an operation of their owner."""
 
     run: Run
     actor: Actor
@@ -269,7 +269,7 @@ class SimTimers:
 
 @dataclass(frozen=True, slots=True)
 class PerfectLocks(InProcessLocks):
-    """A lock that is lost only with its holder, who then loses it at once: what an operating system gives."""
+    """A lock that only the death of its holder releases, and then at once, like a lock of the operating system."""
 
     run: Run
     actor: Actor
@@ -288,30 +288,30 @@ class PerfectLocks(InProcessLocks):
         return self
 
     def check_held(self) -> None:
-        """Such a lock is always held."""
+        """No effect: this lock cannot be lost."""
 
     def release(self) -> None:
-        """Let the next one in."""
+        """See `AcquiredLock.release`."""
         if self.run.lock_holder == self.actor.number:
             self.run.lock_holder = None
 
 
 class NoLocks:
-    """No lock at all: for showing what goes wrong then."""
+    """A lock provider without mutual exclusion, for showing the anomalies without a lock."""
 
     def acquire(self, storage: Storage, environment: Environment, *, wait_ms: int) -> NoLocks:  # noqa: ARG002
-        """Always at once."""
+        """Never waits."""
         return self
 
     def check_held(self) -> None:
-        """Nothing is held, and nobody minds."""
+        """No effect."""
 
     def release(self) -> None:
-        """Nothing to give back."""
+        """No effect."""
 
 
 def environment_of(run: Run, actor: Actor, locks: LockProvider | None) -> Environment:
-    """Everything that an actor's code gets from outside of its store. `locks` None: the perfect one."""
+    """The environment of an actor. Without `locks`, its lock provider is `PerfectLocks`."""
     return Environment(
         clock=SimClock(run, actor),
         ids=SimIds(actor),

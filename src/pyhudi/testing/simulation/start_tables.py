@@ -1,4 +1,4 @@
-"""The tables that simulations begin with: copy-on-write and merge-on-read, of each version, with a few keys in them."""
+"""Initial tables of simulations: copy-on-write and merge-on-read, of each table version, with a few rows."""
 
 from __future__ import annotations
 
@@ -35,14 +35,17 @@ from pyhudi.write.job import WriteJob, prepare
 from pyhudi.write.result import WriteResult
 
 START = {"a1": "start", "a2": "start", "b1": "start"}
-"""The rows that a table begins with: two file groups."""
+"""The initial rows of a table, in two file groups."""
 _INSERT = Request(operation=WriteOperation.INSERT, values=START)
 _APPEND = Request(operation=WriteOperation.UPSERT, values={"a2": "appended"})
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of table. `str` gives `cow8`, `mor6` and so on, or `whole-cow8` where `is_whole`: through `HudiTable`."""
+    """A kind of table. `str` returns its name: `cow8`, `mor6` and so on.
+
+    `is_whole`: writes and reads go through `HudiTable` and Parquet; the name is then `whole-cow8`.
+    """
 
     is_merge_on_read: bool
     version: int
@@ -53,7 +56,7 @@ class Kind:
 
     @property
     def options(self) -> dict[str, str]:
-        """The options of its writes."""
+        """The options of writes to such a table."""
         return {
             "hoodie.table.name": "t",
             "hoodie.write.table.version": str(self.version),
@@ -70,12 +73,12 @@ class Kind:
 
     @property
     def start(self) -> dict[str, Request]:
-        """The writes that such a table begins with, by their writers' names: a merge-on-read table has a log."""
+        """The initial writes of such a table, by their writers' names. A merge-on-read table gets a log."""
         return {"start": _INSERT, **({"appender": _APPEND} if self.is_merge_on_read else {})}
 
     @property
     def read(self) -> Callable[[TableState, str | None], list[tuple[str, str]]]:
-        """How the rows of such a table are read."""
+        """The function that reads the rows of such a table."""
         return read_whole if self.is_whole else read_thinly
 
 
@@ -87,17 +90,21 @@ KINDS = {
 
 
 def kind_of(name: str) -> Kind:
-    """The kind with this name. Raises `InvalidRequestError` where there is none."""
+    """The kind of table with this name.
+
+    Raises:
+        InvalidRequestError: there is none.
+    """
     if name not in KINDS:
-        raise InvalidRequestError("there is no such kind of table", name=name, known=sorted(KINDS))
+        raise InvalidRequestError("unknown kind of table: use one of the known ones", name=name, known=sorted(KINDS))
     return KINDS[name]
 
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """What one actor sees of a simulation, and the job of its kind of table to make its own from.
+    """The view of one actor on a simulation: its store, its environment and its kind of table.
 
-    `attempts`: where its writes leave attempts of tasks that they do not wait for.
+    `attempts` collects the attempts of tasks for which the actor's writes do not wait.
     """
 
     name: str
@@ -107,7 +114,7 @@ class Seat:
     attempts: list[Attempt] = field(default_factory=list)
 
     def write(self, request: Request) -> WriteResult:
-        """Run a write. A thin one rolls dead writers back first, as whole ones do."""
+        """Run a write. It first rolls back the failed writes of dead writers."""
         if self.kind.is_whole:
             return write_whole(
                 self.storage, self.environment, self.kind.options, request, self.attempts, writer=self.name
@@ -123,7 +130,7 @@ class Seat:
         return with_writer(replace(template, table=table, environment=self.environment), self.name, request.batch)
 
     def service_call(self) -> ServiceCall:
-        """A call of a table service by this actor."""
+        """The arguments of a table service that this actor calls."""
         config = _job(self.kind).config
         table = load_table(self.storage)
         engine = LocalEngine(parallelism=1) if self.kind.is_whole else ThinEngine()
@@ -132,10 +139,10 @@ class Seat:
 
 @cache
 def _job(kind: Kind) -> WriteJob:
-    """What all writes to a kind of table share. Made from a table of its own, which nobody writes to."""
+    """The common part of all writes to a kind of table. It belongs to a separate table without writes."""
     storage = _empty(kind)
     run = Run(World(), [], lambda _run, _point: "")
-    actor = Actor(0, "nobody", lambda: None)
+    actor = Actor(0, "builder", lambda: None)
     config = WriteConfig.from_options(kind.options)
     return prepare(
         load_table(storage),
@@ -155,7 +162,7 @@ def _empty(kind: Kind) -> MemoryStorage:
 
 
 def observer(world: World) -> SimStorage:
-    """The store of a world for somebody whose calls are no steps: to look at it from outside of a run."""
+    """The store of a world for checks from outside of a run: its calls are not steps of the run."""
     actor = Actor(0, "observer", lambda: None, in_timer=True)
     return SimStorage(Run(world, [actor], lambda _run, _point: "", Powers()), actor, lambda *_: None)
 
@@ -165,12 +172,12 @@ def _prepared(kind: Kind) -> World:
     world = world_of(_empty(kind))
     seen = observer(world)
     run = Run(world, [], lambda _run, _point: "")
-    actor = Actor(99, "nobody", lambda: None, in_timer=True)
+    actor = Actor(99, "builder", lambda: None, in_timer=True)
     for writer, request in kind.start.items():
         Seat(writer, kind, seen, environment_of(run, actor, None)).write(request)
     return world
 
 
 def prepared(kind: Kind) -> World:
-    """A world with a table of this kind as it begins."""
+    """A world with the initial table of this kind."""
     return _prepared(kind).copy()

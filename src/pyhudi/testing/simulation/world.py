@@ -1,7 +1,7 @@
-"""What the actors of a simulation share: the objects of one store, the clock, and puts that are still on their way.
+"""Shared state of the actors of a simulation: the objects of one store, the clock, and delayed puts.
 
-A world is a dictionary of immutable values, so that a copy of a prepared table costs microseconds. Its digest is
-kept up to date by each change. Digests are for one process: they say whether two runs are at the same point.
+A world is a dictionary of immutable values, so that a copy of a prepared table takes microseconds. Each change updates
+the digest of the world. Digests are valid in one process: equal digests mean that two runs are in the same state.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from hashlib import blake2b
 from pyhudi.storage.protocol import FileInfo, FolderListing, Storage
 
 START_MS = 1_790_000_000_000
-"""When every simulation begins, in milliseconds since the epoch."""
+"""The time at which every simulation begins, in milliseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One object. `version` counts the changes of its path, also through deletions: it is the tag of `put_if_match`."""
+    """One object. `version` counts the changes of its path, including deletions. It is the tag for `put_if_match`."""
 
     data: bytes
     modified_ms: int
@@ -27,7 +27,10 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class LatePut:
-    """A put that lands later than its caller was told that it failed. `version`: what must be there; 0: nothing."""
+    """A put that takes effect after its caller got an error.
+
+    `version` is the condition: the version that must be at the path; 0: no object; None: no condition.
+    """
 
     path: str
     data: bytes
@@ -36,10 +39,17 @@ class LatePut:
 
 @dataclass(slots=True)
 class World:
-    """The store and the time. `now_ms` never steps back; `wall_ms` is added to it where actors ask for the date.
+    """The store and the time.
 
-    `late`: puts on their way; `landed`: the paths of those that have arrived.
-    `exclusive`: whether `put_if_absent` refuses a name that is taken; a store without such a thing overwrites silently.
+    Attributes:
+        objects: the objects by path.
+        versions: the number of changes of each path.
+        late: puts that have not taken effect yet.
+        landed: the paths of late puts that have taken effect.
+        now_ms: the time, which never decreases.
+        wall_ms: the offset of the actors' wall clocks from `now_ms`.
+        exclusive: whether `put_if_absent` refuses an existing path. If not, it overwrites silently.
+        digest: a digest of `objects`.
     """
 
     objects: dict[str, Stored] = field(default_factory=dict)
@@ -52,7 +62,7 @@ class World:
     digest: int = 0
 
     def copy(self) -> World:
-        """Another world in the same state."""
+        """A copy of the world."""
         return World(
             objects=self.objects.copy(),
             versions=self.versions.copy(),
@@ -65,7 +75,7 @@ class World:
         )
 
     def set(self, path: str, data: bytes) -> int:
-        """Create or replace an object; its new version."""
+        """Create or replace an object, and return its new version."""
         self._forget(path)
         version = self.versions[path] = self.versions.get(path, 0) + 1
         stored = self.objects[path] = Stored(data, self.now_ms, version)
@@ -88,7 +98,7 @@ class World:
         return sorted(path for path in self.objects if path.startswith(prefix))
 
     def info(self, path: str) -> FileInfo | None:
-        """Size and time of an object."""
+        """Size and modification time of an object, or None if there is none."""
         stored = self.objects.get(path)
         return None if stored is None else FileInfo(path, len(stored.data), stored.modified_ms)
 
@@ -106,7 +116,7 @@ class World:
         return FolderListing(tuple(files), tuple(sorted(folders)))
 
     def land_late_put(self) -> LatePut | None:
-        """Let the oldest late put reach the store, where its condition still holds; it is what is returned."""
+        """Take the oldest late put, apply it if its condition holds, and return it. None if there is no late put."""
         if not self.late:
             return None
         put = self.late.pop(0)
@@ -118,7 +128,7 @@ class World:
 
 
 def world_of(storage: Storage) -> World:
-    """A world with the objects of another store."""
+    """A world with the objects of a store."""
     world = World()
     for info in storage.list_recursive(""):
         world.set(info.path, storage.read(info.path))
