@@ -152,7 +152,7 @@ class LocalStorage:
     def info(self, path: str) -> FileInfo | None:
         """Cost: one stat."""
         target = self._readable(path)
-        with self._typed_errors("look at", path):
+        with self._typed_errors("inspect", path):
             try:
                 found = target.stat()
             except (FileNotFoundError, NotADirectoryError):

@@ -218,7 +218,7 @@ class ObjectStorage:
         """`modified_ms` has whole seconds here, but milliseconds in a listing. Cost: one request."""
         key = self._key(path)
         try:
-            return self._info(self._call("look at", path, lambda: obstore.head(self._store, key)))
+            return self._info(self._call("inspect", path, lambda: obstore.head(self._store, key)))
         except NotFoundError:
             return None
 
@@ -301,7 +301,7 @@ class ObjectStorage:
     def _version_of(self, path: str) -> _Version | None:
         key = self._key(path)
         try:
-            found = self._call("look at", path, lambda: obstore.get(self._store, key, options={"head": True}))
+            found = self._call("inspect", path, lambda: obstore.get(self._store, key, options={"head": True}))
         except NotFoundError:
             return None
         return _Version(found.meta["e_tag"], found.meta["version"], found.attributes.get(_PUT_NUMBER))
