@@ -331,9 +331,7 @@ def test_table_versions_are_compared_only_where_they_are_described():
     assert wrong == []
 
 
-# Rooms whose docstrings, comments and messages follow the rules of CONTRIBUTING.md for words. More will follow.
-ROOMS_IN_PLAIN_WORDS = {"config", "engine", "environment", "errors", "format", "merge", "spark", "storage", "testing"}
-MODULES_NOT_YET_PLAIN = {"testing/simulation/invariants.py", "testing/simulation/scenarios.py"}
+# Docstrings, comments and messages follow the rules of CONTRIBUTING.md for words.
 RIDDLES = re.compile(
     r"\b(?:[r]eal (?:Hudi|writers)|[n]obody|[a]nybody|[t]aken back|[o]ut of use|[l]ooked at)\b", re.IGNORECASE
 )
@@ -356,14 +354,6 @@ FIRST_WORDS_OF_RIDDLES = {
 SENTENCES_PER_PARAGRAPH = 6
 
 
-def plain_modules() -> list[Path]:
-    return [
-        path
-        for path in modules()
-        if room_of(path) in ROOMS_IN_PLAIN_WORDS and name_of(path) not in MODULES_NOT_YET_PLAIN
-    ]
-
-
 def words_of(path: Path) -> Iterator[tuple[int, str]]:
     """The texts and comments of a module, with their lines."""
     for node in ast.walk(tree_of(path)):
@@ -376,10 +366,10 @@ def words_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("pattern", [RIDDLES, UNREACHABLE], ids=["riddles", "unreachable references"])
-def test_no_text_of_a_module_in_plain_words_contains(pattern):
+def test_no_text_of_a_module_contains(pattern):
     wrong = [
         f"{name_of(path)}:{line} {found.group()}"
-        for path in plain_modules()
+        for path in modules()
         for line, text in words_of(path)
         for found in pattern.finditer(text)
     ]
@@ -388,7 +378,7 @@ def test_no_text_of_a_module_in_plain_words_contains(pattern):
 
 def test_module_docstring_begins_with_its_subject():
     wrong = []
-    for path in plain_modules():
+    for path in modules():
         docstring = ast.get_docstring(tree_of(path)) or ""
         paragraphs = [part for part in docstring.split("\n\n") if not part.startswith((" ", "-", "http"))]
         if docstring.split(maxsplit=1)[0] in FIRST_WORDS_OF_RIDDLES:
@@ -402,7 +392,7 @@ def test_module_docstring_begins_with_its_subject():
 def test_document_that_a_text_names_is_in_the_repository():
     wrong = [
         f"{name_of(path)}:{line} {named}"
-        for path in plain_modules()
+        for path in modules()
         for line, text in words_of(path)
         for named in re.findall(r"(?<![\w./:-])[\w./-]+\.md\b", re.sub(r"https?://\S+", "", text))
         if not (ROOT / named).is_file() and not (ROOT / "docs" / named).is_file()
@@ -413,7 +403,7 @@ def test_document_that_a_text_names_is_in_the_repository():
 def test_module_that_a_docstring_names_exists():
     wrong = [
         f"{name_of(path)}:{line} {named}"
-        for path in plain_modules()
+        for path in modules()
         for line, text in words_of(path)
         for named in re.findall(r"`(pyhudi(?:\.\w+)+)`", text)
         if not _is_module_or_member(named.split(".")[1:])
@@ -432,7 +422,7 @@ def _is_module_or_member(parts: list[str]) -> bool:
 def test_error_message_begins_in_lower_case_and_has_no_full_stop():
     wrong = [
         f"{name_of(path)}:{node.lineno} {message}"
-        for path in plain_modules()
+        for path in modules()
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("Error")
         for message in _message_of(node)

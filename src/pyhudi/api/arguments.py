@@ -1,4 +1,4 @@
-"""What the calls of the public face take: their types, and the checks of their values."""
+"""Arguments of the public face: their types, and the checks of their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scan would do, in numbers and in words."""
+"""`ScanExplanation`: a scan before it runs, in numbers and in words."""
 
 from __future__ import annotations
 

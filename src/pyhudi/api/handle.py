@@ -1,4 +1,4 @@
-"""What a `HudiTable` and its nouns share: the table as it was opened, the options, and where its tasks run."""
+"""`TableHandle`: what `HudiTable` and its nouns share, which is the opened table, the options and the engine."""
 
 from __future__ import annotations
 

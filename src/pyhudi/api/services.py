@@ -103,7 +103,7 @@ class Services:
 
         Raises:
             StorageError: a file could not be deleted. The clean stays planned, and the next one tries again.
-            WriteConflictError: a write of the table was taken back meanwhile, or JVM Hudi restores the table.
+            WriteConflictError: a write of the table was rolled back meanwhile, or JVM Hudi restores the table.
 
         Cost: one read per write since the last clean that this process does not know; a listing of each partition that
         these writes changed; a delete per file; three puts, and the table lock twice.
@@ -116,8 +116,8 @@ class Services:
         """What `clean` would delete now, and what it would leave, and why. Nothing is written.
 
         Columns: partition_path, file_id, instant (where the slice begins), deletes (whether its files would go),
-        reason, files (how many). Slices of partitions that no write has changed since the last clean are not looked
-        at; with `hoodie.clean.incremental.enabled=false` all are.
+        reason, files (how many). Slices of partitions that no write has changed since the last clean are not
+        examined; with `hoodie.clean.incremental.enabled=false` all are.
 
         Cost: as `clean`, without puts, deletes and lock.
         """

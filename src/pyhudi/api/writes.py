@@ -1,4 +1,4 @@
-"""From a call of the public face to the write that it means."""
+"""Writes of the public face: checks of a call, and the write operation that it becomes."""
 
 from __future__ import annotations
 

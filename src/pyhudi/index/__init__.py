@@ -1,1 +1,1 @@
-"""From record keys to the file groups that hold them."""
+"""Indexes: the file groups that hold given record keys."""

@@ -1,4 +1,4 @@
-"""Which index the options ask for."""
+"""Selects the index that the options ask for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an index is: it finds, for staged keys, the file groups and rows that hold them."""
+"""Protocol of an index: it finds, for staged keys, the file groups and rows that hold them."""
 
 from __future__ import annotations
 

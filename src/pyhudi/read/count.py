@@ -1,4 +1,4 @@
-"""How many rows a scan has: from footers where they say it, by reading where they do not."""
+"""Counts the rows of a scan: from footers where they are enough, otherwise by reading."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def count_rows(storage: Storage, plan: ScanPlan, where: Where) -> int:
     """The number of rows of a scan, in bounded memory.
 
     Cost: without a condition, one footer per base file that has no logs. Slices with logs, and all slices where rows
-    must be looked at (a condition, or a range of time), are read with one column besides those that this needs.
+    must be read (a condition, or a range of time), are read with one column besides those that this needs.
     """
     if not plan.schema.names:
         return 0

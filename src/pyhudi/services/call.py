@@ -1,4 +1,4 @@
-"""What every table service is called with."""
+"""`ServiceCall`: the arguments that all table services share."""
 
 from __future__ import annotations
 

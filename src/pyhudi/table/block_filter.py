@@ -1,4 +1,4 @@
-"""Which log blocks count, decided by the active timeline and by the archive."""
+"""Selects the log blocks that count, by the active timeline and the archive."""
 
 from __future__ import annotations
 

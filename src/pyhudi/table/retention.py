@@ -1,4 +1,4 @@
-"""Whether cleaners have deleted files of a past state of the table.
+"""Checks whether cleans have deleted files of a past state of the table.
 
 A listing does not show it: a file group whose old file was deleted looks like a group that was created later. So the
 metadata of cleans are read. A clean deletes nothing that was current when it began. So only cleans that began after the

@@ -1,4 +1,4 @@
-"""How the tasks of one write create markers, by its options and its engine."""
+"""Creates the markers of one write's tasks, as its options and its engine allow."""
 
 from __future__ import annotations
 

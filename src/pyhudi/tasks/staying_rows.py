@@ -31,7 +31,7 @@ def with_values_of_path(rows: pa.RecordBatch, path: str, keys: KeyGenerator) -> 
             path, keys.partition_field_names, hive_style=keys.hive_style, url_encoded=keys.url_encode
         )
     except CorruptDataError:
-        return rows  # values with slashes: which of them is whose nobody can tell
+        return rows  # values with slashes cannot be assigned to their fields
     for field in keys.partition_fields:
         at = rows.schema.get_field_index(field.name)
         if at < 0 or field.kind is not PartitionFieldKind.SIMPLE:

@@ -1,1 +1,1 @@
-"""How a table changes: the commit protocol."""
+"""Transactions: the commit protocol, which is the only way in which a table changes."""

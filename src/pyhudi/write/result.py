@@ -1,4 +1,4 @@
-"""What a write did, for the caller."""
+"""`WriteResult`: the outcome of a write, for its caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether stored keys and partition paths of timestamps have the form that this release writes.
+"""Checks that stored keys and partition paths of timestamps have the form that this release writes.
 
 They differ for timestamps. JVM Hudi prints microseconds since the epoch in inserts and upserts (`1706695200500000`), as
 pyhudi does; but `2024-01-31 10:00:00.5` in bulk inserts, and in all writes with

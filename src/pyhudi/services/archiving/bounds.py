@@ -1,4 +1,4 @@
-"""Which completed instants may leave the active timeline. Pure.
+"""Selects the completed instants that may leave the active timeline. Pure.
 
 The oldest go first, so that what stays is the newest part of the timeline, without holes. An instant that readers or
 services still need there holds back everything from it on.

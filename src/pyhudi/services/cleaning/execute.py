@@ -87,14 +87,14 @@ def delete_files(_: TaskContext, task: DeleteTask) -> dict[str, str]:
 def planned_clean(call: ServiceCall) -> PlannedClean:
     """The clean that the options ask for now. Cost: see `plan_clean`.
 
-    Raises `WriteConflictError` if a write of the table was taken back meanwhile.
+    Raises `WriteConflictError` if a write of the table was rolled back meanwhile.
     """
     clock = call.environment.clock
     try:
         return plan_clean(call.table, call.config.cleaning, now_ms=clock.now_ms(), zone=table_zone(call.table.config))
     except InvalidRequestError as error:
         raise WriteConflictError(
-            "a write was taken back while the clean was planned; nothing was deleted, run it again",
+            "a write was rolled back while the clean was planned; nothing was deleted, run it again",
             path=call.table.storage.uri,
         ) from error
 
@@ -228,7 +228,7 @@ def _load_plan(storage: Storage, instant: Instant, table: TableState) -> CleanPl
 def _check_plan(table: TableState, plan: CleanPlan, instant: Instant) -> None:
     """Raise `CorruptDataError` for a plan that names what the table needs now: its newest slices, or a savepoint's.
 
-    No plan of Hudi's writers does; a damaged one may, and one that was made before later writes were taken back.
+    No plan of Hudi's writers does; a damaged one may, and one that was made before later writes were rolled back.
     """
     view = load_view(table.storage, table.timeline, plan.files)
     newest = (one for slices in view.latest.values() for one in slices)

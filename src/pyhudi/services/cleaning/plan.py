@@ -1,4 +1,4 @@
-"""What a clean would delete now: the earliest retained write, the partitions to look at, and the files."""
+"""Plans a clean: the earliest retained write, the partitions to visit, and the files to delete."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ need not look at them again."""
 
 @dataclass(frozen=True, slots=True)
 class PlannedClean:
-    """What a clean would do: a decision for each file slice that was looked at, and the plan; None for nothing to do.
+    """What a clean would do: a decision for each file slice that was examined, and the plan; None for nothing to do.
 
     `reason`: why there is no plan. `counted`: requested times of the completed writes that the plan relies on.
     """
@@ -92,7 +92,7 @@ def plan_clean(table: TableState, options: CleaningOptions, *, now_ms: int, zone
         extra={SAVEPOINTS_NOTE: ",".join(sorted(savepoints))} if savepoints else {},
     )
     if options.partitions is not None or options.partition_regex is not None:
-        # Other partitions were not looked at, so the next clean must begin where this one did.
+        # Other partitions were not examined, so the next clean must begin where this one did.
         plan = replace(plan, earliest=_earliest_of(last))
     counted = frozenset(timeline.completed_times)
     if not deleted and not _passes_many(timeline, last, earliest):
@@ -148,7 +148,7 @@ def earliest_retained(
 def _holds_back(instant: Instant) -> bool:
     """Whether a pending instant keeps the states from before it readable.
 
-    A pending clustering does not: its input is spared group by group, so that one that nobody ends stops no clean. A
+    A pending clustering does not: its input is spared group by group, so that an abandoned one stops no clean. A
     savepoint that is being made is about to name the files of its state.
     """
     if instant.state is InstantState.COMPLETED:

@@ -1,4 +1,4 @@
-"""Which file slices a clean may delete. Pure: a view of the table and a policy in, decisions with reasons out.
+"""Cleaning policies: decide for each file slice whether a clean may delete it. Pure.
 
 A state of the table is retained if a reader may still ask for it. Of each file group the newest slice is always needed,
 and of those that began before the earliest retained write the newest one, for it is what that write's readers see.

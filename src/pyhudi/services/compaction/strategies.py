@@ -247,7 +247,7 @@ def _newest_first(partitions: tuple[str, ...]) -> tuple[str, ...]:
 def _day_of(partition: str) -> date:
     """The day that a partition path begins with; hours and other fields may follow.
 
-    Real Hudi takes `yyyy/MM/dd` alone, with or without the names of hive style. `yyyy-MM-dd` and `yyyyMMdd` are as
+    JVM Hudi takes `yyyy/MM/dd` alone, with or without the names of hive style. `yyyy-MM-dd` and `yyyyMMdd` are as
     clear, and rows without a date are older than any: one such row must not end all compaction.
     """
     values = _HIVE_FIELD.sub(r"\1", partition)

@@ -1,7 +1,7 @@
-"""What must hold of a table whatever its writers did: the invariants K1 to K9 and K12 to K16 of reliability.md 5.1.
+"""Invariants K1 to K9 and K12 to K16 of `docs/reliability.md`: what holds of a table whatever its writers did.
 
-`Watcher` checks each change as it is made. The functions look at a world in which nobody runs any more, and at what the
-actors were told; each yields a sentence for whatever is wrong, beginning with the number of the invariant.
+`Watcher` checks each change when it is made. The functions check a world in which no actor runs any more, and the
+answers that the actors got. Each yields a sentence for every violation, which begins with the number of the invariant.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from pyhudi.transaction.heartbeat import heartbeat_path
 from pyhudi.transaction.idempotence import BATCH_ID_METADATA
 
 TEMPORARY_FOLDERS = (".hoodie/.temp", ".hoodie/.heartbeat", ".hoodie/.aux")
-"""Where writers keep what nobody needs after them."""
+"""Folders of files that are of no use once their writer has ended."""
 
 
 ReadRows = Callable[[TableState, "str | None"], list[tuple[str, str]]]
@@ -68,7 +68,7 @@ class Watcher:
 
     @property
     def neglected(self) -> Collection[str]:
-        """Files put after their write had ended, and left there by somebody who has not died since."""
+        """Files that an actor put after their write had ended and did not delete, though it has not died since."""
         world = self.run.world
         return sorted(
             path for path in self.strays if path in world.objects and not self.run.actors[self.makers[path]].is_dead
@@ -234,7 +234,7 @@ def facts_of(table: TableState, read: ReadRows, history: History) -> Facts:
 
 
 def check_at_rest(facts: Facts, *, unique: bool, ordered: bool) -> Iterator[str]:
-    """What must hold whenever nobody is in the middle of something, dead writers' leftovers or not.
+    """What holds whenever no actor is running, with or without leftovers of dead writers.
 
     `unique`: whether the writes promise unique keys. `ordered`: see `Watcher`.
     """
@@ -310,7 +310,7 @@ def check_answers(facts: Facts) -> Iterator[str]:
 
 
 def _is_own(facts: Facts, one: Told) -> bool:
-    """Whether the write that somebody was told of must be his own: not if it was taken back, or another's batch."""
+    """Whether the write in an actor's answer must be its own: not if it was rolled back, or has another's batch."""
     return one.instant not in facts.history.undone and facts.history.requests[one.actor].batch is None
 
 
@@ -320,7 +320,7 @@ def _instant_of(error: HudiError | None) -> str | None:
 
 
 def check_conflicts(history: History) -> Iterator[str]:
-    """K13: nobody gives way to writers that touch other partitions. Where compactions are planned it does not hold."""
+    """K13: no write fails because of writers in other partitions. Does not hold where compactions are planned."""
     for one in history.told:
         if not isinstance(one.error, WriteConflictError) or one.actor not in history.requests:
             continue
@@ -328,7 +328,7 @@ def check_conflicts(history: History) -> Iterator[str]:
         rivals = [request for name, request in history.requests.items() if name != one.actor and "-" in name]
         is_same_batch = mine.batch is not None and any(mine.batch == rival.batch for rival in rivals)
         if not is_same_batch and not any(mine.partition_paths & rival.partition_paths for rival in rivals):
-            yield f"K13: {one.actor} had to give way, and nobody was in its way: {one.error}"
+            yield f"K13: {one.actor} failed by a conflict, and no other write touches its partitions: {one.error}"
 
 
 def check_files(facts: Facts) -> Iterator[str]:
@@ -368,7 +368,7 @@ def check_order(facts: Facts) -> Iterator[str]:
 
 
 def check_followers(facts: Facts) -> Iterator[str]:
-    """K12: whoever reads on from where he stopped is given each write once. Not in version 6, as in real Hudi."""
+    """K12: an incremental reader gets each write once. Not in version 6, as with JVM Hudi."""
     if not facts.table.version.has_completion_times:
         return
     for actor in {one.actor for one in facts.history.told if one.since is not None}:
@@ -390,10 +390,10 @@ def _tells(table: TableState, name: BaseFileName | LogFileName) -> bool:
 
 
 def check_attempts(facts: Facts, *, are_swept: bool) -> Iterator[str]:
-    """K15: of an attempt that its write did not wait for nobody ever sees a row, and later writes remove its files.
+    """K15: no reader sees a row of an attempt that outlives its write, and later writes remove its files.
 
-    `are_swept`: whether all have ended, and one more write has looked at all partitions since. Files of attempts of
-    completed writes may stay, and logs of version 6, whose names do not tell whose they are.
+    `are_swept`: whether all actors have ended, and one more write has visited all partitions since. Files of attempts
+    of completed writes may stay, and logs of version 6, whose names do not tell their write.
     """
     seen = [(one.actor, row) for one in facts.history.told for row in one.rows or ()]
     for who, (key, value) in (*seen, *(("the table", row) for row in facts.read(facts.table, None))):

@@ -1,4 +1,4 @@
-"""What is explored: a kind of table, a lock, and actors that run the shipped operations at the same time.
+"""Scenarios: a kind of table, a lock, and actors that run the shipped operations at the same time.
 
 A scenario has a name that says all of it, `cow8/lease/update+drop`, so that a schedule can be run again by its text.
 """

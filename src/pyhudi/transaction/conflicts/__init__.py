@@ -1,1 +1,1 @@
-"""Which concurrent actions conflict, and the check before a commit."""
+"""Conflicts of concurrent actions: the table of conflicts, and the check before a commit."""
