@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyspark
 import pytest
 from tests.support.spark import spark
 
@@ -20,3 +21,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(
                 pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
             )
+            if pyspark.__version__.startswith("4.0."):  # it leaves sockets open
+                for warning in ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning"):
+                    item.add_marker(pytest.mark.filterwarnings(f"ignore::{warning}"))

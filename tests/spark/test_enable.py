@@ -85,6 +85,8 @@ def test_session_says_how_to_reach_an_object_store_unless_the_call_does(spark: A
             spark.conf.unset(f"spark.hadoop.{name}")
 
     remote, local = (call["options"] for call in saves.calls)
+    # PySpark 4.0 sets these two itself.
+    remote = {name: value for name, value in remote.items() if not name.startswith("fs.s3a.vectored.")}
     assert remote == {"fs.s3a.encryption.algorithm": "SSE-KMS", "FS.s3a.access.key": "mine"}
     assert local == {"FS.s3a.access.key": "mine"}
 

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource
 
 from pyhudi.config.location import table_path
 from pyhudi.config.spelling import spelled
@@ -66,10 +68,19 @@ def enable(spark: SparkSession) -> SparkSession:
     _wrap(module.DataFrameReader, _READER_WRAPPERS)
     _wrap(module.DataFrameWriter, _WRITER_WRAPPERS)
     if spark.conf.get(_REGISTERED, None) is None:
-        spark.dataSource.register(HudiDataSource)
-        spark.dataSource.register(HudiDataSourceByPackage)
+        _register(spark, HudiDataSource)
+        _register(spark, HudiDataSourceByPackage)
         spark.conf.set(_REGISTERED, "true")
     return spark
+
+
+def _register(spark: SparkSession, source: type[DataSource]) -> None:
+    """Register a data source. PySpark 4.0 refuses a name that `pyspark_hudi` has already, which reads the same way."""
+    try:
+        spark.dataSource.register(source)
+    except AnalysisException as error:
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+            raise
 
 
 def disable() -> None:
