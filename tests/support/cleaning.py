@@ -1,17 +1,20 @@
-"""What a cleaner and an archiver do, as JVM Hudi writes it down: pyhudi has neither of its own yet."""
+"""What cleans, archivers and savepoints of JVM Hudi leave on a table, in any state that a test wants."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pyhudi.format.avro.container import encode_container
+from pyhudi.format.metadata.savepoint import SavepointMetadata, encode_savepoint_metadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.file_system_view import load_view
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
 
@@ -119,6 +122,25 @@ def archive(storage: Storage, instants: Collection[str]) -> None:
     for info in storage.list_folder(table.version.timeline_folder).files:
         if info.name[:17] in instants:
             storage.delete(info.path)
+
+
+def save(storage: Storage, instant_time: str) -> None:
+    """A savepoint of the table as it is now, as JVM Hudi makes one."""
+    table = load_table(storage)
+    latest = load_view(storage, table.timeline).latest
+    files = {
+        partition: tuple(
+            file.path.rpartition("/")[2] for one in slices for file in (one.base, *one.logs) if file is not None
+        )
+        for partition, slices in latest.items()
+    }
+    ended = InstantTime(str(int(table.timeline.latest_time) + 1)) if table.version.has_completion_times else None
+    instant = Instant(InstantTime(instant_time), Action.SAVEPOINT, InstantState.INFLIGHT)
+    storage.put(instant_path(instant, table.version), b"")
+    completed = replace(instant, state=InstantState.COMPLETED, completion_time=ended)
+    storage.put(
+        instant_path(completed, table.version), encode_savepoint_metadata(SavepointMetadata(created_ms=1, files=files))
+    )
 
 
 def _by_partition(paths: Iterable[str]) -> Mapping[str, list[str]]:

@@ -1,4 +1,4 @@
-"""Inline services: what a write runs after its commit, if its options ask for it: compaction, then cleaning."""
+"""Inline services: what a write runs after its commit, if its options ask for it: compaction, cleaning, archiving."""
 
 from __future__ import annotations
 

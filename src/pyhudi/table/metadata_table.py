@@ -14,9 +14,14 @@ PARTITIONS_KEY = "hoodie.table.metadata.partitions"
 INFLIGHT_PARTITIONS_KEY = "hoodie.table.metadata.partitions.inflight"
 
 
+def has_metadata_table(state: TableState) -> bool:
+    """Whether the table's properties say that it has a metadata table, or that one is being built."""
+    return any(state.config.values.get(key) for key in (PARTITIONS_KEY, INFLIGHT_PARTITIONS_KEY))
+
+
 def drop_metadata_table(state: TableState) -> None:
     """Switch a live metadata table off, under the table lock. Cost: one request where there is none."""
-    if any(state.config.values.get(key) for key in (PARTITIONS_KEY, INFLIGHT_PARTITIONS_KEY)):
+    if has_metadata_table(state):
         update_properties(state.storage, {PARTITIONS_KEY: "", INFLIGHT_PARTITIONS_KEY: ""})
     listing = state.storage.list_folder(METADATA_TABLE_FOLDER)
     if listing.files or listing.folders:

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 from pyhudi.config.enums import TableType
 from pyhudi.errors import NotFoundError, UnsupportedFeatureError
-from pyhudi.format.metadata.clean import CleaningPolicy
-from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.timeline.instant import (
     Action,
     Instant,
@@ -39,15 +38,18 @@ from pyhudi.format.timeline.lsm_history import (
     parse_manifest_name,
 )
 from pyhudi.format.timeline.table_version import TableVersion
-from pyhudi.services.archiving.bounds import Archivable, Needed, archivable
+from pyhudi.services.archiving.bounds import Needed, archivable
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.cleaning.plan import earliest_retained, last_clean
+from pyhudi.services.compaction.schedule import newest_compaction
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.features import check_writable
 from pyhudi.table.history import current_manifest, history_files, times_in
 from pyhudi.table.instant_times import table_zone
+from pyhudi.table.metadata_table import has_metadata_table
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import instant_path, load_commit_metadata
+from pyhudi.table.timeline import instant_path
 from pyhudi.table.written_files import load_written_files
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.table import Own
@@ -68,10 +70,11 @@ class Archived:
     last: InstantTime
 
 
-def planned_archiving(call: ServiceCall) -> Archivable:
-    """The instants that would be archived now, and what holds back the next one.
+def planned_archiving(call: ServiceCall) -> tuple[Instant, ...]:
+    """The instants that would be archived now, oldest first.
 
-    Cost: one read for the last clean, and one per completed write that this process does not know.
+    Cost: one read for the last clean and per replacement that this process does not know; in a merge-on-read table one
+    per commit since the newest compaction; a listing of each partition in which an older write replaced file groups.
     """
     return archivable(call.table.timeline, call.config.archiving, _needed(call))
 
@@ -88,14 +91,15 @@ def archive(call: ServiceCall) -> Archived | None:
             "archives of table version 6 are read and not written: archive with JVM Hudi, or upgrade the table",
             table=call.table.config.name,
         )
-    if not planned_archiving(call).instants:
+    check_writable(call.table)
+    if not planned_archiving(call):
         return None
     storage = call.table.storage
     with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
         call = call.reloaded()
         check_nothing_exclusive(call.table.timeline, Own.ARCHIVING)
-        instants = planned_archiving(call).instants
-        if not instants or _has_metadata_table(call.table):
+        instants = planned_archiving(call)
+        if not instants or has_metadata_table(call.table):
             return None
         files = _files_of(call.table, instants)
         known = _archived_already(storage, call.table.version, instants)
@@ -120,57 +124,50 @@ def archiving_is_due(call: ServiceCall) -> bool:
 
 def _needed(call: ServiceCall) -> Needed:
     table = call.table
-    clean = last_clean(table.storage, table.timeline)
     cleans = [one for one in table.timeline.instants if one.action is Action.CLEAN]
     retained = earliest_retained(
         table.timeline,
         call.config.cleaning,
-        clean,
+        last_clean(table.storage, table.timeline),
         now_ms=call.environment.clock.now_ms(),
         zone=table_zone(table.config),
     )
-    cleaned_until = ""
-    if clean is not None:
-        by_versions = clean.policy == CleaningPolicy.KEEP_LATEST_FILE_VERSIONS.value
-        cleaned_until = clean.last_completed if by_versions else clean.earliest
     return Needed(
         earliest_retained=None if retained is None else retained.requested_time,
-        replacement=_first_replacement(table, cleaned_until),
-        compaction=_newest_compaction(call),
+        replacement=_first_replacement(table, call.config.archiving.min_commits),
+        compaction=_compaction_to_count_from(call),
         last_clean=max((one.requested_time for one in cleans if one.state is InstantState.COMPLETED), default=None),
     )
 
 
-def _first_replacement(table: TableState, cleaned_until: str) -> str | None:
-    writes = [
-        one
-        for one in table.timeline.completed_writes
-        if one.action is Action.REPLACE_COMMIT and one.requested_time >= cleaned_until
-    ]
-    found = load_written_files(table.storage, table.version, writes)
-    return min((write.requested_time for write, files in found.items() if any(files.replaced.values())), default=None)
+def _first_replacement(table: TableState, kept: int) -> str | None:
+    """The oldest replacement before the newest `kept` writes of whose file groups there are still files.
 
-
-def _newest_compaction(call: ServiceCall) -> str | None:
-    """The newest compaction, unless so many delta commits follow it that the next one is due anyway."""
-    table, follow = call.table, 0
-    if table.config.table_type is not TableType.MERGE_ON_READ:
-        return None
-    for write in reversed(table.timeline.completed_writes):
-        if write.action is Action.DELTA_COMMIT:
-            follow += 1
-        if follow >= call.config.compaction.max_delta_commits:
-            return None
-        if write.action is Action.COMMIT:
-            metadata = load_commit_metadata(table.storage, write, table.version)
-            if metadata.operation is WriteOperation.COMPACT:
+    The files themselves are asked for: what a clean has passed it may have spared, for a savepoint or for a plan.
+    """
+    older = [one for one in table.timeline.completed_writes[:-kept] if one.action is Action.REPLACE_COMMIT]
+    listed: dict[str, set[str]] = {}
+    for write, files in sorted(
+        load_written_files(table.storage, table.version, older).items(), key=lambda found: found[0].requested_time
+    ):
+        for partition, replaced in files.replaced.items():
+            if partition not in listed:
+                names = (parse_data_file(info.name) for info in table.storage.list_folder(partition).files)
+                listed[partition] = {name.file_id for name in names if name is not None}
+            if not listed[partition].isdisjoint(replaced):
                 return write.requested_time
     return None
 
 
-def _has_metadata_table(table: TableState) -> bool:
-    """Whether JVM Hudi's metadata table is on: it must have seen an instant before that is archived."""
-    return bool(table.config.values.get("hoodie.table.metadata.partitions"))
+def _compaction_to_count_from(call: ServiceCall) -> str | None:
+    """The newest compaction, unless so many delta commits follow it that the next one is due anyway."""
+    table = call.table
+    newest = newest_compaction(table) if table.config.table_type is TableType.MERGE_ON_READ else None
+    if newest is None:
+        return None
+    writes = table.timeline.completed_writes
+    follow = sum(one.action is Action.DELTA_COMMIT and one.requested_time > newest for one in writes)
+    return newest if follow < call.config.compaction.max_delta_commits else None
 
 
 def _files_of(table: TableState, instants: Iterable[Instant]) -> dict[Instant, list[str]]:

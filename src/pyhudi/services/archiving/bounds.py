@@ -11,15 +11,7 @@ from dataclasses import dataclass
 
 from pyhudi.config.options_archiving import ArchivingOptions
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
-from pyhudi.table.timeline import Timeline
-
-
-@dataclass(frozen=True, slots=True)
-class Archivable:
-    """The instants to archive, oldest first, and what holds back the next one; empty where only their number does."""
-
-    instants: tuple[Instant, ...]
-    held_by: str = ""
+from pyhudi.table.timeline import WRITE_ACTIONS, Timeline, position_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,42 +29,45 @@ class Needed:
     last_clean: str | None = None
 
 
-def archivable(timeline: Timeline, options: ArchivingOptions, needed: Needed) -> Archivable:
-    """The instants that may be archived now; none while the active timeline is not longer than the options say."""
+_LEAVES = WRITE_ACTIONS | {Action.CLEAN, Action.ROLLBACK}
+"""The actions whose instants JVM Hudi archives; others stay on the active timeline."""
+
+
+def archivable(timeline: Timeline, options: ArchivingOptions, needed: Needed) -> tuple[Instant, ...]:
+    """The instants that may be archived now, oldest first; none while there are no more than the options allow."""
     completed = timeline.completed_writes
     if len(completed) <= options.max_commits:
-        return Archivable((), f"there are no more than {options.max_commits} completed commits")
-    kept_from = completed[len(completed) - options.min_commits].requested_time
-    holders = {
-        "an action that is not completed": _first_pending(timeline),
-        "a savepoint": None if options.beyond_savepoint else min(_savepoints(timeline), default=None),
-        "the oldest write that cleaning retains": needed.earliest_retained,
-        "a replacement whose file groups are not cleaned": needed.replacement,
-        "the newest compaction": needed.compaction,
-    }
-    bound: str = kept_from
-    held_by = ""
-    for reason, time in holders.items():
-        if time is not None and time < bound:
-            bound, held_by = time, f"{reason} at {time}"
-    spared = {*_savepoints(timeline), needed.last_clean}
+        return ()
+    savepoints = {one.requested_time for one in timeline.instants if one.action is Action.SAVEPOINT}
+    holders = [
+        completed[len(completed) - options.min_commits].requested_time,
+        _needed_by_pending(timeline),
+        None if options.beyond_savepoint else min(savepoints, default=None),
+        needed.earliest_retained,
+        needed.replacement,
+        needed.compaction,
+    ]
+    bound = min(time for time in holders if time is not None)
+    spared = {*savepoints, needed.last_clean}
     oldest = [one for one in timeline.instants if one.requested_time < bound and _may_leave(one, spared)]
-    newest_write = max((one.requested_time for one in oldest if one.action in _WRITES), default="")
-    return Archivable(tuple(one for one in oldest if one.requested_time <= newest_write), held_by)
-
-
-_WRITES = frozenset({Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT})
+    newest_write = max((one.requested_time for one in oldest if one.action in WRITE_ACTIONS), default="")
+    return tuple(one for one in oldest if one.requested_time <= newest_write)
 
 
 def _may_leave(instant: Instant, spared: Collection[str | None]) -> bool:
-    return instant.state is InstantState.COMPLETED and instant.requested_time not in spared
+    is_completed = instant.state is InstantState.COMPLETED
+    return is_completed and instant.action in _LEAVES and instant.requested_time not in spared
 
 
-def _first_pending(timeline: Timeline) -> str | None:
-    return min(
+def _needed_by_pending(timeline: Timeline) -> str | None:
+    """The oldest instant that a pending action has to find: itself, and what completed since it began.
+
+    A write looks for conflicts among those that completed since it began, which may have begun long before.
+    """
+    pending = min(
         (one.requested_time for one in timeline.instants if one.state is not InstantState.COMPLETED), default=None
     )
-
-
-def _savepoints(timeline: Timeline) -> list[str]:
-    return [one.requested_time for one in timeline.instants if one.action is Action.SAVEPOINT]
+    if pending is None:
+        return None
+    beside = (one.requested_time for one in timeline.completed_writes if position_of(one) > pending)
+    return min([pending, *beside])

@@ -34,6 +34,7 @@ from pyhudi.services.cleaning.plan import PlannedClean, commits_since_clean, pla
 from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.table.features import check_writable
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.instant_times import completed_now, next_time, table_zone
 from pyhudi.table.metadata_table import drop_metadata_table
@@ -43,6 +44,8 @@ from pyhudi.table.timeline import Timeline, instant_path
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.locks.table_lock import table_lock
+from pyhudi.transaction.plan_fencing import is_running
+from pyhudi.transaction.publish import put_completed
 
 _log = logging.getLogger("pyhudi")
 
@@ -93,6 +96,8 @@ def planned_clean(call: ServiceCall) -> PlannedClean:
     try:
         return plan_clean(call.table, call.config.cleaning, now_ms=clock.now_ms(), zone=table_zone(call.table.config))
     except InvalidRequestError as error:
+        if type(error) is not InvalidRequestError:
+            raise  # a subclass has a cause of its own, such as an unsafe path in a savepoint
         raise WriteConflictError(
             "a write was rolled back while the clean was planned; nothing was deleted, run it again",
             path=call.table.storage.uri,
@@ -107,10 +112,16 @@ def clean_is_due(call: ServiceCall) -> bool:
 def clean(call: ServiceCall) -> Cleaned | None:
     """Execute the cleans that were planned before, then plan one more and execute it; None where nothing was to do.
 
-    Errors: see `execute_clean`. Cost: that of `plan_clean`, one delete per file, and the lock twice.
+    A clean that another process began to execute less than the heartbeat expiry ago is left to it; then nothing is
+    planned, and the result is None. Errors: see `execute_clean`. Cost: that of `plan_clean`, one delete per file, and
+    the lock twice.
     """
     call = call.reloaded()
+    storage, version = call.table.storage, call.table.version
     for instant in pending_cleans(call.table.timeline):
+        # Two processes that complete one clean would be in each other's way, JVM Hudi's above all.
+        if is_running(storage, version, instant, call.settings.heartbeat, call.environment):
+            return None
         execute_clean(call, instant)
     scheduled = _schedule(call.reloaded())
     if scheduled is None:
@@ -137,6 +148,7 @@ def schedule_clean(call: ServiceCall) -> InstantTime | None:
 
 
 def _schedule(call: ServiceCall) -> tuple[Instant, CleanPlan] | None:
+    check_writable(call.table)
     planned = planned_clean(call)
     if planned.plan is None:
         return None
@@ -176,6 +188,7 @@ def execute_clean(call: ServiceCall, instant: Instant) -> Cleaned | None:
     Raises `StorageError` if a file could not be deleted, and `CorruptDataError` naming a damaged plan: the clean stays
     planned then, and can be executed again.
     """
+    check_writable(call.table)
     plan = _load_plan(call.table.storage, instant, call.table)
     if plan is None:
         return None
@@ -211,8 +224,7 @@ def _execute(call: ServiceCall, instant: Instant, plan: CleanPlan) -> Cleaned | 
             deleted_partitions=ended,
             extra=plan.extra,
         )
-        lock.check_held()
-        storage.put_if_absent(instant_path(completed, version), encode_clean_metadata(metadata))
+        put_completed(storage, version, completed, encode_clean_metadata(metadata), lock)
     earliest = InstantTime(plan.earliest[0]) if plan.earliest is not None else None
     return Cleaned(instant=instant.requested_time, files=len(plan.paths), earliest=earliest, partitions=ended)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 
+from pyhudi.config.enums import TableType
 from pyhudi.config.options_cleaning import CleaningOptions
 from pyhudi.errors import NotFoundError
 from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
@@ -41,12 +42,11 @@ need not look at them again."""
 class PlannedClean:
     """What a clean would do: a decision for each file slice that was examined, and the plan; None for nothing to do.
 
-    `reason`: why there is no plan. `counted`: requested times of the completed writes that the plan relies on.
+    `counted`: requested times of the completed writes that the plan relies on.
     """
 
     plan: CleanPlan | None
     decisions: tuple[SliceDecision, ...] = ()
-    reason: str = ""
     counted: frozenset[str] = frozenset()
 
 
@@ -61,9 +61,9 @@ def plan_clean(table: TableState, options: CleaningOptions, *, now_ms: int, zone
     last = last_clean(storage, timeline)
     earliest = earliest_retained(timeline, options, last, now_ms=now_ms, zone=zone)
     if earliest is None and options.policy is not CleaningPolicy.KEEP_LATEST_FILE_VERSIONS:
-        return PlannedClean(None, reason="no state of the table is older than what is retained")
+        return PlannedClean(None)
     if not timeline.completed_writes:
-        return PlannedClean(None, reason="nothing was written yet")
+        return PlannedClean(None)
     savepoints = load_savepoints(storage, timeline)
     partitions = _partitions(table, options, last, earliest, savepoints)
     partitions = _selected(partitions, options)
@@ -96,8 +96,8 @@ def plan_clean(table: TableState, options: CleaningOptions, *, now_ms: int, zone
         plan = replace(plan, earliest=_earliest_of(last))
     counted = frozenset(timeline.completed_times)
     if not deleted and not _passes_many(timeline, last, earliest):
-        return PlannedClean(None, decisions, "every file slice is needed by a retained state", counted)
-    return PlannedClean(plan, decisions, "", counted)
+        return PlannedClean(None, decisions, counted)
+    return PlannedClean(plan, decisions, counted)
 
 
 def last_clean(storage: Storage, timeline: Timeline) -> CleanMetadata | None:
@@ -187,7 +187,7 @@ def _changed_partitions(table: TableState, writes: Sequence[Instant]) -> Iterato
     """The partitions in which one of these writes made a new slice of an older group, or replaced groups."""
     for write, files in load_written_files(table.storage, table.version, writes).items():
         # Compactions, which are commits of merge-on-read tables, do not always say that there were logs before.
-        compacts = write.action is Action.COMMIT and table.config.table_type.value == "MERGE_ON_READ"
+        compacts = write.action is Action.COMMIT and table.config.table_type is TableType.MERGE_ON_READ
         yield from (partition for partition, replaced in files.replaced.items() if replaced)
         for partition, written in files.written.items():
             if any(not one.is_log and (compacts or one.has_predecessor) for one in written):
@@ -196,9 +196,8 @@ def _changed_partitions(table: TableState, writes: Sequence[Instant]) -> Iterato
 
 def _selected(partitions: frozenset[str] | None, options: CleaningOptions) -> frozenset[str] | None:
     if options.partitions is not None:
-        partitions = frozenset(options.partitions) & (
-            frozenset(options.partitions) if partitions is None else partitions
-        )
+        chosen = frozenset(options.partitions)
+        partitions = chosen if partitions is None else partitions & chosen
     if options.partition_regex is not None and partitions is not None:
         partitions = frozenset(filter(re.compile(options.partition_regex).fullmatch, partitions))
     return partitions

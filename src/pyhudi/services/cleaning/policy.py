@@ -90,12 +90,9 @@ def _reasons(
 ) -> list[str]:
     """By slice, why the policy keeps it; empty where it does not."""
     if replaced_at is not None:
-        # Readers of the state before the newest write may still be at work, so a group that it replaced stays.
-        bound = min((retention.earliest or retention.newest).requested_time, retention.reading_since or "9")
-        is_needed = replaced_at >= bound
-        return ["a retained state from before its replacement needs it" if is_needed else "" for _ in slices]
-    planned = retention.planned.get(group_id)
-    if retention.earliest is None:
+        is_needed = _needs_replaced(replaced_at, view, retention)
+        reasons = ["a retained state from before its replacement needs it" if is_needed else "" for _ in slices]
+    elif retention.earliest is None:
         first_kept = len(slices) - retention.versions
         reasons = [
             f"one of the newest {retention.versions} slices" if n >= first_kept else "" for n in range(len(slices))
@@ -105,18 +102,30 @@ def _reasons(
             reasons[max(0, older - 1) :] = ["a pending write may be reading it"] * len(slices[max(0, older - 1) :])
     else:
         reasons = _reasons_by_earliest(slices, retention.earliest, view)
-    if slices:
+    if slices and replaced_at is None:
         reasons[-1] = "the newest slice of its file group"
+    planned = retention.planned.get(group_id)
     return [
         reason or ("a pending plan needs it" if planned is not None and one.instant_time >= planned else "")
         for reason, one in zip(reasons, slices, strict=True)
     ]
 
 
+def _needs_replaced(replaced_at: str, view: FileSystemView, retention: Retention) -> bool:
+    """Whether a reader may still ask for a state from before a replacement.
+
+    Readers of the state before the newest write may still be at work, so groups that it replaced stay in any case.
+    """
+    bound = retention.earliest or retention.newest
+    if retention.reading_since is not None and replaced_at >= retention.reading_since:
+        return True
+    return replaced_at >= bound.requested_time or not _completed_before(replaced_at, bound, view)
+
+
 def _reasons_by_earliest(slices: Sequence[FileSlice], earliest: Instant, view: FileSystemView) -> list[str]:
     first_kept = 0
     for number, one in enumerate(slices):
-        if one.instant_time < earliest.requested_time and _completed_before(one, earliest, view):
+        if one.instant_time < earliest.requested_time and _completed_before(one.instant_time, earliest, view):
             first_kept = number
     return [
         "" if n < first_kept else "the newest slice before the earliest retained write" if n == first_kept
@@ -125,13 +134,13 @@ def _reasons_by_earliest(slices: Sequence[FileSlice], earliest: Instant, view: F
     ]  # fmt: skip
 
 
-def _completed_before(file_slice: FileSlice, earliest: Instant, view: FileSystemView) -> bool:
-    """Whether a slice's first write was visible before the earliest retained write; what is archived was.
+def _completed_before(instant_time: str, earliest: Instant, view: FileSystemView) -> bool:
+    """Whether a write was visible before the earliest retained write; an archived write was.
 
     A compaction takes its instant when it is planned, and may complete much later: until then readers saw the slice
     before it.
     """
-    completed = view.timeline.completion_times.get(file_slice.instant_time)
+    completed = view.timeline.completion_times.get(instant_time)
     return completed is None or completed <= position_of(earliest)
 
 

@@ -57,7 +57,7 @@ def compaction_due(call: ServiceCall) -> Due:
     table = call.table
     facts = trigger_facts(
         table.timeline,
-        _newest_compaction(table),
+        newest_compaction(table),
         now_ms=call.environment.clock.now_ms(),
         zone=table_zone(table.config),
     )
@@ -186,7 +186,7 @@ def _recover(call: ServiceCall) -> None:
         )
 
 
-def _newest_compaction(table: TableState) -> str | None:
+def newest_compaction(table: TableState) -> str | None:
     """The instant time of the newest completed compaction: a commit whose operation is a compaction."""
     for instant in reversed(table.timeline.completed_writes):
         if instant.action is Action.COMMIT:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from tests.support.cleaning import save
 from tests.support.crashes import crash_images, opened, prepared, rows
 from tests.support.table_builder import TableBuilder
 from tests.support.tables import contents
@@ -16,7 +17,7 @@ from pyhudi.format.timeline.instant import Action, Instant, InstantState, Instan
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.history import history_files
 from pyhudi.table.outcome import Outcome
-from pyhudi.table.state import load_table
+from pyhudi.table.state import load_table, update_properties
 from pyhudi.table.timeline import instant_path
 
 KEEP = {"hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "6", "hoodie.clean.commits.retained": "3"}
@@ -166,3 +167,48 @@ def test_more_to_keep_than_there_may_be_is_a_contradiction() -> None:
     options = {"hoodie.keep.min.commits": "6", "hoodie.keep.max.commits": "6"}
     with pytest.raises(ConfigError, match=r"hoodie\.keep\.min\.commits=6 must be below"):
         opened(prepared(TableBuilder(9, "cow"))).services.archive(hudi_options=options)
+
+
+def test_replacement_stays_while_files_of_its_groups_do_whatever_cleans_have_passed() -> None:
+    storage = prepared(TableBuilder(9, "cow"))
+    kept = commits(storage)[-1]
+    save(storage, kept)
+    replaced = opened(storage, **KEEP).insert_overwrite_table(rows((1, "oslo", 1, "new"))).instant
+    updated(storage, 9, **KEEP)
+    for info in storage.list_folder(".hoodie/timeline").files:
+        if ".savepoint" in info.name:
+            storage.delete(info.path)
+    expected = contents(storage)
+
+    opened(storage).services.archive(hudi_options=KEEP)
+
+    assert replaced in commits(storage)
+    assert contents(storage) == expected
+
+
+def test_write_that_completed_beside_a_pending_one_stays_for_its_look_at_conflicts() -> None:
+    storage = prepared(TableBuilder(9, "cow"))
+    table = load_table(storage)
+    # The pending write began after `early` and `other` had begun, and before `early` completed.
+    early, other, other_ended, pending, early_ended = (str(int(table.timeline.latest_time) + n) for n in range(1, 6))
+    body = storage.read(instant_path(table.timeline.completed_writes[-1], table.version))
+    for time, ended in ((early, early_ended), (other, other_ended)):
+        done = Instant(InstantTime(time), Action.COMMIT, InstantState.COMPLETED, InstantTime(ended))
+        storage.put(instant_path(done, table.version), body)
+    put_instant(storage, pending, Action.COMMIT, InstantState.REQUESTED)
+    updated(storage, 9, **KEEP, **{"hoodie.clean.failed.writes.policy": "NEVER"})
+
+    opened(storage).services.archive(hudi_options={**KEEP, "hoodie.keep.max.commits": "5"})
+
+    assert early in commits(storage)
+
+
+def test_table_that_pyhudi_must_not_write_is_not_archived() -> None:
+    storage = prepared(TableBuilder(9, "cow"))
+    updated(storage, 9, **KEEP)
+    update_properties(storage, {"hoodie.no.such.property": "x"})
+    held = commits(storage)
+
+    with pytest.raises(UnsupportedFeatureError, match=r"hoodie\.no\.such\.property"):
+        opened(storage).services.archive(hudi_options=KEEP)
+    assert commits(storage) == held

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import logging
 import random
-from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from tests.support.cleaning import save
 from tests.support.crashes import crash_images, opened, prepared, rows
 from tests.support.table_builder import TableBuilder
 from tests.support.tables import Row, StepClock, contents, environment, open_table
 
 import pyhudi
-from pyhudi.errors import CorruptDataError, HistoryNotRetainedError, PermissionDeniedError
+from pyhudi.errors import CorruptDataError, HistoryNotRetainedError, PermissionDeniedError, UnsupportedFeatureError
 from pyhudi.format.avro.container import decode_container
 from pyhudi.format.metadata.clean import CleanPlan, encode_clean_plan
-from pyhudi.format.metadata.savepoint import SavepointMetadata, encode_savepoint_metadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.cleaning.execute import clean, pending_cleans, schedule_clean
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.lister import list_data_files
-from pyhudi.table.state import load_table
+from pyhudi.table.state import load_table, update_properties
 from pyhudi.table.timeline import instant_path
 from pyhudi.testing.faults import FaultStorage
 
@@ -49,27 +48,6 @@ def updated(storage: Storage, times: int, **options: str) -> list[str]:
 
 def base_files(storage: Storage, partition: str) -> int:
     return sum(one.path.endswith(".parquet") for one in list_data_files(storage) if one.path.startswith(partition))
-
-
-def save(storage: Storage, instant_time: str) -> None:
-    """A savepoint of the table as it is now, as JVM Hudi makes one."""
-    table = load_table(storage)
-    latest = load_view(storage, table.timeline).latest
-    files = {
-        partition: tuple(
-            file.path.rpartition("/")[2]
-            for one in slices
-            for file in (*([one.base] if one.base is not None else []), *one.logs)
-        )
-        for partition, slices in latest.items()
-    }
-    ended = InstantTime(str(int(table.timeline.latest_time) + 1)) if table.version.has_completion_times else None
-    instant = Instant(InstantTime(instant_time), Action.SAVEPOINT, InstantState.INFLIGHT)
-    storage.put(instant_path(instant, table.version), b"")
-    completed = replace(instant, state=InstantState.COMPLETED, completion_time=ended)
-    storage.put(
-        instant_path(completed, table.version), encode_savepoint_metadata(SavepointMetadata(created_ms=1, files=files))
-    )
 
 
 @EVERY_KIND
@@ -139,7 +117,7 @@ def test_clean_that_dies_anywhere_is_finished_by_the_next_write(kind):
     before = contents(storage)
     for name, image in crash_images(storage, lambda table: clean(_with(table, RETAIN_TWO))):
         assert contents(image) == before, name
-        updated(image, 1, **RETAIN_TWO)
+        opened(image, later=True, **RETAIN_TWO).upsert(rows((1, "oslo", 20, "next")))
         assert not pending_cleans(load_table(image).timeline), name
         assert base_files(image, "city=oslo") <= 4, name
 
@@ -161,7 +139,7 @@ def test_file_that_cannot_be_deleted_leaves_the_clean_planned_and_the_next_clean
     assert "the clean after it failed" in caplog.text
     assert len(pending_cleans(load_table(inner).timeline)) == 1
     held = base_files(inner, "city=oslo")
-    updated(inner, 1, **RETAIN_TWO)
+    opened(inner, later=True, **RETAIN_TWO).upsert(rows((1, "oslo", 20, "next")))
     assert not pending_cleans(load_table(inner).timeline)
     assert base_files(inner, "city=oslo") < held
 
@@ -301,3 +279,49 @@ def test_body_of_a_clean_is_what_jvm_hudi_writes():
     assert record.values["filePathsToBeDeletedPerPartition"] == {
         "p": [{"filePath": "file:/t/p/f.parquet", "isBootstrapBaseFile": False}]
     }
+
+
+def test_replaced_group_that_a_pending_compaction_reads_keeps_its_files():
+    storage = prepared(TableBuilder(9, "mor"))
+    planned = opened(storage).services.schedule()
+    assert planned is not None
+    opened(storage, **RETAIN_TWO).insert_overwrite_table(rows((9, "oslo", 1, "new")))
+    for number in range(4):
+        opened(storage, **RETAIN_TWO).upsert(rows((9, "oslo", 2 + number, "new")))
+    clean(call_of(storage, **RETAIN_TWO))
+
+    assert opened(storage).services.run(planned).num_rows == 1
+
+
+def test_table_that_pyhudi_must_not_write_is_not_cleaned():
+    storage = prepared(TableBuilder(9, "cow"))
+    updated(storage, 5, **NO_CLEAN)
+    update_properties(storage, {"hoodie.index.type": "BUCKET", "hoodie.no.such.property": "x"})
+    before = base_files(storage, "city=oslo")
+
+    for call in (clean, schedule_clean):
+        with pytest.raises(UnsupportedFeatureError, match=r"hoodie\.no\.such\.property"):
+            call(call_of(storage, **RETAIN_TWO))
+    assert base_files(storage, "city=oslo") == before
+
+
+def test_clean_that_another_process_may_be_executing_is_left_to_it():
+    storage = prepared(TableBuilder(9, "cow"))
+    updated(storage, 5, **NO_CLEAN)
+    planned = schedule_clean(call_of(storage, **RETAIN_TWO))
+    assert planned is not None
+    table = load_table(storage)
+    inflight = Instant(planned, Action.CLEAN, InstantState.INFLIGHT)
+    storage.put(instant_path(inflight, table.version), b"")
+    before = base_files(storage, "city=oslo")
+
+    assert clean(call_of(storage, clock=StepClock(now_of(storage)), **RETAIN_TWO)) is None
+    assert base_files(storage, "city=oslo") == before
+    clean(opened(storage, later=True, **RETAIN_TWO).handle.service_call({}, call="clean"))
+    assert base_files(storage, "city=oslo") < before
+    assert not pending_cleans(load_table(storage).timeline)
+
+
+def now_of(storage: Storage) -> int:
+    """The time of the store, which its files carry."""
+    return max(one.modified_ms for one in storage.list_recursive(".hoodie"))
