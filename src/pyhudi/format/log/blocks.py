@@ -146,15 +146,17 @@ def encoded_size(headers: Mapping[BlockHeader, str], content_size: int) -> int:
 
 
 def encode_block(
-    kind: BlockType, headers: Mapping[BlockHeader, str], content: _Content
+    kind: BlockType, headers: Mapping[BlockHeader, str], content: _Content, *, needs_headers: bool = True
 ) -> tuple[bytes, _Content, bytes]:
     """Encode a block as three pieces to be written in order; the content is not copied.
+
+    `needs_headers`: as for `parse_block`.
 
     Raises:
         InvalidRequestError: a required header of this block type is missing, or the headers exceed `HEADERS_BYTES_MAX`.
     """
     assert kind is not BlockType.CORRUPT, "damage is found, not written"
-    missing = _missing_header(kind, headers)
+    missing = _missing_header(kind, headers) if needs_headers else None
     if missing is not None:
         raise InvalidRequestError("a log block of this type needs this header", kind=kind.name, header=missing.name)
     content_size = content.size if isinstance(content, pa.Buffer) else memoryview(content).nbytes

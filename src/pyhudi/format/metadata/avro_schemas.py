@@ -8,6 +8,7 @@ https://github.com/apache/hudi/tree/master/hudi-common/src/main/avro
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 _NAMESPACE: Final = "org.apache.hudi.avro.model"
@@ -277,3 +278,51 @@ SAVEPOINT_METADATA: Final = _root(
     _required("partitionMetadata", _map(_SAVEPOINT_PARTITION)),
     _count("version"),
 )
+
+
+def _named(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record as a part of another one of the same namespace."""
+    return {name: value for name, value in record.items() if name != "namespace"}
+
+
+_INDEX_PARTITION: Final = _record(
+    "HoodieIndexPartitionInfo",
+    _count("version"),
+    _optional("metadataPartitionPath", _TEXT),
+    _optional("indexUptoInstant", _TEXT),
+    _optional("extraMetadata", _map(_TEXT)),
+)
+
+INDEX_COMMIT_METADATA: Final = _root(
+    "HoodieIndexCommitMetadata",
+    _count("version"),
+    _optional("operationType", _TEXT),
+    _optional("indexPartitionInfos", _array(_INDEX_PARTITION)),
+)
+
+# A record that was defined before is named here, as Avro wants it.
+_REPLACE_FIELDS: Final = (
+    _optional("partitionToWriteStats", _map(_array("HoodieWriteStat"))),
+    *_COMMIT_FIELDS[1:],
+    _optional("partitionToReplaceFileIds", _map(_array(_TEXT))),
+)
+
+ARCHIVED_INSTANT: Final = _root(
+    "HoodieArchivedMetaEntry",
+    _optional("hoodieCommitMetadata", _named(COMMIT_METADATA)),
+    _optional("hoodieCleanMetadata", _named(CLEAN_METADATA)),
+    _optional("hoodieRollbackMetadata", _named(ROLLBACK_METADATA)),
+    _optional("hoodieSavePointMetadata", _named(SAVEPOINT_METADATA)),
+    _optional("commitTime", _TEXT),
+    _optional("actionType", _TEXT),
+    _count("version"),
+    _optional("hoodieCompactionPlan", _named(COMPACTION_PLAN)),
+    _optional("hoodieCleanerPlan", _named(CLEAN_PLAN)),
+    _optional("actionState", _TEXT),
+    _optional("hoodieReplaceCommitMetadata", _record("HoodieReplaceCommitMetadata", *_REPLACE_FIELDS)),
+    _optional("hoodieRequestedReplaceMetadata", _named(REQUESTED_REPLACE_METADATA)),
+    _optional("HoodieInflightReplaceMetadata", "HoodieCommitMetadata"),
+    _optional("hoodieIndexCommitMetadata", _named(INDEX_COMMIT_METADATA)),
+    _optional("stateTransitionTime", _TEXT),
+)
+"""One state of an instant in an archive of table version 6. It has the members that JVM Hudi fills since Hudi 0.10."""
