@@ -1,0 +1,198 @@
+"""Space-filling curves: the order in which a clustering puts rows, so that files are narrow in several columns.
+
+A curve visits the cells of a grid. Each column of the grid is cut at quantiles of a sample of the rows, so that each
+cell has about as many rows as any other, whatever the distribution of the values. Ranks are stretched over the whole
+grid; otherwise a column of few values would only count where all others are equal.
+
+Within a column, null comes first and NaN last; both 0.0 and -0.0 are one value.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import ConfigError
+
+COLUMNS_MAX: Final = 32
+"""A position has 64 bits, and a column needs two: null, NaN and two ranges of values are four cells."""
+_POSITION_BITS: Final = 64
+_BITS_MAX: Final = 16
+"""Bits of one column: 65,536 ranges are narrower than a file in any group that a clustering sorts."""
+_CELLS_OF_NO_VALUE: Final = 2
+"""Null and NaN."""
+
+_Cells: TypeAlias = npt.NDArray[np.uint64]
+
+
+class CurveKind(enum.Enum):
+    """In which order a curve visits the cells of its grid. Values are Hudi's names."""
+
+    ZORDER = "ZORDER"
+    """By the interleaved bits of the columns: in order in each column where the others are equal."""
+    HILBERT = "HILBERT"
+    """From neighbour to neighbour: files are narrower than those of ZORDER, which jumps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A z-order or Hilbert curve over some columns.
+
+    Attributes:
+        kind: in which order it visits the cells of the grid.
+        columns: the names of the columns; of those with the same cells, the earlier one decides.
+        boundaries: per column the values at which its cells begin, ascending, each once.
+    """
+
+    kind: CurveKind
+    columns: tuple[str, ...]
+    boundaries: tuple[pa.Array, ...]
+
+    @classmethod
+    def of_sample(cls, kind: CurveKind, sample: pa.Table, columns: Sequence[str]) -> Curve:
+        """A curve for rows that are distributed like `sample`, which may be empty.
+
+        Raises `ConfigError` for columns that cannot be sorted by (`check_curve`).
+        """
+        check_curve(sample.schema, columns)
+        values_max = 2 ** _bits_of(len(columns)) - _CELLS_OF_NO_VALUE
+        boundaries = tuple(_boundaries(sample.column(name), values_max - 1) for name in columns)
+        return cls(kind, tuple(columns), boundaries)
+
+    def positions(self, rows: pa.RecordBatch | pa.Table) -> pa.UInt64Array:
+        """Where on the curve each row is: rows sorted by it are in the order of the curve.
+
+        Cost: a sort of the rows by each column. Memory: 8 bytes per row and column.
+        """
+        bits = _bits_of(len(self.columns))
+        cells = [
+            _cells(_as_array(rows.column(name)), cut, bits)
+            for name, cut in zip(self.columns, self.boundaries, strict=True)
+        ]
+        if self.kind is CurveKind.HILBERT:
+            cells = hilbert_cells(cells, bits)
+        return pa.array(interleaved(cells, bits))
+
+
+def check_curve(schema: pa.Schema, columns: Sequence[str]) -> None:
+    """Check that rows of a schema can be put on a curve over these columns.
+
+    Raises:
+        ConfigError: there is no column, more than `COLUMNS_MAX`, one that the schema does not have, or one whose
+            values have no order (lists, maps, structs).
+    """
+    if not 1 <= len(columns) <= COLUMNS_MAX:
+        raise ConfigError(f"a curve needs one to {COLUMNS_MAX} columns to sort by", columns=list(columns))
+    for name in columns:
+        if name not in schema.names:
+            raise ConfigError("the table has no column of this name to sort by", column=name, columns=schema.names)
+        if pa.types.is_nested(schema.field(name).type):
+            raise ConfigError("values of this column have no order", column=name, type=str(schema.field(name).type))
+
+
+def interleaved(cells: Sequence[_Cells], bits: int) -> _Cells:
+    """One number per row of the lowest `bits` bits of its cells: the highest bit of each, then the next of each."""
+    positions = np.zeros(len(cells[0]), dtype=np.uint64)
+    for bit in reversed(range(bits)):
+        for of_column in cells:
+            positions <<= np.uint64(1)
+            positions |= (of_column >> np.uint64(bit)) & np.uint64(1)
+    return positions
+
+
+def hilbert_cells(cells: Sequence[_Cells], bits: int) -> list[_Cells]:
+    """Cells whose `interleaved` bits are the cell's place on the Hilbert curve of a grid of `2^bits` cells per column.
+
+    After John Skilling, "Programming the Hilbert curve" (2004), on all rows at once.
+    """
+    axes = [of_column.copy() for of_column in cells]
+    if len(axes) == 1:
+        return axes
+    first = axes[0]
+    for bit in reversed(range(1, bits)):
+        below = np.uint64((1 << bit) - 1)
+        for axis in axes:
+            is_set = (axis >> np.uint64(bit)) & np.uint64(1) == 1
+            swapped = np.where(is_set, np.uint64(0), (first ^ axis) & below)
+            axis ^= swapped  # noqa: PLW2901 - in place
+            # Of the first axis itself nothing is swapped, so the order of the two does not matter.
+            first ^= np.where(is_set, below, swapped)
+    for before, axis in itertools.pairwise(axes):
+        axis ^= before  # noqa: PLW2901 - in place
+    flips = np.zeros_like(first)
+    for bit in reversed(range(1, bits)):
+        is_set = (axes[-1] >> np.uint64(bit)) & np.uint64(1) == 1
+        flips ^= np.where(is_set, np.uint64((1 << bit) - 1), np.uint64(0))
+    for axis in axes:
+        axis ^= flips  # noqa: PLW2901 - in place
+    return axes
+
+
+def _bits_of(columns: int) -> int:
+    return min(_BITS_MAX, _POSITION_BITS // columns)
+
+
+def _boundaries(sample: pa.ChunkedArray, count_max: int) -> pa.Array:
+    """Quantiles of the values in a sample: `count_max` at most, ascending, each once."""
+    values = _as_array(sample)
+    values = values.filter(pa.array(_has_value(values)))
+    ordered = values.take(pc.sort_indices(values))
+    if len(ordered) > count_max:
+        # The middles of equal parts: the least value would begin a cell that has nothing before it.
+        middles = (np.arange(count_max) * 2 + 1) * len(ordered) // (2 * count_max)
+        ordered = ordered.take(pa.array(middles))
+    if len(ordered) < 2:
+        return ordered
+    differs = pc.not_equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1))
+    return ordered.filter(pa.concat_arrays([pa.array([True]), differs]))
+
+
+def _cells(values: pa.Array, boundaries: pa.Array, bits: int) -> _Cells:
+    """The cell of each value: null, the ranges that the boundaries cut, NaN; stretched over `2^bits` cells."""
+    cell_of_nan = len(boundaries) + _CELLS_OF_NO_VALUE
+    cells = np.zeros(len(values), dtype=np.uint64)
+    has_value = _has_value(values)
+    cells[_is_nan(values)] = cell_of_nan
+    cells[has_value] = 1 + _ranks(values.filter(pa.array(has_value)), boundaries)
+    cells *= np.uint64(2**bits - 1)
+    cells //= np.uint64(cell_of_nan)
+    return cells
+
+
+def _ranks(values: pa.Array, boundaries: pa.Array) -> npt.NDArray[Any]:
+    """How many boundaries are at or below each value."""
+    # The sort is stable, so a boundary comes before the values that equal it.
+    order = pc.sort_indices(pa.concat_arrays([boundaries, values])).to_numpy()
+    is_boundary = order < len(boundaries)
+    ranks = np.empty(len(values), dtype=np.int64)
+    ranks[order[~is_boundary] - len(boundaries)] = np.cumsum(is_boundary)[~is_boundary]
+    return ranks
+
+
+def _has_value(values: pa.Array) -> npt.NDArray[np.bool_]:
+    flags = np.asarray(values.is_valid())
+    return flags & ~_is_nan(values)
+
+
+def _is_nan(values: pa.Array) -> npt.NDArray[np.bool_]:
+    if not pa.types.is_floating(values.type):
+        return np.zeros(len(values), dtype=np.bool_)
+    return np.asarray(values.is_nan().fill_null(False))
+
+
+def _as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The column as one array of a type that Arrow sorts by its values."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks)
+    if pa.types.is_dictionary(array.type):
+        return array.cast(array.type.value_type)
+    return array.cast(pa.float32()) if pa.types.is_float16(array.type) else array
