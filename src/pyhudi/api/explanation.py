@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pyhudi.config.enums import QueryType
 from pyhudi.config.read_config import EARLIEST, ReadConfig
+from pyhudi.read.arrow import Skipped
 from pyhudi.read.conditions import Where
 from pyhudi.read.scan import ScanPlan
 from pyhudi.table.state import TableState
@@ -33,6 +34,10 @@ class ScanExplanation:
         base_files: how many base files are read.
         logs: how many log files are read.
         bytes: the size of both; of Parquet files only the wanted columns and row groups are fetched.
+        files_skipped: of the base files read without logs, those of which only the footer is read: by its statistics no
+            row group can match. 0 for a scan of all rows.
+        row_groups: how many row groups of the base files without logs are read; None for a scan of all rows.
+        row_groups_of: how many row groups these files have; None for a scan of all rows.
         merged: how many file slices have logs, whose records are merged with those of the base file.
         merge_mode: how the versions of a record become one, where slices are merged.
         partitions: the paths of the partitions that are read.
@@ -52,6 +57,9 @@ class ScanExplanation:
     logs_of: int
     bytes: int
     bytes_of: int
+    files_skipped: int
+    row_groups: int | None
+    row_groups_of: int | None
     merged: int
     merge_mode: str
     partitions: tuple[str, ...]
@@ -74,6 +82,9 @@ class ScanExplanation:
         yield f"base files: {self.base_files} of {self.base_files_of}"
         yield f"logs: {self.logs} of {self.logs_of}"
         yield f"bytes: {self.bytes} of {self.bytes_of}, before columns and row groups are left out"
+        if self.row_groups is not None:
+            yield f"row groups that statistics leave: {self.row_groups} of {self.row_groups_of}"
+            yield f"base files that they skip as a whole: {self.files_skipped} of {self.base_files}"
         if self.merged:
             yield f"merged: {self.merged} file slices with logs, by {self.merge_mode}"
         else:
@@ -81,9 +92,16 @@ class ScanExplanation:
 
 
 def explanation_of(
-    state: TableState, request: ReadConfig, whole: ScanPlan, pruned: ScanPlan, *, columns: tuple[str, ...], where: Where
+    state: TableState,
+    request: ReadConfig,
+    whole: ScanPlan,
+    pruned: ScanPlan,
+    skipped: Skipped | None,
+    *,
+    columns: tuple[str, ...],
+    where: Where,
 ) -> ScanExplanation:
-    """The explanation of a scan: of the `whole` one, `pruned` is what its condition leaves."""
+    """The explanation of a scan: of the `whole` one, `pruned` is what its condition leaves, without the `skipped`."""
     is_range = request.query_type is QueryType.INCREMENTAL
     writes = state.timeline.completed_writes
     read = _partitions(pruned)
@@ -101,6 +119,9 @@ def explanation_of(
         logs_of=_logs(whole),
         bytes=_bytes(pruned),
         bytes_of=_bytes(whole),
+        files_skipped=0 if skipped is None else skipped.files,
+        row_groups=None if skipped is None else skipped.row_groups,
+        row_groups_of=None if skipped is None else skipped.row_groups_of,
         merged=sum(bool(one.files.logs) for one in pruned.slices),
         merge_mode=state.config.merge_mode.value,
         partitions=tuple(sorted(read)),

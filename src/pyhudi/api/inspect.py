@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
-from pyhudi.api.arguments import count_of
+from pyhudi.api.arguments import count_of, texts_of
 from pyhudi.api.handle import TableHandle
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.timeline.instant import Instant
+from pyhudi.read.statistics import collect_statistics
 from pyhudi.table.file_system_view import SlicesByPartition, load_view
 from pyhudi.table.history import archived_metadata
 from pyhudi.table.timeline import load_commit_metadata, position_of
@@ -144,6 +145,27 @@ class Inspect:
             for one in slices
         ]
         return pa.Table.from_pylist(rows, schema=_FILES_SCHEMA)
+
+    def stats(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """What the footers of the newest base files say about their columns: one row per base file and column.
+
+        Columns: partition_path, file_id, path, column, rows, nulls, min, max, bytes (compressed).
+
+        `min` and `max` are text: times in ISO form, bytes in hexadecimal, other values as Python writes them. Both are
+        null where the file has no value in the column or its writer kept no bounds, as pyhudi does for NaN; other
+        writers leave NaN out of the bounds. `nulls` is null where the writer did not count them. Readers skip by
+        these bounds. A writer may have shortened long texts: then `min` is below the least value, or `max` above the
+        greatest one. Logs have no statistics, so newer values may lie outside.
+
+        `columns`: names of columns, meta columns among them, or paths in nested ones, such as "point.x"; by default all
+        columns of the table without the meta columns. Nested columns have a row for each value in them, under its path.
+
+        Cost: one listing of each partition, and the footer of each base file, read by the engine's tasks.
+
+        Raises `ConfigError` for a column that the table does not have.
+        """
+        wanted = None if columns is None else texts_of(columns, "columns")
+        return collect_statistics(self._handle.state, self._handle.engine, self._latest(), wanted)
 
     def partitions(self) -> pa.Table:
         """The partitions that have files, by path; a table without partitions has one, with an empty path.

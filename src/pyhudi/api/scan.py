@@ -15,7 +15,7 @@ from pyhudi.api.handle import TableHandle
 from pyhudi.config.enums import QueryType
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import UnsupportedFeatureError
-from pyhudi.read.arrow import checked_columns, prune_partitions, read_batches, read_table
+from pyhudi.read.arrow import checked_columns, prune_partitions, read_batches, read_table, skipped_by_statistics
 from pyhudi.read.conditions import Where, condition_of
 from pyhudi.read.count import count_rows
 from pyhudi.read.scan import ScanPlan, plan_table_scan
@@ -133,15 +133,18 @@ class Scan:
         return pa.Table.from_pylist(rows, schema=_FILES_SCHEMA)
 
     def explain(self) -> ScanExplanation:
-        """What this scan would do, and why: query, times, files and bytes, partitions left out, what is merged.
+        """What this scan would do, and why: query, times, files and bytes, what is left out and what is merged.
 
-        `print()` it for a text. Cost: no request.
+        `print()` it for a text. Cost: of a scan with a condition, and of changes, the footer of each base file without
+        logs whose partition can match; else no request.
 
         >>> table.scan(where=[("city", "==", "oslo")]).explain().partitions_left_out
         ('rome',)
         """
+        pruned = self._pruned()
+        skipped = skipped_by_statistics(self._state.storage, pruned, self.where)
         return explanation_of(
-            self._state, self._request, self._plan, self._pruned(), columns=self.columns, where=self.where
+            self._state, self._request, self._plan, pruned, skipped, columns=self.columns, where=self.where
         )
 
     def _pruned(self) -> ScanPlan:

@@ -167,7 +167,7 @@ class BaseFileFooter:
 
 def read_footer(storage: Storage, path: str) -> BaseFileFooter:
     """The footer of a base file. Cost: one or two ranged reads."""
-    with _opened(storage, path) as (_, parquet):
+    with opened_base_file(storage, path) as (_, parquet):
         raw = parquet.metadata.metadata or {}
         try:
             values = {key.decode(): value.decode() for key, value in raw.items() if key != b"ARROW:schema"}
@@ -185,7 +185,7 @@ def read_batches(
     `columns` that the file does not have are left out. Raises `CorruptDataError` naming the file when it does not
     parse.
     """
-    with _opened(storage, path) as (source, parquet):
+    with opened_base_file(storage, path) as (source, parquet):
         present = set(parquet.schema_arrow.names)
         wanted = None if columns is None else [name for name in columns if name in present]
         instants = _schema_with_instants(parquet)
@@ -226,7 +226,8 @@ def _retyped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 @contextmanager
-def _opened(storage: Storage, path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
+def opened_base_file(storage: Storage, path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
+    """The file and its reader. Raises `CorruptDataError` naming it when its footer does not parse."""
     source = storage.open_input(path)
     try:
         try:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,6 +29,10 @@ from pyhudi.storage.protocol import Storage
 BATCH_ROWS = 131_072
 _BATCH_READAHEAD, _FILE_READAHEAD = 16, 4
 """The defaults of Arrow. For wide rows batches are smaller, and nothing is read ahead."""
+_FORMAT = ds.ParquetFileFormat(
+    coerce_int96_timestamp_unit="us",
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True),
+)
 FOOTERS_AT_ONCE = 8
 FILES_AT_ONCE = 64
 """Files open at a time: bounds handles and memory, and keeps all cores busy."""
@@ -67,17 +71,13 @@ def _read_files(
     names: list[str],
     condition: Condition | None,
 ) -> Iterator[pa.RecordBatch]:
-    parquet = ds.ParquetFileFormat(
-        coerce_int96_timestamp_unit="us",
-        default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True),
-    )
     paths = [scan_slice.files.base for scan_slice in slices if scan_slice.files.base is not None]
     late = None if condition is None or condition.is_tested_by_pruning else condition
     with missing_files_named(), ExitStack() as stack:
         fragments = []
         for scan_slice, path in zip(slices, paths, strict=True):
             source = stack.enter_context(storage.open_input(path))
-            fragments.append(parquet.make_fragment(source, partition_expression=_left_out_columns(plan, scan_slice)))
+            fragments.append(_FORMAT.make_fragment(source, partition_expression=_left_out_columns(plan, scan_slice)))
         wanted = _with_columns_of(late, names, plan.schema)
         try:
             with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
@@ -86,7 +86,7 @@ def _read_files(
             wide = [bool(wide_dictionaries(footer, needed, BATCH_ROWS)) for footer in footers]
             narrow = [fragment for fragment, is_wide in zip(fragments, wide, strict=True) if not is_wide]
             rows = min((rows_at_once(footer, needed, BATCH_ROWS) for footer in footers), default=BATCH_ROWS)
-            dataset = ds.FileSystemDataset(narrow, plan.schema, parquet)
+            dataset = ds.FileSystemDataset(narrow, plan.schema, _FORMAT)
             for batch in dataset.to_batches(
                 columns=wanted,
                 filter=None if condition is None else condition.prunes,
@@ -105,6 +105,46 @@ def _read_files(
         [scan_slice for scan_slice, is_wide in zip(slices, wide, strict=True) if is_wide],
         names,
         condition,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """What statistics in footers spare a read: base files without any matching row group, and row groups read."""
+
+    files: int = 0
+    row_groups: int = 0
+    row_groups_of: int = 0
+
+
+def skipped_by_statistics(storage: Storage, plan: ScanPlan, where: Where) -> Skipped | None:
+    """How much of the slices without logs a read skips; None for a read of all rows.
+
+    Cost: one footer per base file without logs whose partition can match. Errors: as `read_batches`.
+    """
+    condition = _condition(plan, where)
+    if condition is None:
+        return None
+    needed = columns_of(condition.whole, plan.schema)
+
+    def groups(scan_slice: ScanSlice) -> tuple[int, int]:
+        assert scan_slice.files.base is not None
+        with missing_files_named(), storage.open_input(scan_slice.files.base) as source:
+            try:
+                fragment = _FORMAT.make_fragment(source, partition_expression=_left_out_columns(plan, scan_slice))
+                footer = _footer(fragment)
+                if condition.prunes is None or wide_dictionaries(footer, needed, BATCH_ROWS):
+                    return footer.num_row_groups, footer.num_row_groups
+                return fragment.subset(condition.prunes, plan.schema).num_row_groups, footer.num_row_groups
+            except (pa.ArrowException, OSError) as error:
+                raise _located(storage, [scan_slice.files.base], error) from error
+
+    with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+        found = list(pool.map(groups, _in_matching_partitions(plan, condition).plain))
+    return Skipped(
+        files=sum(read == 0 for read, _ in found),
+        row_groups=sum(read for read, _ in found),
+        row_groups_of=sum(of for _, of in found),
     )
 
 
