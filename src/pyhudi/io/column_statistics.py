@@ -1,4 +1,4 @@
-"""What the footer of a base file says about its columns: sizes, nulls, smallest and largest values."""
+"""Column statistics in the footer of a base file: sizes, nulls, smallest and largest values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The statistics of all base files of a table, collected from their footers by the tasks of an engine."""
+"""The statistics of the base files of a table, collected from their footers by the tasks of an engine."""
 
 from __future__ import annotations
 
