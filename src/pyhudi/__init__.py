@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyhudi.api.inspect import Inspect, TableDetail
     from pyhudi.api.recovery import Recovery
     from pyhudi.api.rows import RowsLike
+    from pyhudi.api.savepoints import Savepoints
     from pyhudi.api.scan import Scan
     from pyhudi.api.services import Services
     from pyhudi.api.writes import save
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pyhudi.services.archiving.archive import Archived
     from pyhudi.services.cleaning.execute import Cleaned
     from pyhudi.services.rollback.execute import RolledBack
+    from pyhudi.services.savepoint import Savepoint
     from pyhudi.spark.enable import disable, enable
     from pyhudi.spark.session import spark_session
     from pyhudi.table.outcome import Outcome
@@ -39,6 +41,8 @@ __all__ = [
     "Recovery",
     "RolledBack",
     "RowsLike",
+    "Savepoint",
+    "Savepoints",
     "Scan",
     "ScanExplanation",
     "Services",
@@ -64,6 +68,8 @@ _HOMES = {
     "Recovery": "pyhudi.api.recovery",
     "RolledBack": "pyhudi.services.rollback.execute",
     "RowsLike": "pyhudi.api.rows",
+    "Savepoint": "pyhudi.services.savepoint",
+    "Savepoints": "pyhudi.api.savepoints",
     "Scan": "pyhudi.api.scan",
     "ScanExplanation": "pyhudi.api.explanation",
     "Services": "pyhudi.api.services",

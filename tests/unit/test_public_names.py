@@ -10,7 +10,7 @@ import pytest
 import pyhudi
 
 NEEDS_SPARK = {"disable", "enable", "spark_session"}
-NOUNS = {"Inspect", "Recovery", "Services"}
+NOUNS = {"Inspect", "Recovery", "Savepoints", "Services"}
 TAKEN = {"HudiOptions", "RowsLike", "Where"}
 RETURNED = {
     "Archived",
@@ -18,6 +18,7 @@ RETURNED = {
     "OptionWarning",
     "Outcome",
     "RolledBack",
+    "Savepoint",
     "Scan",
     "ScanExplanation",
     "TableDetail",

@@ -15,6 +15,7 @@ from pyhudi.api.handle import TableHandle
 from pyhudi.api.inspect import Inspect
 from pyhudi.api.recovery import Recovery
 from pyhudi.api.rows import RowsLike, engine_of_session, rows_of_keys
+from pyhudi.api.savepoints import Savepoints
 from pyhudi.api.scan import Scan, scan_of, scan_of_changes
 from pyhudi.api.services import Services
 from pyhudi.api.writes import delete_partitions, write_rows
@@ -162,6 +163,11 @@ class HudiTable:
         """What became of a write, and undoing one."""
         return Recovery(self.handle)
 
+    @property
+    def savepoints(self) -> Savepoints:
+        """States of the table that stay readable, some with a name."""
+        return Savepoints(self.handle)
+
     def scan(
         self,
         columns: Sequence[str] | None = None,
@@ -178,7 +184,8 @@ class HudiTable:
             columns: their names; all if none are given, the `_hoodie_*` ones among them.
             where: `[("city", "==", "oslo"), ("fare", ">", 10)]`, or an Arrow expression. A row without a value passes
                 no comparison, as in SQL; such rows are found by `pc.field("city").is_null()`.
-            as_of: the rows as they were at this time: an instant, `2024-01-31`, or `2024-01-31 10:00:00`.
+            as_of: the rows as they were at this time: an instant, `2024-01-31`, or `2024-01-31 10:00:00`; or at the
+                savepoint with this name.
             query_type: "snapshot", or "read_optimized": without the logs of a merge-on-read table, so the rows as of
                 the last compaction, at the cost of a copy-on-write table.
 

@@ -14,11 +14,13 @@ from pyhudi.api.explanation import ScanExplanation, explanation_of
 from pyhudi.api.handle import TableHandle
 from pyhudi.config.enums import QueryType
 from pyhudi.config.read_config import ReadConfig
-from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.format.timeline.instant import instant_time_from_user
 from pyhudi.read.arrow import checked_columns, prune_partitions, read_batches, read_table, skipped_by_statistics
 from pyhudi.read.conditions import Where, condition_of
 from pyhudi.read.count import count_rows
 from pyhudi.read.scan import ScanPlan, plan_table_scan
+from pyhudi.table.savepoints import savepoint_named
 from pyhudi.table.state import TableState
 
 if TYPE_CHECKING:
@@ -166,9 +168,20 @@ def scan_of(
         kind = request.query_type if query_type is None else query_type_of(query_type)
         if kind is QueryType.INCREMENTAL:
             kind = QueryType.SNAPSHOT
-        moment = request.as_of if as_of is None else time_text(as_of, "as_of")
+        moment = request.as_of if as_of is None else _moment(handle, time_text(as_of, "as_of"))
         request = replace(request, query_type=kind, as_of=moment)
     return _scan(handle, request, columns, where)
+
+
+def _moment(handle: TableHandle, as_of: str) -> str:
+    """A time, or the instant of the savepoint with this name. Cost: nothing for a time; else a read per savepoint."""
+    try:
+        return instant_time_from_user(as_of)
+    except ConfigError as error:
+        named = savepoint_named(handle.state.storage, handle.state.timeline, as_of)
+        if named is None:
+            raise ConfigError(f"{error.message}; and no savepoint has this name", value=as_of) from error
+        return named
 
 
 def scan_of_changes(

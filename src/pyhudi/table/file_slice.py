@@ -104,6 +104,11 @@ class FileSlice:
         """Bytes of all its files."""
         return (self.base.size if self.base else 0) + sum(log.size for log in self.logs)
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All its files, relative to the table: the base file, then the logs."""
+        return (*((self.base.path,) if self.base is not None else ()), *(log.path for log in self.logs))
+
 
 def slice_files(base: BaseFile | None, logs: Iterable[LogFile]) -> SliceFiles:
     """These files of a slice in the form that tasks get."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pyhudi.errors import InvalidRequestError
 from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
 from pyhudi.format.metadata.savepoint import SavepointMetadata, decode_savepoint_metadata
-from pyhudi.format.timeline.instant import Action, InstantState
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.timeline import Timeline, instant_path
+from pyhudi.table.timeline import WRITE_ACTIONS, Timeline, instant_path, position_of
+
+_PLANS = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
 
 
 def load_savepoints(storage: Storage, timeline: Timeline) -> Mapping[str, SavepointMetadata]:
@@ -24,3 +27,49 @@ def load_savepoints(storage: Storage, timeline: Timeline) -> Mapping[str, Savepo
         for instant in timeline.instants
         if instant.action is Action.SAVEPOINT and instant.state is InstantState.COMPLETED
     }
+
+
+def savepoint_named(storage: Storage, timeline: Timeline, name: str) -> str | None:
+    """The instant time of the savepoint with this name; None if no savepoint has it. Cost: see `load_savepoints`."""
+    found = load_savepoints(storage, timeline).items()
+    return next((instant_time for instant_time, savepoint in found if savepoint.name == name), None)
+
+
+def completed_write(timeline: Timeline, instant_time: str) -> Instant:
+    """The completed write of the active timeline with this time. Raises `InvalidRequestError` where there is none."""
+    for instant in timeline.completed_writes:
+        if instant.requested_time == instant_time:
+            return instant
+    known = {instant.state for instant in timeline.instants if instant.requested_time == instant_time}
+    if known:
+        reason = "the write of this instant is not completed, or it is no write"
+    elif timeline.starts_after(instant_time):
+        reason = "this instant is older than the active timeline: it was archived, or never was"
+    else:
+        reason = "no write of the table has this instant time"
+    raise InvalidRequestError(f"{reason}; nothing was changed", instant=instant_time, earliest=timeline.first_time)
+
+
+def newest_write(timeline: Timeline) -> InstantTime | None:
+    """The requested time of the write that completed last; None in a table without writes."""
+    newest = max(timeline.completed_writes, key=position_of, default=None)
+    return None if newest is None else newest.requested_time
+
+
+def state_after(timeline: Timeline, write: Instant) -> Timeline:
+    """The timeline as it was when a write had completed: without what came later."""
+    kept = tuple(instant for instant in timeline.instants if not comes_after(instant, write))
+    return Timeline(timeline.version, kept, timeline.foreign)
+
+
+def comes_after(instant: Instant, write: Instant) -> bool:
+    """Whether a write or a plan came after a completed write: not completed by then, or not planned before it.
+
+    A write that is pending now was pending then, too, if it had begun. In table version 6, which has no completion
+    times, requested times take their place, as for all readers of that version. False for all other actions.
+    """
+    if instant.action in _PLANS:
+        return instant.requested_time > write.requested_time
+    if instant.action not in WRITE_ACTIONS:
+        return False
+    return instant.state is not InstantState.COMPLETED or position_of(instant) > position_of(write)

@@ -326,3 +326,24 @@ ARCHIVED_INSTANT: Final = _root(
     _optional("stateTransitionTime", _TEXT),
 )
 """One state of an instant in an archive of table version 6. It has the members that JVM Hudi fills since Hudi 0.10."""
+
+RESTORE_PLAN: Final = _root(
+    "HoodieRestorePlan",
+    {"name": "instantsToRollback", "type": _array(_INSTANT_INFO), "default": []},
+    {"name": "version", "type": ["int", "null"], "default": 2},
+    _optional("savepointToRestoreTimestamp", _TEXT),
+)
+
+RESTORE_METADATA: Final = _root(
+    "HoodieRestoreMetadata",
+    _required("startRestoreTime", _TEXT),
+    _required("timeTakenInMillis", "long"),
+    _required("instantsToRollback", _array(_TEXT)),
+    _required(
+        "hoodieRestoreMetadata",
+        _map(_array(["null", _named(ROLLBACK_METADATA)])),
+    ),
+    _count("version"),
+    # A record that was defined above is named here, as Avro wants it.
+    _list_of("restoreInstantInfo", "HoodieInstantInfo"),
+)

@@ -14,18 +14,22 @@ from pyhudi.format.safe_paths import check_data_path, check_file_name
 
 _RECORD: Final = "HoodieSavepointMetadata"
 _VERSION: Final = 1
+_NAME_NOTE: Final = "pyhudi.savepoint.name"
+"""The entry of the container's header with the name; JVM Hudi ignores it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointMetadata:
     """Which files a savepoint keeps: names of base and log files, by partition path.
 
-    `created_by`, `comment`: what its maker wrote down. `created_ms`: milliseconds since the epoch.
+    `created_by`, `comment`: what its maker wrote down. `created_ms`: milliseconds since the epoch. `name`: only
+    savepoints of pyhudi may have one.
     """
 
     created_by: str = ""
     created_ms: int = 0
     comment: str = ""
+    name: str | None = None
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
     @property
@@ -48,7 +52,8 @@ def encode_savepoint_metadata(metadata: SavepointMetadata) -> bytes:
         },
         "version": _VERSION,
     }
-    return encode_container(SAVEPOINT_METADATA, values)
+    notes = None if metadata.name is None else {_NAME_NOTE: metadata.name.encode()}
+    return encode_container(SAVEPOINT_METADATA, values, notes)
 
 
 def decode_savepoint_metadata(data: bytes, *, path: str) -> SavepointMetadata:
@@ -71,5 +76,11 @@ def decode_savepoint_metadata(data: bytes, *, path: str) -> SavepointMetadata:
         created_by=fields.text("savepointedBy") or "",
         created_ms=fields.count("savepointedAt"),
         comment=fields.text("comments") or "",
+        name=_name_in(record.notes),
         files=files,
     )
+
+
+def _name_in(notes: Mapping[str, bytes]) -> str | None:
+    name = notes.get(_NAME_NOTE)
+    return None if name is None else name.decode(errors="replace")

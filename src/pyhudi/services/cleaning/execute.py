@@ -189,7 +189,7 @@ def execute_clean(call: ServiceCall, instant: Instant) -> Cleaned | None:
     planned then, and can be executed again.
     """
     check_writable(call.table)
-    plan = _load_plan(call.table.storage, instant, call.table)
+    plan = load_clean_plan(call.table.storage, instant, call.table)
     if plan is None:
         return None
     _check_plan(call.table, plan, instant)
@@ -229,7 +229,8 @@ def _execute(call: ServiceCall, instant: Instant, plan: CleanPlan) -> Cleaned | 
     return Cleaned(instant=instant.requested_time, files=len(plan.paths), earliest=earliest, partitions=ended)
 
 
-def _load_plan(storage: Storage, instant: Instant, table: TableState) -> CleanPlan | None:
+def load_clean_plan(storage: Storage, instant: Instant, table: TableState) -> CleanPlan | None:
+    """The plan of a clean; None where it is gone. Cost: one read. Raises `CorruptDataError` naming a damaged one."""
     path = instant_path(replace(instant, state=InstantState.REQUESTED), table.version)
     try:
         return read_decoded(storage, path, CONTAINER_BYTES_MAX, decode_clean_plan)

@@ -64,9 +64,9 @@ def check_nothing_exclusive(timeline: Timeline, own: Own, *, base: Timeline | No
         found = next(restores, None)
     if found is not None:
         raise WriteConflictError(
-            f"{'an index build' if found.action is Action.INDEXING else 'a restore'} of JVM Hudi excludes all other "
-            "writes; nothing of this call is visible; run it again when that has ended (JVM Hudi has to finish it if "
-            "its process is dead)",
+            f"{'an index build of JVM Hudi' if found.action is Action.INDEXING else 'a restore'} excludes all other "
+            "writes; nothing of this call is visible; run it again when that has ended (whoever began it has to finish "
+            "it if the process is dead)",
             winner=found.requested_time,
             action=found.action.value,
         )

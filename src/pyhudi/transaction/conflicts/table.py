@@ -54,9 +54,9 @@ class Other(enum.Enum):
     CLUSTERING_PLAN = "pending clustering (JVM Hudi's)"
     CLUSTERING = "clustering (JVM Hudi's)"
     ROLLBACK = "rollback, pending or completed"
-    RESTORE = "restore, pending or completed (JVM Hudi's)"
+    RESTORE = "restore, pending or completed"
     CLEAN = "clean, pending or completed"
-    SAVEPOINT = "savepoint (JVM Hudi's)"
+    SAVEPOINT = "savepoint"
     INDEX_BUILD_PENDING = "pending index build (JVM Hudi's)"
     INDEX_BUILD = "index build (JVM Hudi's)"
 
@@ -71,6 +71,7 @@ class Own(enum.Enum):
     ROLLBACK = "rollback of a failed write"
     CLEAN = "clean"
     ARCHIVING = "archiving"
+    SAVEPOINT = "making or deleting a savepoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ def _row(
     rollback: Cell | None = None,
     clean: Cell | None = None,
     archiving: Cell | None = None,
+    savepoint: Cell | None = None,
 ) -> Mapping[Own, Cell]:
     return {
         Own.WRITE: write,
@@ -103,6 +105,7 @@ def _row(
         Own.ROLLBACK: rollback or _NEVER,
         Own.CLEAN: clean or _NEVER,
         Own.ARCHIVING: archiving or _NEVER,
+        Own.SAVEPOINT: savepoint or _NEVER,
     }
 
 
@@ -142,11 +145,22 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
         rollback=_on(Ground.ITSELF),
         # An older slice may be the newest of its group again, which the plan of a clean does not know.
         clean=_ALL,
+        savepoint=_on(Ground.ORIGIN),
     ),
-    Other.RESTORE: _row(write=_ALL, overwrite=_ALL, plan=_ALL, run=_ALL, rollback=_ALL, clean=_ALL, archiving=_ALL),
+    Other.RESTORE: _row(
+        write=_ALL,
+        overwrite=_ALL,
+        plan=_ALL,
+        run=_ALL,
+        rollback=_ALL,
+        clean=_ALL,
+        archiving=_ALL,
+        savepoint=_ALL,
+    ),
     # Its plan spares the newest slice of each group and the inputs of pending plans.
     # Of two plans that were made at one time the second may name files of the first, or know too little of it.
-    Other.CLEAN: _row(write=_NEVER, overwrite=_NEVER, clean=_ALL),
+    # A savepoint must not name what a planned clean is about to delete.
+    Other.CLEAN: _row(write=_NEVER, overwrite=_NEVER, clean=_ALL, savepoint=_GROUP),
     # A plan that was made before a savepoint does not spare its files.
     Other.SAVEPOINT: _row(write=_NEVER, overwrite=_NEVER, clean=_ALL),
     # All of these take the metadata table away, which an index build is writing to.

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.support.cleaning import save
 from tests.support.table_builder import THREE_ROWS, TableBuilder, every_version
 from tests.support.table_files import begun
 from tests.support.tables import LATER_MS, SCHEMA, StepClock, contents, environment, open_table, rows
@@ -24,6 +25,7 @@ import pyhudi
 from pyhudi.errors import LockLostError, TransactionError, WriteConflictError
 from pyhudi.format.avro.container import encode_container
 from pyhudi.format.metadata.avro_schemas import REQUESTED_REPLACE_METADATA
+from pyhudi.format.metadata.clean import CleanPlan, encode_clean_plan
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat, encode_commit_metadata
 from pyhudi.format.metadata.compaction import LOG_COMPACTOR, CompactionOperation, CompactionPlan, encode_compaction_plan
 from pyhudi.format.metadata.rollback import RollbackPlan, encode_rollback_plan
@@ -122,6 +124,18 @@ def clustering_plan(city: str) -> Act:
         plan = {"inputGroups": [{"slices": slices, "numOutputFileGroups": 1, "version": 1}], "version": 1}
         values = {"operationType": "CLUSTER", "clusteringPlan": plan, "extraMetadata": {}, "version": 1}
         begun(storage, Action.CLUSTERING, encode_container(REQUESTED_REPLACE_METADATA, values))
+
+    return act
+
+
+def clean_plan(city: str | None) -> Act:
+    """A clean that is about to delete the newest slice of a city, or nothing."""
+
+    def act(storage: Storage) -> None:
+        files = opened(storage).inspect.files().to_pylist()
+        paths = tuple(row["path"] for row in files if city is not None and city in row["partition_path"])
+        plan = CleanPlan(policy="KEEP_LATEST_COMMITS", files={f"city={city}": paths} if paths else {})
+        begun(storage, Action.CLEAN, encode_clean_plan(plan, table_uri=storage.uri))
 
     return act
 
@@ -225,11 +239,14 @@ THEIRS: dict[tuple[Other, Ground | None], Act] = {
     (Other.ROLLBACK, Ground.ORIGIN): rollback_plan(newest_completed),
     (Other.ROLLBACK, Ground.ITSELF): rollback_plan(newest_pending),
     (Other.RESTORE, Ground.ANYTHING): pending(Action.RESTORE),
-    (Other.CLEAN, None): pending(Action.CLEAN),
+    (Other.CLEAN, None): clean_plan(None),
+    (Other.CLEAN, Ground.GROUP): clean_plan("oslo"),
     (Other.CLEAN, Ground.ANYTHING): pending(Action.CLEAN),
     (Other.SAVEPOINT, Ground.ANYTHING): completed(Action.SAVEPOINT),
     (Other.ROLLBACK, Ground.ANYTHING): rollback_plan(newest_completed),
-    (Other.SAVEPOINT, None): completed(Action.SAVEPOINT),
+    (Other.SAVEPOINT, None): lambda storage: save(
+        storage, load_table(storage).timeline.completed_writes[0].requested_time
+    ),
     (Other.INDEX_BUILD_PENDING, Ground.ANYTHING): pending(Action.INDEXING),
     (Other.INDEX_BUILD_PENDING, None): pending(Action.INDEXING),
     (Other.INDEX_BUILD, None): completed(Action.INDEXING),
@@ -494,6 +511,21 @@ def test_a_failed_write_is_rolled_back_whatever_is_on_the_timeline(case: Case) -
     assert (dead.requested_time in {one.instant for one in done}) is is_gone
     if case.met in (Other.RESTORE, Other.CLEAN, Other.SAVEPOINT):
         assert contents(storage) == before
+
+
+@pytest.mark.parametrize("case", cases(Own.SAVEPOINT), ids=str)
+def test_a_savepoint_is_made_unless_its_state_is_about_to_go(case: Case) -> None:
+    storage = prepared(case.kind, case.version)
+    newest = newest_completed(storage)
+    THEIRS[case.met, case.ground](storage)
+
+    if case.ground is None:
+        assert opened(storage).savepoints.create(newest).instant == newest
+        return
+    with pytest.raises(WriteConflictError) as caught:
+        opened(storage).savepoints.create(newest)
+    assert caught.value.context["winner"]
+    assert not [one for one in load_table(storage).timeline.instants if one.action is Action.SAVEPOINT]
 
 
 # -- the operations behind the two words for writes ------------------------------------------------------------------

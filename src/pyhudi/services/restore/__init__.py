@@ -1,0 +1,1 @@
+"""Restore: the table as it was after one of its writes."""
