@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 import pyarrow as pa
 
-from pyhudi.api.arguments import HudiOptions, time_text
+from pyhudi.api.arguments import HudiOptions, texts_of, time_text
 from pyhudi.api.handle import TableHandle
 from pyhudi.errors import ConfigError
-from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.services.archiving.archive import Archived, archive
-from pyhudi.services.cleaning.execute import (
-    Cleaned,
-    clean,
-    execute_clean,
-    pending_cleans,
-    planned_clean,
-    schedule_clean,
-)
+from pyhudi.services.cleaning.execute import Cleaned, clean, planned_clean
 from pyhudi.services.cleaning.plan import PlannedClean
 from pyhudi.services.compaction.execute import Compacted, run_compaction, run_pending_compactions
 from pyhudi.services.compaction.plan import PlannedCompaction
 from pyhudi.services.compaction.schedule import planned_compaction, schedule_compaction
+from pyhudi.services.runner import checked_names, due_services, pending_plans, run_due, run_plan, service_that_plans
+from pyhudi.services.service import ServiceRun
 
 ServiceKind = Literal["compaction", "log_compaction", "clean"]
-_KINDS: tuple[ServiceKind, ...] = ("compaction", "log_compaction", "clean")
-_KIND_OF_ACTION: dict[Action, ServiceKind] = {
-    Action.COMPACTION: "compaction",
-    Action.LOG_COMPACTION: "log_compaction",
-    Action.CLEAN: "clean",
-}
 
 
 @dataclass(frozen=True)
@@ -161,49 +149,86 @@ class Services:
         >>> if instant is not None:
         ...     compacted = table.services.run(instant)
         """
-        if kind not in _KINDS:
-            raise ConfigError('the kind of service must be "compaction", "log_compaction" or "clean"', kind=kind)
         call = self._handle.service_call(hudi_options, call="schedule")
-        if kind == "clean":
-            return schedule_clean(call.reloaded())
-        return schedule_compaction(call, of_logs=kind == "log_compaction")
+        return service_that_plans(kind)(call.reloaded())
 
-    def run(self, instant: str, *, hudi_options: HudiOptions | None = None) -> pa.Table:
-        """Execute the plan of this instant; of several processes that execute one plan, one completes it.
+    def run(
+        self,
+        instant: str | None = None,
+        *,
+        only: str | Sequence[str] | None = None,
+        hudi_options: HudiOptions | None = None,
+    ) -> pa.Table:
+        """Run the services that are due, or execute one plan.
 
-        Returns one row for a compaction; none where another process is executing the plan, or has completed it, and for
-        a clean. Raises `InvalidRequestError` for an instant that is no plan of a service.
+        Without `instant`: rolls dead writers back, executes the pending plans that no process is executing, and then
+        runs what is due, in the order of `due()`. The triggers of the options say what is due
+        (`hoodie.compact.inline.max.delta.commits`, `hoodie.clean.trigger.max.commits`, `hoodie.keep.max.commits`);
+        whether writes run a service themselves makes no difference. A service that fails does not stop the next one:
+        the error is in its row.
 
-        Cost: every file of the plan is read once, and what it becomes is written once; the table lock twice.
+        With `instant`: executes the plan of this instant, whatever is due. Of several processes that execute one plan,
+        one completes it. Errors are raised.
+
+        Args:
+            instant: the instant of a pending plan, see `pending`.
+            only: the names of the services that may run, see `due`; all if not given.
+            hudi_options: the options of the services.
+
+        Returns:
+            A row per run of a service. Columns: service; instant (null for work without one); outcome ("done", "nothing
+            to do", "left to another process" or "failed"); files_written, files_deleted, rows, bytes (of the files
+            written); seconds; message (why nothing was done, or what failed).
+
+        Raises:
+            InvalidRequestError: there is no plan with this instant, or no service with a name in `only`.
+
+        Cost: that of the services; and a listing of the timeline for each of them.
+
+        >>> table.services.run(only="clean")["outcome"].to_pylist()
+        ['nothing to do']
         """
-        time = time_text(instant, "instant")
-        call = self._handle.service_call(hudi_options, call="run").reloaded()
-        for planned in pending_cleans(call.table.timeline):
-            if planned.requested_time == time:
-                execute_clean(call, planned)
-                return _result([])
-        return _result([run_compaction(call, time)])
+        call = self._handle.service_call(hudi_options, call="run")
+        names = None if only is None else checked_names(texts_of(only, "only"))
+        if instant is None:
+            return _runs_table(run_due(call, only=names))
+        if names is not None:
+            raise ConfigError("only selects among the services that are due: it has no meaning with an instant")
+        return _runs_table([run_plan(call, time_text(instant, "instant"))])
+
+    def due(self, *, hudi_options: HudiOptions | None = None) -> pa.Table:
+        """What `run` would run now, and why. Nothing is written.
+
+        Columns: service (in the order in which they run), due, reason.
+
+        Cost: a listing of the timeline, and for a merge-on-read table a read per commit since its last compaction.
+
+        >>> table.services.due().select(["service", "due"]).num_rows > 0
+        True
+        """
+        rows = due_services(self._handle.service_call(hudi_options, call="due"))
+        found = [{"service": name, "due": due.is_due, "reason": due.reason} for name, due in rows]
+        return pa.Table.from_pylist(found, schema=_DUE_SCHEMA)
 
     def pending(self) -> pa.Table:
         """The plans that are not completed, oldest first. Cost: one listing of the timeline.
 
         Columns: instant, kind ("compaction", "log_compaction" or "clean"), state ("requested" or "inflight").
         """
-        timeline = self._handle.state.reload().timeline
+        call = self._handle.service_call(None, call="pending")
         rows = [
-            {
-                "instant": plan.requested_time,
-                "kind": _KIND_OF_ACTION[plan.action],
-                "state": plan.state.name.lower(),
-            }
-            for plan in timeline.instants
-            if plan.action in _KIND_OF_ACTION and plan.state is not InstantState.COMPLETED
+            {"instant": plan.requested_time, "kind": name, "state": plan.state.name.lower()}
+            for name, plan in pending_plans(call)
         ]
         return pa.Table.from_pylist(rows, schema=_PENDING_SCHEMA)
 
 
 def _result(done: Iterable[Compacted | None]) -> pa.Table:
     return pa.Table.from_pylist([asdict(one) for one in done if one is not None], schema=_COMPACTED_SCHEMA)
+
+
+def _runs_table(runs: Iterable[ServiceRun]) -> pa.Table:
+    return pa.Table.from_pylist([{**asdict(run), "outcome": run.outcome.value} for run in runs], schema=_RUNS_SCHEMA)
 
 
 def _plan_table(planned: PlannedCompaction) -> pa.Table:
@@ -249,6 +274,20 @@ _COMPACTED_SCHEMA = pa.schema(
         ("bytes", pa.int64()),
     ]
 )
+_RUNS_SCHEMA = pa.schema(
+    [
+        ("service", pa.string()),
+        ("instant", pa.string()),
+        ("outcome", pa.string()),
+        ("files_written", pa.int64()),
+        ("files_deleted", pa.int64()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("seconds", pa.float64()),
+        ("message", pa.string()),
+    ]
+)
+_DUE_SCHEMA = pa.schema([("service", pa.string()), ("due", pa.bool_()), ("reason", pa.string())])
 _PLAN_SCHEMA = pa.schema(
     [
         ("partition_path", pa.string()),

@@ -71,7 +71,7 @@ def test_plan_is_pending_until_it_was_executed() -> None:
     assert instant is not None
     assert services.run(instant)["instant"].to_pylist() == [instant]
     assert services.pending().num_rows == 0
-    assert services.run(instant).num_rows == 0
+    assert services.run(instant)["outcome"].to_pylist() == ["left to another process"]
     assert contents(storage) == {(1, "oslo", 2, "b"), (2, "rome", 1, "a")}
 
 

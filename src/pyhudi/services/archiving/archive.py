@@ -42,6 +42,7 @@ from pyhudi.services.archiving.bounds import Needed, archivable
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.cleaning.plan import earliest_retained, last_clean
 from pyhudi.services.compaction.schedule import newest_compaction
+from pyhudi.services.due import Due
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.features import check_writable
@@ -116,10 +117,14 @@ def archive(call: ServiceCall) -> Archived | None:
     return Archived(instants=len(instants), first=instants[0].requested_time, last=instants[-1].requested_time)
 
 
-def archiving_is_due(call: ServiceCall) -> bool:
+def archiving_due(call: ServiceCall) -> Due:
     """Whether the active timeline is longer than the options say. Cost: nothing."""
-    is_long = len(call.table.timeline.completed_writes) > call.config.archiving.max_commits
-    return is_long and call.table.version.has_completion_times
+    if not call.table.version.has_completion_times:
+        return Due(False, "archives of table version 6 are read and not written")
+    completed, allowed = len(call.table.timeline.completed_writes), call.config.archiving.max_commits
+    return Due(
+        completed > allowed, f"{completed} completed commits on the active timeline; more than {allowed} are too many"
+    )
 
 
 def _needed(call: ServiceCall) -> Needed:

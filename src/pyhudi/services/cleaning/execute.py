@@ -31,6 +31,7 @@ from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.cleaning.plan import PlannedClean, commits_since_clean, plan_clean
+from pyhudi.services.due import Due
 from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
@@ -104,9 +105,10 @@ def planned_clean(call: ServiceCall) -> PlannedClean:
         ) from error
 
 
-def clean_is_due(call: ServiceCall) -> bool:
-    """Whether enough writes have completed since the last clean."""
-    return commits_since_clean(call.table.timeline) >= call.config.cleaning.trigger_commits
+def clean_due(call: ServiceCall) -> Due:
+    """Whether enough writes have completed since the last clean. Cost: nothing."""
+    commits, enough = commits_since_clean(call.table.timeline), call.config.cleaning.trigger_commits
+    return Due(commits >= enough, f"{commits} of {enough} commits since the last clean")
 
 
 def clean(call: ServiceCall) -> Cleaned | None:

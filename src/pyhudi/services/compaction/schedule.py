@@ -16,7 +16,8 @@ from pyhudi.format.timeline.instant import Action, Instant, InstantState, Instan
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.compaction.plan import PlannedCompaction, plan_compaction, plan_log_compaction
 from pyhudi.services.compaction.strategies import CompactionSettings
-from pyhudi.services.compaction.triggers import Due, TriggerSettings, is_due, trigger_facts
+from pyhudi.services.compaction.triggers import TriggerSettings, is_due, trigger_facts
+from pyhudi.services.due import Due
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.table.features import check_compactable
 from pyhudi.table.file_slice import FileGroupId, LogFile

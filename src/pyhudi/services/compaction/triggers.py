@@ -7,6 +7,7 @@ from datetime import tzinfo
 
 from pyhudi.config.enums import CompactionTrigger
 from pyhudi.format.timeline.instant import Action, parse_instant_time
+from pyhudi.services.due import Due
 from pyhudi.table.timeline import Timeline, position_of
 
 _MS_PER_SECOND = 1000
@@ -35,14 +36,6 @@ class TriggerFacts:
     delta_commits_after_request: int
     since: str | None
     seconds: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """Whether to compact now, and why, for the user."""
-
-    is_due: bool
-    reason: str
 
 
 def trigger_facts(timeline: Timeline, last_compaction: str | None, *, now_ms: int, zone: tzinfo | None) -> TriggerFacts:

@@ -266,7 +266,7 @@ def test_a_copy_on_write_table_is_not_compacted() -> None:
 def test_an_instant_that_is_no_plan_is_refused() -> None:
     storage = prepared()
 
-    with pytest.raises(InvalidRequestError, match="no planned compaction"):
+    with pytest.raises(InvalidRequestError, match="no planned service"):
         opened(storage).services.run("20200101000000000")
 
 
@@ -276,7 +276,7 @@ def test_a_compaction_that_has_ended_is_not_run_again() -> None:
     opened(storage).services.run(planned)
     before = snapshot(storage)
 
-    assert opened(storage).services.run(planned).num_rows == 0
+    assert opened(storage).services.run(planned)["outcome"].to_pylist() == ["left to another process"]
     assert snapshot(storage) == before
 
 
@@ -381,12 +381,17 @@ def test_a_write_stands_though_the_compaction_after_it_fails(caplog: pytest.LogC
 def test_of_two_runners_of_one_plan_one_does_it(version: int) -> None:
     storage = prepared(version)
     planned = opened(storage).services.schedule()
-    others: list[int] = []
-    hook = once_at("open_output", ".parquet", lambda: others.append(opened(storage).services.run(planned).num_rows))
+    others: list[str] = []
 
-    mine = opened(FaultStorage(storage, before=hook)).services.run(planned).num_rows
+    def run(store: Storage) -> str:
+        (outcome,) = opened(store).services.run(planned)["outcome"].to_pylist()
+        return str(outcome)
 
-    assert (mine, others) == (1, [0])
+    hook = once_at("open_output", ".parquet", lambda: others.append(run(storage)))
+
+    mine = run(FaultStorage(storage, before=hook))
+
+    assert (mine, others) == ("done", ["left to another process"])
     assert contents(storage) == read_optimized(storage) == AFTER
     assert len(newest_stats(storage)) == 2
     audit(storage)
@@ -398,7 +403,9 @@ def test_a_runner_that_was_taken_for_dead_completes_nothing_and_breaks_nothing()
 
     def take_over() -> None:
         let_the_runner_die(storage, planned)
-        assert rehandled(opened(storage), engine=EngineOfAnotherApplication()).services.run(planned).num_rows == 1
+        assert rehandled(opened(storage), engine=EngineOfAnotherApplication()).services.run(planned)[
+            "outcome"
+        ].to_pylist() == ["done"]
 
     with pytest.raises(LockLostError):
         opened(FaultStorage(storage, before=once_at("open_output", "city=rome", take_over))).services.run(planned)
@@ -430,7 +437,7 @@ def test_a_compaction_that_was_killed_is_finished_by_the_next_run(version: int, 
     assert contents(storage) == AFTER
     opened(storage).upsert(rows((1, "oslo", 7, "c")))
 
-    assert opened(storage).services.run(planned).num_rows == 1
+    assert opened(storage).services.run(planned)["outcome"].to_pylist() == ["done"]
 
     assert contents(storage) == {(1, "oslo", 7, "c"), *(AFTER - {(1, "oslo", 6, "b")})}
     assert read_optimized(storage) == AFTER
@@ -463,11 +470,11 @@ def test_a_plan_that_jvm_hudi_runs_is_left_to_it_for_as_long_as_a_writer_may_be_
     begun_by_jvm_hudi(storage, planned)
     before = snapshot(storage)
 
-    assert later_on(storage, 170).services.run(planned).num_rows == 0
+    assert later_on(storage, 170).services.run(planned)["outcome"].to_pylist() == ["left to another process"]
     with pytest.raises(InvalidRequestError, match="another process is executing this plan"):
         later_on(storage, 170).recovery.rollback(planned)
     assert snapshot(storage) == before
-    assert later_on(storage, 190).services.run(planned).num_rows == 1
+    assert later_on(storage, 190).services.run(planned)["outcome"].to_pylist() == ["done"]
 
     assert contents(storage) == read_optimized(storage) == AFTER
     assert storage.list_recursive(HEARTBEAT_FOLDER) == ()
@@ -482,8 +489,8 @@ def test_a_marker_tells_that_jvm_hudi_still_runs_a_plan() -> None:
     storage = aged(storage, f"{planned}.compaction.inflight", by_ms=3_600_000)
     storage.put(f"{marker_folder(planned)}/city=rome/a_0-1-2_{planned}.parquet.marker.CREATE", b"")
 
-    assert later_on(storage, 170).services.run(planned).num_rows == 0
-    assert later_on(storage, 190).services.run(planned).num_rows == 1
+    assert later_on(storage, 170).services.run(planned)["outcome"].to_pylist() == ["left to another process"]
+    assert later_on(storage, 190).services.run(planned)["outcome"].to_pylist() == ["done"]
 
 
 def test_write_keeps_the_heartbeat_of_a_dead_runner() -> None:
@@ -493,7 +500,7 @@ def test_write_keeps_the_heartbeat_of_a_dead_runner() -> None:
     opened(storage).upsert(rows((1, "oslo", 7, "c")))
 
     assert [info.name for info in storage.list_recursive(HEARTBEAT_FOLDER)] == [planned]
-    assert opened(storage).services.run(planned).num_rows == 1
+    assert opened(storage).services.run(planned)["outcome"].to_pylist() == ["done"]
     assert storage.list_recursive(HEARTBEAT_FOLDER) == ()
 
 
@@ -547,7 +554,7 @@ def test_an_append_that_was_under_way_when_a_compaction_was_planned_lands_behind
         planned = rehandled(opened(storage), environment=env).services.schedule()
         assert planned is not None
         if runs:
-            assert opened(storage).services.run(planned).num_rows == 1
+            assert opened(storage).services.run(planned)["outcome"].to_pylist() == ["done"]
 
     watched = FaultStorage(storage, before=once_at("close_output", ".log.", compact))
     rehandled(opened(watched), environment=env).upsert(rows((1, "oslo", 7, "c")))

@@ -45,7 +45,7 @@ def test_recovery_of_a_dead_write_keeps_the_heartbeat_of_a_dead_runner() -> None
 
     assert done.instant == dead.requested_time
     assert [info.name for info in storage.list_recursive(HEARTBEAT_FOLDER)] == [planned]
-    assert opened(storage).services.run(planned).num_rows == 1
+    assert opened(storage).services.run(planned)["outcome"].to_pylist() == ["done"]
     assert contents(storage) == AFTER
 
 
@@ -64,7 +64,9 @@ def test_runner_taken_for_dead_leaves_the_heartbeat_of_the_run_that_took_over() 
     with pytest.raises(LockLostError):
         opened(ours).services.run(planned)
 
-    assert opened(storage).services.run(planned).num_rows == 0, "the other one is alive"
+    assert opened(storage).services.run(planned)["outcome"].to_pylist() == ["left to another process"], (
+        "the other one is alive"
+    )
     assert [info.name for info in storage.list_recursive(".hoodie/.aux/.runs")] == [planned]
 
 
@@ -150,7 +152,9 @@ def test_run_with_a_heartbeat_as_old_as_its_run_file_is_over() -> None:
             return None if found is None else replace(found, modified_ms=1_790_000_000_000)
 
     env = environment(StepClock(1_790_000_001_000))
-    assert open_table(StoreWithOneTimeForAllFiles(storage), env=env, **MOR).services.run(planned).num_rows == 1
+    assert open_table(StoreWithOneTimeForAllFiles(storage), env=env, **MOR).services.run(planned)[
+        "outcome"
+    ].to_pylist() == ["done"]
 
 
 def test_the_number_of_a_run_is_not_the_beginning_of_another_one() -> None:
