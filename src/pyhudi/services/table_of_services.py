@@ -1,6 +1,6 @@
 """The table of services, in the order in which they run: what each needs, and what the runner calls for it.
 
-Dead writers first, so that what they left is in nobody's way. Compactions and clusterings then make new files of old
+Dead writers first, so that what they left is out of the way. Compactions and clusterings then make new files of old
 ones, a clean deletes the old ones, and archiving takes from the timeline what cleaning has passed.
 """
 
