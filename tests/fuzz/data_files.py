@@ -40,6 +40,8 @@ from pyhudi.format.hfile.layout import (
 from pyhudi.format.hfile.reader import read_hfile
 from pyhudi.format.hfile.records import decode_hfile_records
 from pyhudi.format.hfile.writer import write_hfile
+from pyhudi.format.parquet.footer import TAIL, parse_footer
+from pyhudi.format.parquet.thrift import decode_struct, encode_struct
 from pyhudi.format.tombstones import decode_tombstones, encode_tombstones, joined_tombstones
 from pyhudi.index.bloom import candidates_in
 from pyhudi.io.base_file import read_batches, read_footer
@@ -54,6 +56,7 @@ _USER_SCHEMA = json.dumps(
     }
 )
 _KEYS = pa.array(["a", "id:3", "k-1", "z"])
+_FILE_BYTES = 1 << 20
 
 # ----- HFiles ---------------------------------------------------------------------------------------------------------
 
@@ -352,6 +355,38 @@ def _check_bloom(data: bytes) -> None:
     require(bool(after.might_contain(_KEYS).all()), "a key is not found that was added")
 
 
+# ----- footers for copying row groups ---------------------------------------------------------------------------------
+
+
+@cache
+def _footers() -> tuple[bytes, ...]:
+    nested = pa.table({"a": [[1, 2], None] * 30, "b": [{"x": "y"}, None] * 30, "_hoodie_file_name": ["f", None] * 30})
+    files = []
+    for options in ({"write_page_index": True}, {"row_group_size": 7}, {"use_dictionary": False, "row_group_size": 20}):
+        pq.write_table(nested, sink := io.BytesIO(), **options)
+        files.append(sink.getvalue())
+    return tuple(file[-TAIL.size - TAIL.unpack(file[-TAIL.size :])[0] : -TAIL.size] for file in files)
+
+
+def _check_copied_footer(data: bytes) -> None:
+    """What a footer says is the same in the footer of a file with its chunks elsewhere."""
+    footer = parse_footer(data, _FILE_BYTES, path=PATH)
+    fields = decode_struct(data, path=PATH)
+    require(decode_struct(encode_struct(fields), path=PATH) == fields, "other fields after encoding")
+    moved = [[chunk.moved_to(chunk.start + 100) for chunk in group.chunks] for group in footer.row_groups]
+    groups = [
+        group.encoded(chunks, number)
+        for number, (group, chunks) in enumerate(zip(footer.row_groups, moved, strict=True))
+    ]
+    new = footer.joined(groups, footer.rows, footer.values)[: -TAIL.size]
+    again = parse_footer(new, 2 * _FILE_BYTES, path=PATH)
+    require((again.rows, again.values, again.kind) == (footer.rows, footer.values, footer.kind), "it says other things")
+    for group, before in zip(again.row_groups, footer.row_groups, strict=True):
+        require((group.rows, group.columns) == (before.rows, before.columns), "another row group")
+        for chunk, former in zip(group.chunks, before.chunks, strict=True):
+            require((chunk.start, chunk.size) == (former.start + 100, former.size), "a chunk is not where it was put")
+
+
 # ----- tombstones in footers ------------------------------------------------------------------------------------------
 
 
@@ -420,6 +455,7 @@ TARGETS = (
         check=_check_footer,
         arrow_allocates=True,
     ),
+    Target(name="parquet-footer-copy", seeds=_footers, mutate=mutations.binary, check=_check_copied_footer, share=0.7),
     Target(
         name="parquet-rows",
         seeds=_base_files,

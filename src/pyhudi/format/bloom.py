@@ -134,6 +134,16 @@ class BloomFilter:
             start += len(step.order)
         return answers
 
+    def to_text(self) -> str:
+        """The filter as stored under `BLOOM_FILTER_KEY`."""
+        header = _Shape(bits=self.bits, hashes=self.hashes).to_bytes()
+        vectors = [row.tobytes() for row in self.rows]
+        if self.kind is BloomFilterType.SIMPLE:
+            return base64.b64encode(header + vectors[0]).decode("ascii")
+        growth = _GROWTH.pack(self.row_capacity, self.last_row_keys, len(self.rows))
+        body = b"".join(header + vector for vector in vectors)
+        return base64.b64encode(header + growth + body).decode("ascii")
+
     def _survivors(self, step: _Step) -> _Indices:
         """The positions of `step` whose bits are all set in one row."""
         alive = np.arange(len(step.order))
@@ -242,13 +252,14 @@ class BloomFilterBuilder:
 
     def to_text(self) -> str:
         """The filter as stored under `BLOOM_FILTER_KEY`."""
-        header = self._shape.to_bytes()
-        vectors = [np.packbits(row, bitorder="little").tobytes() for row in self._rows]
-        if self._kind is BloomFilterType.SIMPLE:
-            return base64.b64encode(header + vectors[0]).decode("ascii")
-        growth = _GROWTH.pack(self._row_capacity, self._last_row_keys, len(self._rows))
-        body = b"".join(header + vector for vector in vectors)
-        return base64.b64encode(header + growth + body).decode("ascii")
+        return BloomFilter(
+            kind=self._kind,
+            bits=self._shape.bits,
+            hashes=self._shape.hashes,
+            rows=tuple(np.packbits(row, bitorder="little") for row in self._rows),
+            row_capacity=self._row_capacity,
+            last_row_keys=self._last_row_keys,
+        ).to_text()
 
     def _spread(self, keys: pa.Array | pa.ChunkedArray, *, already_spread: int) -> None:
         """Distribute keys over all rows in turn, as a dynamic filter at its maximum size does.

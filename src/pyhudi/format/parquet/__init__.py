@@ -1,0 +1,1 @@
+"""Parquet footers: decoding and encoding them without their columns."""
