@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyhudi.services.cleaning.execute import Cleaned
     from pyhudi.services.rollback.execute import RolledBack
     from pyhudi.services.savepoint import Savepoint
+    from pyhudi.services.ttl import Expired
     from pyhudi.spark.enable import disable, enable
     from pyhudi.spark.session import spark_session
     from pyhudi.table.outcome import Outcome
@@ -33,6 +34,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "Archived",
     "Cleaned",
+    "Expired",
     "HudiOptions",
     "HudiTable",
     "Inspect",
@@ -60,6 +62,7 @@ __all__ = [
 _HOMES = {
     "Archived": "pyhudi.services.archiving.archive",
     "Cleaned": "pyhudi.services.cleaning.execute",
+    "Expired": "pyhudi.services.ttl",
     "HudiOptions": "pyhudi.api.arguments",
     "HudiTable": "pyhudi.api.hudi_table",
     "Inspect": "pyhudi.api.inspect",

@@ -18,7 +18,7 @@ from pyhudi.api.rows import RowsLike, engine_of_session, rows_of_keys
 from pyhudi.api.savepoints import Savepoints
 from pyhudi.api.scan import Scan, scan_of, scan_of_changes
 from pyhudi.api.services import Services
-from pyhudi.api.writes import delete_partitions, write_rows
+from pyhudi.api.writes import delete_partitions, truncate, write_rows
 from pyhudi.engine.local import LocalEngine
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.merge.rules import Merger
@@ -270,13 +270,21 @@ class HudiTable:
     ) -> WriteResult:
         """Delete whole partitions by their paths; `*` stands for any characters.
 
-        Raises `InvalidRequestError` where no partition with rows is meant, or where a name is one partition's and as a
+        Raises `InvalidRequestError` where a name means no partition with rows, or where it is one partition's and as a
         pattern others', too; and `ConfigError` for an empty name. Cost: two listings; no data file is read.
 
         >>> table.delete_partition("oslo").replaced_files
         1
         """
         return delete_partitions(self.handle, texts_of(partition_paths, "partition_paths"), hudi_options)
+
+    def truncate(self, *, hudi_options: HudiOptions | None = None) -> WriteResult:
+        """Delete all rows, in one commit: older states stay readable until they are cleaned. Cost: a listing.
+
+        >>> table.truncate().partitions
+        2
+        """
+        return truncate(self.handle, hudi_options)
 
     def insert_overwrite(self, rows: RowsLike, *, hudi_options: HudiOptions | None = None) -> WriteResult:
         """Replace the partitions that the rows are in."""

@@ -1,4 +1,4 @@
-"""`table.services`: compaction, cleaning and archiving, at once or in two steps."""
+"""`table.services`: compaction, cleaning, archiving and expiry of partitions, at once or in two steps."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from pyhudi.services.compaction.plan import PlannedCompaction
 from pyhudi.services.compaction.schedule import planned_compaction, schedule_compaction
 from pyhudi.services.runner import checked_names, due_services, pending_plans, run_due, run_plan, service_that_plans
 from pyhudi.services.service import ServiceRun
+from pyhudi.services.ttl import Expired, PartitionAge, expire_partitions, planned_expiry
 
 ServiceKind = Literal["compaction", "log_compaction", "clean"]
 
@@ -27,9 +28,10 @@ ServiceKind = Literal["compaction", "log_compaction", "clean"]
 class Services:
     """The table services of a table, run on the table as it is now. `HudiTable.services` makes it.
 
-    They change no answer of a reader, may die at any moment, and run beside writers. All of them raise
-    `ConfigError` for an option that is not legal; those that write also `LockNotAcquiredError`, and
-    `CorruptDataError` for damaged logs or plans. Compactions raise `InvalidRequestError` for a copy-on-write table.
+    They change no answer of a reader, except for `expire_partitions`; they may die at any moment, and run beside
+    writers. All of them raise `ConfigError` for an option that is not legal; those that write also
+    `LockNotAcquiredError`, and `CorruptDataError` for damaged logs or plans. Compactions raise `InvalidRequestError`
+    for a copy-on-write table.
 
     The methods that compact return an Arrow table with one row per compaction. Columns: instant; slices (how many file
     slices were compacted); rows (of the files written); updated, inserted, deleted (records, by the logs); bytes.
@@ -131,6 +133,38 @@ class Services:
         >>> table.services.archive(hudi_options={"hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "5"})
         """
         return archive(self._handle.service_call(hudi_options, call="archive"))
+
+    def expire_partitions(self, *, hudi_options: HudiOptions | None = None) -> Expired | None:
+        """Drop the partitions that are older than `hoodie.partition.ttl.strategy.days.retain` days.
+
+        The age counts from the last change of a partition, or from its creation
+        (`hoodie.partition.ttl.management.strategy.type`). Their files stay for readers of older states until a clean
+        passes the drop.
+
+        Returns:
+            Which partitions were dropped; None where there were none, so always while no number of days is set.
+
+        Raises:
+            WriteConflictError: another writer changed one of the partitions meanwhile; nothing was dropped.
+
+        Cost: twice that of `plan_expiry`, four puts, and the table lock twice.
+
+        >>> table.services.expire_partitions(hudi_options={"hoodie.partition.ttl.strategy.days.retain": "90"})
+        """
+        return expire_partitions(self._handle.service_call(hudi_options, call="expire_partitions"))
+
+    def plan_expiry(self, *, hudi_options: HudiOptions | None = None) -> pa.Table:
+        """Which partitions `expire_partitions` would drop now, and which not, and why, the oldest first.
+
+        Columns: partition_path; expires (whether it would be dropped); reason; since (the instant from which its age
+        counts; null where it is not known); age (a duration in milliseconds; null where `since` is not a time). A table
+        without partitions has no rows.
+
+        Cost: a listing of the table; for the age by creation also one read per partition and per replace commit of the
+        active timeline. Nothing is written.
+        """
+        call = self._handle.service_call(hudi_options, call="plan_expiry")
+        return _expiry_table(planned_expiry(call.reloaded()))
 
     def schedule(self, kind: ServiceKind = "compaction", *, hudi_options: HudiOptions | None = None) -> str | None:
         """Plan a service on what is there now, for `run` to execute, in this process or another.
@@ -263,6 +297,29 @@ def _clean_plan_table(planned: PlannedClean) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_CLEAN_PLAN_SCHEMA)
 
 
+def _expiry_table(planned: Iterable[PartitionAge]) -> pa.Table:
+    rows = [
+        {
+            "partition_path": one.partition_path,
+            "expires": one.expires,
+            "reason": one.reason,
+            "since": one.since,
+            "age": one.age_ms,
+        }
+        for one in planned
+    ]
+    return pa.Table.from_pylist(rows, schema=_EXPIRY_SCHEMA)
+
+
+_EXPIRY_SCHEMA = pa.schema(
+    [
+        ("partition_path", pa.string()),
+        ("expires", pa.bool_()),
+        ("reason", pa.string()),
+        ("since", pa.string()),
+        ("age", pa.duration("ms")),
+    ]
+)
 _COMPACTED_SCHEMA = pa.schema(
     [
         ("instant", pa.string()),

@@ -42,6 +42,13 @@ def delete_partitions(handle: TableHandle, paths: tuple[str, ...], hudi_options:
     return _write(handle, None, WriteOperation.DELETE_PARTITION, hudi_options, partitions=paths)
 
 
+def truncate(handle: TableHandle, hudi_options: HudiOptions | None) -> WriteResult:
+    """Remove all partitions."""
+    if _PARTITIONS in known_options(hudi_options, call="truncate", defaults=handle.options):
+        raise ConfigError(f"truncate removes all partitions: leave {_PARTITIONS} out")
+    return _write(handle, None, WriteOperation.DELETE_PARTITION, hudi_options, partitions=())
+
+
 def _write(
     handle: TableHandle,
     rows: RowsLike | None,

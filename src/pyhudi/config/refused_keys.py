@@ -165,12 +165,6 @@ REFUSED: tuple[Refused, ...] = (
         _OFF,
     ),
     _refused(
-        "partition.ttl.inline",
-        "partitions that are past their time would stay: use delete_partition, and leave the option out",
-        WRITES,
-        _OFF,
-    ),
-    _refused(
         "archivelog.folder timeline.path timeline.history.path",
         "the folders of the timeline of a new table cannot be chosen: leave the option out",
         WRITES,

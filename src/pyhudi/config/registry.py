@@ -20,6 +20,7 @@ from pyhudi.config.options_markers import MarkerOptions
 from pyhudi.config.options_merging import MemoryOptions, MergingOptions
 from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.options_table import KeyOptions, TableOptions
+from pyhudi.config.options_ttl import ExpiryOptions
 from pyhudi.config.options_write import (
     BloomOptions,
     ConcurrencyOptions,
@@ -60,6 +61,7 @@ SECTIONS = (
     Section("Compaction", CompactionOptions),
     Section("Cleaning", CleaningOptions),
     Section("Archiving", ArchivingOptions),
+    Section("Expiry of partitions", ExpiryOptions),
     Section("Memory", MemoryOptions),
     Section("Concurrency", ConcurrencyOptions),
     Section("Markers and early conflict detection", MarkerOptions),

@@ -82,11 +82,6 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         "clustering. datasource.clustering. layout.optimize.",
     ),
     _area(
-        "partition TTL",
-        "not built yet: no partition is deleted by its age",
-        "partition.ttl.strategy. partition.ttl.management.strategy.type",
-    ),
-    _area(
         "the table service manager",
         "not built yet: pyhudi hands no service over to it",
         "table.service.manager table.service.manager. table.services.incremental.enabled",

@@ -16,6 +16,7 @@ from pyhudi.config.options_logs import BLOCK_BYTES_MAX, CompactionOptions, LogOp
 from pyhudi.config.options_markers import MarkerOptions, marker_problems
 from pyhudi.config.options_merging import MERGER_OPTIONS_KEY, MERGERS_KEY, MemoryOptions, MergingOptions
 from pyhudi.config.options_table import KeyOptions, TableOptions
+from pyhudi.config.options_ttl import ExpiryOptions
 from pyhudi.config.options_write import (
     BloomOptions,
     ConcurrencyOptions,
@@ -53,6 +54,7 @@ class WriteConfig:
     compaction: CompactionOptions = field(default_factory=CompactionOptions)
     cleaning: CleaningOptions = field(default_factory=CleaningOptions)
     archiving: ArchivingOptions = field(default_factory=ArchivingOptions)
+    expiry: ExpiryOptions = field(default_factory=ExpiryOptions)
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     concurrency: ConcurrencyOptions = field(default_factory=ConcurrencyOptions)
     markers: MarkerOptions = field(default_factory=MarkerOptions)
@@ -85,6 +87,7 @@ class WriteConfig:
             compaction=read_group(CompactionOptions, given),
             cleaning=read_group(CleaningOptions, given),
             archiving=read_group(ArchivingOptions, given),
+            expiry=read_group(ExpiryOptions, given),
             memory=read_group(MemoryOptions, given),
             concurrency=read_group(ConcurrencyOptions, given),
             markers=read_group(MarkerOptions, given),

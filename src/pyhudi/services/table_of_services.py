@@ -1,7 +1,8 @@
 """The table of services, in the order in which they run: what each needs, and what the runner calls for it.
 
 Dead writers first, so that what they left is out of the way. Compactions and clusterings then make new files of old
-ones, a clean deletes the old ones, and archiving takes from the timeline what cleaning has passed.
+ones, partitions that are past their time are dropped, a clean deletes what is old, and archiving takes from the
+timeline what cleaning has passed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pyhudi.services.compaction.schedule import compaction_due, schedule_compact
 from pyhudi.services.due import Due
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.services.service import Mode, Service, Work
+from pyhudi.services.ttl import expire_partitions, expiry_due
 
 _NO_LOGS = Due(False, "a copy-on-write table has no logs")
 
@@ -88,6 +90,15 @@ def _of_compaction(done: Compacted) -> Work:
     return Work(instant=done.instant, files_written=done.slices, rows=done.rows, bytes=done.bytes)
 
 
+def _expiry_mode(call: ServiceCall) -> Mode:
+    return Mode.INLINE if call.config.expiry.inline and expiry_due(call).is_due else Mode.OFF
+
+
+def _expire(call: ServiceCall) -> tuple[Work, ...]:
+    done = expire_partitions(call)
+    return () if done is None else (Work(instant=done.instant, message=f"{len(done.partitions)} partitions dropped"),)
+
+
 def _clean_mode(call: ServiceCall) -> Mode:
     return Mode.INLINE if call.config.cleaning.runs_after_writes else Mode.OFF
 
@@ -138,6 +149,7 @@ SERVICES: Final = (
         plan=lambda call: schedule_compaction(call, of_logs=True),
         actions=frozenset({Action.LOG_COMPACTION}),
     ),
+    Service(name="expiry", mode=_expiry_mode, due=expiry_due, run=_expire),
     Service(
         name="clean",
         mode=_clean_mode,

@@ -3,54 +3,70 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from pyhudi.errors import InvalidRequestError
-from pyhudi.format.metadata.commit import CommitMetadata
-from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
-from pyhudi.format.metadata.write_operation import WriteOperation
-from pyhudi.format.timeline.instant import Action
+from pyhudi.services.dropping import Choice, drop_partitions
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.state import TableState
-from pyhudi.transaction.transaction import mark_inflight
-from pyhudi.write.finish import committed, write_transaction
 from pyhudi.write.job import WriteJob
-from pyhudi.write.result import WriteResult
+from pyhudi.write.result import WriteResult, result_of
 
 
 def delete_partitions(job: WriteJob, names: Sequence[str], *, patterns: bool) -> WriteResult:
     """Remove the partitions whose paths are among the names; in `patterns`, `*` stands for any characters.
 
-    Raises `InvalidRequestError` if no partition with rows matches. Cost: two listings of the table.
+    Raises `InvalidRequestError` if no partition with rows matches, or none matches one of the patterns. Cost: two
+    listings of the table.
     """
-    operation = WriteOperation.DELETE_PARTITION
-    _chosen(job.table, names, patterns=patterns)
-    with write_transaction(
-        job, Action.REPLACE_COMMIT, encode_requested_replace_metadata(requested_replace(operation))
-    ) as transaction:
-        replaced = _chosen(transaction.base, names, patterns=patterns)
-        mark_inflight(transaction, CommitMetadata(operation=operation, stats_by_partition={}))
-        return committed(job, transaction, operation, (), replaced)
+
+    def choose(table: TableState) -> dict[str, tuple[str, ...]]:
+        groups = _groups(table)
+        chosen = _matching(groups, names) if patterns else groups.keys() & set(names)
+        if not chosen:
+            raise _no_match(names, groups)
+        return {path: groups[path] for path in sorted(chosen)}
+
+    choose(job.table)
+    return _dropped(job, choose)
 
 
-def _chosen(table: TableState, names: Sequence[str], *, patterns: bool) -> dict[str, tuple[str, ...]]:
-    """The file groups of the matching partitions, by partition path."""
+def truncate(job: WriteJob) -> WriteResult:
+    """Remove all partitions, so all rows; of a table without partitions the one that it has. Cost: one listing."""
+    return _dropped(job, _groups)
+
+
+def _dropped(job: WriteJob, choose: Choice) -> WriteResult:
+    done = drop_partitions(
+        job.table,
+        choose,
+        settings=job.transaction_settings,
+        environment=job.environment,
+        extra=job.extra_metadata,
+    )
+    seconds = job.environment.clock.monotonic() - job.started
+    return result_of(done.metadata, done.instant, done.completion_time, seconds)
+
+
+def _groups(table: TableState) -> dict[str, tuple[str, ...]]:
+    """The file groups of the partitions that have rows, by partition path."""
     latest = load_view(table.storage, table.timeline).latest
-    chosen = _matching(latest, names) if patterns else latest.keys() & set(names)
-    if not chosen:
-        raise InvalidRequestError(
-            "no partition of the table matches; nothing was deleted",
-            given=list(names),
-            partitions=sorted(latest)[:20],
-        )
-    return {path: tuple(file.file_id for file in latest[path]) for path in sorted(chosen)}
+    return {path: tuple(one.file_id for one in slices) for path, slices in sorted(latest.items())}
 
 
-def _matching(paths: Iterable[str], patterns: Sequence[str]) -> set[str]:
+def _no_match(given: Sequence[str], paths: Collection[str]) -> InvalidRequestError:
+    return InvalidRequestError(
+        "no partition of the table matches; nothing was deleted", given=list(given), partitions=sorted(paths)[:20]
+    )
+
+
+def _matching(paths: Collection[str], patterns: Sequence[str]) -> set[str]:
     chosen = set()
     for pattern in patterns:
         wanted = pattern.strip("/")
         found = {path for path in paths if fnmatch.fnmatchcase(path, _literal(wanted))}
+        if not found:
+            raise _no_match([pattern], paths)
         if wanted in found and len(found) > 1:
             raise InvalidRequestError(
                 "a partition has exactly this name, and as a pattern it matches others, too; nothing was deleted: pass "

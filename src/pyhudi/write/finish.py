@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import functools
-import logging
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
 
 from pyhudi.config.enums import DuplicatePolicy
 from pyhudi.config.option import OptionWarning
 from pyhudi.config.write_config import WriteConfig
-from pyhudi.errors import CommitOutcomeUnknownError, HudiError
 from pyhudi.format.bloom import BloomFilterType, false_positive_rate
 from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
-from pyhudi.services.rollback.rollback import roll_back_own_write
+from pyhudi.services.rollback.own_write import undone_on_failure
 from pyhudi.table.schema import load_table_schema
+from pyhudi.transaction.authorship import WRITER_KEY, own_version
 from pyhudi.transaction.conflicts.check import schema_conflict
 from pyhudi.transaction.conflicts.footprint import UniqueKeys, same_columns
 from pyhudi.transaction.idempotence import check_batch_is_new
 from pyhudi.transaction.transaction import Transaction, begin, commit
-from pyhudi.write.inserts_in_logs import WRITER_KEY
 from pyhudi.write.job import WriteJob
 from pyhudi.write.result import WriteResult, result_of
-
-_log = logging.getLogger("pyhudi")
 
 
 @contextmanager
@@ -38,24 +32,13 @@ def write_transaction(job: WriteJob, action: Action, requested: bytes) -> Iterat
     If the outcome of the commit is unknown, nothing is rolled back: the commit may be visible.
     """
     settings = job.transaction_settings
-    with begin(job.table, action, requested=requested, settings=settings, environment=job.environment) as transaction:
-        try:
-            _check_schema_unchanged(job, transaction)
-            check_batch_is_new(transaction.base, job.extra_metadata, known=job.table.timeline.completed_times)
-            yield transaction
-        except CommitOutcomeUnknownError:
-            raise
-        except (Exception, KeyboardInterrupt, SystemExit):
-            try:
-                roll_back_own_write(
-                    transaction.base,
-                    transaction.instant_time,
-                    job.environment,
-                    lock_wait_ms=settings.lock_wait_ms,
-                )
-            except HudiError as second:
-                _log.warning("a failed write could not be rolled back at once; the next write will do it: %s", second)
-            raise
+    with (
+        begin(job.table, action, requested=requested, settings=settings, environment=job.environment) as transaction,
+        undone_on_failure(transaction),
+    ):
+        _check_schema_unchanged(job, transaction)
+        check_batch_is_new(transaction.base, job.extra_metadata, known=job.table.timeline.completed_times)
+        yield transaction
 
 
 def committed(
@@ -72,7 +55,7 @@ def committed(
     metadata = CommitMetadata(
         operation=operation,
         stats_by_partition={path: tuple(group) for path, group in sorted(by_partition.items())},
-        extra={**job.extra_metadata, SCHEMA_KEY: job.schema.avro, WRITER_KEY: _own_version()},
+        extra={**job.extra_metadata, SCHEMA_KEY: job.schema.avro, WRITER_KEY: own_version()},
         replaced_file_ids=replaced,
     )
     base_schema = job.former_schema.avro if job.former_schema else None
@@ -103,12 +86,6 @@ def _warn_of_full_filters(config: WriteConfig, stats: Sequence[WriteStat]) -> No
         OptionWarning,
         stacklevel=2,
     )
-
-
-@functools.cache
-def _own_version() -> str:
-    """The version of pyhudi. Cached, because looking it up takes longer than the rest of a small commit."""
-    return version("pyhudi")
 
 
 def _unique_keys(config: WriteConfig, operation: WriteOperation) -> UniqueKeys:

@@ -8,9 +8,7 @@ from pyhudi.format.timeline.instant import Action
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import load_commit_metadata
-
-WRITER_KEY = "pyhudi.version"
-"""The key of the version of pyhudi in the extra metadata of its commits."""
+from pyhudi.transaction.authorship import WRITER_KEY
 
 
 def groups_with_inserts_in_logs(table: TableState, slices: Iterable[FileSlice]) -> frozenset[FileGroupId]:

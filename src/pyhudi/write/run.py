@@ -34,7 +34,7 @@ from pyhudi.transaction.idempotence import find_batch
 from pyhudi.transaction.presence import only_writer_if_needed
 from pyhudi.transaction.settings import locking, transaction_settings
 from pyhudi.write.bulk_insert import bulk_insert
-from pyhudi.write.delete_partition import delete_partitions
+from pyhudi.write.delete_partition import delete_partitions, truncate
 from pyhudi.write.job import WriteJob, check_columns, prepare
 from pyhudi.write.operations import overwrite_of, staged_write_of
 from pyhudi.write.result import WriteResult, result_of
@@ -163,7 +163,9 @@ def _run(job: WriteJob, rows: Any, *, overwrite: bool) -> WriteResult:
     config = job.config
     if config.operation is WriteOperation.DELETE_PARTITION:
         named = config.what.partitions_to_delete
-        return delete_partitions(job, named or _partitions_of(job, rows), patterns=named is not None)
+        if named is None:
+            return delete_partitions(job, _partitions_of(job, rows), patterns=False)
+        return delete_partitions(job, named, patterns=True) if named else truncate(job)
     if config.operation is WriteOperation.BULK_INSERT and not config.combines_input:
         return bulk_insert(job, rows, overwrite=overwrite)
     if overwrite and config.operation in _OVERWRITING:

@@ -68,7 +68,6 @@ WRITES = {
     "hoodie.parquet.write.config.injector.class": "com.example.Injector",
     "hoodie.auto.commit": "false",
     "hoodie.metaserver.enabled": "true",
-    "hoodie.partition.ttl.inline": "true",
     "hoodie.archivelog.folder": "old",
     "hoodie.timeline.path": "tl",
     "hoodie.table.version": "6",

@@ -45,7 +45,7 @@ class Other(enum.Enum):
     """
 
     WRITE = "upsert, insert, bulk_insert, delete"
-    OVERWRITE = "insert_overwrite, insert_overwrite_table, delete_partition"
+    OVERWRITE = "insert_overwrite, insert_overwrite_table, delete_partition, truncate, expiry of partitions"
     SCHEMA_CHANGE = "change of the schema alone (JVM Hudi's ALTER TABLE)"
     COMPACTION_PLAN = "plan of a compaction"
     COMPACTION = "compaction"

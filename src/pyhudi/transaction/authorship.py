@@ -1,0 +1,15 @@
+"""The note in a commit's metadata that says which version of pyhudi made it."""
+
+from __future__ import annotations
+
+import functools
+from importlib.metadata import version
+
+WRITER_KEY = "pyhudi.version"
+"""The key of the version of pyhudi in the extra metadata of its commits."""
+
+
+@functools.cache
+def own_version() -> str:
+    """The version of pyhudi. Cached, because looking it up takes longer than the rest of a small commit."""
+    return version("pyhudi")
