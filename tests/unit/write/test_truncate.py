@@ -76,7 +76,7 @@ def test_truncate_that_dies_anywhere_deletes_all_or_nothing(kind: TableBuilder) 
     assert seen == {True, False}
 
 
-def test_writer_whose_table_is_truncated_meanwhile_gives_way_and_a_new_partition_is_no_conflict() -> None:
+def test_writer_into_a_truncated_partition_gives_way_and_one_into_a_new_one_does_not() -> None:
     inner = prepared(TableBuilder(9, "cow"))
 
     def beside_a_truncate(*written: tuple[int, str, int, str]) -> None:
