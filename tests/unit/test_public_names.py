@@ -15,6 +15,7 @@ TAKEN = {"HudiOptions", "RowsLike", "Where"}
 RETURNED = {
     "Archived",
     "Cleaned",
+    "Expired",
     "OptionWarning",
     "Outcome",
     "RolledBack",
