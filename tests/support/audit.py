@@ -139,6 +139,7 @@ def _check_commits(storage: Storage, table: TableState) -> None:
     for instant in table.timeline.completed_writes:
         metadata = load_commit_metadata(storage, instant, table.version)
         is_compaction = metadata.operation is WriteOperation.COMPACT
+        keeps_times = is_compaction or metadata.operation is WriteOperation.CLUSTER
         assert metadata.compacted is (is_compaction or metadata.operation is WriteOperation.LOG_COMPACT)
         for partition_path, stats in metadata.stats_by_partition.items():
             for stat in stats:
@@ -152,7 +153,7 @@ def _check_commits(storage: Storage, table: TableState) -> None:
                 if isinstance(parse_data_file(info.name), LogFileName):
                     _check_log_stat(storage, instant, stat)
                 else:
-                    _check_base_stat(storage, instant, stat, cleaned, is_compaction=is_compaction)
+                    _check_base_stat(storage, instant, stat, cleaned, keeps_times=keeps_times)
 
 
 def _check_log_stat(storage: Storage, instant: Instant, stat: WriteStat) -> None:
@@ -169,13 +170,13 @@ def _check_log_stat(storage: Storage, instant: Instant, stat: WriteStat) -> None
 
 
 def _check_base_stat(
-    storage: Storage, instant: Instant, stat: WriteStat, cleaned: Collection[str], *, is_compaction: bool
+    storage: Storage, instant: Instant, stat: WriteStat, cleaned: Collection[str], *, keeps_times: bool
 ) -> None:
     rows = _rows(storage, stat.path)
     fresh = [row for row in rows if row["_hoodie_commit_time"] == instant.requested_time]
     assert stat.num_writes == len(rows), stat.path
-    # A compaction keeps the times of the writes that its rows are from.
-    assert len(fresh) == (0 if is_compaction else stat.num_inserts + stat.num_update_writes), stat.path
+    # Compactions and clusterings keep the times of the writes that their rows are from.
+    assert len(fresh) == (0 if keeps_times else stat.num_inserts + stat.num_update_writes), stat.path
     if stat.prev_commit != "null" and not _former_is_cleaned(stat, cleaned):
         former = _rows(storage, _former_path(storage, stat.partition_path or "", stat))
         assert len(former) + stat.num_inserts - stat.num_deletes == len(rows), stat.path

@@ -1,4 +1,4 @@
-"""`table.services`: compaction, cleaning, archiving and expiry of partitions, at once or in two steps."""
+"""`table.services`: compaction, clustering, cleaning, archiving and expiry of partitions, at once or in two steps."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from pyhudi.errors import ConfigError
 from pyhudi.services.archiving.archive import Archived, archive
 from pyhudi.services.cleaning.execute import Cleaned, clean, planned_clean
 from pyhudi.services.cleaning.plan import PlannedClean
+from pyhudi.services.clustering.execute import Clustered, run_clustering, run_pending_clusterings
+from pyhudi.services.clustering.plan import PlannedClustering
+from pyhudi.services.clustering.schedule import planned_clustering, schedule_clustering
 from pyhudi.services.compaction.execute import Compacted, run_compaction, run_pending_compactions
 from pyhudi.services.compaction.plan import PlannedCompaction
 from pyhudi.services.compaction.schedule import planned_compaction, schedule_compaction
@@ -21,7 +24,7 @@ from pyhudi.services.runner import checked_names, due_services, pending_plans, r
 from pyhudi.services.service import ServiceRun
 from pyhudi.services.ttl import Expired, PartitionAge, expire_partitions, planned_expiry
 
-ServiceKind = Literal["compaction", "log_compaction", "clean"]
+ServiceKind = Literal["compaction", "log_compaction", "clustering", "clean"]
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,45 @@ class Services:
         """
         call = self._handle.service_call(hudi_options, call="plan_compaction")
         return _plan_table(planned_compaction(call.reloaded()))
+
+    def cluster(self, *, hudi_options: HudiOptions | None = None) -> pa.Table:
+        """Rewrite small files of a partition into files of a good size, sorted if the options say by what.
+
+        Executes the planned clusterings that are not running elsewhere; then removes what dead writers left, as a
+        write does, and plans and executes one clustering of what is there now. `hoodie.clustering.plan.strategy.*` say
+        which files are put together and how their rows are sorted; `hoodie.clustering.inline*` have no effect. Rows
+        keep their commit times, so that `changes` does not show them again. Until the clustering ends, writes to its
+        file groups give way to it (`hoodie.clustering.updates.strategy`).
+
+        Returns:
+            One row per clustering. Columns: instant; groups (how many, each sorted by itself); replaced (file groups
+            before); files (file groups after); rows; bytes (of the new files).
+
+        Raises:
+            WriteConflictError: a write has changed files of a plan, which is rolled back then.
+
+        Cost: every file that is clustered is read once, and its rows are written once; two listings of the table, and
+        the table lock twice per clustering. A task has the rows of a group, and less than 1 GiB of them in memory; what
+        is sorted and does not fit goes through local disk.
+
+        >>> table.services.cluster(hudi_options={"hoodie.clustering.plan.strategy.sort.columns": "fare"}).num_rows
+        1
+        """
+        call = self._handle.service_call(hudi_options, call="cluster")
+        done = [*run_pending_clusterings(call)]
+        planned = schedule_clustering(call)
+        return _clustered_table([*done, None if planned is None else run_clustering(call, planned)])
+
+    def plan_clustering(self, *, hudi_options: HudiOptions | None = None) -> pa.Table:
+        """What `cluster` would plan now, and what it would leave, and why. Nothing is written.
+
+        Columns: partition_path, file_id, clusters (whether the slice is chosen), reason, group (the number of the group
+        that it is put into, null if it is not chosen), base_size (in bytes, null without a base file), logs (how many).
+
+        Cost: two listings: of the timeline, and of the table.
+        """
+        call = self._handle.service_call(hudi_options, call="plan_clustering")
+        return _clustering_plan_table(planned_clustering(call.reloaded()))
 
     def clean(self, *, hudi_options: HudiOptions | None = None) -> Cleaned | None:
         """Delete the file slices that no retained state of the table needs.
@@ -170,8 +212,8 @@ class Services:
         """Plan a service on what is there now, for `run` to execute, in this process or another.
 
         Args:
-            kind: "compaction", "log_compaction" or "clean".
-            hudi_options: see `compact`, `compact_logs` and `clean`.
+            kind: "compaction", "log_compaction", "clustering" or "clean".
+            hudi_options: see `compact`, `compact_logs`, `cluster` and `clean`.
 
         Returns:
             The instant of the plan; None where there is nothing to do.
@@ -247,7 +289,8 @@ class Services:
     def pending(self) -> pa.Table:
         """The plans that are not completed, oldest first. Cost: one listing of the timeline.
 
-        Columns: instant, kind ("compaction", "log_compaction" or "clean"), state ("requested" or "inflight").
+        Columns: instant, kind ("compaction", "log_compaction", "clustering" or "clean"), state ("requested" or
+        "inflight"). In table version 6 also one read per pending replace commit, which may be a clustering.
         """
         call = self._handle.service_call(None, call="pending")
         rows = [
@@ -263,6 +306,26 @@ def _result(done: Iterable[Compacted | None]) -> pa.Table:
 
 def _runs_table(runs: Iterable[ServiceRun]) -> pa.Table:
     return pa.Table.from_pylist([{**asdict(run), "outcome": run.outcome.value} for run in runs], schema=_RUNS_SCHEMA)
+
+
+def _clustered_table(done: Iterable[Clustered | None]) -> pa.Table:
+    return pa.Table.from_pylist([asdict(one) for one in done if one is not None], schema=_CLUSTERED_SCHEMA)
+
+
+def _clustering_plan_table(planned: PlannedClustering) -> pa.Table:
+    rows = [
+        {
+            "partition_path": choice.file_slice.partition_path,
+            "file_id": choice.file_slice.file_id,
+            "clusters": choice.group is not None,
+            "reason": choice.reason,
+            "group": choice.group,
+            "base_size": choice.file_slice.base.size if choice.file_slice.base else None,
+            "logs": len(choice.file_slice.logs),
+        }
+        for choice in (*planned.chosen, *planned.skipped)
+    ]
+    return pa.Table.from_pylist(rows, schema=_CLUSTERING_PLAN_SCHEMA)
 
 
 def _plan_table(planned: PlannedCompaction) -> pa.Table:
@@ -345,6 +408,27 @@ _RUNS_SCHEMA = pa.schema(
     ]
 )
 _DUE_SCHEMA = pa.schema([("service", pa.string()), ("due", pa.bool_()), ("reason", pa.string())])
+_CLUSTERED_SCHEMA = pa.schema(
+    [
+        ("instant", pa.string()),
+        ("groups", pa.int64()),
+        ("replaced", pa.int64()),
+        ("files", pa.int64()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
+_CLUSTERING_PLAN_SCHEMA = pa.schema(
+    [
+        ("partition_path", pa.string()),
+        ("file_id", pa.string()),
+        ("clusters", pa.bool_()),
+        ("reason", pa.string()),
+        ("group", pa.int64()),
+        ("base_size", pa.int64()),
+        ("logs", pa.int64()),
+    ]
+)
 _PLAN_SCHEMA = pa.schema(
     [
         ("partition_path", pa.string()),

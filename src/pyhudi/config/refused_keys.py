@@ -184,12 +184,6 @@ REFUSED: tuple[Refused, ...] = (
     ),
     _refused("table.format", "tables of other formats than Hudi's own are not supported", BOTH, ("native",)),
     _refused(
-        "write.lock.conflict.resolution.strategy",
-        "a class of your own may see conflicts where pyhudi sees none, and pyhudi runs no Java",
-        WRITES,
-        ("org.apache.hudi.client.transaction.",),
-    ),
-    _refused(
         "realtime.merge.skip",
         "rows of base and log files side by side are not supported: leave the option out",
         READS,

@@ -14,6 +14,7 @@ from pyhudi.config.location import LocationOptions
 from pyhudi.config.option import Option, OptionWarning, options_of, text_of
 from pyhudi.config.options_archiving import ArchivingOptions
 from pyhudi.config.options_cleaning import CleaningOptions
+from pyhudi.config.options_clustering import ClusteringOptions
 from pyhudi.config.options_locks import LockOptions
 from pyhudi.config.options_logs import CompactionOptions, LogOptions
 from pyhudi.config.options_markers import MarkerOptions
@@ -62,6 +63,7 @@ SECTIONS = (
     Section("Cleaning", CleaningOptions),
     Section("Archiving", ArchivingOptions),
     Section("Expiry of partitions", ExpiryOptions),
+    Section("Clustering", ClusteringOptions),
     Section("Memory", MemoryOptions),
     Section("Concurrency", ConcurrencyOptions),
     Section("Markers and early conflict detection", MarkerOptions),

@@ -77,9 +77,22 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         ),
     ),
     _area(
-        "clustering",
-        "not built yet: nothing is clustered by this release",
-        "clustering. datasource.clustering. layout.optimize.",
+        "details of clustering",
+        "pyhudi reads each group in one task, always keeps the commit times of rows, builds curves from samples, and"
+        " plans by size",
+        """clustering.group.read.parallelism clustering.max.parallelism clustering.preserve.commit.metadata
+        clustering.plan.generation.use.local.engine.context clustering.plan.strategy.file.slices.sort.by
+        clustering.plan.strategy.earliest.commit.to.cluster clustering.plan.strategy.binary.copy.
+        layout.optimize.build.curve.sample.size layout.optimize.curve.build.method layout.optimize.enable
+        layout.optimize.data.skipping.enable""",
+        quiet=frozenset({"true", "sample", "size", "false"}),
+    ),
+    _area(
+        "expiry of clustering plans",
+        "a plan of a dead process is executed by the next run, and a write need not wait for it: use"
+        " SparkAllowUpdateStrategy or PreferWriterConflictResolutionStrategy",
+        """clustering.enable.expirations clustering.expiration.threshold.mins
+        clustering.fail.on.pending.ingestion.during.conflict.resolution""",
     ),
     _area(
         "the table service manager",
@@ -208,10 +221,8 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     _area(
         "conflicts",
         "one table of conflicts applies to all writers, including schema changes, and is checked at the commit",
-        """write.lock.conflict.resolution.strategy write.concurrency.async. write.concurrency.schema.""",
-        quiet=frozenset(
-            {"true", "org.apache.hudi.client.transaction.simpleconcurrentfilewritesconflictresolutionstrategy"}
-        ),
+        "write.concurrency.async. write.concurrency.schema.",
+        quiet=_ON,
     ),
     _area(
         "instant times",

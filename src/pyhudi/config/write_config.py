@@ -11,6 +11,7 @@ from pyhudi.config.enums import CompactionStrategy, DuplicatePolicy, IndexType, 
 from pyhudi.config.option import OptionWarning, read_group, text_of
 from pyhudi.config.options_archiving import ArchivingOptions
 from pyhudi.config.options_cleaning import CleaningOptions
+from pyhudi.config.options_clustering import ClusteringOptions, clustering_problems
 from pyhudi.config.options_locks import LockOptions, lock_problems
 from pyhudi.config.options_logs import BLOCK_BYTES_MAX, CompactionOptions, LogOptions
 from pyhudi.config.options_markers import MarkerOptions, marker_problems
@@ -55,6 +56,7 @@ class WriteConfig:
     cleaning: CleaningOptions = field(default_factory=CleaningOptions)
     archiving: ArchivingOptions = field(default_factory=ArchivingOptions)
     expiry: ExpiryOptions = field(default_factory=ExpiryOptions)
+    clustering: ClusteringOptions = field(default_factory=ClusteringOptions)
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     concurrency: ConcurrencyOptions = field(default_factory=ConcurrencyOptions)
     markers: MarkerOptions = field(default_factory=MarkerOptions)
@@ -88,6 +90,7 @@ class WriteConfig:
             cleaning=read_group(CleaningOptions, given),
             archiving=read_group(ArchivingOptions, given),
             expiry=read_group(ExpiryOptions, given),
+            clustering=read_group(ClusteringOptions, given),
             memory=read_group(MemoryOptions, given),
             concurrency=read_group(ConcurrencyOptions, given),
             markers=read_group(MarkerOptions, given),
@@ -235,6 +238,7 @@ def check_combination(config: WriteConfig) -> None:
         *_version_problems(config),
         *_compaction_problems(config.compaction),
         *_archiving_problems(config.archiving),
+        *clustering_problems(config.clustering),
         *marker_problems(config.markers),
         *lock_problems(config.locks),
     ]

@@ -12,7 +12,7 @@ import base64
 import binascii
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -51,6 +51,22 @@ def joined_tombstones(
         if size > TOMBSTONES_BYTES_MAX:
             del entries[time]
     return json.dumps(dict(sorted(entries.items()))) if entries else None
+
+
+def united_tombstones(texts: Mapping[str, str]) -> str | None:
+    """The entries of several files, whose texts are given by path, in one text; None if there are none.
+
+    Entries are sorted by instant. One instant may have deletes in several files: the second entry gets a `+` behind
+    its instant, and so on. Raises `CorruptDataError` naming a file whose text does not parse.
+    """
+    united: dict[str, str] = {}
+    for path, text in texts.items():
+        for instant_time, entry in _entries(text, path).items():
+            key = instant_time
+            while united.get(key, entry) != entry:
+                key += "+"
+            united[key] = entry
+    return json.dumps(united) if united else None
 
 
 def decode_tombstones(

@@ -14,7 +14,9 @@ from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata
 from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, InstantTime
+from pyhudi.services.clustering.in_the_way import roll_back_clusterings
 from pyhudi.services.rollback.own_write import undone_on_failure
+from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.transaction.authorship import WRITER_KEY, own_version
@@ -63,6 +65,8 @@ def drop_partitions(
         if schema is None:
             raise SchemaMismatchError("the table has no rows and no schema yet: write rows into it first")
         replaced = choose(transaction.base)
+        changes = [FileGroupId(path, file_id) for path, ids in replaced.items() for file_id in ids]
+        roll_back_clusterings(transaction, changes)
         mark_inflight(transaction, CommitMetadata(operation=operation, stats_by_partition={}))
         metadata = CommitMetadata(
             operation=operation,

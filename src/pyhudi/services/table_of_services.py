@@ -15,6 +15,8 @@ from pyhudi.format.timeline.instant import Action, Instant
 from pyhudi.services.archiving.archive import archive, archiving_due
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.cleaning.execute import clean, clean_due, execute_clean, pending_cleans, schedule_clean
+from pyhudi.services.clustering.execute import pending_clusterings, run_clustering
+from pyhudi.services.clustering.schedule import clustering_due, schedule_clustering
 from pyhudi.services.compaction.execute import Compacted, run_compaction
 from pyhudi.services.compaction.schedule import compaction_due, schedule_compaction
 from pyhudi.services.due import Due
@@ -99,6 +101,26 @@ def _expire(call: ServiceCall) -> tuple[Work, ...]:
     return () if done is None else (Work(instant=done.instant, message=f"{len(done.partitions)} partitions dropped"),)
 
 
+def _clustering_mode(call: ServiceCall) -> Mode:
+    options = call.config.clustering
+    if options.inline:
+        return Mode.INLINE
+    return Mode.PLAN if options.schedule_inline else Mode.OFF
+
+
+def _cluster(call: ServiceCall) -> tuple[Work, ...]:
+    planned = schedule_clustering(call)
+    done = None if planned is None else _execute_clustering(call, planned)
+    return () if done is None else (done,)
+
+
+def _execute_clustering(call: ServiceCall, instant: str) -> Work | None:
+    done = run_clustering(call, instant)
+    return (
+        None if done is None else Work(instant=done.instant, files_written=done.files, rows=done.rows, bytes=done.bytes)
+    )
+
+
 def _clean_mode(call: ServiceCall) -> Mode:
     return Mode.INLINE if call.config.cleaning.runs_after_writes else Mode.OFF
 
@@ -150,6 +172,16 @@ SERVICES: Final = (
         actions=frozenset({Action.LOG_COMPACTION}),
     ),
     Service(name="expiry", mode=_expiry_mode, due=expiry_due, run=_expire),
+    Service(
+        name="clustering",
+        mode=_clustering_mode,
+        due=clustering_due,
+        run=_cluster,
+        pending=lambda call: pending_clusterings(call.table),
+        execute=_execute_clustering,
+        plan=schedule_clustering,
+        actions=frozenset({Action.CLUSTERING, Action.REPLACE_COMMIT}),
+    ),
     Service(
         name="clean",
         mode=_clean_mode,

@@ -1,4 +1,4 @@
-"""Pending clusterings of JVM Hudi, and the file groups that are their input."""
+"""Pending clusterings: their plans, and the file groups that are their input."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pyhudi.errors import NotFoundError
 from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
+from pyhudi.format.metadata.clustering import ClusteringPlan
 from pyhudi.format.metadata.replace import decode_requested_replace_metadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.format.timeline.table_version import TableVersion
@@ -28,14 +29,14 @@ def load_clustering_plans(
         if instant.state is InstantState.COMPLETED or instant.requested_time == besides:
             continue
         if instant.action is Action.CLUSTERING or _may_cluster(instant, timeline.version):
-            groups = _input_of(storage, timeline.version, instant)
-            if groups is not None:
-                yield instant, groups
+            plan = load_clustering_plan(storage, timeline.version, instant)
+            if plan is not None:
+                yield instant, input_of(plan)
 
 
 def is_clustering_plan(storage: Storage, version: TableVersion, instant: Instant) -> bool:
     """Whether a pending replace commit is a clustering: before version 8 they share a name. Cost: one read."""
-    return _may_cluster(instant, version) and _input_of(storage, version, instant) is not None
+    return _may_cluster(instant, version) and load_clustering_plan(storage, version, instant) is not None
 
 
 def clustered_groups(storage: Storage, timeline: Timeline) -> frozenset[FileGroupId]:
@@ -47,17 +48,23 @@ def _may_cluster(instant: Instant, version: TableVersion) -> bool:
     return instant.action is Action.REPLACE_COMMIT and not version.has_clustering_action
 
 
-def _input_of(storage: Storage, version: TableVersion, instant: Instant) -> frozenset[FileGroupId] | None:
-    path = instant_path(replace(instant, state=InstantState.REQUESTED), version)
+def load_clustering_plan(storage: Storage, version: TableVersion, instant: Instant) -> ClusteringPlan | None:
+    """The plan of a clustering; None if the instant is no clustering, or has ended. Cost: one read.
+
+    Raises `CorruptDataError` for a damaged plan.
+    """
+    path = instant_path(replace(instant, state=InstantState.REQUESTED, completion_time=None), version)
     try:
-        return read_decoded(storage, path, CONTAINER_BYTES_MAX, _decode_input)
+        return read_decoded(storage, path, CONTAINER_BYTES_MAX, _decode_plan)
     except NotFoundError:
         # It ended since the timeline was loaded, or its writer does not create such a file.
         return None
 
 
-def _decode_input(data: bytes, *, path: str) -> frozenset[FileGroupId] | None:
-    clustered = decode_requested_replace_metadata(data, path=path).clustered if data else None
-    if clustered is None:
-        return None
-    return frozenset(FileGroupId(partition_path, file_id) for partition_path, file_id in clustered)
+def input_of(plan: ClusteringPlan) -> frozenset[FileGroupId]:
+    """The file groups that a clustering reads and replaces."""
+    return frozenset(FileGroupId(each.partition_path, each.file_id) for each in plan.slices)
+
+
+def _decode_plan(data: bytes, *, path: str) -> ClusteringPlan | None:
+    return decode_requested_replace_metadata(data, path=path).plan if data else None

@@ -76,6 +76,19 @@ class Timeline:
         )
 
     @cached_property
+    def pending_clusterings(self) -> tuple[Instant, ...]:
+        """Clusterings that are planned or running, by requested time.
+
+        In version 6 they are among the pending replace commits, and only their plans show them
+        (`pyhudi.table.pending_clusterings`).
+        """
+        return tuple(
+            instant
+            for instant in self.instants
+            if instant.state is not InstantState.COMPLETED and instant.action is Action.CLUSTERING
+        )
+
+    @cached_property
     def completion_times(self) -> dict[str, str]:
         """When the completed writes became visible, by requested time; the requested time again in version 6."""
         return {instant.requested_time: position_of(instant) for instant in self.completed_writes}

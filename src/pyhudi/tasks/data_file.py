@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -28,7 +29,13 @@ from pyhudi.format.schema.meta_columns import (
     RECORD_KEY,
     with_meta_columns,
 )
-from pyhudi.format.tombstones import TOMBSTONES_BYTES_MAX, TOMBSTONES_KEY, encode_tombstones, joined_tombstones
+from pyhudi.format.tombstones import (
+    TOMBSTONES_BYTES_MAX,
+    TOMBSTONES_KEY,
+    encode_tombstones,
+    joined_tombstones,
+    united_tombstones,
+)
 from pyhudi.io.base_file import BaseFileSettings, BaseFileWriter, read_footer
 from pyhudi.io.key_footer import KeyFooter
 from pyhudi.merge.pairs import flattened
@@ -208,10 +215,24 @@ class DataFile:
 
     def append_fitting(self, rows: pa.RecordBatch) -> int:
         """Append as many of the rows as the row group and the file have room for. Returns their number."""
-        row_bytes = rows.nbytes / rows.num_rows + _META_BYTES_PER_ROW
-        count: int = min(rows.num_rows, max(1, int(self._writer.room / row_bytes)))
+        count = self._fitting(rows, _META_BYTES_PER_ROW)
         self.append(rows.slice(0, count))
         return count
+
+    def carry_fitting(self, rows: pa.RecordBatch) -> int:
+        """Copy as many of the rows as the row group and the file have room for, like `carry`, as new ones of the file.
+
+        Returns their number.
+        """
+        count = self._fitting(rows, 0)
+        self._inserts += count
+        self.copy(rows.slice(0, count))
+        return count
+
+    def inherit(self, tombstones: Mapping[str, str]) -> None:
+        """Keep what the footers of other base files remember of deleted records: their texts by path."""
+        if self._target.tombstones_since is not None:
+            self._former_tombstones = united_tombstones(tombstones)
 
     def bury(self, deleted: pa.RecordBatch) -> None:
         """Keep deletes with their ordering values in the footer, so that late rows do not restore the records.
@@ -221,6 +242,11 @@ class DataFile:
         fields = self._target.rules.ordering_fields
         if self._target.tombstones_since is not None and deleted.num_rows:
             self._buried.append(deleted.select([RECORD_KEY, *fields]))
+
+    def _fitting(self, rows: pa.RecordBatch, more_bytes_per_row: int) -> int:
+        row_bytes = rows.nbytes / rows.num_rows + more_bytes_per_row
+        count: int = min(rows.num_rows, max(1, int(self._writer.room / max(row_bytes, 1))))
+        return count
 
     @property
     def buffered_bytes(self) -> int:

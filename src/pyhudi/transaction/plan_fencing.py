@@ -1,4 +1,4 @@
-"""Fencing for executions of a plan: only the execution that started last may complete a compaction.
+"""Fencing for executions of a plan: only the execution that started last may complete it.
 
 A plan is executed again when the process that executed it counts as dead. That process may only have been paused, and
 go on later. So each execution stores its number under the table lock before it touches a file. It checks that the
@@ -65,7 +65,7 @@ def check_newest_run(storage: Storage, instant_time: str, run: int) -> None:
     """Raise `LockLostError` unless this execution is the newest. Cost: one read."""
     if not is_newest_run(storage, instant_time, run):
         raise LockLostError(
-            "another process took this compaction over because its heartbeat had expired; there is nothing left to do",
+            "another process took this plan over because its heartbeat had expired; there is nothing left to do",
             instant=instant_time,
         )
 

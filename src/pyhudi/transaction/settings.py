@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from pyhudi.config.options_clustering import ConflictStrategy, UpdateStrategy
 from pyhudi.config.options_locks import LockKind
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.environment import Environment
@@ -21,11 +22,15 @@ class TransactionSettings:
     """How long to wait for the table lock, in milliseconds, and how the heartbeat is kept.
 
     `settling_ms`: in table version 6, the age at which a write may be completed; see `_let_earlier_writes_begin`.
+    `passes_clusterings`: a write goes on beside a planned clustering of its file groups, and the clustering gives way.
+    `rolls_back_clusterings`: a write rolls it back, unless it is running.
     """
 
     lock_wait_ms: int = 60_000
     heartbeat: HeartbeatSettings = field(default_factory=HeartbeatSettings)
     settling_ms: int = 0
+    passes_clusterings: bool = False
+    rolls_back_clusterings: bool = False
 
 
 def transaction_settings(config: WriteConfig) -> TransactionSettings:
@@ -33,7 +38,13 @@ def transaction_settings(config: WriteConfig) -> TransactionSettings:
     concurrency = config.concurrency
     heartbeat = HeartbeatSettings(concurrency.heartbeat_interval_ms, concurrency.heartbeat_tolerable_misses)
     is_shared = config.locks.provider in _LOCKS_OF_HUDI_0_15
-    return TransactionSettings(concurrency.lock_wait_ms, heartbeat, _SETTLING_MS if is_shared else 0)
+    return TransactionSettings(
+        concurrency.lock_wait_ms,
+        heartbeat,
+        _SETTLING_MS if is_shared else 0,
+        passes_clusterings=config.clustering.conflict_strategy is ConflictStrategy.PREFER_WRITER,
+        rolls_back_clusterings=config.clustering.update_strategy is UpdateStrategy.ALLOW,
+    )
 
 
 def locking(environment: Environment, config: WriteConfig, table_name: str) -> Environment:

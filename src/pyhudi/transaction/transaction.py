@@ -34,6 +34,7 @@ from pyhudi.table.written_files import remember_written_files
 from pyhudi.transaction.conflicts.check import (
     check_clusterings,
     check_conflicts,
+    check_groups_unchanged,
     check_intents,
     check_nothing_exclusive,
     check_still_ours,
@@ -145,11 +146,12 @@ def _time_is_taken(instant: Instant) -> LockLostError:
 def mark_inflight(transaction: Transaction, profile: CommitMetadata) -> None:
     """Put the inflight instant with the workload profile. Cost: one put, and the reads of `check_clusterings`.
 
-    Raises `WriteConflictError`, before any data is written, for file groups that JVM Hudi is about to cluster.
+    Raises `WriteConflictError`, before any data is written, for file groups of a planned clustering.
     """
     base, own = transaction.base, transaction.instant_time
-    with naming(base.storage):
-        check_clusterings(base.timeline, base.storage, own=own, mine=footprint_of(profile))
+    if not transaction.settings.passes_clusterings:
+        with naming(base.storage):
+            check_clusterings(base.timeline, base.storage, own=own, mine=footprint_of(profile))
     inflight = advanced(transaction.instant, InstantState.INFLIGHT)
     body = encode_commit_metadata(profile, base.version)
     transaction.storage.put_if_absent(instant_path(inflight, base.version), body)
@@ -183,9 +185,17 @@ def commit(
         check_nothing_exclusive(now.timeline, mine.as_own, base=base.timeline)
         check_still_ours(now.timeline, base.timeline, storage, own)
         check_batch_is_new(now, metadata.extra, known=base.timeline.completed_times)
-        check_conflicts(now.timeline, base.timeline, storage, own=own, mine=mine, base_schema=base_schema)
+        check_conflicts(
+            now.timeline,
+            base.timeline,
+            storage,
+            own=own,
+            mine=mine,
+            base_schema=base_schema,
+            passes_clusterings=transaction.settings.passes_clusterings,
+        )
         check_intents(now.timeline, rivals, own=own, metadata=metadata, mine=mine)
-        withdraw_stale(storage, rivals, {instant.requested_time for instant in now.timeline.pending_writes})
+        withdraw_stale(storage, rivals, _pending_times(now))
         completed = _complete(transaction, now, metadata, lock)
     _tidy_up_after_commit(transaction, metadata)
     return position_of(completed)
@@ -221,20 +231,63 @@ def commit_compaction(transaction: Transaction, metadata: CommitMetadata, *, run
     and deleted files of this execution; `WriteConflictError` when a write that the plan contains was rolled back; and
     `CommitOutcomeUnknownError` like `commit`. Cost: that of a commit, and one listing per partition path.
     """
-    storage, base, own = transaction.storage, transaction.base, transaction.instant_time
+    storage = transaction.storage
     with (
         naming(storage),
         table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
     ):
-        now = base.reload()
-        check_nothing_exclusive(now.timeline, Own.COMPACTION, base=base.timeline)
-        check_still_ours(now.timeline, base.timeline, storage, own)
-        check_newest_run(storage, own, run)
-        if (schema := load_table_schema(now)) is not None:
-            metadata = replace(metadata, extra={**metadata.extra, SCHEMA_KEY: schema.avro})
+        now = _checked_run(transaction, Own.COMPACTION, run)
+        metadata = _with_schema_of_now(metadata, now)
         completed = _complete(transaction, now, metadata, lock, run=run)
     _tidy_up_after_commit(transaction, metadata, is_planned=True)
     return position_of(completed)
+
+
+def commit_clustering(transaction: Transaction, metadata: CommitMetadata, *, run: int) -> InstantTime:
+    """Complete a clustering: its files replace the file groups that were planned.
+
+    `run` as for `commit_compaction`, and the same holds of the columns of the table. A write that changed a file group
+    of the plan since the run began is not lost: the clustering gives way to it.
+
+    Raises `WriteConflictError` for that, and otherwise what `commit_compaction` raises. Cost: that of a commit; one
+    read for each write that was completed since the run began.
+    """
+    storage, base, own = transaction.storage, transaction.base, transaction.instant_time
+    mine = footprint_of(metadata)
+    with (
+        naming(storage),
+        table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
+        _announced(transaction, Intent(own, metadata, UniqueKeys.NOWHERE), lock) as rivals,
+    ):
+        now = _checked_run(transaction, Own.CLUSTERING, run)
+        check_groups_unchanged(now.timeline, base.timeline, storage, own=own, mine=mine)
+        check_intents(now.timeline, rivals, own=own, metadata=metadata, mine=mine)
+        withdraw_stale(storage, rivals, _pending_times(now))
+        metadata = _with_schema_of_now(metadata, now)
+        completed = _complete(transaction, now, metadata, lock, run=run)
+    _tidy_up_after_commit(transaction, metadata, is_planned=True)
+    return position_of(completed)
+
+
+def _checked_run(transaction: Transaction, own: Own, run: int) -> TableState:
+    """The table as it is now, if the execution of a plan may still be completed on it."""
+    storage, base = transaction.storage, transaction.base
+    now = base.reload()
+    check_nothing_exclusive(now.timeline, own, base=base.timeline)
+    check_still_ours(now.timeline, base.timeline, storage, transaction.instant_time)
+    check_newest_run(storage, transaction.instant_time, run)
+    return now
+
+
+def _with_schema_of_now(metadata: CommitMetadata, now: TableState) -> CommitMetadata:
+    schema = load_table_schema(now)
+    return metadata if schema is None else replace(metadata, extra={**metadata.extra, SCHEMA_KEY: schema.avro})
+
+
+def _pending_times(table: TableState) -> set[str]:
+    """The instants that may have an intent: pending writes and clusterings."""
+    timeline = table.timeline
+    return {instant.requested_time for instant in (*timeline.pending_writes, *timeline.pending_clusterings)}
 
 
 @contextmanager

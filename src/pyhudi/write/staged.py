@@ -23,6 +23,7 @@ from pyhudi.index.of_options import index_of, scope_of
 from pyhudi.index.protocol import Lookup, Tagged
 from pyhudi.index.tombstones import bar_late_rows
 from pyhudi.merge.rules import MergeRules
+from pyhudi.services.clustering.in_the_way import roll_back_clusterings
 from pyhudi.services.orphans import remove_orphans
 from pyhudi.table.block_filter import with_archive
 from pyhudi.table.file_slice import FileGroupId
@@ -81,12 +82,13 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
             tagged = _tag(job, transaction, splits, view, write, folder)
             plan = _plan(job, transaction, splits, tagged, view, write)
             _check_targets(transaction, plan)
+            replaced = _replaced(view.latest, splits, write) if isinstance(write, Overwrite) else None
+            roll_back_clusterings(transaction, _changes(plan, replaced))
             mark_inflight(transaction, _profile_metadata(plan, write))
             segments = _route(job, splits, tagged, plan, write, folder)
             with task_markers(transaction, job.config, job.engine) as markers:
                 target = job.target(transaction.instant_time, markers)
                 stats = _write_files(job, target, view, plan, segments, write, splits)
-            replaced = _replaced(view.latest, splits, write) if isinstance(write, Overwrite) else None
             return committed(job, transaction, write.operation, stats, replaced)
 
 
@@ -349,6 +351,12 @@ def _former(assignment: FileAssignment) -> FormerVersion | None:
         return None
     base = assignment.former.base
     return FormerVersion(base.path, str(base.name), base.instant_time)
+
+
+def _changes(plan: FilePlan, replaced: Mapping[str, Sequence[str]] | None) -> list[FileGroupId]:
+    """The file groups that the write changes or replaces."""
+    rewritten = [FileGroupId(each.partition_path, each.file_id) for each in plan.assignments if each.former]
+    return rewritten + [FileGroupId(path, file_id) for path, ids in (replaced or {}).items() for file_id in ids]
 
 
 def _replaced(latest: SlicesByPartition, splits: Sequence[StagedSplit], write: Overwrite) -> dict[str, tuple[str, ...]]:

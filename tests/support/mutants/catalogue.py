@@ -9,8 +9,8 @@ from tests.support.mutants.tools import Mutant, Patch, always, no_lock, nothing
 
 from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.slices.files import SliceFiles
+from pyhudi.services import planned_run
 from pyhudi.services.cleaning import policy as cleaning_policy
-from pyhudi.services.compaction import execute as compaction
 from pyhudi.services.compaction import schedule as compaction_schedule
 from pyhudi.services.rollback import execute as rollback_run
 from pyhudi.services.rollback import rollback
@@ -398,7 +398,7 @@ HEARTBEATS = (
     mutant(
         "a compaction is run beside a living run",
         "it would remove the other one's files",
-        (compaction, compaction.is_running, always(False)),
+        (planned_run, planned_run.is_running, always(False)),
         at="mor8/lock/compact+compact",
         breaks="K6 K9 K13",
     ),
@@ -620,7 +620,7 @@ COMPACTION = (
     mutant(
         "a compaction forgets what a dead run left",
         "its files would stay beside those of this run",
-        (compaction, compaction._remove_former_run, defects.removes_only_the_markers),
+        (planned_run, planned_run._remove_former_run, defects.removes_only_the_markers),
         at="mor8/lock/compact+late",
         within=CRASH,
         breaks="K1 K14",

@@ -238,8 +238,8 @@ def run_that_leaves_the_files(table: Any, undo: Any, plan: Any, *rest: Any, **mo
     return run_rollback_as_it_is(table, undo, replace(plan, requests=()), *rest, **more)
 
 
-def removes_only_the_markers(_call: Any, table: Any, instant: Any, _run: int) -> None:
-    table.storage.delete_folder(transaction.marker_folder(instant.requested_time))
+def removes_only_the_markers(call: Any, run: Any, _files_of_former_run: Any) -> None:
+    call.table.storage.delete_folder(transaction.marker_folder(run.instant.requested_time))
 
 
 def tidy_up_but_for_markers(storage: Storage, instant_time: str) -> None:

@@ -41,7 +41,7 @@ table.scan(column=["id"])  # type: ignore[call-arg]
 detail: pyhudi.TableDetail = table.inspect.detail()
 detail.version = 6  # type: ignore[misc]
 instant: str | None = table.services.schedule("log_compaction")
-table.services.schedule("clustering")  # type: ignore[arg-type]
+table.services.schedule("vacuum")  # type: ignore[arg-type]
 outcome: pyhudi.Outcome = table.recovery.outcome_of(result.instant)
 undone: tuple[pyhudi.RolledBack, ...] = table.recovery.roll_back_failed_writes()
 saved: pyhudi.WriteResult | None = pyhudi.save(Rows(), "/tmp/trips", hudi_options={}, mode="ignore")

@@ -6,29 +6,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
+from pyhudi.errors import CorruptDataError, InternalError
 from pyhudi.format.avro.container import decode_container, encode_container
 from pyhudi.format.metadata.avro_schemas import REQUESTED_REPLACE_METADATA
+from pyhudi.format.metadata.clustering import ClusteringPlan, clustering_plan_of, clustering_plan_values
 from pyhudi.format.metadata.record_fields import RecordFields
 from pyhudi.format.metadata.write_operation import WriteOperation, operation_of_word
-from pyhudi.format.safe_paths import check_data_path, check_file_name
 
 _RECORD: Final = "HoodieRequestedReplaceMetadata"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedReplaceMetadata:
-    """The request of a replace commit.
-
-    `clustered` has (partition path, file id) of the input file groups of a clustering plan; None without a plan. Other
-    parts of a plan are not decoded. `unknown` has fields of newer writers.
-    """
+    """The request of a replace commit; that of a clustering has its plan. `unknown` has fields of newer writers."""
 
     operation: WriteOperation | None = None
     extra: Mapping[str, str] | None = None
     version: int | None = None
-    clustered: frozenset[tuple[str, str]] | None = None
+    plan: ClusteringPlan | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def clustered(self) -> frozenset[tuple[str, str]] | None:
+        """Partition path and file id of the input file groups of a clustering; None without a plan."""
+        return (
+            None if self.plan is None else frozenset((each.partition_path, each.file_id) for each in self.plan.slices)
+        )
 
 
 def requested_replace(operation: WriteOperation) -> RequestedReplaceMetadata:
@@ -38,17 +41,21 @@ def requested_replace(operation: WriteOperation) -> RequestedReplaceMetadata:
     return RequestedReplaceMetadata()
 
 
-def encode_requested_replace_metadata(metadata: RequestedReplaceMetadata) -> bytes:
+def requested_clustering(plan: ClusteringPlan) -> RequestedReplaceMetadata:
+    """The request of a clustering, as in JVM Hudi."""
+    return RequestedReplaceMetadata(operation=WriteOperation.CLUSTER, extra={}, version=1, plan=plan)
+
+
+def encode_requested_replace_metadata(metadata: RequestedReplaceMetadata, *, table_uri: str | None = None) -> bytes:
     """Encode the body of the requested instant, in any table version.
 
-    Raises:
-        UnsupportedFeatureError: the request contains a clustering plan, which this release cannot write.
+    `table_uri`: the base path of the table; needed for a clustering plan, whose paths are absolute.
     """
-    if metadata.clustered is not None:
-        raise UnsupportedFeatureError("clustering plans cannot be written")
+    if metadata.plan is not None and table_uri is None:
+        raise InternalError("a clustering plan was encoded without the path of its table")
     values = {
         "operationType": None if metadata.operation is None else metadata.operation.name,
-        "clusteringPlan": None,
+        "clusteringPlan": None if metadata.plan is None else clustering_plan_values(metadata.plan, table_uri or ""),
         "extraMetadata": None if metadata.extra is None else dict(metadata.extra),
         "version": metadata.version,
     }
@@ -74,19 +81,6 @@ def decode_requested_replace_metadata(data: bytes, *, path: str) -> RequestedRep
         operation=operation,
         extra=fields.text_map("extraMetadata"),
         version=fields.number("version"),
-        clustered=None if plan is None else _clustered(plan, path),
+        plan=None if plan is None else clustering_plan_of(plan, path),
         unknown=fields.unknown,
     )
-
-
-def _clustered(plan: RecordFields, path: str) -> frozenset[tuple[str, str]]:
-    found = set()
-    for group in plan.records("inputGroups"):
-        for part in group.records("slices"):
-            file_id = part.text("fileId")
-            if file_id is None:
-                # Planners must know every claimed file group; one without id could be any.
-                raise part.damage("fileId")
-            partition_path = check_data_path(part.text("partitionPath") or "", source=path)
-            found.add((partition_path, check_file_name(file_id, source=path)))
-    return frozenset(found)

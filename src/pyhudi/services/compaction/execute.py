@@ -1,34 +1,22 @@
-"""Executing the plan of a compaction: each base file and its logs become a new base file, or some logs become one.
-
-If an execution dies, its plan remains, and the next execution begins by deleting the files of the dead one.
-"""
+"""Executing the plan of a compaction: each base file and its logs become a new base file, or some logs become one."""
 
 from __future__ import annotations
 
-import logging
-import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pyhudi.errors import (
-    AlreadyExistsError,
-    CorruptDataError,
-    InvalidRequestError,
-    LockLostError,
-    SchemaMismatchError,
-)
+from pyhudi.errors import CorruptDataError, SchemaMismatchError
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
-from pyhudi.format.markers import marker_folder
 from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, WriteStat
 from pyhudi.format.metadata.compaction import CompactionOperation, CompactionPlan
 from pyhudi.format.metadata.write_operation import WriteOperation
-from pyhudi.format.timeline.instant import Instant, InstantState, InstantTime, advanced
+from pyhudi.format.timeline.instant import Instant, InstantState, InstantTime
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.table_rules import check_tombstones, mergers_of, table_rules_of
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.compaction.schedule import check_merge_on_read
+from pyhudi.services.planned_run import planned_run
 from pyhudi.table.block_filter import with_archive
 from pyhudi.table.committed_files import refuse
 from pyhudi.table.file_slice import BaseFile, FileGroupId, LogFile, slice_files
@@ -39,16 +27,11 @@ from pyhudi.table.timeline import instant_path, load_compaction_plan
 from pyhudi.tasks.compact_logs import CompactLogsTask, compact_logs
 from pyhudi.tasks.compact_slice import CompactTask, compact_slice
 from pyhudi.tasks.data_file import FormerVersion, WriteTarget
-from pyhudi.tasks.log_writer import WRITE_TOKEN_NUMBERS, slice_to_append
+from pyhudi.tasks.log_writer import slice_to_append
 from pyhudi.tasks.markers import task_markers
 from pyhudi.tasks.settings import log_settings, merge_settings, write_target
-from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path
-from pyhudi.transaction.locks.table_lock import table_lock
 from pyhudi.transaction.markers.announcing import TaskMarkers
-from pyhudi.transaction.plan_fencing import begin_run, check_newest_run, forget_runs, is_running
 from pyhudi.transaction.transaction import Transaction, commit_compaction
-
-_log = logging.getLogger("pyhudi")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +66,12 @@ def run_compaction(call: ServiceCall, instant_time: str) -> Compacted | None:
     """
     check_merge_on_read(call.reloaded().table)
     storage = call.table.storage
-    with _taken(call, instant_time) as taken:
+    with planned_run(
+        call, instant_time, kind="compaction", find=_pending_plan, files_of_former_run=_files_of_former_run
+    ) as taken:
         if taken is None:
             return None
-        table, instant, number = taken
+        table, instant, number = taken.table, taken.instant, taken.number
         plan = load_compaction_plan(storage, instant, table.version)
         view = load_view(storage, table.timeline, {operation.partition_path for operation in plan.operations})
         run = _run_on_logs if plan.is_log_compaction else _run_on_slices
@@ -111,76 +96,8 @@ def _compacted(instant_time: InstantTime, stats: Sequence[WriteStat]) -> Compact
     )
 
 
-@contextmanager
-def _taken(call: ServiceCall, instant_time: str) -> Iterator[tuple[TableState, Instant, int] | None]:
-    """Take the plan for this process: mark it inflight, and delete what dead executions left. None if it is taken.
-
-    Gives the table, the instant, and the number of this execution (`pyhudi.transaction.plan_fencing`).
-    """
-    storage, environment = call.table.storage, call.environment
-    heartbeat = Heartbeat(storage, heartbeat_path(instant_time), call.settings.heartbeat, environment)
-    run = uuid.UUID(environment.ids.uuid()).int % WRITE_TOKEN_NUMBERS
-    with table_lock(storage, environment, wait_ms=call.settings.lock_wait_ms) as lock:
-        table = call.table.reload()
-        instant = next((i for i in table.timeline.pending_compactions if i.requested_time == instant_time), None)
-        if instant is None and not table.timeline.is_committed(instant_time):
-            raise InvalidRequestError("there is no planned compaction with this instant time", instant=instant_time)
-        settings = call.settings.heartbeat
-        if instant is None or is_running(storage, table.version, instant, settings, environment):
-            inflight = None
-        else:
-            inflight = _marked_inflight(table, instant)
-            heartbeat.start()
-            try:
-                begin_run(storage, instant_time, run)
-                # With the lock still held, this process is the only one: later ones see the heartbeat.
-                lock.check_held()
-            except BaseException:
-                heartbeat.stop()
-                raise
-    if inflight is None:
-        yield None
-        return
-    try:
-        _remove_former_run(call, table, inflight, run)
-        yield table, inflight, run
-    finally:
-        heartbeat.stop()
-        if not call.table.reload().timeline.is_committed(instant_time):
-            with suppress(LockLostError):
-                check_newest_run(storage, instant_time, run)
-                forget_runs(storage, instant_time)
-                heartbeat.stop_for_good()
-
-
-def _marked_inflight(table: TableState, plan: Instant) -> Instant:
-    """The plan in its inflight state."""
-    if plan.state is InstantState.INFLIGHT:
-        return plan
-    inflight = advanced(plan, InstantState.INFLIGHT)
-    try:
-        table.storage.put_if_absent(instant_path(inflight, table.version), b"")
-    except AlreadyExistsError:
-        _log.info("compaction %s was inflight already", plan.requested_time)
-    return inflight
-
-
-def _remove_former_run(call: ServiceCall, table: TableState, instant: Instant, run: int) -> None:
-    """Delete what dead executions of a plan left: their files, and then their markers.
-
-    Cost: one listing per partition path. Raises `LockLostError`, with nothing deleted, if another process has started
-    the plan meanwhile.
-    """
-    found = _files_of_former_run(table, instant)
-    if not found:
-        return
-    # After the listing: if this execution is the newest now, the files found are of dead ones.
-    with table_lock(table.storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
-        check_newest_run(table.storage, instant.requested_time, run)
-        lock.check_held()
-    for path in found:
-        table.storage.delete(path)
-    table.storage.delete_folder(marker_folder(instant.requested_time))
+def _pending_plan(table: TableState, instant_time: str) -> Instant | None:
+    return next((i for i in table.timeline.pending_compactions if i.requested_time == instant_time), None)
 
 
 def _files_of_former_run(table: TableState, instant: Instant) -> list[str]:

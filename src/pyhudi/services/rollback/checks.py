@@ -20,6 +20,7 @@ from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.history import has_archive
 from pyhudi.table.lister import list_data_files
+from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS, Timeline, load_commit_metadata, load_compaction_plan, position_of
 from pyhudi.transaction.heartbeat import HeartbeatSettings
@@ -48,7 +49,7 @@ def check_rollback(table: TableState, instant: Instant, settings: HeartbeatSetti
     """
     if instant.state is InstantState.COMPLETED:
         _check_completed(table, instant)
-    elif instant.action in SERVICES:
+    elif instant.action in SERVICES or is_clustering_plan(table.storage, table.version, instant):
         _check_service(table, instant, settings, environment)
 
 
@@ -137,7 +138,7 @@ def _missing_of_plan(view: FileSystemView, plan: CompactionPlan) -> list[str]:
 def _check_service(table: TableState, instant: Instant, settings: HeartbeatSettings, environment: Environment) -> None:
     if is_running(table.storage, table.version, instant, settings, environment):
         raise _refused("another process is executing this plan: let it end first", instant, action=instant.action.value)
-    if table.version.has_completion_times:
+    if table.version.has_completion_times or instant.action not in SERVICES:
         return
     for pending in table.timeline.pending_writes:
         raise _refused(

@@ -83,7 +83,8 @@ def roll_back_failed_writes(
         and not is_clustering_plan(storage, table.version, instant)
     ]
     # Without dead writers there is nothing to do, so the lock is not taken. Plans of dead processes are executed again.
-    plans = {plan.requested_time for plan in table.timeline.pending_compactions}
+    timeline = table.timeline
+    plans = {plan.requested_time for plan in (*timeline.pending_compactions, *timeline.pending_clusterings)}
     stray = (beat for name, beat in beats.items() if name not in pending and name not in plans)
     now_ms = environment.clock.now_ms()
     is_left_over = any(liveness_at(storage, beat, settings, now_ms) is Liveness.DEAD for beat in stray)
@@ -186,7 +187,10 @@ def _tidy_up_after_the_dead(
     After a commit, also the files of lost task attempts.
     """
     timeline = table.timeline
-    pending = {instant.requested_time for instant in (*timeline.pending_writes, *timeline.pending_compactions)}
+    pending = {
+        instant.requested_time
+        for instant in (*timeline.pending_writes, *timeline.pending_compactions, *timeline.pending_clusterings)
+    }
     completed = {str(instant.requested_time): instant for instant in timeline.completed_writes}
     for instant_time in heartbeats:
         path = heartbeat_path(instant_time)

@@ -125,11 +125,13 @@ def check_conflicts(
     own: InstantTime,
     mine: Footprint,
     base_schema: str | None,
+    passes_clusterings: bool = False,
 ) -> None:
     """Raise `WriteConflictError` when a write that completed, or a plan that was made, since the base conflicts.
 
-    Cost: one read per write that completed meanwhile, per compaction that was planned meanwhile, and per pending
-    clustering; in version 6 also per pending replace commit, which may be one.
+    `passes_clusterings`: pending clusterings do not count, because they give way. Cost: one read per write that
+    completed meanwhile, per compaction that was planned meanwhile, and per pending clustering; in version 6 also per
+    pending replace commit, which may be one.
     """
     # The write respected the compaction plans that were there when it began.
     known = base.completed_times | {instant.requested_time for instant in base.pending_compactions}
@@ -150,11 +152,27 @@ def check_conflicts(
             raise conflict(
                 "a compaction was planned meanwhile for file groups that this write changed", own, instant, shared
             )
-    check_clusterings(timeline, storage, own=own, mine=mine)
+    if not passes_clusterings:
+        check_clusterings(timeline, storage, own=own, mine=mine)
+
+
+def check_groups_unchanged(
+    timeline: Timeline, base: Timeline, storage: Storage, *, own: InstantTime, mine: Footprint
+) -> None:
+    """Raise `WriteConflictError` when a file group that a clustering read was changed since the base.
+
+    Cost: one read per write that completed meanwhile.
+    """
+    for instant in timeline.completed_writes:
+        if instant.requested_time in base.completed_times:
+            continue
+        theirs = footprint_of(load_commit_metadata(storage, instant, timeline.version))
+        if shared := shared_ground(mine, theirs, timeline.version):
+            raise conflict("a write changed file groups that this clustering reads", own, instant, shared)
 
 
 def check_clusterings(timeline: Timeline, storage: Storage, *, own: InstantTime, mine: Footprint) -> None:
-    """Raise `WriteConflictError` when a file group that we change is input of a pending clustering of JVM Hudi.
+    """Raise `WriteConflictError` when a file group that we change is input of a pending clustering.
 
     The clustering writes the rows as they were when it was planned into new groups, and replaces the old groups: our
     changes would be lost. Cost: see `check_conflicts`.
@@ -162,8 +180,8 @@ def check_clusterings(timeline: Timeline, storage: Storage, *, own: InstantTime,
     for instant, groups in load_clustering_plans(storage, timeline, besides=own):
         if shared := shared_ground(mine, footprint_of_clustering_plan(groups), timeline.version):
             raise conflict(
-                "JVM Hudi is about to cluster file groups that this write changes; let it finish, or roll the "
-                "clustering back",
+                "a clustering is planned for file groups that this write changes: let it finish "
+                "(services.run), or roll the plan back (recovery.rollback); SparkAllowUpdateStrategy does so by itself",
                 own,
                 instant,
                 shared,
@@ -178,7 +196,9 @@ def check_intents(
     Only where the table lock can be lost. Either write may be completed first, so the table of conflicts is applied in
     both directions. `intents` must have been loaded before `timeline`.
     """
-    pending: dict[str, Instant] = {instant.requested_time: instant for instant in timeline.pending_writes}
+    pending: dict[str, Instant] = {
+        instant.requested_time: instant for instant in (*timeline.pending_writes, *timeline.pending_clusterings)
+    }
     for intent in intents:
         rival = pending.get(intent.instant_time)
         if rival is None:

@@ -58,7 +58,7 @@ class Footprint:
     @property
     def as_own(self) -> Own:
         """The kind of our action, which may have to give way."""
-        return Own.OVERWRITE if self.kind is Other.OVERWRITE else Own.WRITE
+        return {Other.OVERWRITE: Own.OVERWRITE, Other.CLUSTERING: Own.CLUSTERING}.get(self.kind, Own.WRITE)
 
 
 def footprint_of(metadata: CommitMetadata, unique_keys: UniqueKeys = UniqueKeys.NOWHERE) -> Footprint:

@@ -51,8 +51,8 @@ class Other(enum.Enum):
     COMPACTION = "compaction"
     LOG_COMPACTION_PLAN = "plan of a log compaction"
     LOG_COMPACTION = "log compaction"
-    CLUSTERING_PLAN = "pending clustering (JVM Hudi's)"
-    CLUSTERING = "clustering (JVM Hudi's)"
+    CLUSTERING_PLAN = "pending clustering"
+    CLUSTERING = "clustering"
     ROLLBACK = "rollback, pending or completed"
     RESTORE = "restore, pending or completed"
     CLEAN = "clean, pending or completed"
@@ -68,6 +68,8 @@ class Own(enum.Enum):
     OVERWRITE = "overwrite"
     COMPACTION_PLAN = "planning of a compaction"
     COMPACTION = "run of a compaction"
+    CLUSTERING_PLAN = "planning of a clustering"
+    CLUSTERING = "run of a clustering"
     ROLLBACK = "rollback of a failed write"
     CLEAN = "clean"
     ARCHIVING = "archiving"
@@ -92,6 +94,8 @@ def _row(
     overwrite: Cell,
     plan: Cell | None = None,
     run: Cell | None = None,
+    clustering_plan: Cell | None = None,
+    clustering: Cell | None = None,
     rollback: Cell | None = None,
     clean: Cell | None = None,
     archiving: Cell | None = None,
@@ -102,6 +106,8 @@ def _row(
         Own.OVERWRITE: overwrite,
         Own.COMPACTION_PLAN: plan or _NEVER,
         Own.COMPACTION: run or _NEVER,
+        Own.CLUSTERING_PLAN: clustering_plan or _NEVER,
+        Own.CLUSTERING: clustering or _NEVER,
         Own.ROLLBACK: rollback or _NEVER,
         Own.CLEAN: clean or _NEVER,
         Own.ARCHIVING: archiving or _NEVER,
@@ -123,25 +129,32 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
     Other.WRITE: _row(
         write=_on(Ground.GROUP, Ground.NEW_KEYS, Ground.SCHEMA),
         overwrite=_on(Ground.GROUP, Ground.PARTITION, Ground.SCHEMA),
+        # Only under PreferWriterConflictResolutionStrategy; otherwise the write has given way to the plan.
+        clustering=_GROUP,
     ),
     Other.OVERWRITE: _row(
         write=_on(Ground.GROUP, Ground.NEW_KEYS, Ground.PARTITION, Ground.SCHEMA),
         overwrite=_on(Ground.GROUP, Ground.PARTITION, Ground.SCHEMA),
+        clustering=_GROUP,
     ),
     Other.SCHEMA_CHANGE: _row(write=_SCHEMA, overwrite=_SCHEMA),
     # An overwrite writes new file groups only, and readers ignore replaced groups, compacted or not.
-    Other.COMPACTION_PLAN: _row(write=_BESIDE_PLAN, overwrite=_NEVER, plan=_GROUP),
-    Other.COMPACTION: _row(write=_BESIDE_COMPACTION, overwrite=_SCHEMA),
-    Other.LOG_COMPACTION_PLAN: _row(write=_BESIDE_PLAN, overwrite=_NEVER, plan=_GROUP),
-    Other.LOG_COMPACTION: _row(write=_BESIDE_COMPACTION, overwrite=_SCHEMA),
+    Other.COMPACTION_PLAN: _row(write=_BESIDE_PLAN, overwrite=_NEVER, plan=_GROUP, clustering_plan=_GROUP),
+    # Plans of ours leave each other's file groups alone; a compaction of JVM Hudi may have been planned beside ours.
+    Other.COMPACTION: _row(write=_BESIDE_COMPACTION, overwrite=_SCHEMA, clustering=_GROUP),
+    Other.LOG_COMPACTION_PLAN: _row(write=_BESIDE_PLAN, overwrite=_NEVER, plan=_GROUP, clustering_plan=_GROUP),
+    Other.LOG_COMPACTION: _row(write=_BESIDE_COMPACTION, overwrite=_SCHEMA, clustering=_GROUP),
     # A clustering copies the rows of its plan into new groups, even if the old groups have changed since.
-    Other.CLUSTERING_PLAN: _row(write=_GROUP, overwrite=_GROUP, plan=_GROUP),
+    Other.CLUSTERING_PLAN: _row(write=_GROUP, overwrite=_GROUP, plan=_GROUP, clustering_plan=_GROUP),
     # It copies rows and inserts none, so new keys and new rows in its partitions do not conflict.
-    Other.CLUSTERING: _row(write=_on(Ground.GROUP, Ground.SCHEMA), overwrite=_on(Ground.GROUP, Ground.SCHEMA)),
+    Other.CLUSTERING: _row(
+        write=_on(Ground.GROUP, Ground.SCHEMA), overwrite=_on(Ground.GROUP, Ground.SCHEMA), clustering=_GROUP
+    ),
     Other.ROLLBACK: _row(
         write=_on(Ground.ITSELF, Ground.ORIGIN),
         overwrite=_on(Ground.ITSELF, Ground.ORIGIN),
         run=_on(Ground.ITSELF, Ground.ORIGIN),
+        clustering=_on(Ground.ITSELF, Ground.ORIGIN),
         rollback=_on(Ground.ITSELF),
         # An older slice may be the newest of its group again, which the plan of a clean does not know.
         clean=_ALL,
@@ -152,6 +165,8 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
         overwrite=_ALL,
         plan=_ALL,
         run=_ALL,
+        clustering_plan=_ALL,
+        clustering=_ALL,
         rollback=_ALL,
         clean=_ALL,
         archiving=_ALL,
@@ -164,7 +179,9 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
     # A plan that was made before a savepoint does not spare its files.
     Other.SAVEPOINT: _row(write=_NEVER, overwrite=_NEVER, clean=_ALL),
     # All of these take the metadata table away, which an index build is writing to.
-    Other.INDEX_BUILD_PENDING: _row(write=_ALL, overwrite=_ALL, run=_ALL, rollback=_ALL, clean=_ALL, archiving=_ALL),
+    Other.INDEX_BUILD_PENDING: _row(
+        write=_ALL, overwrite=_ALL, run=_ALL, clustering=_ALL, rollback=_ALL, clean=_ALL, archiving=_ALL
+    ),
     Other.INDEX_BUILD: _row(write=_NEVER, overwrite=_NEVER),
 }
 """By the other action and by ours: the grounds on which ours gives way."""

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyhudi.errors import CorruptDataError, UnsafePathError, UnsupportedFeatureError
+from pyhudi.errors import CorruptDataError, InternalError, UnsafePathError, UnsupportedFeatureError
 from pyhudi.format.avro.container import decode_container, encode_container
 from pyhudi.format.metadata.avro_schemas import REQUESTED_REPLACE_METADATA, ROLLBACK_METADATA, ROLLBACK_PLAN
+from pyhudi.format.metadata.clustering import ClusteredSlice, ClusteringGroup, ClusteringPlan
 from pyhudi.format.metadata.replace import (
     RequestedReplaceMetadata,
     decode_requested_replace_metadata,
@@ -55,7 +56,23 @@ METADATA = RollbackMetadata(
     partitions={"p=1": RollbackPartition(partition_path="p=1", deleted=(FILE,))},
 )
 CLUSTERING = RequestedReplaceMetadata(
-    operation=WriteOperation.CLUSTER, extra={}, version=1, clustered=frozenset({("p=1", "f-0")})
+    operation=WriteOperation.CLUSTER,
+    extra={},
+    version=1,
+    plan=ClusteringPlan(
+        groups=(
+            ClusteringGroup(
+                slices=(
+                    ClusteredSlice(
+                        partition_path="p=1", file_id="f-0", data_file="f-0_0-0-0_20240101000000000.parquet"
+                    ),
+                ),
+                output_files=1,
+                metrics={"TOTAL_IO_MB": 2.0},
+            ),
+        ),
+        keeps_meta=True,
+    ),
 )
 
 DECODERS: dict[str, Callable[..., Any]] = {
@@ -95,6 +112,7 @@ def test_body_of_a_real_writer_decodes_to_what_it_wrote(name: str, expected: Any
             "overwrite_requested.avro",
             encode_requested_replace_metadata(requested_replace(WriteOperation.INSERT_OVERWRITE_TABLE)),
         ),
+        ("clustering_requested.avro", encode_requested_replace_metadata(CLUSTERING, table_uri="file:/t")),
     ],
 )
 def test_body_of_ours_is_the_record_of_a_real_writer(name: str, encoded: bytes) -> None:
@@ -119,8 +137,8 @@ def test_request_of_an_unknown_operation_decodes_as_unknown() -> None:
     assert decode_requested_replace_metadata(data, path=PATH).operation is WriteOperation.UNKNOWN
 
 
-def test_request_with_a_clustering_plan_is_not_written() -> None:
-    with pytest.raises(UnsupportedFeatureError):
+def test_clustering_plan_without_the_path_of_its_table_is_not_written() -> None:
+    with pytest.raises(InternalError):
         encode_requested_replace_metadata(CLUSTERING)
 
 

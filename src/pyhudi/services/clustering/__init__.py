@@ -1,0 +1,1 @@
+"""Clustering: plan, schedule, execute."""

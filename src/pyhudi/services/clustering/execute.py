@@ -1,0 +1,245 @@
+"""Executing the plan of a clustering: the rows of each group go into new file groups, which replace the old ones.
+
+The plan names the slices that it reads. If a write has changed one of their file groups since, the clustering gives up
+and rolls its plan back, so that the write stays and a later plan takes the new slices.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from pyhudi.config.options_clustering import RUN_PACKAGE, ClusteringRunStrategy
+from pyhudi.errors import CorruptDataError, HudiError, UnsupportedFeatureError, WriteConflictError
+from pyhudi.format.file_names import BaseFileName, parse_data_file
+from pyhudi.format.metadata.clustering import ClusteringPlan
+from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, WriteStat
+from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.format.timeline.instant import Instant, InstantState, InstantTime
+from pyhudi.merge.table_rules import check_tombstones, mergers_of, table_rules_of
+from pyhudi.services.call import ServiceCall
+from pyhudi.services.clustering.schedule import schema_of
+from pyhudi.services.planned_run import PlannedRun, planned_run
+from pyhudi.services.rollback.rollback import roll_back
+from pyhudi.table.block_filter import with_archive
+from pyhudi.table.features import check_writable
+from pyhudi.table.file_slice import FileGroupId, FileSlice, slice_files
+from pyhudi.table.file_system_view import FileSystemView, load_view
+from pyhudi.table.pending_clusterings import load_clustering_plan, load_clustering_plans
+from pyhudi.table.schema import TableSchema
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import instant_path
+from pyhudi.tasks.cluster import ClusterTask, cluster_group
+from pyhudi.tasks.markers import task_markers
+from pyhudi.tasks.settings import merge_settings, write_target
+from pyhudi.tasks.sort_rows import SortOrder, check_sort_columns
+from pyhudi.transaction.markers.announcing import TaskMarkers
+from pyhudi.transaction.transaction import Transaction, commit_clustering
+
+_UNLIMITED = 2**62
+"""The size limit of a file that gets all rows of its group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clustered:
+    """What a clustering did: its instant, how many groups it wrote, file groups before and after, rows and bytes."""
+
+    instant: InstantTime
+    groups: int
+    replaced: int
+    files: int
+    rows: int
+    bytes: int
+
+
+def pending_clusterings(table: TableState) -> tuple[Instant, ...]:
+    """The clusterings that are planned or running, oldest first. Cost: see `load_clustering_plans`."""
+    return tuple(instant for instant, _ in load_clustering_plans(table.storage, table.timeline))
+
+
+def run_pending_clusterings(call: ServiceCall) -> tuple[Clustered, ...]:
+    """Execute the planned clusterings that no other process is executing, oldest first.
+
+    Errors: see `run_clustering`.
+    """
+    call = call.reloaded()
+    done = [run_clustering(call, instant.requested_time) for instant in pending_clusterings(call.table)]
+    return tuple(result for result in done if result is not None)
+
+
+def run_clustering(call: ServiceCall, instant_time: str) -> Clustered | None:
+    """Execute a planned clustering; None if another process is executing it, or has completed it.
+
+    Cost: every file that the plan names is read once, and its rows are written once. Raises `InvalidRequestError` for
+    an instant that is no planned clustering; `WriteConflictError` if a write has changed a file group of the plan,
+    which is rolled back then; and, with the plan as it is, `CorruptDataError` for a plan that names missing files,
+    `ConfigError` for a sort column that the table no longer has, and `UnsupportedFeatureError` for a plan that this
+    release cannot execute.
+    """
+    check_writable(call.reloaded().table)
+    try:
+        with planned_run(
+            call,
+            instant_time,
+            kind="clustering",
+            find=_find,
+            files_of_former_run=_files_of_former_run,
+        ) as run:
+            return None if run is None else _run(replace(call, table=run.table), run)
+    except WriteConflictError:
+        with suppress(HudiError):
+            # The heartbeat has ended with the run, so that the plan can be rolled back like any other.
+            roll_back(call.table.reload(), instant_time, call.settings, call.environment)
+        raise
+
+
+def _find(table: TableState, instant_time: str) -> Instant | None:
+    return next((instant for instant in pending_clusterings(table) if instant.requested_time == instant_time), None)
+
+
+def _run(call: ServiceCall, run: PlannedRun) -> Clustered:
+    plan = _plan_of(call.table, run.instant)
+    schema = schema_of(call.table)
+    # As in JVM Hudi, the plan says by which columns, and the options of its execution in which layout.
+    order = SortOrder(plan.sort_columns, call.config.clustering.layout)
+    check_sort_columns(schema.arrow, order)
+    view = load_view(call.table.storage, call.table.timeline, {each.partition_path for each in plan.slices})
+    groups = _planned_slices(call.table, run.instant, plan, view)
+    transaction = Transaction(call.table, run.instant, call.settings, call.environment)
+    with task_markers(transaction, call.config, call.engine, may_conflict=False) as markers:
+        tasks = _tasks(call, run, plan, schema, order, view, groups, markers)
+        size = 2 * sum(task.stored_bytes for task in tasks)
+        results = call.engine.map(cluster_group, tasks, size_bytes=size, description="cluster")
+    stats = [stat for result in results for stat in result]
+    commit_clustering(transaction, _metadata(schema, plan, stats), run=run.number)
+    return Clustered(
+        instant=run.instant.requested_time,
+        groups=len(groups),
+        replaced=len(plan.slices),
+        files=len(stats),
+        rows=sum(stat.num_writes for stat in stats),
+        bytes=sum(stat.file_size_in_bytes for stat in stats),
+    )
+
+
+def _plan_of(table: TableState, instant: Instant) -> ClusteringPlan:
+    """The plan, after checking that this release can execute it."""
+    plan = load_clustering_plan(table.storage, table.version, instant)
+    path = instant_path(replace(instant, state=InstantState.REQUESTED), table.version)
+    if plan is None:
+        raise CorruptDataError("the plan of a clustering is gone; roll the instant back", plan=path)
+    known = {f"{RUN_PACKAGE}{strategy.value}" for strategy in ClusteringRunStrategy}
+    if plan.strategy_class is not None and plan.strategy_class not in known:
+        raise UnsupportedFeatureError(
+            f"the plan of a clustering is for {plan.strategy_class}, which this release does not have: execute it with "
+            "JVM Hudi, or roll it back",
+            plan=path,
+        )
+    if plan.keeps_meta is False or any(each.bootstrap_file for each in plan.slices):
+        raise UnsupportedFeatureError(
+            "the plan of a clustering gives rows new commit times, or has files of a bootstrap: execute it with JVM "
+            "Hudi, or roll it back",
+            plan=path,
+        )
+    return plan
+
+
+def _planned_slices(
+    table: TableState, instant: Instant, plan: ClusteringPlan, view: FileSystemView
+) -> list[list[FileSlice]]:
+    """The slices of each group, after checking that they are complete and still the newest of their file groups."""
+    latest = {file_slice.group: file_slice for slices in view.latest.values() for file_slice in slices}
+    groups: list[list[FileSlice]] = []
+    for group in plan.groups:
+        groups.append([])
+        for planned in group.slices:
+            group_id = FileGroupId(planned.partition_path, planned.file_id)
+            newest = latest.get(group_id)
+            found = view.groups.get(group_id)
+            there = {str(base.name) for base in found.base_files} if found else set()
+            there |= {str(log.name) for log in found.logs} if found else set()
+            if newest is not None and (missing := planned.file_names - there):
+                raise CorruptDataError(
+                    "a clustering plan names files that are missing, or whose writes are not completed; nothing was "
+                    "changed",
+                    plan=instant_path(replace(instant, state=InstantState.REQUESTED), table.version),
+                    partition_path=planned.partition_path,
+                    missing=sorted(missing)[:10],
+                )
+            if newest is None or _names_of(newest) != planned.file_names:
+                raise WriteConflictError(
+                    "file groups of a planned clustering have changed since, so it is rolled back; nothing of it is "
+                    "visible; plan it again",
+                    table=table.storage.uri,
+                    instant=instant.requested_time,
+                    file_groups=[f"{planned.partition_path}/{planned.file_id}"],
+                )
+            groups[-1].append(newest)
+    return groups
+
+
+def _names_of(file_slice: FileSlice) -> frozenset[str]:
+    bases = [str(file_slice.base.name)] if file_slice.base else []
+    return frozenset([*bases, *(str(log.name) for log in file_slice.logs)])
+
+
+def _tasks(
+    call: ServiceCall,
+    run: PlannedRun,
+    plan: ClusteringPlan,
+    schema: TableSchema,
+    order: SortOrder,
+    view: FileSystemView,
+    groups: Sequence[Sequence[FileSlice]],
+    markers: TaskMarkers,
+) -> list[ClusterTask]:
+    table, config = call.table, call.config
+    rules = table_rules_of(table.config, (*call.mergers, *mergers_of(config.merging)))
+    check_tombstones(table.config, rules, hours=config.input.tombstone_hours)
+    target = write_target(table, config, run.instant.requested_time, schema, rules.with_base, markers)
+    in_one_file = plan.strategy_class == f"{RUN_PACKAGE}{ClusteringRunStrategy.SINGLE_FILE.value}"
+    size = _UNLIMITED if in_one_file else config.clustering.target_file_bytes
+    merging = merge_settings(table, config, schema, rules)
+    merging = replace(merging, blocks=with_archive(merging.blocks, view.archived))
+    return [
+        ClusterTask(
+            target=replace(target, files=replace(target.files, max_file_size=size)),
+            partition_path=group[0].partition_path,
+            seed=call.environment.ids.uuid(),
+            slices=tuple(slice_files(each.base, each.logs) for each in group),
+            merging=merging,
+            order=order,
+            stored_bytes=sum(each.size for each in group),
+            run=run.number,
+        )
+        for group in groups
+    ]
+
+
+def _files_of_former_run(table: TableState, instant: Instant) -> list[str]:
+    """The base files that carry the instant of a clustering: only its executions write such files."""
+    plan = load_clustering_plan(table.storage, table.version, instant)
+    found = []
+    for partition_path in sorted({each.partition_path for each in plan.slices} if plan else ()):
+        for info in table.storage.list_folder(partition_path).files:
+            name = parse_data_file(info.name)
+            if isinstance(name, BaseFileName) and name.instant_time == instant.requested_time:
+                found.append(info.path)
+    return found
+
+
+def _metadata(schema: TableSchema, plan: ClusteringPlan, stats: Sequence[WriteStat]) -> CommitMetadata:
+    by_partition: dict[str, list[WriteStat]] = defaultdict(list)
+    for stat in stats:
+        by_partition[stat.partition_path].append(stat)
+    replaced: dict[str, list[str]] = defaultdict(list)
+    for each in plan.slices:
+        replaced[each.partition_path].append(each.file_id)
+    return CommitMetadata(
+        operation=WriteOperation.CLUSTER,
+        stats_by_partition={path: tuple(group) for path, group in sorted(by_partition.items())},
+        replaced_file_ids={path: tuple(ids) for path, ids in sorted(replaced.items())},
+        extra={SCHEMA_KEY: schema.avro},
+    )

@@ -1,0 +1,156 @@
+"""Planning a clustering: which file slices are rewritten together, and why the others are not. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from pyhudi.config.options_clustering import RUN_PACKAGE, ClusteringOptions, ClusteringPlanStrategy
+from pyhudi.format.metadata.clustering import SORT_COLUMNS_KEY, ClusteredSlice, ClusteringGroup, ClusteringPlan
+from pyhudi.services.clustering.strategies import chosen_partitions
+from pyhudi.services.compaction.strategies import estimate_metrics
+from pyhudi.table.file_slice import FileGroupId, FileSlice
+
+_ELSEWHERE: Final = "its partition is not among those that the options choose"
+_LATER: Final = "the plan has its maximum number of groups already: the next one takes it"
+_ALONE: Final = "it is alone in its group, and nothing is sorted"
+
+
+class SliceChoice(NamedTuple):
+    """A slice, why it is or is not clustered, in words for the user, and the number of its group if it is."""
+
+    file_slice: FileSlice
+    reason: str
+    group: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedClustering:
+    """A plan with its reasons. Each slice is in exactly one of `chosen` and `skipped`.
+
+    A plan without groups must not be written.
+    """
+
+    plan: ClusteringPlan
+    chosen: tuple[SliceChoice, ...]
+    skipped: tuple[SliceChoice, ...]
+
+
+def plan_clustering(
+    slices: Iterable[FileSlice],
+    held: Mapping[FileGroupId, str],
+    options: ClusteringOptions,
+    *,
+    hour: int,
+    base_file_bytes_max: int,
+) -> PlannedClustering:
+    """The clustering that the options plan for the newest slices of a table.
+
+    `held`: file groups that must not be clustered now, and why. `hour`: of the day, in the table's zone.
+    `base_file_bytes_max` stands for the size of a slice without a base file. Cost: sorting the slices.
+    """
+    skipped: list[SliceChoice] = []
+    small: dict[str, list[FileSlice]] = {}
+    for each in sorted(slices, key=lambda one: (one.partition_path, one.file_id)):
+        if (reason := _why_not(each, held, options)) is not None:
+            skipped.append(SliceChoice(each, reason, None))
+        else:
+            small.setdefault(each.partition_path, []).append(each)
+    chosen_paths = chosen_partitions(small, options, hour=hour)
+    groups: list[list[FileSlice]] = []
+    for path in chosen_paths:
+        for group in _groups(small.pop(path), options, base_file_bytes_max):
+            if _is_pointless(group, options):
+                skipped.append(SliceChoice(group[0], _ALONE, None))
+            elif len(groups) == options.max_groups:
+                skipped += [SliceChoice(each, _LATER, None) for each in group]
+            else:
+                groups.append(group)
+    skipped += [SliceChoice(each, _ELSEWHERE, None) for rest in small.values() for each in rest]
+    plan = ClusteringPlan(
+        groups=tuple(_group_of(group, options, base_file_bytes_max) for group in groups),
+        strategy_class=f"{RUN_PACKAGE}{options.run_strategy.value}",
+        strategy_params={SORT_COLUMNS_KEY: ",".join(options.sort_columns)} if options.sort_columns else {},
+        keeps_meta=True,
+        missing_partitions=_left(skipped, options),
+    )
+    return PlannedClustering(
+        plan=plan,
+        chosen=tuple(
+            SliceChoice(each, f"one of {len(group)} small files of its group", number)
+            for number, group in enumerate(groups)
+            for each in group
+        ),
+        skipped=tuple(skipped),
+    )
+
+
+def _why_not(each: FileSlice, held: Mapping[FileGroupId, str], options: ClusteringOptions) -> str | None:
+    if each.group in held:
+        return held[each.group]
+    size = each.base.size if each.base else 0
+    if size >= options.small_file_limit:
+        return f"its base file has {size} bytes, not less than {options.small_file_limit}"
+    return None
+
+
+def _size_of(each: FileSlice, base_file_bytes_max: int) -> int:
+    return each.base.size if each.base else base_file_bytes_max
+
+
+def _groups(slices: list[FileSlice], options: ClusteringOptions, base_file_bytes_max: int) -> Iterator[list[FileSlice]]:
+    """The slices of a partition, large ones first, put together up to the maximum size, as in JVM Hudi."""
+    if options.plan_strategy is ClusteringPlanStrategy.SINGLE_FILE:
+        yield from ([each] for each in slices)
+        return
+    group: list[FileSlice] = []
+    size = 0
+    for each in sorted(slices, key=lambda one: -_size_of(one, base_file_bytes_max)):
+        bytes_of_slice = _size_of(each, base_file_bytes_max)
+        if group and size + bytes_of_slice > options.max_group_bytes:
+            yield group
+            group, size = [], 0
+        group.append(each)
+        size += bytes_of_slice
+    if group:
+        yield group
+
+
+def _is_pointless(group: list[FileSlice], options: ClusteringOptions) -> bool:
+    """Whether a group of one slice is left alone. JVM Hudi rewrites one that it does not sort again and again."""
+    if len(group) > 1 or options.plan_strategy is ClusteringPlanStrategy.SINGLE_FILE:
+        return False
+    return not options.single_groups or (not options.sort_columns and not group[0].logs)
+
+
+def _group_of(group: list[FileSlice], options: ClusteringOptions, base_file_bytes_max: int) -> ClusteringGroup:
+    metrics: Counter[str] = Counter()
+    for each in group:
+        metrics.update(estimate_metrics(each, base_file_bytes_max))
+    size = sum(_size_of(each, base_file_bytes_max) for each in group)
+    return ClusteringGroup(
+        slices=tuple(
+            ClusteredSlice(
+                partition_path=each.partition_path,
+                file_id=each.file_id,
+                data_file=str(each.base.name) if each.base else None,
+                # Newest first, as in JVM Hudi.
+                delta_files=tuple(str(log.name) for log in reversed(each.logs)),
+            )
+            for each in group
+        ),
+        output_files=max(1, -(-size // options.target_file_bytes)),
+        metrics={name: float(value) for name, value in metrics.items()},
+    )
+
+
+def _left(skipped: Iterable[SliceChoice], options: ClusteringOptions) -> tuple[str, ...]:
+    """The partitions that keep small files, from which JVM Hudi plans its next clustering, besides those of writes."""
+    small = (each.file_slice for each in skipped if each.reason != _ALONE)
+    return tuple(
+        sorted(
+            {each.partition_path for each in small if each.base is None or each.base.size < options.small_file_limit}
+        )
+    )

@@ -1,0 +1,142 @@
+"""Clustering of one group: the rows of its file slices go into new file groups, in order and in files of a good size.
+
+Records keep the commit time and the sequence number of their write, so that no reader takes them for changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.engine.protocol import TaskContext
+from pyhudi.format.file_names import file_id
+from pyhudi.format.metadata.commit import WriteStat
+from pyhudi.format.schema.evolution import align
+from pyhudi.format.tombstones import TOMBSTONES_KEY
+from pyhudi.io.base_file import read_batches, read_footer
+from pyhudi.io.log.changes import merge_logs
+from pyhudi.io.log.records import LogVersions, read_log_versions
+from pyhudi.io.slices.files import SliceFiles
+from pyhudi.io.slices.merged import MergeSettings, merge_base
+from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED
+from pyhudi.storage.open import open_spec
+from pyhudi.storage.protocol import Storage
+from pyhudi.tasks.data_file import (
+    COPIED_META_COLUMNS,
+    DataFile,
+    DataFileSpec,
+    SequenceNumbers,
+    WriteTarget,
+    ensure_partition,
+)
+from pyhudi.tasks.sort_rows import SortOrder, sorted_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterTask:
+    """Write the rows of some slices of one partition into new file groups.
+
+    `seed` is a UUID: file ids are made from it, the same in all attempts of the task. `run` replaces the task's stage
+    number in the write token. `stored_bytes`: the size of the slices.
+    """
+
+    target: WriteTarget
+    partition_path: str
+    seed: str
+    slices: tuple[SliceFiles, ...]
+    merging: MergeSettings
+    order: SortOrder
+    stored_bytes: int
+    run: int
+
+
+def cluster_group(context: TaskContext, task: ClusterTask) -> tuple[WriteStat, ...]:
+    """Write the files and return their stats.
+
+    Memory: the log records of one slice at a time (`SpillSettings`), a row group, and what `sorted_rows` needs.
+    """
+    storage = open_spec(task.target.storage)
+    past = _Past()
+    rows = _rows(storage, task, past)
+    if task.order.columns:
+        rows = sorted_rows(rows, task.order, stored_bytes=task.stored_bytes, spill_folder=task.merging.spill.folder)
+    return tuple(_write(storage, context, task, rows, past))
+
+
+@dataclass(slots=True)
+class _Past:
+    """What the footers of the new files have to remember of deleted records, as far as the slices were read."""
+
+    footers: dict[str, str] = field(default_factory=dict)
+    deletes: list[pa.RecordBatch] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.footers or self.deletes)
+
+
+def _rows(storage: Storage, task: ClusterTask, past: _Past) -> Iterator[pa.RecordBatch]:
+    """The records of the slices, one slice after the other."""
+    columns = [*COPIED_META_COLUMNS, *task.target.schema.names]
+    remembers = task.target.tombstones_since is not None
+    for files in task.slices:
+        if remembers and files.base is not None:
+            text = read_footer(storage, files.base).values.get(TOMBSTONES_KEY)
+            if text is not None:
+                past.footers[files.base] = text
+        if not files.logs and files.base is not None:
+            schema = pa.schema([task.merging.schema.field(name).with_nullable(True) for name in columns])
+            for batch in read_batches(storage, files.base, columns=columns):
+                yield align(batch, schema)
+            continue
+        schema = task.merging.needed_for(columns)
+        versions = read_log_versions(
+            storage,
+            files.logs,
+            schema,
+            task.merging.rules.in_logs,
+            blocks=files.judged_by(task.merging.blocks),
+            spill=task.merging.spill,
+        )
+        if remembers:
+            past.deletes.append(_deletes(task, versions))
+        for piece in merge_base(storage, files.base, versions, task.merging, schema, columns):
+            for rows in (piece.stored, piece.updated, piece.inserted):
+                if rows.num_rows:
+                    yield rows
+
+
+def _deletes(task: ClusterTask, versions: LogVersions) -> pa.RecordBatch:
+    """The deletes with ordering values that are the last versions of their records."""
+    changes = merge_logs(task.merging.rules, versions).merged
+    return changes.filter(pc.and_not(changes.column(DELETED), pc.fill_null(changes.column(BY_COMMIT_TIME), False)))
+
+
+def _write(
+    storage: Storage, context: TaskContext, task: ClusterTask, rows: Iterator[pa.RecordBatch], past: _Past
+) -> Iterator[WriteStat]:
+    """Write rows into one file after the other. The last one gets what is to be remembered of deleted records."""
+    ensure_partition(storage, task.partition_path, task.target.instant_time)
+    numbers = SequenceNumbers(task.target.instant_time, context)
+    written, batch = 0, next(rows, None)
+    while batch is not None or (past and not written):
+        spec = DataFileSpec(
+            target=task.target,
+            context=replace(context, stage=task.run),
+            partition_path=task.partition_path,
+            file_id=file_id(task.seed, written),
+        )
+        with DataFile(storage, spec, numbers) as file:
+            while batch is not None:
+                count = file.carry_fitting(batch)
+                batch = batch.slice(count) if count < batch.num_rows else next(rows, None)
+                if file.is_full():
+                    break
+            if batch is None:
+                file.inherit(past.footers)
+                for deleted in past.deletes:
+                    file.bury(deleted)
+            yield file.close()
+        written += 1

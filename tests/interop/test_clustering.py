@@ -1,0 +1,165 @@
+"""Clusterings of ours and of JVM Hudi on one table: each goes on from the other's, and executes the other's plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.interop.compare import assert_same_rows
+from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
+
+import pyhudi
+from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.storage.open import open_storage
+from pyhudi.table.pending_clusterings import load_clustering_plans
+from pyhudi.table.state import TableState, load_table
+from pyhudi.table.timeline import load_commit_metadata
+
+OracleOf = Callable[[str], Oracle]
+FARES = (None, math.nan, -1.5, 0.0, 7.0, -0.0, 2.5e9, None)
+SORTED_BY = "fare,id"
+
+
+def batch(first: int, ts: int) -> pa.Table:
+    """Eight records in two partitions; their fares have nulls, NaN and negative values."""
+    ids = list(range(first, first + 8))
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "city": ["oslo" if one % 2 else "rome" for one in ids],
+            "fare": pa.array([FARES[(one * 5) % 8] for one in ids], pa.float64()),
+            "ts": pa.array([ts] * 8, pa.int64()),
+        }
+    )
+
+
+def options(table_type: str) -> dict[str, str]:
+    return {
+        "hoodie.table.name": "t",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "city",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.datasource.write.table.type": table_type,
+        "hoodie.datasource.write.operation": "upsert",
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+        "hoodie.metadata.enable": "false",
+        "hoodie.parquet.small.file.limit": "0",
+        "hoodie.compact.inline": "false",
+        "hoodie.clean.automatic": "false",
+    }
+
+
+def state(path: Path) -> TableState:
+    return load_table(open_storage(str(path), {}))
+
+
+def pending(path: Path) -> list[str]:
+    now = state(path)
+    return [instant.requested_time for instant, _ in load_clustering_plans(now.storage, now.timeline)]
+
+
+def clusterings(path: Path) -> list[str]:
+    now = state(path)
+    return [
+        write.requested_time
+        for write in now.timeline.completed_writes
+        if load_commit_metadata(now.storage, write, now.version).operation is WriteOperation.CLUSTER
+    ]
+
+
+def call(oracle: Oracle, path: Path, op: str) -> None:
+    order = f"order => '{SORTED_BY}'," if op == "schedule" else ""
+    oracle.sql(
+        f"CALL run_clustering(path => '{path}', op => '{op}', {order} options => 'hoodie.metadata.enable=false')"
+    )
+
+
+def check_same(oracle: Oracle, path: Path, expected: dict[int, int]) -> None:
+    """Both sides have the same rows, meta columns included, now and in the changes since the first commit."""
+    table = pyhudi.HudiTable.for_path(str(path))
+    ours = table.scan().to_arrow()
+    assert dict(zip(ours["id"].to_pylist(), ours["ts"].to_pylist(), strict=True)) == expected
+    assert ours.num_rows == len(expected)
+    assert_same_rows(oracle.read(path), ours, hint="newest")
+    last = clusterings(path)[-1]
+    assert last not in set(ours["_hoodie_commit_time"].to_pylist())
+    name = ours["_hoodie_file_name"].to_pylist()
+    assert all(any(name.endswith(f"_{instant}.parquet") for instant in clusterings(path)) for name in set(name))
+
+
+def in_order(path: Path) -> bool:
+    """Whether each file has its rows by fare, nulls first and NaN last, and then by id."""
+    rows = pyhudi.HudiTable.for_path(str(path)).scan(["_hoodie_file_name", "fare", "id"]).to_arrow().to_pylist()
+    files: dict[str, list[Any]] = {}
+    for row in rows:
+        fare = row["fare"]
+        rank = (0, 0.0) if fare is None else (2, 0.0) if math.isnan(fare) else (1, fare)
+        files.setdefault(row["_hoodie_file_name"], []).append((*rank, row["id"]))
+    return all(found == sorted(found) for found in files.values())
+
+
+def combinations() -> list[Any]:
+    marks = {(9, "COPY_ON_WRITE"): [pytest.mark.quick], (8, "MERGE_ON_READ"): [pytest.mark.thorough]}
+    return [
+        pytest.param(version, kind, id=f"v{version}-{kind}", marks=marks.get((version, kind), []))
+        for version in (9, 8, 6)
+        for kind in ("COPY_ON_WRITE", "MERGE_ON_READ")
+    ]
+
+
+@pytest.mark.parametrize(("version", "table_type"), combinations())
+def test_clusterings_in_turn_keep_all_rows_and_their_commit_times(
+    version: int, table_type: str, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle, given = oracle_of(RELEASE_OF_TABLE_VERSION[version]), options(table_type)
+    sorting = {**given, "hoodie.clustering.plan.strategy.sort.columns": SORTED_BY}
+    path = tmp_path / "t"
+    expected: dict[int, int] = {}
+
+    def write(number: int, ts: int, *, by_jvm: bool) -> None:
+        rows = batch(8 * number, ts)
+        if by_jvm:
+            oracle.write(path, rows, given)
+        else:
+            pyhudi.HudiTable.for_path(str(path), hudi_options=given).upsert(rows)
+        expected.update(dict.fromkeys(rows["id"].to_pylist(), ts))
+
+    write(0, 1, by_jvm=True)
+    write(1, 1, by_jvm=False)
+    write(0, 2, by_jvm=False)
+    write(1, 2, by_jvm=True)
+    table = pyhudi.HudiTable.for_path(str(path), hudi_options=sorting)
+    table.delete(pa.table({"id": pa.array([3], pa.int64()), "city": ["oslo"]}))
+    del expected[3]
+
+    assert table.refresh().services.cluster()["files"].to_pylist() == [2]
+    check_same(oracle, path, expected)
+    assert in_order(path)
+
+    write(2, 3, by_jvm=True)
+    write(0, 3, by_jvm=True)
+    planned = table.refresh().services.schedule("clustering")
+    assert pending(path) == [planned]
+    call(oracle, path, "execute")
+    assert clusterings(path)[-1] == planned
+    assert pending(path) == []
+    check_same(oracle, path, expected)
+
+    write(3, 4, by_jvm=False)
+    write(2, 4, by_jvm=False)
+    call(oracle, path, "schedule")
+    (theirs,) = pending(path)
+    assert table.refresh().services.run(theirs)["rows"].to_pylist() == [len(expected)]
+    assert clusterings(path)[-1] == theirs
+    check_same(oracle, path, expected)
+    assert in_order(path)
+
+    write(3, 5, by_jvm=True)
+    write(1, 5, by_jvm=False)
+    theirs_now, ours_now = oracle.read(path), table.refresh().scan().to_arrow()
+    assert_same_rows(theirs_now, ours_now, hint="after later writes")
+    assert dict(zip(ours_now["id"].to_pylist(), ours_now["ts"].to_pylist(), strict=True)) == expected
