@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyhudi.read.conditions import Where
     from pyhudi.services.archiving.archive import Archived
     from pyhudi.services.cleaning.execute import Cleaned
+    from pyhudi.services.restore.execute import Restored
     from pyhudi.services.rollback.execute import RolledBack
     from pyhudi.services.savepoint import Savepoint
     from pyhudi.services.ttl import Expired
@@ -41,6 +42,7 @@ __all__ = [
     "OptionWarning",
     "Outcome",
     "Recovery",
+    "Restored",
     "RolledBack",
     "RowsLike",
     "Savepoint",
@@ -69,6 +71,7 @@ _HOMES = {
     "OptionWarning": "pyhudi.config.option",
     "Outcome": "pyhudi.table.outcome",
     "Recovery": "pyhudi.api.recovery",
+    "Restored": "pyhudi.services.restore.execute",
     "RolledBack": "pyhudi.services.rollback.execute",
     "RowsLike": "pyhudi.api.rows",
     "Savepoint": "pyhudi.services.savepoint",

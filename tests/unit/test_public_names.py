@@ -18,6 +18,7 @@ RETURNED = {
     "Expired",
     "OptionWarning",
     "Outcome",
+    "Restored",
     "RolledBack",
     "Savepoint",
     "Scan",

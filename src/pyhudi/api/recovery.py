@@ -1,16 +1,26 @@
-"""`table.recovery`: what became of a write, and how to undo one."""
+"""`table.recovery`: what became of a write, how to undo one, and how to go back to an earlier state."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
 
 from pyhudi.api.arguments import time_text
 from pyhudi.api.handle import TableHandle
 from pyhudi.config.write_config import WriteConfig
+from pyhudi.environment import Environment
+from pyhudi.format.timeline.instant import Instant, InstantState
+from pyhudi.services.restore.execute import Restored, restore
+from pyhudi.services.restore.plan import PlannedRestore, plan_restore
 from pyhudi.services.rollback.execute import RolledBack
 from pyhudi.services.rollback.rollback import roll_back, roll_back_failed_writes
 from pyhudi.table.outcome import Outcome, outcome_of
-from pyhudi.transaction.settings import locking, transaction_settings
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import WRITE_ACTIONS
+from pyhudi.transaction.settings import TransactionSettings, locking, transaction_settings
 
 
 @dataclass(frozen=True)
@@ -45,10 +55,61 @@ class Recovery:
         Cost: the table lock, some listings of the timeline, one of each partition that the write changed, a delete per
         file that it wrote, and three puts.
         """
+        state, settings, environment = self._means()
+        return roll_back(state, time_text(instant, "instant"), settings, environment)
+
+    def restore(self, to: str) -> Restored:
+        """Take the table back to the state after a completed write.
+
+        Everything that came later is rolled back, newest first: readers see at each moment a state that the table once
+        had. Before anything is touched, all files of the state are looked up. Pending writes are rolled back, too, and
+        fail at their commits. A metadata table is removed; JVM Hudi builds it again.
+
+        A restore that dies is finished by the next write or restore; until then JVM Hudi refuses to write.
+
+        Args:
+            to: the instant of a completed write of the active timeline, or the name of a savepoint.
+
+        Returns:
+            What was rolled back; nothing where no write is younger than `to`.
+
+        Raises:
+            InvalidRequestError: there is no such write, a later write has a savepoint, or later writes are archived.
+            HistoryNotRetainedError: cleaners have deleted files of the state; the error names some.
+            CorruptDataError: files of the state are missing or cut off; the error names one.
+            WriteConflictError: a planned clean names files of the state, a process executes a later plan, or JVM Hudi
+                restores the table, rolls a write back or builds an index.
+
+        Nothing was changed then. Cost: one listing of the table, a read per write and later clean that this process
+        does not know; for each instant that is rolled back some listings of the timeline, three puts, and a delete per
+        file.
+
+        >>> table.recovery.restore(table.upsert(rows).instant).rolled_back
+        ()
+        """
+        state, settings, environment = self._means()
+        return restore(state, time_text(to, "to"), settings, environment)
+
+    def plan_restore(self, to: str) -> pa.Table:
+        """What `restore` would do, in this order. Nothing is written.
+
+        Columns: instant, action and state ("completed", "requested", "inflight") of what would be rolled back; reason
+        (why); path and size (of a file that would be deleted, in bytes; null for an instant that has none); deletes
+        (false for a log of table version 6 that stays, with a block behind it that takes the write back).
+
+        Raises as `restore`. Cost: as `restore`, without the lock, and nothing is changed.
+        """
+        state, settings, environment = self._means()
+        table = state.reload()
+        planned = plan_restore(table, time_text(to, "to"), settings.heartbeat, environment)
+        return pa.Table.from_pylist(list(_plan_rows(table, planned)), schema=_PLAN_SCHEMA)
+
+    def _means(self) -> tuple[TableState, TransactionSettings, Environment]:
+        """The table, and what changes of it are made with."""
         handle = self._handle
         config = WriteConfig.from_options(handle.options)
         environment = locking(handle.environment, config, handle.state.config.name)
-        return roll_back(handle.state, time_text(instant, "instant"), transaction_settings(config), environment)
+        return handle.state, transaction_settings(config), environment
 
     def roll_back_failed_writes(self, *, eager: bool = False) -> tuple[RolledBack, ...]:
         """Remove what writers left behind that died; every write begins with this by itself.
@@ -64,13 +125,43 @@ class Recovery:
         rollback plan. Cost: one read and two listings where nothing is left, and a read per living writer; else as
         `rollback`.
         """
-        handle = self._handle
-        config = WriteConfig.from_options(handle.options)
-        settings = transaction_settings(config)
+        state, settings, environment = self._means()
         return roll_back_failed_writes(
-            handle.state.reload(),
-            settings.heartbeat,
-            locking(handle.environment, config, handle.state.config.name),
-            lock_wait_ms=settings.lock_wait_ms,
-            eager=eager,
+            state.reload(), settings.heartbeat, environment, lock_wait_ms=settings.lock_wait_ms, eager=eager
         )
+
+
+def _plan_rows(table: TableState, planned: PlannedRestore) -> Iterator[dict[str, Any]]:
+    sizes = {info.path: info.size for info in planned.state.listed}
+    for instant, leftovers in planned.leftovers(table):
+        about = {
+            "instant": instant.requested_time,
+            "action": instant.action.value,
+            "state": instant.state.name.lower(),
+            "reason": _reason(instant, planned),
+        }
+        undone = [info.path for logs in leftovers.logs.values() for info in logs]
+        for path in (*leftovers.files, *undone):
+            yield {**about, "path": path, "size": sizes.get(path), "deletes": path not in undone}
+        if not leftovers.files and not undone:
+            yield {**about, "deletes": False}
+
+
+def _reason(instant: Instant, planned: PlannedRestore) -> str:
+    target = planned.target.requested_time
+    if instant.state is InstantState.COMPLETED:
+        return f"completed after {target}"
+    return f"planned after {target}" if instant.action not in WRITE_ACTIONS else f"was not completed at {target}"
+
+
+_PLAN_SCHEMA = pa.schema(
+    [
+        ("instant", pa.string()),
+        ("action", pa.string()),
+        ("state", pa.string()),
+        ("reason", pa.string()),
+        ("path", pa.string()),
+        ("size", pa.int64()),
+        ("deletes", pa.bool_()),
+    ]
+)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from pyhudi.environment import Environment
 from pyhudi.errors import AlreadyExistsError, InvalidRequestError, WriteConflictError
 from pyhudi.format.metadata.savepoint import SavepointMetadata, encode_savepoint_metadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
@@ -25,6 +26,7 @@ from pyhudi.transaction.conflicts.check import check_nothing_exclusive, naming
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.locks.table_lock import HeldLock, table_lock
 from pyhudi.transaction.publish import put_completed
+from pyhudi.transaction.settings import TransactionSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,22 +128,22 @@ def delete_savepoint(call: ServiceCall, instant_or_name: str) -> None:
             storage.delete(instant_path(instant, table.version))
 
 
-def remove_dead_savepoints(call: ServiceCall) -> None:
-    """Remove savepoints whose making died; they would hold cleans back for ever. Cost: nothing where there are none.
+def remove_dead_savepoints(table: TableState, settings: TransactionSettings, environment: Environment) -> TableState:
+    """Remove savepoints whose making died, before a write; the table as it is then. Cost: nothing without such.
 
-    One that is younger than the heartbeat expiry may be JVM Hudi's, which makes savepoints without the table lock.
+    They would hold cleans back for ever. One that is younger than the heartbeat expiry may be JVM Hudi's, which makes
+    savepoints without the table lock.
     """
-    storage, timeline = call.table.storage, call.table.timeline
-    pending = [one for one in timeline.instants if _is_pending(one)]
-    if not pending:
-        return
-    with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms):
-        table = call.table.reload()
+    if not any(map(_is_pending, table.timeline.instants)):
+        return table
+    storage = table.storage
+    with table_lock(storage, environment, wait_ms=settings.lock_wait_ms):
+        table = table.reload()
         for instant in filter(_is_pending, table.timeline.instants):
             info = storage.info(instant_path(instant, table.version))
-            now_ms = call.environment.clock.now_ms()
-            if info is not None and now_ms - info.modified_ms > call.settings.heartbeat.expiry_ms:
+            if info is not None and environment.clock.now_ms() - info.modified_ms > settings.heartbeat.expiry_ms:
                 storage.delete(info.path)
+    return table.reload()
 
 
 def savepoint_of(instant_time: str, metadata: SavepointMetadata) -> Savepoint:

@@ -473,7 +473,7 @@ ROLLBACKS = (
     mutant(
         "half of a rollback stays half",
         "who recovers may die, too",
-        (rollback, rollback._resume_all, always([])),
+        (rollback, rollback.resume_rollbacks, always([])),
         at="cow8/lock/update+late",
         within=TWO_CRASHES,
         breaks="K14",

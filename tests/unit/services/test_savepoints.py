@@ -9,7 +9,7 @@ import pytest
 from tests.support.cleaning import archive
 from tests.support.crashes import crash_images, opened, prepared, rows
 from tests.support.table_builder import TableBuilder
-from tests.support.tables import LATER_MS, StepClock, contents, environment, open_table
+from tests.support.tables import StepClock, contents, environment, open_table
 
 import pyhudi
 from pyhudi.errors import (
@@ -21,7 +21,6 @@ from pyhudi.errors import (
 )
 from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.services.cleaning.execute import pending_cleans, schedule_clean
-from pyhudi.services.savepoint import remove_dead_savepoints
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.savepoints import load_savepoints
 from pyhudi.table.state import load_table
@@ -202,8 +201,9 @@ def test_making_and_deleting_that_die_anywhere_are_finished_or_undone_by_the_nex
         held = [one for one in state.instants if one.action is Action.SAVEPOINT]
         if held and held[0].state is not InstantState.COMPLETED:
             assert opened(image).savepoints.list().num_rows == 0, name
-            later = open_table(image, env=environment(StepClock(LATER_MS)))
-            remove_dead_savepoints(later.handle.service_call({}, call="clean"))
+            opened(image).upsert(rows((1, "oslo", 20, "soon")))
+            assert [one for one in load_table(image).timeline.instants if one.action is Action.SAVEPOINT], name
+            opened(image, later=True).upsert(rows((1, "oslo", 21, "late")))
             assert not [one for one in load_table(image).timeline.instants if one.action is Action.SAVEPOINT], name
         if not opened(image).savepoints.list().num_rows:
             opened(image).savepoints.create(name="x")

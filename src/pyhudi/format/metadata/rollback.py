@@ -15,8 +15,8 @@ from pyhudi.format.metadata.avro_schemas import ROLLBACK_METADATA, ROLLBACK_PLAN
 from pyhudi.format.metadata.record_fields import RecordFields
 from pyhudi.format.safe_paths import check_data_path, check_file_name
 
-_WRITER: Final = "writer.name"
-_OUR_NAME: Final = b"pyhudi"
+WRITER: Final = "writer.name"
+OUR_NAME: Final = b"pyhudi"
 _VERSION: Final = 1
 _PLAN: Final = "HoodieRollbackPlan"
 _METADATA: Final = "HoodieRollbackMetadata"
@@ -101,7 +101,7 @@ def encode_rollback_plan(plan: RollbackPlan) -> bytes:
         ],
         "version": _VERSION,
     }
-    return encode_container(ROLLBACK_PLAN, values, {_WRITER: _OUR_NAME} if plan.is_ours else None)
+    return encode_container(ROLLBACK_PLAN, values, {WRITER: OUR_NAME} if plan.is_ours else None)
 
 
 def decode_rollback_plan(data: bytes, *, path: str) -> RollbackPlan:
@@ -122,14 +122,19 @@ def decode_rollback_plan(data: bytes, *, path: str) -> RollbackPlan:
         instant_time=check_file_name(_required(instant, "commitTime"), source=path),
         action=_required(instant, "action"),
         requests=tuple(_request_of(request, path) for request in fields.records("RollbackRequests")),
-        is_ours=record.notes.get(_WRITER) == _OUR_NAME,
+        is_ours=record.notes.get(WRITER) == OUR_NAME,
         unknown=fields.unknown,
     )
 
 
 def encode_rollback_metadata(metadata: RollbackMetadata) -> bytes:
     """Encode the body of a completed rollback, in any table version."""
-    values = {
+    return encode_container(ROLLBACK_METADATA, rollback_values(metadata))
+
+
+def rollback_values(metadata: RollbackMetadata) -> dict[str, Any]:
+    """The fields of the record."""
+    return {
         "startRollbackTime": metadata.start_time,
         "timeTakenInMillis": metadata.time_taken_ms,
         "totalFilesDeleted": metadata.total_files_deleted,
@@ -147,7 +152,6 @@ def encode_rollback_metadata(metadata: RollbackMetadata) -> bytes:
         "version": _VERSION,
         "instantsRollback": [{"commitTime": metadata.instant_time, "action": metadata.action}],
     }
-    return encode_container(ROLLBACK_METADATA, values)
 
 
 def decode_rollback_metadata(data: bytes, *, path: str) -> RollbackMetadata:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyhudi.errors import CorruptDataError, NotFoundError
@@ -53,21 +53,35 @@ class Leftovers:
     logs: Mapping[LogSlice, tuple[FileInfo, ...]] = field(default_factory=dict)
 
 
-def find_leftovers(table: TableState, instant: Instant) -> Leftovers:
+def find_leftovers(
+    table: TableState,
+    instant: Instant,
+    *,
+    listed: Sequence[FileInfo] | None = None,
+    undone: Collection[str] = (),
+) -> Leftovers:
     """What a pending or completed write of the timeline has left.
+
+    `listed`: the data files of the table, where the caller has listed them. `undone`: all instants that are rolled back
+    together with this one; in version 6 the slices that they begin go as a whole, with the logs of later writes.
 
     Cost: one listing of the table and of the markers; in version 6 also the headers of the log blocks of the file
     groups that the write may have appended to.
     """
-    storage = table.storage
-    markers = _load_markers(storage, instant.requested_time)
-    listed = list_data_files(storage)
-    files = _own_files(table, instant.requested_time, [info.path for info in listed] + sorted(markers or ()))
+    storage, own = table.storage, instant.requested_time
+    markers = _load_markers(storage, own)
+    listed = list_data_files(storage) if listed is None else listed
+    files = _own_files(table, own, [info.path for info in listed] + sorted(markers or ()), with_logs=own in undone)
     if table.version.has_completion_times or not _may_have_appended(instant):
         return Leftovers(files)
-    return Leftovers(
-        files, _logs_with_blocks(storage, listed, instant.requested_time, _suspects(table, instant, markers))
-    )
+    staying = [info for info in listed if not _begins_with(info, undone)]
+    return Leftovers(files, _logs_with_blocks(storage, staying, own, _suspects(table, instant, markers)))
+
+
+def _begins_with(info: FileInfo, instants: Collection[str]) -> bool:
+    """Whether a log of version 6 belongs to a slice that one of these instants begins."""
+    name = parse_data_file(info.name)
+    return isinstance(name, LogFileName) and name.instant_time in instants
 
 
 def find_orphans(table: TableState, instant_time: str) -> Leftovers:
@@ -131,14 +145,19 @@ def logs_of_slice(storage: Storage, log_slice: LogSlice) -> list[tuple[LogFileNa
     )
 
 
-def _own_files(table: TableState, instant_time: str, paths: Iterable[str]) -> tuple[str, ...]:
-    """The paths with the instant in their names whose files only this write has written to."""
+def _own_files(
+    table: TableState, instant_time: str, paths: Iterable[str], *, with_logs: bool = False
+) -> tuple[str, ...]:
+    """The paths with the instant in their names whose files only this write has written to.
+
+    `with_logs`: also the logs of version 6 that carry the instant of their slice.
+    """
     own = set()
     for path in paths:
         name = parse_data_file(path.rpartition("/")[2])
         if name is None or name.instant_time != instant_time:
             continue
-        if table.version.has_completion_times or not isinstance(name, LogFileName) or name.is_cdc:
+        if with_logs or table.version.has_completion_times or not isinstance(name, LogFileName) or name.is_cdc:
             own.add(path)
     return tuple(sorted(own))
 

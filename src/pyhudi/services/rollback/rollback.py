@@ -18,7 +18,7 @@ from pyhudi.format.safe_paths import name_problem
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.services.rollback.checks import check_rollback, instant_to_roll_back
 from pyhudi.services.rollback.execute import RolledBack, exclude_blocks, run_rollback
-from pyhudi.services.rollback.plan import find_leftovers, find_lost_attempts, find_orphans, plan_rollback
+from pyhudi.services.rollback.plan import Leftovers, find_leftovers, find_lost_attempts, find_orphans, plan_rollback
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.features import check_undoable
 from pyhudi.table.instant_times import next_time
@@ -68,13 +68,13 @@ def roll_back_failed_writes(
     requests for each rollback that is left to JVM Hudi; otherwise see `find_leftovers`.
     """
     check_undoable(table)
-    table = _without_empty_plans(table, settings, environment)
+    table = without_empty_plans(table, settings, environment)
     storage = table.storage
     # Skip names that are not valid paths: pyhudi never creates them, and one stray file must not block all writers.
     files = storage.list_folder(HEARTBEAT_FOLDER).files
     beats = {info.name: info for info in files if name_problem(info.name) is None}
     pending = {instant.requested_time: instant for instant in table.timeline.pending_writes}
-    theirs = {} if eager else _running_in_jvm(table, settings, environment)
+    theirs = {} if eager else running_in_jvm(table, settings, environment)
     dead = [
         instant
         for name, instant in pending.items()
@@ -94,13 +94,13 @@ def roll_back_failed_writes(
         table = table.reload()
         if excluding_instant(table.timeline, Own.ROLLBACK) is not None:
             return ()
-        theirs = {} if eager else _running_in_jvm(table, settings, environment)
-        done = _resume_all(table, environment, lock, besides=theirs)
+        theirs = {} if eager else running_in_jvm(table, settings, environment)
+        done = resume_rollbacks(table, environment, lock, besides=theirs)
         for instant in dead:
             table = table.reload()
             # Only if the instant is unchanged: its writer may have continued, or another process rolled it back.
             if instant in table.timeline.pending_writes and instant.requested_time not in theirs:
-                rolled_back = _roll_back(table, instant, environment, lock)
+                rolled_back = roll_back_instant(table, instant, environment, lock)
                 done += [rolled_back] if rolled_back is not None else []
         _tidy_up_after_the_dead(table.reload(), list(beats), settings, environment)
     return tuple(done)
@@ -120,23 +120,23 @@ def roll_back(
     """
     check_undoable(table)
     with table_lock(table.storage, environment, wait_ms=settings.lock_wait_ms) as lock, naming(table.storage):
-        table = _without_empty_plans(table.reload(), settings.heartbeat, environment)
+        table = without_empty_plans(table.reload(), settings.heartbeat, environment)
         check_nothing_exclusive(table.timeline, Own.ROLLBACK)
-        theirs = _running_in_jvm(table, settings.heartbeat, environment)
+        theirs = running_in_jvm(table, settings.heartbeat, environment)
         if instant_time in theirs:
             raise WriteConflictError(
                 "JVM Hudi is rolling this write back; wait until it has finished",
                 instant=instant_time,
                 winner=theirs[instant_time],
             )
-        resumed = _resume_all(table, environment, lock, besides=theirs)
+        resumed = resume_rollbacks(table, environment, lock, besides=theirs)
         table = table.reload()
         for done in resumed:
             if done.instant == instant_time and all(i.requested_time != instant_time for i in table.timeline.instants):
                 return done
         instant = instant_to_roll_back(table, instant_time)
         check_rollback(table, instant, settings.heartbeat, environment)
-        rolled_back = _roll_back(table, instant, environment, lock)
+        rolled_back = roll_back_instant(table, instant, environment, lock)
         if rolled_back is None:
             raise WriteConflictError(
                 "the write completed while its rollback was starting; reload the table, and call rollback again if you "
@@ -155,12 +155,12 @@ def roll_back_own_write(
         table = table.reload()
         check_nothing_exclusive(table.timeline, Own.ROLLBACK)
         others = {plan.instant_time for _, plan in _begun_rollbacks(table)} - {instant_time}
-        _resume_all(table, environment, lock, besides=others)
+        resume_rollbacks(table, environment, lock, besides=others)
         table = table.reload()
         mine = [instant for instant in table.timeline.instants if instant.requested_time == instant_time]
         for instant in mine:
             if instant in table.timeline.pending_writes:
-                _roll_back(table, instant, environment, lock)
+                roll_back_instant(table, instant, environment, lock)
         if not mine:
             _remove_orphans(table, instant_time)
 
@@ -223,14 +223,18 @@ def _is_dead(
             return eager or rollback_of(table, instant.requested_time) is not None
 
 
-def _roll_back(table: TableState, instant: Instant, environment: Environment, lock: HeldLock) -> RolledBack | None:
-    """Roll an instant back; None for a pending one that has been completed meanwhile.
+def roll_back_instant(
+    table: TableState, instant: Instant, environment: Environment, lock: HeldLock, *, leftovers: Leftovers | None = None
+) -> RolledBack | None:
+    """Roll an instant of the timeline back, under the table lock; None for one that has been completed meanwhile.
+
+    `leftovers`: what it left, where the caller has searched for it.
 
     Where a lock can be lost, the writer may be about to put its completed instant without holding the lock. It checks
     for our plan after its put, and we check for its put after our plan, so at least one sees the other.
     """
     storage = table.storage
-    plan = plan_rollback(storage.uri, instant, find_leftovers(table, instant))
+    plan = plan_rollback(storage.uri, instant, find_leftovers(table, instant) if leftovers is None else leftovers)
     rollback = Instant(
         requested_time=next_time(table.timeline, table.config, environment.clock),
         action=Action.ROLLBACK,
@@ -254,7 +258,7 @@ def _was_completed(table: TableState, instant: Instant, environment: Environment
     return load_timeline(storage, table.version).is_committed(instant.requested_time)
 
 
-def _without_empty_plans(table: TableState, settings: HeartbeatSettings, environment: Environment) -> TableState:
+def without_empty_plans(table: TableState, settings: HeartbeatSettings, environment: Environment) -> TableState:
     """Remove pending rollbacks whose plan file is empty or truncated, and return the table without them.
 
     This is safe: a rollback deletes nothing before its plan is complete. Files younger than the heartbeat expiry are
@@ -295,7 +299,7 @@ def _begun_rollbacks(table: TableState) -> list[tuple[Instant, RollbackPlan]]:
     return found
 
 
-def _running_in_jvm(table: TableState, settings: HeartbeatSettings, environment: Environment) -> dict[str, InstantTime]:
+def running_in_jvm(table: TableState, settings: HeartbeatSettings, environment: Environment) -> dict[str, InstantTime]:
     """The rollbacks that JVM Hudi may be executing, by the instants that they roll back.
 
     JVM Hudi rolls back without holding the table lock. If we deleted the same files, its call would fail after its own
@@ -310,12 +314,18 @@ def _running_in_jvm(table: TableState, settings: HeartbeatSettings, environment:
     return left
 
 
-def _resume_all(
-    table: TableState, environment: Environment, lock: HeldLock, *, besides: Collection[str]
+def resume_rollbacks(
+    table: TableState,
+    environment: Environment,
+    lock: HeldLock,
+    *,
+    besides: Collection[str] = (),
+    keeps_service_plans: bool = True,
 ) -> list[RolledBack]:
-    """Finish the pending rollbacks, except those of the instants `besides`.
+    """Finish the pending rollbacks, except those of the instants `besides`, under the table lock.
 
-    Of a planned service only the execution is rolled back, as JVM Hudi does, and its plan remains.
+    `keeps_service_plans`: of a planned service only the execution is rolled back, as JVM Hudi does, and its plan
+    remains.
     """
     done = []
     for rollback, plan in _begun_rollbacks(table):
@@ -323,8 +333,8 @@ def _resume_all(
             continue
         is_untouched = rollback.state is InstantState.REQUESTED and table.timeline.is_committed(plan.instant_time)
         if lock.can_be_lost and is_untouched:
-            # The write may have been completed, and reported so, before the plan was put; see `_roll_back`.
+            # The write may have been completed, and reported so, before the plan was put; see `roll_back_instant`.
             table.storage.delete(instant_path(rollback, table.version))
             continue
-        done.append(run_rollback(table, rollback, plan, environment, keeps_service_plan=True))
+        done.append(run_rollback(table, rollback, plan, environment, keeps_service_plan=keeps_service_plans))
     return done

@@ -74,6 +74,7 @@ class Own(enum.Enum):
     CLEAN = "clean"
     ARCHIVING = "archiving"
     SAVEPOINT = "making or deleting a savepoint"
+    RESTORE = "restore"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,7 @@ def _row(
     clean: Cell | None = None,
     archiving: Cell | None = None,
     savepoint: Cell | None = None,
+    restore: Cell | None = None,
 ) -> Mapping[Own, Cell]:
     return {
         Own.WRITE: write,
@@ -112,6 +114,7 @@ def _row(
         Own.CLEAN: clean or _NEVER,
         Own.ARCHIVING: archiving or _NEVER,
         Own.SAVEPOINT: savepoint or _NEVER,
+        Own.RESTORE: restore or _NEVER,
     }
 
 
@@ -171,16 +174,24 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
         clean=_ALL,
         archiving=_ALL,
         savepoint=_ALL,
+        restore=_ALL,
     ),
     # Its plan spares the newest slice of each group and the inputs of pending plans.
     # Of two plans that were made at one time the second may name files of the first, or know too little of it.
-    # A savepoint must not name what a planned clean is about to delete.
-    Other.CLEAN: _row(write=_NEVER, overwrite=_NEVER, clean=_ALL, savepoint=_GROUP),
+    # A savepoint or a restore must not need what a planned clean is about to delete.
+    Other.CLEAN: _row(write=_NEVER, overwrite=_NEVER, clean=_ALL, savepoint=_GROUP, restore=_GROUP),
     # A plan that was made before a savepoint does not spare its files.
     Other.SAVEPOINT: _row(write=_NEVER, overwrite=_NEVER, clean=_ALL),
     # All of these take the metadata table away, which an index build is writing to.
     Other.INDEX_BUILD_PENDING: _row(
-        write=_ALL, overwrite=_ALL, run=_ALL, clustering=_ALL, rollback=_ALL, clean=_ALL, archiving=_ALL
+        write=_ALL,
+        overwrite=_ALL,
+        run=_ALL,
+        clustering=_ALL,
+        rollback=_ALL,
+        clean=_ALL,
+        archiving=_ALL,
+        restore=_ALL,
     ),
     Other.INDEX_BUILD: _row(write=_NEVER, overwrite=_NEVER),
 }

@@ -28,6 +28,7 @@ from pyhudi.format.metadata.avro_schemas import REQUESTED_REPLACE_METADATA
 from pyhudi.format.metadata.clean import CleanPlan, encode_clean_plan
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat, encode_commit_metadata
 from pyhudi.format.metadata.compaction import LOG_COMPACTOR, CompactionOperation, CompactionPlan, encode_compaction_plan
+from pyhudi.format.metadata.restore import RestorePlan, encode_restore_plan
 from pyhudi.format.metadata.rollback import RollbackPlan, encode_rollback_plan
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import arrow_to_avro
@@ -140,6 +141,11 @@ def clean_plan(city: str | None) -> Act:
     return act
 
 
+def restore_of_jvm_hudi(storage: Storage) -> None:
+    plan = RestorePlan(to="20260101000000000", instants=(), is_ours=False)
+    begun(storage, Action.RESTORE, encode_restore_plan(plan))
+
+
 def rollback_plan(choose: Callable[[Storage], str]) -> Act:
     def act(storage: Storage) -> None:
         begun(
@@ -238,7 +244,7 @@ THEIRS: dict[tuple[Other, Ground | None], Act] = {
     (Other.ROLLBACK, None): rollback_plan(lambda _: "20260101000000000"),
     (Other.ROLLBACK, Ground.ORIGIN): rollback_plan(newest_completed),
     (Other.ROLLBACK, Ground.ITSELF): rollback_plan(newest_pending),
-    (Other.RESTORE, Ground.ANYTHING): pending(Action.RESTORE),
+    (Other.RESTORE, Ground.ANYTHING): restore_of_jvm_hudi,
     (Other.CLEAN, None): clean_plan(None),
     (Other.CLEAN, Ground.GROUP): clean_plan("oslo"),
     (Other.CLEAN, Ground.ANYTHING): pending(Action.CLEAN),
@@ -526,6 +532,33 @@ def test_a_savepoint_is_made_unless_its_state_is_about_to_go(case: Case) -> None
         opened(storage).savepoints.create(newest)
     assert caught.value.context["winner"]
     assert not [one for one in load_table(storage).timeline.instants if one.action is Action.SAVEPOINT]
+
+
+@pytest.mark.parametrize("case", cases(Own.RESTORE), ids=str)
+def test_a_table_is_restored_unless_another_one_restores_it_or_is_about_to_delete_the_state(case: Case) -> None:
+    storage = prepared(case.kind, case.version)
+    target, before = newest_completed(storage), contents(storage)
+    upsert((3, "rome", 9, "later"))(storage)
+    if case.met is Other.CLEAN and case.ground is Ground.GROUP:
+        (path,) = (path for path in _files_as_of(storage, target) if "hamn" in path and path.endswith(".parquet"))
+        plan = CleanPlan(policy="KEEP_LATEST_COMMITS", files={"city=hamn": (path,)})
+        begun(storage, Action.CLEAN, encode_clean_plan(plan, table_uri=storage.uri))
+    else:
+        THEIRS[case.met, case.ground](storage)
+
+    if case.ground is None:
+        opened(storage).recovery.restore(target)
+        assert contents(storage) == before
+        return
+    with pytest.raises(WriteConflictError) as caught:
+        opened(storage).recovery.restore(target)
+    assert caught.value.context["winner"]
+    assert load_table(storage).timeline.completed_writes[-1].requested_time > target
+
+
+def _files_as_of(storage: Storage, instant: str) -> list[str]:
+    files = opened(storage).scan(as_of=instant).files().to_pylist()
+    return [path for row in files for path in (row["path"], *row["logs"]) if path is not None]
 
 
 # -- the operations behind the two words for writes ------------------------------------------------------------------
