@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyhudi import errors
 
 if TYPE_CHECKING:
+    from pyhudi.api.alter import Alter
     from pyhudi.api.arguments import HudiOptions
     from pyhudi.api.explanation import ScanExplanation
     from pyhudi.api.hudi_table import HudiTable
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pyhudi.services.rollback.execute import RolledBack
     from pyhudi.services.savepoint import Savepoint
     from pyhudi.services.ttl import Expired
+    from pyhudi.services.upgrade.change import VersionChanged
     from pyhudi.spark.enable import disable, enable
     from pyhudi.spark.session import spark_session
     from pyhudi.table.outcome import Outcome
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 __all__ = [
+    "Alter",
     "Archived",
     "Cleaned",
     "Expired",
@@ -51,6 +54,7 @@ __all__ = [
     "ScanExplanation",
     "Services",
     "TableDetail",
+    "VersionChanged",
     "Where",
     "WriteResult",
     "__version__",
@@ -62,6 +66,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Alter": "pyhudi.api.alter",
     "Archived": "pyhudi.services.archiving.archive",
     "Cleaned": "pyhudi.services.cleaning.execute",
     "Expired": "pyhudi.services.ttl",
@@ -80,6 +85,7 @@ _HOMES = {
     "ScanExplanation": "pyhudi.api.explanation",
     "Services": "pyhudi.api.services",
     "TableDetail": "pyhudi.api.inspect",
+    "VersionChanged": "pyhudi.services.upgrade.change",
     "Where": "pyhudi.read.conditions",
     "WriteResult": "pyhudi.write.result",
     "disable": "pyhudi.spark.enable",

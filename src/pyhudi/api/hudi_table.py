@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pyhudi.api.alter import Alter
 from pyhudi.api.arguments import HudiOptions, joined, table_type_of, texts_of
 from pyhudi.api.create import create, open_handle
 from pyhudi.api.handle import TableHandle
@@ -157,6 +158,11 @@ class HudiTable:
     def services(self) -> Services:
         """Table services: compaction, at once or planned here and executed elsewhere."""
         return Services(self.handle)
+
+    @property
+    def alter(self) -> Alter:
+        """Changes of the table itself: upgrade and downgrade between table versions."""
+        return Alter(self.handle)
 
     @property
     def recovery(self) -> Recovery:

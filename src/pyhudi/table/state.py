@@ -17,12 +17,18 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.features import HASHING_METADATA_FOLDER, check_loadable
 from pyhudi.table.lister import Lister, StorageLister
 from pyhudi.table.newest import NewestWrites, load_newest_writes
-from pyhudi.table.timeline import Timeline, load_timeline
+from pyhudi.table.timeline import Timeline, timeline_of
 
 T = TypeVar("T")
 
 PROPERTIES_PATH = ".hoodie/hoodie.properties"
 PROPERTIES_BACKUP_PATH = ".hoodie/hoodie.properties.backup"
+
+LEFT_MARK = ".left"
+"""A file that stands in the timeline folder of a table version that the table has left, while its instants go."""
+
+LOADS_MAX = 3
+"""How often a table is loaded whose version changes meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +77,24 @@ class TableState:
 
 
 def load_table(storage: Storage) -> TableState:
-    """Open a table. Cost: one read and one listing.
+    """Open a table. Cost: one read and one listing; one more read for a table without instants.
 
     Raises `TableNotFoundError` for a folder that is not a table, `CorruptDataError` for damaged properties and
     `UnsupportedFeatureError` for a table that this release cannot read.
     """
-    config = _config_of(*_read_properties(storage))
-    version = config.version.in_folders(config.timeline_path, config.history_path)
-    table = TableState(storage, config, load_timeline(storage, version))
+    stored, table = b"", None
+    for _ in range(LOADS_MAX):
+        data, path = _read_properties(storage)
+        if table is not None and data == stored:
+            break
+        config = _config_of(data, path)
+        version = config.version.in_folders(config.timeline_path, config.history_path)
+        names = storage.list_names(version.timeline_folder)
+        stored, table = data, TableState(storage, config, timeline_of(version, names))
+        if table.timeline.instants and LEFT_MARK not in names:
+            break
+        # Another process may have changed the version since the properties were read, and be deleting this timeline.
+    assert table is not None
     check_loadable(table)
     return table
 
@@ -108,7 +124,11 @@ def create_table(storage: Storage, properties: Mapping[str, str]) -> TableState:
 
 def update_properties(storage: Storage, changes: Mapping[str, str]) -> None:
     """Replace some properties of the table, under the table lock. Readers see either all old or all new values."""
-    values = {**_parsed(*_read_properties(storage)), **changes}
+    put_properties(storage, {**_parsed(*_read_properties(storage)), **changes})
+
+
+def put_properties(storage: Storage, values: Mapping[str, str]) -> None:
+    """Replace all properties of the table, under the table lock. Readers see either all old or all new values."""
     storage.put(PROPERTIES_PATH, format_properties(values, comment="Properties saved by pyhudi"))
 
 

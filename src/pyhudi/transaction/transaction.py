@@ -18,6 +18,7 @@ from pyhudi.errors import (
     HudiError,
     LockLostError,
     StorageError,
+    WriteConflictError,
 )
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.markers import marker_folder
@@ -86,13 +87,15 @@ def begin(
     """Take an instant time, announce the write, and keep its heartbeat while the block runs.
 
     `requested` is the content of the requested instant (empty but for replace commits). Raises `WriteConflictError`
-    while JVM Hudi restores the table or builds an index of it, and `LockLostError` when another writer took the same
+    while JVM Hudi restores the table or builds an index of it, or when the table's version was changed since it was
+    loaded, and `LockLostError` when another writer took the same
     instant time, which only happens where a lock was lost. Cost: one listing, two puts, the lock; one more listing
     under a lock that can be lost.
     """
     storage, version = table.storage, table.version
     with table_lock(storage, environment, wait_ms=settings.lock_wait_ms) as lock, naming(storage):
         table = table.reload()
+        _check_version(table, version)
         own = Own.OVERWRITE if action is Action.REPLACE_COMMIT else Own.WRITE
         check_nothing_exclusive(table.timeline, own)
         instant = Instant(
@@ -114,6 +117,15 @@ def begin(
         yield Transaction(table, instant, settings, environment)
     finally:
         heartbeat.stop()
+
+
+def _check_version(table: TableState, version: TableVersion) -> None:
+    if table.version != version:
+        raise WriteConflictError(
+            "another process changed the version of the table since this write loaded it; nothing was written; "
+            "load the table and run it again",
+            table_version=table.version.number,
+        )
 
 
 def _put_requested(storage: Storage, instant: Instant, requested: bytes, version: TableVersion) -> None:

@@ -128,10 +128,14 @@ def decode_container(data: bytes, *, path: str) -> AvroRecord:
     if cursor.take(_SYNC_BYTES) != sync or cursor.offset != len(data):
         raise cursor.damage("the Avro file does not end where its record does")
     notes = {key: value for key, value in header.items() if key not in {_SCHEMA_KEY, _CODEC_KEY}}
-    return replace(_decode_record(schema_text, record, path, record_offset), notes=notes)
+    return replace(decode_record(schema_text, record, path, record_offset), notes=notes)
 
 
-def _decode_record(schema_text: bytes, record: bytes, path: str, offset: int) -> AvroRecord:
+def decode_record(schema_text: bytes, record: bytes, path: str, offset: int) -> AvroRecord:
+    """A record without a container, by its writer's schema. `offset`: where it begins, for messages.
+
+    Raises `CorruptDataError` as `decode_container`.
+    """
     try:
         schema = _checked(schema_text)
     except (*_DECODER_ERRORS, SchemaParseException, RecursionError) as error:

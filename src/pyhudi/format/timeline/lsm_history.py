@@ -40,8 +40,11 @@ _FILE_NAME: Final = re.compile(r"(?P<min>[0-9]+)_(?P<max>[0-9]+)_(?P<level>[0-9]
 _VERSION: Final = re.compile(rb"[0-9]{1,18}")
 _TIMES: Final = ("instantTime", "completionTime", "action")
 _METADATA: Final = "metadata"
+_PLAN: Final = "plan"
 
 
+_BEFORE_ALL: Final = InstantTime("0")
+_AFTER_ALL: Final = InstantTime("9" * 17)
 _ROW_VERSION: Final = 1
 _SCHEMA: Final = pa.schema(
     [
@@ -168,7 +171,7 @@ def parse_history_file(data: bytes, *, path: str, metadata: bool = True) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """An instant to be archived: `metadata` is the content of its completed file, `plan` that of its requested one."""
+    """An archived instant: `metadata` is the content of its completed file, `plan` that of its requested one."""
 
     instant_time: str
     completion_time: str
@@ -208,6 +211,16 @@ def encode_history_file(rows: Iterable[HistoryRow]) -> bytes:
     return _parquet(pa.table([pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA))
 
 
+def parse_history_rows(data: bytes, *, path: str) -> tuple[HistoryRow, ...]:
+    """The instants in one file, with their plans. Raises as `parse_history_file`. Cost: memory for all of it."""
+    entries = parse_history_file(data, path=path)
+    plans = pq.read_table(pa.BufferReader(data), columns=[_PLAN]).column(_PLAN).to_pylist()
+    return tuple(
+        HistoryRow(entry.instant_time, entry.completion_time, entry.action, entry.metadata or b"", plan or None)
+        for entry, plan in zip(entries, plans, strict=True)
+    )
+
+
 def merge_history_files(contents: Iterable[bytes], *, path: str) -> tuple[bytes, tuple[str, ...]]:
     """One history file with the instants of several, and their requested times. An instant that two have is kept once.
 
@@ -243,7 +256,11 @@ def _history_file(entry: object, path: str) -> HistoryFile:
     match = _FILE_NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None or type(size) is not int or size < 0:
         raise CorruptDataError("the manifest names a file that is not a history file", path=path, name=name)
-    return HistoryFile(match.string, size, InstantTime(match["min"]), InstantTime(match["max"]), int(match["level"]))
+    first, last = InstantTime(match["min"]), InstantTime(match["max"])
+    if first > last:
+        # JVM Hudi's upgrade names a file by its first and last row, which are in the order of the old archive.
+        first, last = _BEFORE_ALL, _AFTER_ALL
+    return HistoryFile(match.string, size, first, last, int(match["level"]))
 
 
 def _history_entry(

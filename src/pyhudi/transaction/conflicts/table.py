@@ -75,6 +75,7 @@ class Own(enum.Enum):
     ARCHIVING = "archiving"
     SAVEPOINT = "making or deleting a savepoint"
     RESTORE = "restore"
+    VERSION_CHANGE = "upgrade or downgrade"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ def _row(
     archiving: Cell | None = None,
     savepoint: Cell | None = None,
     restore: Cell | None = None,
+    version_change: Cell | None = None,
 ) -> Mapping[Own, Cell]:
     return {
         Own.WRITE: write,
@@ -115,6 +117,7 @@ def _row(
         Own.ARCHIVING: archiving or _NEVER,
         Own.SAVEPOINT: savepoint or _NEVER,
         Own.RESTORE: restore or _NEVER,
+        Own.VERSION_CHANGE: version_change or _NEVER,
     }
 
 
@@ -134,21 +137,42 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
         overwrite=_on(Ground.GROUP, Ground.PARTITION, Ground.SCHEMA),
         # Only under PreferWriterConflictResolutionStrategy; otherwise the write has given way to the plan.
         clustering=_GROUP,
+        # While one is pending; a clustering that was only planned is taken along.
+        version_change=_ALL,
     ),
     Other.OVERWRITE: _row(
         write=_on(Ground.GROUP, Ground.NEW_KEYS, Ground.PARTITION, Ground.SCHEMA),
         overwrite=_on(Ground.GROUP, Ground.PARTITION, Ground.SCHEMA),
         clustering=_GROUP,
+        version_change=_ALL,
     ),
     Other.SCHEMA_CHANGE: _row(write=_SCHEMA, overwrite=_SCHEMA),
     # An overwrite writes new file groups only, and readers ignore replaced groups, compacted or not.
-    Other.COMPACTION_PLAN: _row(write=_BESIDE_PLAN, overwrite=_NEVER, plan=_GROUP, clustering_plan=_GROUP),
+    Other.COMPACTION_PLAN: _row(
+        write=_BESIDE_PLAN,
+        overwrite=_NEVER,
+        plan=_GROUP,
+        clustering_plan=_GROUP,
+        version_change=_ALL,
+    ),
     # Plans of ours leave each other's file groups alone; a compaction of JVM Hudi may have been planned beside ours.
     Other.COMPACTION: _row(write=_BESIDE_COMPACTION, overwrite=_SCHEMA, clustering=_GROUP),
-    Other.LOG_COMPACTION_PLAN: _row(write=_BESIDE_PLAN, overwrite=_NEVER, plan=_GROUP, clustering_plan=_GROUP),
+    Other.LOG_COMPACTION_PLAN: _row(
+        write=_BESIDE_PLAN,
+        overwrite=_NEVER,
+        plan=_GROUP,
+        clustering_plan=_GROUP,
+        version_change=_ALL,
+    ),
     Other.LOG_COMPACTION: _row(write=_BESIDE_COMPACTION, overwrite=_SCHEMA, clustering=_GROUP),
     # A clustering copies the rows of its plan into new groups, even if the old groups have changed since.
-    Other.CLUSTERING_PLAN: _row(write=_GROUP, overwrite=_GROUP, plan=_GROUP, clustering_plan=_GROUP),
+    Other.CLUSTERING_PLAN: _row(
+        write=_GROUP,
+        overwrite=_GROUP,
+        plan=_GROUP,
+        clustering_plan=_GROUP,
+        version_change=_ALL,
+    ),
     # It copies rows and inserts none, so new keys and new rows in its partitions do not conflict.
     Other.CLUSTERING: _row(
         write=_on(Ground.GROUP, Ground.SCHEMA), overwrite=_on(Ground.GROUP, Ground.SCHEMA), clustering=_GROUP
@@ -162,6 +186,7 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
         # An older slice may be the newest of its group again, which the plan of a clean does not know.
         clean=_ALL,
         savepoint=_on(Ground.ORIGIN),
+        version_change=_ALL,
     ),
     Other.RESTORE: _row(
         write=_ALL,
@@ -175,11 +200,19 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
         archiving=_ALL,
         savepoint=_ALL,
         restore=_ALL,
+        version_change=_ALL,
     ),
     # Its plan spares the newest slice of each group and the inputs of pending plans.
     # Of two plans that were made at one time the second may name files of the first, or know too little of it.
     # A savepoint or a restore must not need what a planned clean is about to delete.
-    Other.CLEAN: _row(write=_NEVER, overwrite=_NEVER, clean=_ALL, savepoint=_GROUP, restore=_GROUP),
+    Other.CLEAN: _row(
+        write=_NEVER,
+        overwrite=_NEVER,
+        clean=_ALL,
+        savepoint=_GROUP,
+        restore=_GROUP,
+        version_change=_ALL,
+    ),
     # A plan that was made before a savepoint does not spare its files.
     Other.SAVEPOINT: _row(write=_NEVER, overwrite=_NEVER, clean=_ALL),
     # All of these take the metadata table away, which an index build is writing to.
@@ -192,6 +225,7 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
         clean=_ALL,
         archiving=_ALL,
         restore=_ALL,
+        version_change=_ALL,
     ),
     Other.INDEX_BUILD: _row(write=_NEVER, overwrite=_NEVER),
 }

@@ -34,6 +34,7 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import arrow_to_avro
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.services.cleaning.execute import pending_cleans, schedule_clean
+from pyhudi.services.upgrade.checks import check_nothing_runs
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.instant_times import completed_now
@@ -628,6 +629,42 @@ def test_every_pair_of_operations_does_what_the_table_says(
     else:
         OPERATIONS[mine].run(opened(store), my_city, my_key)
         assert len(load_table(storage).timeline.completed_writes) == 4
+
+
+OF_JVM_HUDI_OR_OURS = {
+    Other.WRITE: Action.COMMIT,
+    Other.OVERWRITE: Action.REPLACE_COMMIT,
+    Other.SCHEMA_CHANGE: Action.COMMIT,
+    Other.COMPACTION_PLAN: Action.COMPACTION,
+    Other.COMPACTION: Action.COMMIT,
+    Other.LOG_COMPACTION_PLAN: Action.LOG_COMPACTION,
+    Other.LOG_COMPACTION: Action.DELTA_COMMIT,
+    Other.CLUSTERING_PLAN: Action.CLUSTERING,
+    Other.CLUSTERING: Action.REPLACE_COMMIT,
+    Other.ROLLBACK: Action.ROLLBACK,
+    Other.RESTORE: Action.RESTORE,
+    Other.CLEAN: Action.CLEAN,
+    Other.SAVEPOINT: Action.SAVEPOINT,
+    Other.INDEX_BUILD_PENDING: Action.INDEXING,
+    Other.INDEX_BUILD: Action.INDEXING,
+}
+
+
+@pytest.mark.parametrize("met", Other, ids=lambda met: met.name.lower())
+def test_a_change_of_version_gives_way_to_what_is_pending_by_its_cell_and_to_nothing_else(met: Other) -> None:
+    storage = prepared("cow", 9)
+    action, gives_way = OF_JVM_HUDI_OR_OURS[met], bool(TABLE[met][Own.VERSION_CHANGE].version_8)
+    instant = begun(storage, action)
+    if not gives_way:
+        ended(storage, instant)
+        check_nothing_runs(load_table(storage))
+        return
+    storage.put(instant_path(replace(instant, state=InstantState.INFLIGHT), load_table(storage).version), b"")
+
+    with pytest.raises(WriteConflictError) as caught:
+        check_nothing_runs(load_table(storage))
+
+    assert caught.value.context["winner"] == instant.requested_time
 
 
 # -- the table itself ------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
-"""Encoding of the archived timeline of table version 6; `archived_log` decodes it.
+"""The archived timeline of table version 6 with all its states: encoding, and decoding without loss.
 
-Every state of an instant is a record of its own, with the content of its file in the member for its action and state.
-A file is a sequence of blocks, each with some records, whose only header is their schema.
+`archived_log` decodes what readers of a table need of it. Every state of an instant is a record of its own, with the
+content of its file in the member for its action and state. A file is a sequence of blocks, each with some records,
+whose only header is their schema.
 """
 
 from __future__ import annotations
@@ -9,19 +10,30 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import fastavro
 
 from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
-from pyhudi.format.avro.container import decode_container
+from pyhudi.format.avro.container import decode_container, decode_record, encode_container
 from pyhudi.format.avro.records import BLOCK_VERSION
-from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block
-from pyhudi.format.metadata.avro_schemas import ARCHIVED_INSTANT
+from pyhudi.format.log.blocks import BlockHeader, BlockType, LogBlock, encode_block, parse_block
+from pyhudi.format.metadata.avro_schemas import (
+    ARCHIVED_INSTANT,
+    CLEAN_METADATA,
+    CLEAN_PLAN,
+    COMMIT_METADATA,
+    COMPACTION_PLAN,
+    INDEX_COMMIT_METADATA,
+    REPLACE_COMMIT_METADATA,
+    REQUESTED_REPLACE_METADATA,
+    ROLLBACK_METADATA,
+    SAVEPOINT_METADATA,
+)
 from pyhudi.format.metadata.commit import commit_record
-from pyhudi.format.timeline.instant import Action, Instant, InstantState
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 
 INSTANTS_PER_BLOCK: Final = 10
 """How many records JVM Hudi writes into a block: its default of `hoodie.commits.archival.batch`."""
@@ -51,10 +63,25 @@ _MEMBERS: Final[Mapping[tuple[Action, InstantState], str]] = {
 }
 """The member that holds the content of an instant's file. What has no member is archived without its content."""
 _JSON: Final = frozenset({_COMMIT, "hoodieReplaceCommitMetadata", "HoodieInflightReplaceMetadata"})
+_ACTIONS: Final[Mapping[Any, Action]] = {action.value: action for action in Action}
 _RECORD_OF_MEMBER: Final = {
     entry["name"]: entry["type"][1]["name"] if isinstance(entry["type"][1], dict) else entry["type"][1]
     for entry in ARCHIVED_INSTANT["fields"]
     if entry["name"] in _MEMBERS.values()
+}
+_SCHEMAS: Final = {
+    schema["name"]: schema
+    for schema in (
+        CLEAN_METADATA,
+        CLEAN_PLAN,
+        COMMIT_METADATA,
+        COMPACTION_PLAN,
+        INDEX_COMMIT_METADATA,
+        REPLACE_COMMIT_METADATA,
+        REQUESTED_REPLACE_METADATA,
+        ROLLBACK_METADATA,
+        SAVEPOINT_METADATA,
+    )
 }
 
 
@@ -103,6 +130,73 @@ def encode_archive_file(states: Iterable[ArchivedState], *, path: str) -> bytes:
     return b"".join(
         _block(records[start : start + INSTANTS_PER_BLOCK]) for start in range(0, len(records), INSTANTS_PER_BLOCK)
     )
+
+
+def parse_archived_states(data: bytes, *, path: str) -> Iterator[ArchivedState]:
+    """Every state in one file, in its order; merged files may repeat them.
+
+    Raises:
+        CorruptDataError: a block or a record is damaged, or names an action or a state that Hudi does not have.
+    """
+    view, offset = memoryview(data), 0
+    while offset < len(data):
+        block = parse_block(
+            lambda start, length: view[start : start + length], offset, len(data), path=path, needs_headers=False
+        )
+        if block.kind is not BlockType.AVRO_DATA or block.schema is None:
+            raise CorruptDataError("the archived timeline holds a block without instants", path=path, offset=offset)
+        schema = block.schema.encode()
+        for at, end in _records_of(data, block, path):
+            yield _state_of(decode_record(schema, data[at:end], path, at).values, path)
+        offset = block.end
+
+
+def content_of(state: ArchivedState) -> bytes:
+    """The content of the file of a state, as Avro, with the schema of its record; nothing where it has none.
+
+    Raises:
+        CorruptDataError: a value has another type than its field.
+    """
+    member = _MEMBERS.get((state.instant.action, state.instant.state))
+    if state.values is None or member is None:
+        return b""
+    return encode_values(_SCHEMAS[_RECORD_OF_MEMBER[member]], state.values, path=state.instant.requested_time)
+
+
+def encode_values(schema: Mapping[str, Any], values: Mapping[str, Any], *, path: str) -> bytes:
+    """A container with values that were read elsewhere. Raises `CorruptDataError` for values of other types."""
+    try:
+        return encode_container(schema, values)
+    except (ValueError, TypeError, AttributeError, OverflowError, KeyError) as error:
+        raise CorruptDataError(
+            "the metadata of an instant has other types than its schema", path=path, cause=str(error)[:200]
+        ) from error
+
+
+def _records_of(data: bytes, block: LogBlock, path: str) -> Iterator[tuple[int, int]]:
+    """Where the records of a block begin and end."""
+    at, end = block.content_offset, block.content_offset + block.content_size
+    if block.content_size < _HEADER.size:
+        raise CorruptDataError("a block of the archived timeline is too short", path=path, offset=at)
+    _, count = _HEADER.unpack_from(data, at)
+    at += _HEADER.size
+    for _ in range(count):
+        if at + _LENGTH.size > end or (size := _LENGTH.unpack_from(data, at)[0]) > end - at - _LENGTH.size:
+            raise CorruptDataError("a record exceeds its block of the archived timeline", path=path, offset=at)
+        yield at + _LENGTH.size, at + _LENGTH.size + size
+        at += _LENGTH.size + size
+
+
+def _state_of(values: Mapping[str, Any], path: str) -> ArchivedState:
+    time, action, state = (values.get(name) for name in ("commitTime", "actionType", "actionState"))
+    reached = values.get("stateTransitionTime")
+    is_known = action in _ACTIONS and state in InstantState.__members__
+    if not (isinstance(time, str) and is_known and isinstance(reached, str | None)):
+        raise CorruptDataError(
+            "the archived timeline holds a record that is no instant", path=path, instant=time, action=action
+        )
+    instant = Instant(InstantTime(time), _ACTIONS[action], InstantState[str(state)])
+    return ArchivedState(instant, reached or time, values.get(_MEMBERS.get((instant.action, instant.state), "")))
 
 
 def archive_file_name(number: int) -> str:

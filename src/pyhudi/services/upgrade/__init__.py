@@ -1,0 +1,1 @@
+"""Changing the version of a table: upgrade and downgrade."""

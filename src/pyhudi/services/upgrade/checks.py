@@ -1,0 +1,73 @@
+"""The checks before a change of version: what is pending, and what the version cannot hold."""
+
+from __future__ import annotations
+
+from pyhudi.config.enums import TableType
+from pyhudi.errors import UnsupportedFeatureError, WriteConflictError
+from pyhudi.format.timeline.instant import Action, Instant, InstantState
+from pyhudi.services.upgrade.properties import Leg
+from pyhudi.table.features import check_writable
+from pyhudi.table.file_system_view import load_view
+from pyhudi.table.pending_clusterings import is_clustering_plan
+from pyhudi.table.state import TableState
+from pyhudi.transaction.conflicts.check import check_nothing_exclusive
+from pyhudi.transaction.conflicts.table import Own
+
+_CARRIED = frozenset({Action.SAVEPOINT})
+"""Actions whose pending instants mean nothing, and are taken along."""
+
+
+def check_changeable(table: TableState, legs: tuple[Leg, ...]) -> None:
+    """Refuse a table whose rows this release must not change, and what one of the versions cannot hold.
+
+    Raises `UnsupportedFeatureError`. Cost: for a downgrade of a merge-on-read table to version 6 a listing of it.
+    """
+    check_writable(table)
+    to_old_logs = any(leg.moves_timeline and not leg.is_upgrade for leg in legs)
+    if to_old_logs and table.config.table_type is TableType.MERGE_ON_READ:
+        _check_logs(table)
+
+
+def _check_logs(table: TableState) -> None:
+    """Refuse logs that version 6 would not find: there the name of a log says to which base file it belongs.
+
+    Neither would Hudi 0.15 read their blocks, which have headers that it does not know.
+    """
+    for group in load_view(table.storage, table.timeline).groups.values():
+        bases = {base.instant_time for base in group.base_files}
+        strange = next((log for log in group.logs if log.name.instant_time not in bases), None)
+        if strange is not None:
+            raise UnsupportedFeatureError(
+                "version 6 would not find the logs of this table, those of older file slices included: compact it, and"
+                " clean it with hoodie.clean.policy=KEEP_LATEST_FILE_VERSIONS and hoodie.clean.fileversions.retained=1,"
+                " after which its older states cannot be read; delete savepoints that keep logs first",
+                path=strange.path,
+            )
+
+
+def check_nothing_runs(table: TableState) -> None:
+    """Refuse a table on which something is pending that the change would break.
+
+    Pending clusterings that were only planned are taken along. Raises `WriteConflictError`. Cost: in version 6 a read
+    per pending replace commit.
+    """
+    check_nothing_exclusive(table.timeline, Own.VERSION_CHANGE)
+    for instant in table.timeline.instants:
+        if (
+            instant.state is InstantState.COMPLETED
+            or instant.action in _CARRIED
+            or _is_planned_clustering(table, instant)
+        ):
+            continue
+        raise WriteConflictError(
+            f"a {instant.action.value} is {instant.state.name.lower()} on this table: let it finish, or end its"
+            " process and roll it back, and call this again; the version of the table is as it was",
+            winner=instant.requested_time,
+            action=instant.action.value,
+        )
+
+
+def _is_planned_clustering(table: TableState, instant: Instant) -> bool:
+    if instant.state is not InstantState.REQUESTED:
+        return False
+    return instant.action is Action.CLUSTERING or is_clustering_plan(table.storage, table.version, instant)

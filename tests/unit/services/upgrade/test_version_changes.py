@@ -1,0 +1,274 @@
+"""Upgrades and downgrades of whole tables: answers, crashes, readers and writers in between, refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.crashes import BEFORE, COW, MOR, copied, crash_images, opened, prepared, rows
+from tests.support.table_builder import TableBuilder
+from tests.support.tables import contents
+
+import pyhudi
+from pyhudi.config.enums import TableType
+from pyhudi.errors import ConfigError, HudiError, InvalidRequestError, UnsupportedFeatureError, WriteConflictError
+from pyhudi.format.avro.container import encode_container
+from pyhudi.format.metadata.avro_schemas import REQUESTED_REPLACE_METADATA
+from pyhudi.format.timeline.table_version import TABLE_VERSIONS
+from pyhudi.services.upgrade.steps import STEPS
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.state import PROPERTIES_PATH, load_table, update_properties
+from pyhudi.testing.faults import FaultStorage
+
+KEEP = {"hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "6", "hoodie.clean.commits.retained": "3"}
+NEWEST_ALONE = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": "1"}
+LEGS = [*STEPS]
+EVERY_LEG = pytest.mark.parametrize("leg", LEGS, ids=lambda leg: f"{leg[0]}-{leg[1]}")
+
+
+def change(table: pyhudi.HudiTable, to: int) -> pyhudi.VersionChanged:
+    is_upgrade = to >= table.handle.state.version.number
+    return (table.alter.upgrade if is_upgrade else table.alter.downgrade)(to)
+
+
+def version_of(storage: Storage) -> int:
+    return load_table(storage).version.number
+
+
+def lived_in(version: int) -> Storage:
+    """A copy-on-write table with every kind of action that pyhudi performs, on the active timeline and archived."""
+    storage = prepared(TableBuilder(version, "cow", has_delete_flag=True))
+    for number in range(9):
+        opened(storage).upsert(rows((1, "oslo", 10 + number, f"u{number}"), (4, "bern", number, "b")))
+        if number in (2, 6):
+            opened(storage).insert_overwrite(rows((5, "rome", number, f"o{number}")))
+        if number == 4:
+            opened(storage).delete_partition("city=bern")
+        opened(storage).services.clean(hudi_options=KEEP)
+    if version != 6:
+        assert opened(storage).services.archive(hudi_options=KEEP) is not None
+    undone = opened(storage).upsert(rows((2, "oslo", 99, "undone")))
+    opened(storage).recovery.rollback(undone.instant)
+    return storage
+
+
+def answers(storage: Storage) -> dict[str, Any]:
+    """What a user may ask, without the positions of version 8 and 9, which version 6 does not have."""
+    table = opened(storage)
+    history = table.inspect.history().to_pylist()
+    told: dict[str, Any] = {"now": contents(storage), "writes": [one["instant"] for one in history]}
+    for write in history:
+        instant = write["instant"]
+        told[f"outcome {instant}"] = table.recovery.outcome_of(instant)
+        told[f"as of {instant}"] = rows_or_refusal(lambda time=instant: table.scan(as_of=time))
+    told["changes"] = rows_or_refusal(lambda: table.changes("0" * 14))
+    return told
+
+
+def rows_or_refusal(ask: Any) -> Any:
+    try:
+        return sorted(map(str, ask().to_arrow().select(["id", "city", "ts", "note"]).to_pylist()))
+    except HudiError as error:
+        return type(error).__name__
+
+
+def files_of_other_layout(storage: Storage) -> list[str]:
+    """Files of a timeline that a table of this version does not have."""
+    is_6 = version_of(storage) == 6
+    strange = ".hoodie/timeline/" if is_6 else ".hoodie/archived/"
+    files = storage.list_recursive(".hoodie")
+    moved = [info.path for info in files if info.name[:14].isdigit() and ("/timeline/" in info.path) is is_6]
+    return moved + [info.path for info in files if info.path.startswith(strange)]
+
+
+def test_every_answer_stays_the_same_from_9_to_8_to_6_to_8_to_9() -> None:
+    storage = lived_in(9)
+    expected = answers(storage)
+    for to in (8, 6, 8, 9):
+        done = change(opened(storage), to)
+        assert (done.after, version_of(storage)) == (to, to)
+        assert answers(storage) == expected, to
+        assert files_of_other_layout(storage) == []
+        opened(storage).upsert(rows((6, "oslo", to, f"v{to}")))
+        expected = answers(storage)
+
+
+def test_table_of_6_with_an_archive_keeps_its_history_in_9() -> None:
+    storage = lived_in(9)
+    change(opened(storage), 6)
+    expected = answers(storage)
+    assert opened(storage).alter.upgrade().steps[0] == "6 to 8: recover"
+    assert answers(storage) == expected
+
+
+def without_logs(storage: Storage, to: int) -> Storage:
+    """The table as version 6 can hold it, if it goes there: a merge-on-read table compacted, and cleaned of logs."""
+    table = load_table(storage)
+    if to == 6 and table.version.number != 6 and table.config.table_type is TableType.MERGE_ON_READ:
+        opened(storage).services.compact()
+        opened(storage).services.clean(hudi_options=NEWEST_ALONE)
+    return storage
+
+
+@EVERY_LEG
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_crash_at_any_effect_leaves_a_whole_table_that_the_same_call_finishes(kind: str, leg: tuple[int, int]) -> None:
+    start, to = leg
+    given = without_logs(prepared(next(each for each in (COW if kind == "cow" else MOR) if each.version == start)), to)
+    for place, image in crash_images(given, lambda table: change(table, to)):
+        assert version_of(image) in leg, place
+        assert contents(image) == BEFORE, place
+        going_on = copied(image)
+        opened(going_on, later=True).upsert(rows((3, "rome", 7, "later")))
+        assert contents(going_on) == BEFORE - {(3, "rome", 1, "a")} | {(3, "rome", 7, "later")}, place
+        change(opened(image, later=True), to)
+        assert version_of(image) == to, place
+        assert contents(image) == BEFORE, place
+        assert files_of_other_layout(image) == [], place
+
+
+class HalfAReader(FaultStorage):
+    """A store for a reader that read the properties before a change began, and looks at the rest only now."""
+
+    def __init__(self, properties: bytes, now: Storage) -> None:
+        super().__init__(now)
+        self._stale: bytes | None = properties
+
+    def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
+        if path == PROPERTIES_PATH and self._stale is not None:
+            stale, self._stale = self._stale, None
+            return stale
+        return super().read(path, offset=offset, length=length)
+
+
+@pytest.mark.parametrize("leg", [(6, 8), (8, 6)], ids=str)
+def test_reader_between_properties_and_timeline_never_sees_a_part_of_either(leg: tuple[int, int]) -> None:
+    start, to = leg
+    given = prepared(next(each for each in COW if each.version == start))
+    stale = given.read(PROPERTIES_PATH)
+    places = 0
+    for place, image in crash_images(given, lambda table: change(table, to)):
+        places += 1
+        assert contents(HalfAReader(stale, image)) == BEFORE, place
+    assert places > 10
+
+
+@EVERY_LEG
+def test_write_that_loaded_the_table_before_is_refused_and_may_be_run_again(leg: tuple[int, int]) -> None:
+    start, to = leg
+    storage = prepared(next(each for each in COW if each.version == start))
+    changed: list[pyhudi.VersionChanged] = []
+
+    def meanwhile(_: str, path: str) -> None:
+        if not changed:
+            changed.append(change(opened(storage), to))
+
+    early = FaultStorage(storage, before=meanwhile)
+    with pytest.raises(WriteConflictError, match="version"):
+        opened(early).upsert(rows((3, "rome", 7, "later")))
+    assert contents(storage) == BEFORE
+    opened(storage).upsert(rows((3, "rome", 7, "later")))
+    assert (3, "rome", 7, "later") in contents(storage)
+
+
+def test_living_writer_stops_the_change_before_anything_is_changed() -> None:
+    storage = prepared(COW[2])
+    before = {info.path for info in storage.list_recursive("")}
+    told: list[str] = []
+
+    def ask(_: str, path: str) -> None:
+        if not told and path.endswith(".inflight"):
+            told.append("")
+            with pytest.raises(WriteConflictError) as raised:
+                change(opened(storage), 8)
+            told[0] = raised.value.context["action"]
+
+    opened(FaultStorage(storage, before=ask)).upsert(rows((3, "rome", 7, "later")))
+    assert told == ["commit"]
+    assert version_of(storage) == 9
+    assert before <= {info.path for info in storage.list_recursive("")}
+
+
+@pytest.mark.parametrize("action", ["restore.requested", "indexing.inflight", "clustering.inflight"])
+def test_pending_actions_of_jvm_hudi_stop_the_change(action: str) -> None:
+    storage = prepared(COW[2])
+    storage.put(f".hoodie/timeline/20990101000000000.{action}", b"")
+    with pytest.raises(WriteConflictError):
+        change(opened(storage), 8)
+    assert version_of(storage) == 9
+
+
+def test_logs_stop_a_downgrade_to_6_until_they_are_compacted_and_cleaned() -> None:
+    storage = prepared(MOR[2])
+    with pytest.raises(UnsupportedFeatureError, match="clean"):
+        change(opened(storage), 6)
+    assert version_of(storage) == 9
+    opened(storage).services.compact()
+    with pytest.raises(UnsupportedFeatureError, match="clean"):
+        change(opened(storage), 6)
+    opened(storage).services.clean(hudi_options=NEWEST_ALONE)
+    change(opened(storage), 6)
+    assert (version_of(storage), contents(storage)) == (6, BEFORE)
+    opened(storage).upsert(rows((3, "rome", 7, "later")))
+    change(opened(storage), 9)
+    assert contents(storage) == BEFORE - {(3, "rome", 1, "a")} | {(3, "rome", 7, "later")}
+
+
+def test_unsupported_features_are_refused_before_anything_is_changed() -> None:
+    storage = prepared(COW[2])
+    update_properties(storage, {"hoodie.table.cdc.enabled": "true"})
+    with pytest.raises(UnsupportedFeatureError, match="change data capture"):
+        change(opened(storage), 8)
+    assert version_of(storage) == 9
+
+
+def test_change_in_the_wrong_direction_or_to_an_unknown_version_is_refused() -> None:
+    table = opened(prepared(COW[1]))
+    with pytest.raises(InvalidRequestError, match="downgrade"):
+        table.alter.upgrade(to=6)
+    with pytest.raises(InvalidRequestError, match="upgrade"):
+        table.alter.downgrade(to=9)
+    for number in (7, True, "8"):
+        with pytest.raises(ConfigError):
+            table.alter.upgrade(number)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [*COW, *MOR], ids=str)
+@pytest.mark.parametrize("to", [*TABLE_VERSIONS])
+def test_plan_lists_the_steps_that_the_change_takes_and_writes_nothing(kind: TableBuilder, to: int) -> None:
+    storage = without_logs(prepared(kind), to)
+    recorder = FaultStorage(storage)
+    plan = opened(recorder).alter.plan_version(to)
+    assert not recorder.effects
+    steps = [f"{each['from_version']} to {each['to_version']}: {each['step']}" for each in plan.to_pylist()]
+    assert all(each["what"] and each["why"] for each in plan.to_pylist())
+    assert list(change(opened(storage), to).steps) == steps
+
+
+def test_metadata_table_of_the_old_version_is_gone_after_a_change() -> None:
+    storage = prepared(COW[1])
+    update_properties(storage, {"hoodie.table.metadata.partitions": "files"})
+    storage.put(".hoodie/metadata/.hoodie/hoodie.properties", b"x")
+    change(opened(storage), 9)
+    assert load_table(storage).config.metadata_partitions == ()
+    assert storage.list_recursive(".hoodie/metadata") == ()
+
+
+def test_planned_clustering_is_taken_along_under_the_name_of_the_version() -> None:
+    storage = prepared(COW[0])
+    plan = encode_container(
+        REQUESTED_REPLACE_METADATA, {"operationType": "CLUSTER", "clusteringPlan": {"inputGroups": []}}
+    )
+    storage.put(".hoodie/20990101000000000.replacecommit.requested", plan)
+    change(opened(storage), 8)
+    assert storage.read(".hoodie/timeline/20990101000000000.clustering.requested") == plan
+    change(opened(storage), 6)
+    assert storage.read(".hoodie/20990101000000000.replacecommit.requested") == plan
+
+
+def test_same_version_changes_nothing_but_removes_what_a_crash_left() -> None:
+    storage = prepared(COW[2])
+    storage.put(".hoodie/20200101000000000.commit", b"{}")
+    assert change(opened(storage), 9).steps == ()
+    assert files_of_other_layout(storage) == []
+    assert contents(storage) == BEFORE
