@@ -10,7 +10,7 @@ import pytest
 import pyhudi
 
 NEEDS_SPARK = {"disable", "enable", "spark_session"}
-NOUNS = {"Inspect", "Recovery", "Savepoints", "Services"}
+NOUNS = {"Alter", "Inspect", "Recovery", "Savepoints", "Services"}
 TAKEN = {"HudiOptions", "RowsLike", "Where"}
 RETURNED = {
     "Archived",
@@ -24,6 +24,7 @@ RETURNED = {
     "Scan",
     "ScanExplanation",
     "TableDetail",
+    "VersionChanged",
     "WriteResult",
 }
 PUBLIC = {"HudiTable", "__version__", "errors", "save", *NEEDS_SPARK, *NOUNS, *TAKEN, *RETURNED}

@@ -142,10 +142,7 @@ class HudiTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """The table's columns without the `_hoodie_*` ones; none where the table has no schema yet.
-
-        Cost: one read of the newest commit.
-        """
+        """The table's columns without `_hoodie_*`; none where it has no schema yet. Cost: one read of the newest commit."""
         schema = load_table_schema(self.handle.state)
         return schema.arrow if schema is not None else pa.schema([])
 

@@ -16,8 +16,8 @@ _log = logging.getLogger("pyhudi")
 def run_inline_services(call: ServiceCall) -> None:
     """Run what is due after a write. A failure is a warning: the write before it stands, and must not be run again.
 
-    Each service finishes its plans that no process is executing, and then begins something new if that is due. A plan that
-    was made remains if that fails, and the next write, or `services.run` of `HudiTable`, executes it.
+    Each service finishes its plans that no process is executing, and then begins something new if that is due. A plan
+    that was made remains if that fails, and the next write, or `services.run` of `HudiTable`, executes it.
     """
     if not call.config.compaction.services_enabled:
         return

@@ -58,7 +58,7 @@ def _due_with_plans(service: Service, call: ServiceCall) -> Due:
 
 
 def run_due(call: ServiceCall, *, only: Collection[str] | None = None) -> Iterator[ServiceRun]:
-    """Roll dead writers back, execute the plans that no process is executing, then run what is due, in the table's order.
+    """Roll dead writers back, execute plans that no process is executing, then run what is due, in the table's order.
 
     `only`: the names of the services that may run; None for all. Each service works on the table as it is when its
     turn comes. What a service raises is in its result, and the next one runs.

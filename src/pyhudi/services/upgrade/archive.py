@@ -8,7 +8,7 @@ from typing import Final
 from pyhudi.format.avro.container import decode_container
 from pyhudi.format.metadata.avro_schemas import COMMIT_METADATA
 from pyhudi.format.timeline.archived_log import ARCHIVE_BYTES_MAX, is_archive_file, parse_archive_file
-from pyhudi.format.timeline.archived_states import (
+from pyhudi.format.timeline.archived_log_writing import (
     ArchivedState,
     archive_file_name,
     archived_state,

@@ -14,7 +14,7 @@ from pyhudi.format.avro.container import MAGIC
 from pyhudi.format.metadata.avro_schemas import COMMIT_METADATA, REPLACE_COMMIT_METADATA
 from pyhudi.format.metadata.commit import commit_record, decode_commit_metadata, encode_commit_metadata
 from pyhudi.format.metadata.replace import decode_requested_replace_metadata
-from pyhudi.format.timeline.archived_states import encode_values
+from pyhudi.format.timeline.archived_log_writing import encode_values
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.timeline.table_version import MetadataEncoding, TableVersion
 from pyhudi.table.timeline import WRITE_ACTIONS

@@ -12,7 +12,7 @@ from pyhudi.format.metadata.avro_schemas import CLEAN_METADATA, CLEAN_PLAN, ROLL
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat, encode_commit_metadata
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.archived_log import ArchivedInstant, parse_archive_file
-from pyhudi.format.timeline.archived_states import (
+from pyhudi.format.timeline.archived_log_writing import (
     INSTANTS_PER_BLOCK,
     archive_file_name,
     archived_state,
