@@ -142,7 +142,7 @@ class HudiTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """The table's columns without `_hoodie_*`; none where it has no schema yet. Cost: one read of the newest commit."""
+        """The columns without `_hoodie_*`; none where the table has no schema yet. Cost: one read."""
         schema = load_table_schema(self.handle.state)
         return schema.arrow if schema is not None else pa.schema([])
 
