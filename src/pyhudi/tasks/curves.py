@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -44,58 +44,63 @@ class CurveKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A z-order or Hilbert curve over some columns.
+    """A curve over some columns.
 
     Attributes:
         kind: in which order it visits the cells of the grid.
-        columns: the names of the columns; of those with the same cells, the earlier one decides.
-        boundaries: per column the values at which its cells begin, ascending, each once.
+        boundaries: per column the values at which its cells begin, ascending, each once. Of cells that are equal in
+            all but one column, the earlier column decides first.
     """
 
     kind: CurveKind
-    columns: tuple[str, ...]
     boundaries: tuple[pa.Array, ...]
 
     @classmethod
-    def of_sample(cls, kind: CurveKind, sample: pa.Table, columns: Sequence[str]) -> Curve:
-        """A curve for rows that are distributed like `sample`, which may be empty.
+    def of_sample(cls, kind: CurveKind, sample: Sequence[pa.Array]) -> Curve:
+        """A curve for rows that are distributed like these, the columns of a sample; there may be no row.
 
-        Raises `ConfigError` for columns that cannot be sorted by (`check_curve`).
+        Raises `ConfigError` for more columns than a curve can have (`check_curve`).
         """
-        check_curve(sample.schema, columns)
-        values_max = 2 ** _bits_of(len(columns)) - _CELLS_OF_NO_VALUE
-        boundaries = tuple(_boundaries(sample.column(name), values_max - 1) for name in columns)
-        return cls(kind, tuple(columns), boundaries)
+        check_curve(len(sample))
+        values_max = 2 ** _bits_of(len(sample)) - _CELLS_OF_NO_VALUE
+        return cls(kind, tuple(_boundaries(_sortable(column), values_max - 1) for column in sample))
 
-    def positions(self, rows: pa.RecordBatch | pa.Table) -> pa.UInt64Array:
-        """Where on the curve each row is: rows sorted by it are in the order of the curve.
+    def positions(self, columns: Sequence[pa.Array]) -> pa.UInt64Array:
+        """Where on the curve rows with these columns are: sorted by it, they are in the order of the curve.
 
-        Cost: a sort of the rows by each column. Memory: 8 bytes per row and column.
+        Cost: a sort of each column. Memory: 8 bytes per row and column.
         """
-        bits = _bits_of(len(self.columns))
-        cells = [
-            _cells(_as_array(rows.column(name)), cut, bits)
-            for name, cut in zip(self.columns, self.boundaries, strict=True)
-        ]
+        bits = _bits_of(len(self.boundaries))
+        cells = [_cells(_sortable(values), cut, bits) for values, cut in zip(columns, self.boundaries, strict=True)]
         if self.kind is CurveKind.HILBERT:
             cells = hilbert_cells(cells, bits)
         return pa.array(interleaved(cells, bits))
 
 
-def check_curve(schema: pa.Schema, columns: Sequence[str]) -> None:
-    """Check that rows of a schema can be put on a curve over these columns.
+def check_curve(columns: int) -> None:
+    """Raise `ConfigError` unless a curve can have so many columns."""
+    if not 1 <= columns <= COLUMNS_MAX:
+        raise ConfigError(f"a curve needs one to {COLUMNS_MAX} columns to sort by", columns=columns)
 
-    Raises:
-        ConfigError: there is no column, more than `COLUMNS_MAX`, one that the schema does not have, or one whose
-            values have no order (lists, maps, structs).
+
+def sampled(batches: Iterable[pa.RecordBatch], size: int) -> pa.RecordBatch | None:
+    """Rows from all over the batches: all of them, or at least `size` and less than four times as many.
+
+    They are as far from each other as their number allows, because neighbours are often alike. Memory: these rows.
     """
-    if not 1 <= len(columns) <= COLUMNS_MAX:
-        raise ConfigError(f"a curve needs one to {COLUMNS_MAX} columns to sort by", columns=list(columns))
-    for name in columns:
-        if name not in schema.names:
-            raise ConfigError("the table has no column of this name to sort by", column=name, columns=schema.names)
-        if pa.types.is_nested(schema.field(name).type):
-            raise ConfigError("values of this column have no order", column=name, type=str(schema.field(name).type))
+    kept: list[pa.RecordBatch] = []
+    step, skipped, rows = 1, 0, 0
+    for batch in batches:
+        chosen = np.arange(-skipped % step, batch.num_rows, step)
+        skipped += batch.num_rows
+        kept.append(batch.take(pa.array(chosen)))
+        rows += len(chosen)
+        while rows >= 4 * size:
+            # Half of the rows are forgotten, so that the others are twice as far apart.
+            whole = pa.concat_batches(kept)
+            kept = [whole.take(pa.array(np.arange(0, whole.num_rows, 2)))]
+            step, rows = 2 * step, kept[0].num_rows
+    return pa.concat_batches(kept) if kept else None
 
 
 def interleaved(cells: Sequence[_Cells], bits: int) -> _Cells:
@@ -140,9 +145,8 @@ def _bits_of(columns: int) -> int:
     return min(_BITS_MAX, _POSITION_BITS // columns)
 
 
-def _boundaries(sample: pa.ChunkedArray, count_max: int) -> pa.Array:
+def _boundaries(values: pa.Array, count_max: int) -> pa.Array:
     """Quantiles of the values in a sample: `count_max` at most, ascending, each once."""
-    values = _as_array(sample)
     values = values.filter(pa.array(_has_value(values)))
     ordered = values.take(pc.sort_indices(values))
     if len(ordered) > count_max:
@@ -188,11 +192,8 @@ def _is_nan(values: pa.Array) -> npt.NDArray[np.bool_]:
     return np.asarray(values.is_nan().fill_null(False))
 
 
-def _as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The column as one array of a type that Arrow sorts by its values."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks)
-    if pa.types.is_dictionary(array.type):
-        return array.cast(array.type.value_type)
-    return array.cast(pa.float32()) if pa.types.is_float16(array.type) else array
+def _sortable(column: pa.Array) -> pa.Array:
+    """The column with a type that Arrow sorts by its values."""
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    return column.cast(pa.float32()) if pa.types.is_float16(column.type) else column

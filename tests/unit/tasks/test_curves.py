@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyhudi.errors import ConfigError
-from pyhudi.tasks.curves import COLUMNS_MAX, Curve, CurveKind, hilbert_cells, interleaved
+from pyhudi.tasks.curves import COLUMNS_MAX, Curve, CurveKind, hilbert_cells, interleaved, sampled
 
 CURVES = pytest.mark.parametrize("kind", [CurveKind.ZORDER, CurveKind.HILBERT])
 
@@ -49,9 +49,20 @@ def column(name: str, values: list[Any]) -> pa.Array:
 
 
 def positions(kind: CurveKind, rows: pa.Table, sample: pa.Table | None = None) -> list[int]:
-    curve = Curve.of_sample(kind, rows if sample is None else sample, rows.schema.names)
-    found: list[int] = curve.positions(rows).to_pylist()
+    found: list[int] = order_of_rows(kind, rows, rows if sample is None else sample).to_pylist()
     return found
+
+
+def order_of_rows(kind: CurveKind, rows: pa.Table, sample: pa.Table) -> pa.Array:
+    return curve_of(kind, sample).positions(columns_of(rows))
+
+
+def curve_of(kind: CurveKind, sample: pa.Table) -> Curve:
+    return Curve.of_sample(kind, columns_of(sample))
+
+
+def columns_of(rows: pa.Table) -> list[pa.Array]:
+    return [pa.concat_arrays(one.chunks) if one.num_chunks else pa.array([], one.type) for one in rows.columns]
 
 
 # ----- one column -----------------------------------------------------------------------------------------------------
@@ -70,8 +81,7 @@ def test_z_order_with_other_columns_equal_is_the_order_of_the_column(name: str) 
     values = INCREASING[name][1]
     grid = list(itertools.product(values, values))
     rows = pa.table({"a": column(name, [a for a, _ in grid]), "b": column(name, [b for _, b in grid])})
-    curve = Curve.of_sample(CurveKind.ZORDER, rows, ["a", "b"])
-    found = np.array(curve.positions(rows)).reshape(len(values), len(values))
+    found = np.array(positions(CurveKind.ZORDER, rows)).reshape(len(values), len(values))
     assert (np.diff(found.astype(np.int64), axis=0) > 0).all()
     assert (np.diff(found.astype(np.int64), axis=1) > 0).all()
 
@@ -111,7 +121,7 @@ def test_any_sample_keeps_the_order_of_values_and_tells_null_and_nan_from_number
 def test_a_sample_larger_than_the_grid_is_cut_into_parts_of_equal_size() -> None:
     numbers = np.random.default_rng(1).lognormal(size=40_000)
     rows = pa.table({f"c{n}": numbers for n in range(8)})  # 8 bits per column
-    curve = Curve.of_sample(CurveKind.ZORDER, rows, rows.schema.names)
+    curve = curve_of(CurveKind.ZORDER, rows)
     cuts = curve.boundaries[0].to_numpy()
     per_cell = np.bincount(np.searchsorted(cuts, numbers, side="right"))
     assert len(cuts) == 253
@@ -176,7 +186,7 @@ def test_columns_without_any_value_leave_the_order_to_the_others(kind: CurveKind
 
 def test_a_column_of_two_values_counts_as_much_as_one_of_many() -> None:
     rows = pa.table({"flag": pa.array([n % 2 == 1 for n in range(1000)]), "n": pa.array(range(1000))})
-    order = rows.take(pc.sort_indices(Curve.of_sample(CurveKind.ZORDER, rows, ["flag", "n"]).positions(rows)))
+    order = rows.take(pc.sort_indices(order_of_rows(CurveKind.ZORDER, rows, rows)))
     half = order.slice(0, 400)
     assert not pc.any(half["flag"]).as_py()
 
@@ -184,9 +194,9 @@ def test_a_column_of_two_values_counts_as_much_as_one_of_many() -> None:
 @CURVES
 def test_a_curve_goes_to_a_worker_and_gives_the_same_positions(kind: CurveKind) -> None:
     rows = pa.table({"a": pa.array([3, None, 1]), "b": pa.array(["x", "y", None])})
-    curve = Curve.of_sample(kind, rows, ["a", "b"])
+    curve = curve_of(kind, rows)
     sent = pickle.loads(pickle.dumps(curve))
-    assert sent.positions(rows) == curve.positions(rows.to_batches()[0])
+    assert sent.positions(columns_of(rows)) == curve.positions(columns_of(rows))
 
 
 @CURVES
@@ -195,19 +205,27 @@ def test_the_most_columns_that_fit_tell_null_from_values_from_nan(kind: CurveKin
     assert len(set(positions(kind, rows))) == 4
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ([], "one to 32 columns"),
-        ([f"c{n}" for n in range(33)], "one to 32 columns"),
-        (["nowhere"], "no column of this name"),
-        (["tags"], "no order"),
-    ],
-)
-def test_columns_that_cannot_be_sorted_by_are_refused(columns: list[str], message: str) -> None:
-    sample = pa.table({"a": [1], "tags": [["x"]]})
-    with pytest.raises(ConfigError, match=message):
-        Curve.of_sample(CurveKind.HILBERT, sample, columns)
+@pytest.mark.parametrize("columns", [0, COLUMNS_MAX + 1])
+def test_more_columns_than_a_position_has_bits_for_are_refused(columns: int) -> None:
+    with pytest.raises(ConfigError, match="one to 32 columns"):
+        Curve.of_sample(CurveKind.HILBERT, [pa.array([1])] * columns)
+
+
+# ----- samples --------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 9))
+def test_sample_has_all_rows_or_enough_that_are_equally_far_apart(sizes: list[int], size: int) -> None:
+    ends = np.cumsum([0, *sizes])
+    batches = [pa.record_batch({"n": pa.array(range(ends[i], ends[i + 1]), pa.int64())}) for i in range(len(sizes))]
+    found = sampled(batches, size)
+    if not sizes:
+        assert found is None
+        return
+    numbers = found["n"].to_pylist()
+    assert len(numbers) == ends[-1] or size <= len(numbers) < 4 * size
+    step = numbers[1] if len(numbers) > 1 else 1
+    assert numbers == list(range(0, ends[-1], step))
 
 
 # ----- what it brings -------------------------------------------------------------------------------------------------
@@ -246,6 +264,6 @@ def test_searches_in_two_columns_skip_most_files_of_a_curve_and_none_of_a_linear
     assert share_skipped(rows, linear, 200, any_values) < 0.02
     # What JVM Hudi skips of a search for the middle of both columns, with curves of samples of uniform data.
     for kind, of_middle, of_any in ((CurveKind.ZORDER, 0.76, 0.74), (CurveKind.HILBERT, 0.83, 0.80)):
-        order = pc.sort_indices(Curve.of_sample(kind, sample, ["a", "b"]).positions(rows))
+        order = pc.sort_indices(order_of_rows(kind, rows, sample))
         assert share_skipped(rows, order, 200, middle) >= of_middle
         assert share_skipped(rows, order, 200, any_values) >= of_any
