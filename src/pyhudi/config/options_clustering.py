@@ -48,6 +48,15 @@ class ClusteringRunStrategy(enum.Enum):
     """Sorted, into files of the target size."""
     SINGLE_FILE = "SparkSingleFileSortExecutionStrategy"
     """Sorted, into one file, whatever its size."""
+    BINARY_COPY = "SparkBinaryCopyClusteringExecutionStrategy"
+    """Unsorted: row groups are copied without decoding them."""
+    STREAM_COPY = "SparkStreamCopyClusteringExecutionStrategy"
+    """Another name of BINARY_COPY."""
+
+    @property
+    def copies(self) -> bool:
+        """Whether row groups are copied, where nothing is sorted."""
+        return self in (ClusteringRunStrategy.BINARY_COPY, ClusteringRunStrategy.STREAM_COPY)
 
 
 class PartitionFilterMode(enum.Enum):
@@ -63,8 +72,11 @@ class LayoutStrategy(enum.Enum):
     """The order of rows by several sort columns."""
 
     LINEAR = "LINEAR"
+    """By the first column, then by the second, and so on."""
     ZORDER = "ZORDER"
+    """Along a curve that interleaves the bits of the columns."""
     HILBERT = "HILBERT"
+    """Along a curve that goes from neighbour to neighbour."""
 
 
 class UpdateStrategy(enum.Enum):
@@ -121,8 +133,20 @@ def _read_conflict_strategy(value: str) -> ConflictStrategy:
     return ConflictStrategy.PREFER_WRITER if prefers_writer else ConflictStrategy.SIMPLE
 
 
+LAYOUT_KEY = "hoodie.layout.optimize.strategy"
+"""In a plan of pyhudi, the parameter of the strategy that says the layout, so that every process writes the same one.
+JVM Hudi goes by the options of the process that executes the plan."""
+
+
+def read_layout(value: str) -> LayoutStrategy:
+    """A layout, also as releases before 0.12 spelled it: `z-order`."""
+    try:
+        return LayoutStrategy[value.upper().replace("-", "")]
+    except KeyError as error:
+        raise ValueError(value) from error
+
+
 _BUCKETS = "clusters tables with a consistent bucket index, which this release does not write"
-_COPIES = f"{NOT_BUILT}: use SparkSortAndSizeExecutionStrategy, without sort columns if rows need not be sorted"
 _COPY_PLANS = f"{NOT_BUILT}: use SparkSizeBasedClusteringPlanStrategy without sort columns"
 
 
@@ -183,12 +207,12 @@ class ClusteringOptions:
             RUN_PACKAGE,
             {
                 "SparkConsistentBucketClusteringExecutionStrategy": _BUCKETS,
-                "SparkStreamCopyClusteringExecutionStrategy": _COPIES,
-                "SparkBinaryCopyClusteringExecutionStrategy": _COPIES,
             },
         ),
         default=ClusteringRunStrategy.SORT_AND_SIZE,
-        doc="Whether the rows of a group go into files of the target size, or all into one file.",
+        doc="Whether the rows of a group go into files of the target size, or all into one file. The copying strategies"
+        " copy row groups without decoding them, if no columns to sort by are given, no slice has logs, and all files"
+        " of a group have the same schema and writer; else they are as SparkSortAndSizeExecutionStrategy.",
     )
     sort_columns: tuple[str, ...] = option(
         SORT_COLUMNS_KEY,
@@ -197,10 +221,17 @@ class ClusteringOptions:
         doc="The columns by which the rows of a group are sorted, nulls first. Without any, rows keep their order.",
     )
     layout: LayoutStrategy = option(
-        "hoodie.layout.optimize.strategy",
-        parse=one_of(LayoutStrategy, refused={"ZORDER": NOT_BUILT, "HILBERT": NOT_BUILT}),
+        LAYOUT_KEY,
+        parse=Parser(read_layout, "one of LINEAR, ZORDER, HILBERT"),
         default=LayoutStrategy.LINEAR,
-        doc="How rows are sorted by several columns: by the first, then by the second, and so on.",
+        doc="How rows are sorted by several columns: by the first, then by the second, and so on; or along a curve, so"
+        " that files are narrow in each of the columns.",
+    )
+    sample_rows: int = option(
+        "hoodie.layout.optimize.build.curve.sample.size",
+        parse=integer(minimum=1, unit="rows"),
+        default=200_000,
+        doc="ZORDER and HILBERT: of so many rows of a group at least, if it has them, the curve is made.",
     )
     small_file_limit: int = option(
         "hoodie.clustering.plan.strategy.small.file.limit",
@@ -325,6 +356,11 @@ def clustering_problems(clustering: ClusteringOptions) -> list[str]:
         problems.append(
             "hoodie.clustering.inline=true runs the clustering that hoodie.clustering.schedule.inline=true leaves to "
             "others"
+        )
+    if clustering.run_strategy.copies and clustering.sort_columns:
+        problems.append(
+            f"{clustering.run_strategy.value} copies rows as they are: leave {SORT_COLUMNS_KEY} out, or use "
+            f"{ClusteringRunStrategy.SORT_AND_SIZE.value}"
         )
     bounds = (clustering.begin_partition, clustering.end_partition)
     if clustering.effective_filter is PartitionFilterMode.SELECTED_PARTITIONS and None in bounds:

@@ -83,7 +83,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         """clustering.group.read.parallelism clustering.max.parallelism clustering.preserve.commit.metadata
         clustering.plan.generation.use.local.engine.context clustering.plan.strategy.file.slices.sort.by
         clustering.plan.strategy.earliest.commit.to.cluster clustering.plan.strategy.binary.copy.
-        layout.optimize.build.curve.sample.size layout.optimize.curve.build.method layout.optimize.enable
+        layout.optimize.curve.build.method layout.optimize.enable
         layout.optimize.data.skipping.enable""",
         quiet=frozenset({"true", "sample", "size", "false"}),
     ),

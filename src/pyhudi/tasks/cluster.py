@@ -5,12 +5,14 @@ Records keep the commit time and the sequence number of their write, so that no 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.config.options_clustering import LayoutStrategy
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.file_names import file_id
 from pyhudi.format.metadata.commit import WriteStat
@@ -19,11 +21,13 @@ from pyhudi.format.tombstones import TOMBSTONES_KEY
 from pyhudi.io.base_file import read_batches, read_footer
 from pyhudi.io.log.changes import merge_logs
 from pyhudi.io.log.records import LogVersions, read_log_versions
+from pyhudi.io.row_group_copy import NotAlikeError
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings, merge_base
 from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
+from pyhudi.tasks.copy_base_files import joins_of, write_joined
 from pyhudi.tasks.data_file import (
     COPIED_META_COLUMNS,
     DataFile,
@@ -34,13 +38,16 @@ from pyhudi.tasks.data_file import (
 )
 from pyhudi.tasks.sort_rows import SortOrder, sorted_rows
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterTask:
     """Write the rows of some slices of one partition into new file groups.
 
     `seed` is a UUID: file ids are made from it, the same in all attempts of the task. `run` replaces the task's stage
-    number in the write token. `stored_bytes`: the size of the slices.
+    number in the write token. `stored_bytes`: the size of the slices. `copies`: if nothing is sorted, row groups are
+    copied where that is possible. `sample_rows`: of how many rows a curve is made.
     """
 
     target: WriteTarget
@@ -51,6 +58,8 @@ class ClusterTask:
     order: SortOrder
     stored_bytes: int
     run: int
+    copies: bool = False
+    sample_rows: int = 200_000
 
 
 def cluster_group(context: TaskContext, task: ClusterTask) -> tuple[WriteStat, ...]:
@@ -59,10 +68,15 @@ def cluster_group(context: TaskContext, task: ClusterTask) -> tuple[WriteStat, .
     Memory: the log records of one slice at a time (`SpillSettings`), a row group, and what `sorted_rows` needs.
     """
     storage = open_spec(task.target.storage)
+    if task.copies and not task.order.columns and (stats := _copied(storage, context, task)) is not None:
+        return stats
     past = _Past()
     rows = _rows(storage, task, past)
     if task.order.columns:
-        rows = sorted_rows(rows, task.order, stored_bytes=task.stored_bytes, spill_folder=task.merging.spill.folder)
+        order = task.order
+        if order.layout is not LayoutStrategy.LINEAR:
+            order = order.along_curve(_samples(storage, task), task.sample_rows)
+        rows = sorted_rows(rows, order, stored_bytes=task.stored_bytes, spill_folder=task.merging.spill.folder)
     return tuple(_write(storage, context, task, rows, past))
 
 
@@ -108,6 +122,49 @@ def _rows(storage: Storage, task: ClusterTask, past: _Past) -> Iterator[pa.Recor
                     yield rows
 
 
+def _samples(storage: Storage, task: ClusterTask) -> Iterator[pa.RecordBatch]:
+    """The sort columns of the base files. What logs have changed is few beside them; if there are none, the logs' rows.
+
+    Cost: the pages of these columns.
+    """
+    columns = list(dict.fromkeys(_top_column(name, task.target.schema) for name in task.order.columns))
+    schema = pa.schema([task.merging.schema.field(name).with_nullable(True) for name in columns])
+    bases = [files.base for files in task.slices if files.base is not None]
+    if not bases:
+        yield from _rows(storage, task, _Past())
+    for base in bases:
+        for batch in read_batches(storage, base, columns=columns):
+            yield align(batch, schema)
+
+
+def _top_column(name: str, schema: pa.Schema) -> str:
+    return name if name in schema.names else name.partition(".")[0]
+
+
+def _copied(storage: Storage, context: TaskContext, task: ClusterTask) -> tuple[WriteStat, ...] | None:
+    """Copy the row groups of the slices; None if there are logs, or files that cannot be joined without decoding."""
+    bases = [files.base for files in task.slices if files.base is not None]
+    if len(bases) < len(task.slices) or any(files.logs for files in task.slices):
+        return None
+    try:
+        joins = joins_of(storage, bases, task.target.files)
+    except NotAlikeError as error:
+        _log.info("row groups of %s are decoded: %s", task.partition_path or "the table's own folder", error)
+        return None
+    ensure_partition(storage, task.partition_path, task.target.instant_time)
+    return tuple(write_joined(storage, _spec(context, task, number), join) for number, join in enumerate(joins))
+
+
+def _spec(context: TaskContext, task: ClusterTask, number: int) -> DataFileSpec:
+    """The base file with this number in the group."""
+    return DataFileSpec(
+        target=task.target,
+        context=replace(context, stage=task.run),
+        partition_path=task.partition_path,
+        file_id=file_id(task.seed, number),
+    )
+
+
 def _deletes(task: ClusterTask, versions: LogVersions) -> pa.RecordBatch:
     """The deletes with ordering values that are the last versions of their records."""
     changes = merge_logs(task.merging.rules, versions).merged
@@ -122,13 +179,7 @@ def _write(
     numbers = SequenceNumbers(task.target.instant_time, context)
     written, batch = 0, next(rows, None)
     while batch is not None or (past and not written):
-        spec = DataFileSpec(
-            target=task.target,
-            context=replace(context, stage=task.run),
-            partition_path=task.partition_path,
-            file_id=file_id(task.seed, written),
-        )
-        with DataFile(storage, spec, numbers) as file:
+        with DataFile(storage, _spec(context, task, written), numbers) as file:
             while batch is not None:
                 count = file.carry_fitting(batch)
                 batch = batch.slice(count) if count < batch.num_rows else next(rows, None)

@@ -9,7 +9,6 @@ Within a column, null comes first and NaN last; both 0.0 and -0.0 are one value.
 
 from __future__ import annotations
 
-import enum
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.config.options_clustering import LayoutStrategy
 from pyhudi.errors import ConfigError
 
 COLUMNS_MAX: Final = 32
@@ -33,30 +33,21 @@ _CELLS_OF_NO_VALUE: Final = 2
 _Cells: TypeAlias = npt.NDArray[np.uint64]
 
 
-class CurveKind(enum.Enum):
-    """In which order a curve visits the cells of its grid. Values are Hudi's names."""
-
-    ZORDER = "ZORDER"
-    """By the interleaved bits of the columns: in order in each column where the others are equal."""
-    HILBERT = "HILBERT"
-    """From neighbour to neighbour: files are narrower than those of ZORDER, which jumps."""
-
-
 @dataclass(frozen=True, slots=True)
 class Curve:
     """A curve over some columns.
 
     Attributes:
-        kind: in which order it visits the cells of the grid.
+        kind: ZORDER or HILBERT.
         boundaries: per column the values at which its cells begin, ascending, each once. Of cells that are equal in
             all but one column, the earlier column decides first.
     """
 
-    kind: CurveKind
+    kind: LayoutStrategy
     boundaries: tuple[pa.Array, ...]
 
     @classmethod
-    def of_sample(cls, kind: CurveKind, sample: Sequence[pa.Array]) -> Curve:
+    def of_sample(cls, kind: LayoutStrategy, sample: Sequence[pa.Array]) -> Curve:
         """A curve for rows that are distributed like these, the columns of a sample; there may be no row.
 
         Raises `ConfigError` for more columns than a curve can have (`check_curve`).
@@ -72,7 +63,7 @@ class Curve:
         """
         bits = _bits_of(len(self.boundaries))
         cells = [_cells(_sortable(values), cut, bits) for values, cut in zip(columns, self.boundaries, strict=True)]
-        if self.kind is CurveKind.HILBERT:
+        if self.kind is LayoutStrategy.HILBERT:
             cells = hilbert_cells(cells, bits)
         return pa.array(interleaved(cells, bits))
 

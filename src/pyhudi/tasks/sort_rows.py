@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyhudi.config.options_clustering import LayoutStrategy
 from pyhudi.errors import ConfigError
 from pyhudi.io.spilled_rows import SpilledRows
+from pyhudi.tasks.curves import Curve, check_curve, sampled
 
 RUN_BYTES: Final = 192 * 1024 * 1024
 """Rows that are sorted in memory at once. Sorting them takes twice as much."""
@@ -34,15 +35,28 @@ class SortOrder:
     """The order of rows by some columns; without columns rows stay as they are.
 
     A column may be a field of a struct, `address.city`. `layout`: LINEAR is by the first column, then by the second,
-    and so on.
+    and so on. The others need a `curve` that is made of a sample of the rows: `along_curve`.
     """
 
     columns: tuple[str, ...] = ()
     layout: LayoutStrategy = LayoutStrategy.LINEAR
+    curve: Curve | None = None
+
+    def along_curve(self, batches: Iterable[pa.RecordBatch], size: int) -> SortOrder:
+        """The order with a curve for rows that are distributed like these, of which about `size` are looked at."""
+        sample = sampled((self.columns_of(batch) for batch in batches), size)
+        columns = sample.columns if sample is not None else [pa.nulls(0)] * len(self.columns)
+        return replace(self, curve=Curve.of_sample(self.layout, columns))
+
+    def columns_of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns to sort by."""
+        return pa.RecordBatch.from_arrays([_values_of(rows, name) for name in self.columns], names=self.columns)
 
 
 def check_sort_columns(schema: pa.Schema, order: SortOrder) -> None:
-    """Raise `ConfigError` for sort columns that the table does not have, or that have no order."""
+    """Raise `ConfigError` for sort columns that the table does not have, or that have no order, or for too many."""
+    if order.columns and order.layout is not LayoutStrategy.LINEAR:
+        check_curve(len(order.columns))
     for name in order.columns:
         kind = _type_of(schema, name)
         if kind is None:
@@ -57,16 +71,16 @@ def check_sort_columns(schema: pa.Schema, order: SortOrder) -> None:
 
 
 def sort_keys(rows: pa.RecordBatch, order: SortOrder) -> list[pa.Array]:
-    """The values to compare rows by, one array after the other, ascending.
+    """The values to compare rows by, one array after the other, ascending: of a curve the positions of the rows.
 
-    Each column gives two. The first is 0 for null, 1 for a value and 2 for NaN, which Arrow would put elsewhere.
+    Otherwise each column gives two. The first is 0 for null, 1 for a value and 2 for NaN, which Arrow would put
+    elsewhere.
     """
+    if order.curve is not None:
+        return [order.curve.positions(order.columns_of(rows).columns)]
     keys: list[pa.Array] = []
     for name in order.columns:
-        first, *rest = name.split(".") if name not in rows.schema.names else (name,)
-        values = rows.column(first)
-        for field in rest:
-            values = pc.struct_field(values, field)
+        values = _values_of(rows, name)
         kinds = values.is_valid().cast(pa.int8())
         if pa.types.is_floating(values.type):
             is_nan = pc.fill_null(pc.is_nan(values), False)
@@ -76,6 +90,14 @@ def sort_keys(rows: pa.RecordBatch, order: SortOrder) -> list[pa.Array]:
             values = values.cast(pa.int8())
         keys += [kinds, values]
     return keys
+
+
+def _values_of(rows: pa.RecordBatch, name: str) -> pa.Array:
+    first, *rest = name.split(".") if name not in rows.schema.names else (name,)
+    values = rows.column(first)
+    for field in rest:
+        values = pc.struct_field(values, field)
+    return values
 
 
 def sorted_rows(

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyhudi.config.options_clustering import LayoutStrategy
 from pyhudi.errors import ConfigError
-from pyhudi.tasks.curves import COLUMNS_MAX, Curve, CurveKind, hilbert_cells, interleaved, sampled
+from pyhudi.tasks.curves import COLUMNS_MAX, Curve, hilbert_cells, interleaved, sampled
 
-CURVES = pytest.mark.parametrize("kind", [CurveKind.ZORDER, CurveKind.HILBERT])
+CURVES = pytest.mark.parametrize("kind", [LayoutStrategy.ZORDER, LayoutStrategy.HILBERT])
 
 INCREASING: dict[str, tuple[pa.DataType, list[Any]]] = {
     "bool": (pa.bool_(), [None, False, True]),
@@ -48,16 +49,16 @@ def column(name: str, values: list[Any]) -> pa.Array:
     return pa.array(values, kind)
 
 
-def positions(kind: CurveKind, rows: pa.Table, sample: pa.Table | None = None) -> list[int]:
+def positions(kind: LayoutStrategy, rows: pa.Table, sample: pa.Table | None = None) -> list[int]:
     found: list[int] = order_of_rows(kind, rows, rows if sample is None else sample).to_pylist()
     return found
 
 
-def order_of_rows(kind: CurveKind, rows: pa.Table, sample: pa.Table) -> pa.Array:
+def order_of_rows(kind: LayoutStrategy, rows: pa.Table, sample: pa.Table) -> pa.Array:
     return curve_of(kind, sample).positions(columns_of(rows))
 
 
-def curve_of(kind: CurveKind, sample: pa.Table) -> Curve:
+def curve_of(kind: LayoutStrategy, sample: pa.Table) -> Curve:
     return Curve.of_sample(kind, columns_of(sample))
 
 
@@ -70,7 +71,7 @@ def columns_of(rows: pa.Table) -> list[pa.Array]:
 
 @CURVES
 @pytest.mark.parametrize("name", INCREASING)
-def test_values_in_order_get_positions_in_order_and_null_is_like_no_value(name: str, kind: CurveKind) -> None:
+def test_values_in_order_get_positions_in_order_and_null_is_like_no_value(name: str, kind: LayoutStrategy) -> None:
     rows = pa.table({"c": column(name, INCREASING[name][1])})
     found = positions(kind, rows)
     assert found == sorted(set(found))
@@ -81,13 +82,13 @@ def test_z_order_with_other_columns_equal_is_the_order_of_the_column(name: str) 
     values = INCREASING[name][1]
     grid = list(itertools.product(values, values))
     rows = pa.table({"a": column(name, [a for a, _ in grid]), "b": column(name, [b for _, b in grid])})
-    found = np.array(positions(CurveKind.ZORDER, rows)).reshape(len(values), len(values))
+    found = np.array(positions(LayoutStrategy.ZORDER, rows)).reshape(len(values), len(values))
     assert (np.diff(found.astype(np.int64), axis=0) > 0).all()
     assert (np.diff(found.astype(np.int64), axis=1) > 0).all()
 
 
 @CURVES
-def test_both_zeros_are_one_value(kind: CurveKind) -> None:
+def test_both_zeros_are_one_value(kind: LayoutStrategy) -> None:
     rows = pa.table({"c": pa.array([-1.0, -0.0, 0.0, 1.0]), "d": pa.array([0.0, -0.0, 0.0, -0.0])})
     found = positions(kind, rows.select(["d"]))
     assert len(set(found)) == 1
@@ -110,7 +111,7 @@ def test_any_sample_keeps_the_order_of_values_and_tells_null_and_nan_from_number
 ) -> None:
     values.sort(key=order_of)
     rows = pa.table({"c": pa.array(values, pa.float32())})
-    found = positions(CurveKind.HILBERT, rows, pa.table({"c": pa.array(sample, pa.float32())}))
+    found = positions(LayoutStrategy.HILBERT, rows, pa.table({"c": pa.array(sample, pa.float32())}))
     assert found == sorted(found)
     of_class: dict[int, set[int]] = {}
     for value, position in zip(values, found, strict=True):
@@ -121,7 +122,7 @@ def test_any_sample_keeps_the_order_of_values_and_tells_null_and_nan_from_number
 def test_a_sample_larger_than_the_grid_is_cut_into_parts_of_equal_size() -> None:
     numbers = np.random.default_rng(1).lognormal(size=40_000)
     rows = pa.table({f"c{n}": numbers for n in range(8)})  # 8 bits per column
-    curve = curve_of(CurveKind.ZORDER, rows)
+    curve = curve_of(LayoutStrategy.ZORDER, rows)
     cuts = curve.boundaries[0].to_numpy()
     per_cell = np.bincount(np.searchsorted(cuts, numbers, side="right"))
     assert len(cuts) == 253
@@ -171,13 +172,13 @@ def test_hilbert_does_not_change_the_cells_that_it_is_given() -> None:
 
 @CURVES
 @pytest.mark.parametrize("count", [0, 1, 2])
-def test_groups_of_a_few_rows_get_a_position_each(count: int, kind: CurveKind) -> None:
+def test_groups_of_a_few_rows_get_a_position_each(count: int, kind: LayoutStrategy) -> None:
     rows = pa.table({"a": pa.array([1, 2][:count], pa.int64()), "b": pa.array(["x", None][:count], pa.string())})
     assert len(positions(kind, rows)) == count
 
 
 @CURVES
-def test_columns_without_any_value_leave_the_order_to_the_others(kind: CurveKind) -> None:
+def test_columns_without_any_value_leave_the_order_to_the_others(kind: LayoutStrategy) -> None:
     rows = pa.table({"a": pa.nulls(50, pa.float64()), "b": pa.array(range(50)), "c": pa.array([float("nan")] * 50)})
     found = positions(kind, rows)
     assert len(set(found)) == 50
@@ -186,13 +187,13 @@ def test_columns_without_any_value_leave_the_order_to_the_others(kind: CurveKind
 
 def test_a_column_of_two_values_counts_as_much_as_one_of_many() -> None:
     rows = pa.table({"flag": pa.array([n % 2 == 1 for n in range(1000)]), "n": pa.array(range(1000))})
-    order = rows.take(pc.sort_indices(order_of_rows(CurveKind.ZORDER, rows, rows)))
+    order = rows.take(pc.sort_indices(order_of_rows(LayoutStrategy.ZORDER, rows, rows)))
     half = order.slice(0, 400)
     assert not pc.any(half["flag"]).as_py()
 
 
 @CURVES
-def test_a_curve_goes_to_a_worker_and_gives_the_same_positions(kind: CurveKind) -> None:
+def test_a_curve_goes_to_a_worker_and_gives_the_same_positions(kind: LayoutStrategy) -> None:
     rows = pa.table({"a": pa.array([3, None, 1]), "b": pa.array(["x", "y", None])})
     curve = curve_of(kind, rows)
     sent = pickle.loads(pickle.dumps(curve))
@@ -200,7 +201,7 @@ def test_a_curve_goes_to_a_worker_and_gives_the_same_positions(kind: CurveKind) 
 
 
 @CURVES
-def test_the_most_columns_that_fit_tell_null_from_values_from_nan(kind: CurveKind) -> None:
+def test_the_most_columns_that_fit_tell_null_from_values_from_nan(kind: LayoutStrategy) -> None:
     rows = pa.table({f"c{n}": pa.array([None, 1.0, 2.0, float("nan")]) for n in range(COLUMNS_MAX)})
     assert len(set(positions(kind, rows))) == 4
 
@@ -208,7 +209,7 @@ def test_the_most_columns_that_fit_tell_null_from_values_from_nan(kind: CurveKin
 @pytest.mark.parametrize("columns", [0, COLUMNS_MAX + 1])
 def test_more_columns_than_a_position_has_bits_for_are_refused(columns: int) -> None:
     with pytest.raises(ConfigError, match="one to 32 columns"):
-        Curve.of_sample(CurveKind.HILBERT, [pa.array([1])] * columns)
+        Curve.of_sample(LayoutStrategy.HILBERT, [pa.array([1])] * columns)
 
 
 # ----- samples --------------------------------------------------------------------------------------------------------
@@ -263,7 +264,7 @@ def test_searches_in_two_columns_skip_most_files_of_a_curve_and_none_of_a_linear
     linear = pc.sort_indices(rows, [("a", "ascending"), ("b", "ascending")])
     assert share_skipped(rows, linear, 200, any_values) < 0.02
     # What JVM Hudi skips of a search for the middle of both columns, with curves of samples of uniform data.
-    for kind, of_middle, of_any in ((CurveKind.ZORDER, 0.76, 0.74), (CurveKind.HILBERT, 0.83, 0.80)):
+    for kind, of_middle, of_any in ((LayoutStrategy.ZORDER, 0.76, 0.74), (LayoutStrategy.HILBERT, 0.83, 0.80)):
         order = pc.sort_indices(order_of_rows(kind, rows, sample))
         assert share_skipped(rows, order, 200, middle) >= of_middle
         assert share_skipped(rows, order, 200, any_values) >= of_any

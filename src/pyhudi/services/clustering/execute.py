@@ -11,7 +11,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from pyhudi.config.options_clustering import RUN_PACKAGE, ClusteringRunStrategy
+from pyhudi.config.options_clustering import (
+    LAYOUT_KEY,
+    RUN_PACKAGE,
+    ClusteringOptions,
+    ClusteringRunStrategy,
+    LayoutStrategy,
+    read_layout,
+)
 from pyhudi.errors import CorruptDataError, HudiError, UnsupportedFeatureError, WriteConflictError
 from pyhudi.format.file_names import BaseFileName, parse_data_file
 from pyhudi.format.metadata.clustering import ClusteringPlan
@@ -38,6 +45,7 @@ from pyhudi.tasks.sort_rows import SortOrder, check_sort_columns
 from pyhudi.transaction.markers.announcing import TaskMarkers
 from pyhudi.transaction.transaction import Transaction, commit_clustering
 
+_STRATEGIES = {f"{RUN_PACKAGE}{strategy.value}": strategy for strategy in ClusteringRunStrategy}
 _UNLIMITED = 2**62
 """The size limit of a file that gets all rows of its group."""
 
@@ -102,8 +110,7 @@ def _find(table: TableState, instant_time: str) -> Instant | None:
 def _run(call: ServiceCall, run: PlannedRun) -> Clustered:
     plan = _plan_of(call.table, run.instant)
     schema = schema_of(call.table)
-    # As in JVM Hudi, the plan says by which columns, and the options of its execution in which layout.
-    order = SortOrder(plan.sort_columns, call.config.clustering.layout)
+    order = SortOrder(plan.sort_columns, _layout_of(plan, call.config.clustering))
     check_sort_columns(schema.arrow, order)
     view = load_view(call.table.storage, call.table.timeline, {each.partition_path for each in plan.slices})
     groups = _planned_slices(call.table, run.instant, plan, view)
@@ -130,8 +137,7 @@ def _plan_of(table: TableState, instant: Instant) -> ClusteringPlan:
     path = instant_path(replace(instant, state=InstantState.REQUESTED), table.version)
     if plan is None:
         raise CorruptDataError("the plan of a clustering is gone; roll the instant back", plan=path)
-    known = {f"{RUN_PACKAGE}{strategy.value}" for strategy in ClusteringRunStrategy}
-    if plan.strategy_class is not None and plan.strategy_class not in known:
+    if plan.strategy_class is not None and plan.strategy_class not in _STRATEGIES:
         raise UnsupportedFeatureError(
             f"the plan of a clustering is for {plan.strategy_class}, which this release does not have: execute it with "
             "JVM Hudi, or roll it back",
@@ -144,6 +150,21 @@ def _plan_of(table: TableState, instant: Instant) -> ClusteringPlan:
             plan=path,
         )
     return plan
+
+
+def _layout_of(plan: ClusteringPlan, options: ClusteringOptions) -> LayoutStrategy:
+    """The layout that the plan says, as pyhudi's do, or else the options, as in JVM Hudi."""
+    text = plan.strategy_params.get(LAYOUT_KEY)
+    try:
+        return options.layout if text is None else read_layout(text)
+    except ValueError as error:
+        raise UnsupportedFeatureError(
+            "the plan of a clustering has an unknown layout: roll it back", layout=text, option=LAYOUT_KEY
+        ) from error
+
+
+def _strategy_of(plan: ClusteringPlan) -> ClusteringRunStrategy:
+    return _STRATEGIES.get(plan.strategy_class or "", ClusteringRunStrategy.SORT_AND_SIZE)
 
 
 def _planned_slices(
@@ -199,8 +220,8 @@ def _tasks(
     rules = table_rules_of(table.config, (*call.mergers, *mergers_of(config.merging)))
     check_tombstones(table.config, rules, hours=config.input.tombstone_hours)
     target = write_target(table, config, run.instant.requested_time, schema, rules.with_base, markers)
-    in_one_file = plan.strategy_class == f"{RUN_PACKAGE}{ClusteringRunStrategy.SINGLE_FILE.value}"
-    size = _UNLIMITED if in_one_file else config.clustering.target_file_bytes
+    strategy = _strategy_of(plan)
+    size = _UNLIMITED if strategy is ClusteringRunStrategy.SINGLE_FILE else config.clustering.target_file_bytes
     merging = merge_settings(table, config, schema, rules)
     merging = replace(merging, blocks=with_archive(merging.blocks, view.archived))
     return [
@@ -213,6 +234,8 @@ def _tasks(
             order=order,
             stored_bytes=sum(each.size for each in group),
             run=run.number,
+            copies=strategy.copies,
+            sample_rows=config.clustering.sample_rows,
         )
         for group in groups
     ]

@@ -7,7 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pyhudi.config.options_clustering import RUN_PACKAGE, ClusteringOptions, ClusteringPlanStrategy
+from pyhudi.config.options_clustering import (
+    LAYOUT_KEY,
+    RUN_PACKAGE,
+    ClusteringOptions,
+    ClusteringPlanStrategy,
+    LayoutStrategy,
+)
 from pyhudi.format.metadata.clustering import SORT_COLUMNS_KEY, ClusteredSlice, ClusteringGroup, ClusteringPlan
 from pyhudi.services.clustering.strategies import chosen_partitions
 from pyhudi.services.compaction.strategies import estimate_metrics
@@ -72,7 +78,7 @@ def plan_clustering(
     plan = ClusteringPlan(
         groups=tuple(_group_of(group, options, base_file_bytes_max) for group in groups),
         strategy_class=f"{RUN_PACKAGE}{options.run_strategy.value}",
-        strategy_params={SORT_COLUMNS_KEY: ",".join(options.sort_columns)} if options.sort_columns else {},
+        strategy_params=_strategy_params(options),
         keeps_meta=True,
         missing_partitions=_left(skipped, options),
     )
@@ -85,6 +91,13 @@ def plan_clustering(
         ),
         skipped=tuple(skipped),
     )
+
+
+def _strategy_params(options: ClusteringOptions) -> dict[str, str]:
+    if not options.sort_columns:
+        return {}
+    params = {SORT_COLUMNS_KEY: ",".join(options.sort_columns)}
+    return params if options.layout is LayoutStrategy.LINEAR else {**params, LAYOUT_KEY: options.layout.value}
 
 
 def _why_not(each: FileSlice, held: Mapping[FileGroupId, str], options: ClusteringOptions) -> str | None:

@@ -1,0 +1,60 @@
+"""Base files into one, by copying their row groups: for clusterings that do not sort."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyhudi.errors import LockLostError, NotFoundError
+from pyhudi.format.markers import Marker, MarkerKind
+from pyhudi.format.metadata.commit import WriteStat
+from pyhudi.io.base_file import BaseFileSettings
+from pyhudi.io.row_group_copy import FileJoin
+from pyhudi.storage.protocol import Storage
+from pyhudi.tasks.data_file import DataFileSpec, check_write_is_running
+from pyhudi.transaction.markers.announcing import create_markers
+
+
+def joins_of(storage: Storage, paths: Iterable[str], settings: BaseFileSettings) -> list[FileJoin]:
+    """The new files: base files in order, those together whose sizes add up to the maximum size of a file at most.
+
+    Raises `NotAlikeError` if they must be decoded. Cost: the footers, and a request per file for its size.
+    """
+    packs: list[list[str]] = []
+    room = -1
+    for path in paths:
+        info = storage.info(path)
+        if info is None:
+            raise NotFoundError("a file is gone that was to be copied", path=path)
+        if info.size > room:
+            packs.append([])
+            room = settings.max_file_size
+        packs[-1].append(path)
+        room -= info.size
+    return [FileJoin(storage, pack, settings.bloom) for pack in packs]
+
+
+def write_joined(storage: Storage, spec: DataFileSpec, join: FileJoin) -> WriteStat:
+    """Write the first base file of a new file group. Memory: some megabytes, and the footers."""
+    target, path = spec.target, spec.path
+    marker = Marker(path, MarkerKind.CREATE)
+    create_markers(storage, target.instant_time, target.markers, [marker], groups_exist=False)
+    with storage.open_output(path) as sink:
+        rows = join.write(sink, str(spec.name), target.files.codec)
+    info = storage.info(path)
+    if info is None:
+        raise LockLostError(
+            "a file was deleted while it was written: another writer rolled this clustering back as its heartbeat had "
+            "expired; run it again",
+            path=path,
+        )
+    check_write_is_running(storage, target, path)
+    return WriteStat(
+        file_id=spec.file_id,
+        path=path,
+        prev_commit="null",
+        num_writes=rows,
+        num_inserts=rows,
+        total_write_bytes=info.size,
+        file_size_in_bytes=info.size,
+        partition_path=spec.partition_path,
+    )
