@@ -13,7 +13,7 @@ from tests.fuzz import golden, mutations
 from tests.fuzz.hostile_avro import container, damaged_container, doubling, record
 from tests.fuzz.target import PATH, Target, require, text_of
 
-from pyhudi.errors import CorruptDataError, UnsafePathError
+from pyhudi.errors import CorruptDataError, HudiError, UnsafePathError
 from pyhudi.format.avro.container import MAGIC, decode_container
 from pyhudi.format.metadata.clean import decode_clean_metadata, decode_clean_plan
 from pyhudi.format.metadata.commit import CommitMetadata, decode_commit_metadata, encode_commit_metadata
@@ -32,6 +32,7 @@ from pyhudi.format.metadata.written_files import decode_written_files
 from pyhudi.format.safe_paths import data_path_problem
 from pyhudi.format.schema.internal_schema import parse_schema_history, renamed, version_at
 from pyhudi.format.timeline.archived_log import parse_archive_file
+from pyhudi.format.timeline.archived_log_writing import content_of, parse_archived_states
 from pyhudi.format.timeline.instant import (
     InstantTime,
     collapse,
@@ -242,6 +243,10 @@ def _check_history(data: bytes) -> None:
 
 
 def _check_archive(data: bytes) -> None:
+    # First what an upgrade reads of it, because it decodes all members.
+    with suppress(HudiError):
+        for state in parse_archived_states(data, path=PATH):
+            content_of(state)
     for instant in parse_archive_file(data, path=PATH):
         require(all(isinstance(time, str) for time in instant.rolled_back), "a time that is no text")
     for instant in parse_archive_file(data, path=PATH, details=True):
