@@ -168,9 +168,11 @@ class Services:
             What was archived; None where nothing may leave the active timeline.
 
         Raises:
-            UnsupportedFeatureError: the table has version 6, whose archive pyhudi reads and does not write.
+            CorruptDataError: an instant's file is damaged, in a table of version 6, whose archive is made of what these
+                files say; nothing is archived.
 
-        Cost: one or two reads and two or three deletes per instant, three puts, and the table lock.
+        Cost: one or two reads and two or three deletes per instant, three puts, and the table lock. In version 6 a read
+        per file of an instant, one put, and a read of the newest archive file.
 
         >>> table.services.archive(hudi_options={"hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "5"})
         """

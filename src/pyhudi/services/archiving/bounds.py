@@ -20,13 +20,15 @@ class Needed:
 
     `earliest_retained`: the oldest write that cleaning retains. `replacement`: the oldest write that replaced file
     groups whose files may still be there: without it, readers would show their rows again. `compaction`: the newest
-    compaction, from which the next one is counted. `last_clean`: where the next clean begins.
+    compaction, from which the next one is counted. `last_clean`: where the next clean begins. `beside_pending`: in
+    version 6, which has no completion times, the oldest write that may have completed since a pending one began.
     """
 
     earliest_retained: str | None = None
     replacement: str | None = None
     compaction: str | None = None
     last_clean: str | None = None
+    beside_pending: str | None = None
 
 
 _LEAVES = WRITE_ACTIONS | {Action.CLEAN, Action.ROLLBACK}
@@ -46,6 +48,7 @@ def archivable(timeline: Timeline, options: ArchivingOptions, needed: Needed) ->
         needed.earliest_retained,
         needed.replacement,
         needed.compaction,
+        needed.beside_pending,
     ]
     bound = min(time for time in holders if time is not None)
     spared = {*savepoints, needed.last_clean}

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+import io
+import json
+import struct
+from collections.abc import Iterator
+from typing import Any, cast
 
+import fastavro
 import pyarrow.parquet as pq
 import pytest
 from tests.support.cleaning import save
 from tests.support.crashes import crash_images, opened, prepared, rows
 from tests.support.table_builder import TableBuilder
-from tests.support.tables import contents
+from tests.support.tables import aged, contents
 
 import pyhudi
-from pyhudi.errors import ConfigError, HistoryNotRetainedError, UnsupportedFeatureError
+from pyhudi.errors import ConfigError, CorruptDataError, HistoryNotRetainedError, UnsupportedFeatureError
+from pyhudi.format.log.blocks import parse_block
+from pyhudi.format.timeline.archived_log import parse_archive_file
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.history import history_files
@@ -22,7 +29,7 @@ from pyhudi.table.timeline import instant_path
 
 KEEP = {"hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "6", "hoodie.clean.commits.retained": "3"}
 AUTOMATIC = {**KEEP, "hoodie.archive.automatic": "true"}
-KINDS = [TableBuilder(version, kind) for kind in ("cow", "mor") for version in (8, 9)]
+KINDS = [TableBuilder(version, kind) for kind in ("cow", "mor") for version in (6, 8, 9)]
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS, ids=str)
 
 
@@ -34,12 +41,12 @@ def commits(storage: Storage) -> list[str]:
     return [str(one.requested_time) for one in load_table(storage).timeline.completed_writes]
 
 
-def answers(storage: Storage) -> dict[str, Any]:
-    """What a user may ask of history."""
+def answers(storage: Storage, *, states: bool = True) -> dict[str, Any]:
+    """What a user may ask of history; `states`: the rows of each state, too, each of which reads the archive."""
     table = opened(storage)
     history = table.inspect.history().to_pylist()
     told: dict[str, Any] = {"history": history, "now": contents(storage)}
-    for write in history:
+    for write in history if states else ():
         told[write["instant"]] = table.recovery.outcome_of(write["instant"])
         instant = write["instant"]
         asked = {
@@ -83,9 +90,10 @@ def test_table_that_archives_after_writes_keeps_a_short_timeline_and_its_whole_h
     assert len(table.timeline.instants) <= 16
     known = set(opened(storage).inspect.history()["instant"].to_pylist())
     assert {one.instant for one in results} <= known
-    files = history_files(storage, table.version)
-    assert max(file.level for file in files) >= 2
-    assert len(files) <= 8
+    if table.version.has_completion_times:
+        files = history_files(storage, table.version)
+        assert max(file.level for file in files) >= 2
+        assert len(files) <= 8
     assert contents(storage) == {(1, "oslo", 49, "u39"), (2, "oslo", 1, "a"), (3, "rome", 1, "a")}
 
 
@@ -93,22 +101,31 @@ def test_table_that_archives_after_writes_keeps_a_short_timeline_and_its_whole_h
 def test_archiving_that_dies_anywhere_changes_no_answer_and_is_finished_by_the_next(kind: TableBuilder) -> None:
     storage = prepared(kind)
     updated(storage, 9, **KEEP)
-    before = answers(storage)
+    all_answers, few_answers = answers(storage), answers(storage, states=False)
 
     def act(table: pyhudi.HudiTable) -> object:
         return table.services.archive(hudi_options={**KEEP, "hoodie.timeline.manifest.retained.versions": "2"})
 
-    for name, image in crash_images(storage, act):
-        assert answers(image) == before, name
+    for number, (name, image) in enumerate(crash_images(storage, act)):
+        asks_all = kind.version != 6 or number % 7 == 2
+        before = all_answers if asks_all else few_answers
+        assert answers(image, states=asks_all) == before, name
         opened(image).services.archive(hudi_options=KEEP)
-        assert answers(image) == before, name
+        assert answers(image, states=asks_all) == before, name
         assert 4 <= len(commits(image)) <= 6, name
-        entries = [
-            (time, action)
-            for file in history_files(image, load_table(image).version)
-            for time, action in zip(*_columns(image, file.name), strict=True)
-        ]
+        entries = archived(image)
         assert len(entries) == len(set(entries)), name
+
+
+def archived(storage: Storage) -> list[tuple[str, str]]:
+    """Time and action of each archived instant, as often as the archive has it."""
+    version = load_table(storage).version
+    if version.has_completion_times:
+        files = history_files(storage, version)
+        return [entry for file in files for entry in zip(*_columns(storage, file.name), strict=True)]
+    logs = [info.path for info in storage.list_folder(version.history_folder).files]
+    parsed = (parse_archive_file(storage.read(path), path=path) for path in logs)
+    return [(one.instant_time, one.action) for found in parsed for one in found]
 
 
 def _columns(storage: Storage, name: str) -> tuple[list[str], list[str]]:
@@ -158,9 +175,75 @@ def test_short_timeline_is_left_alone() -> None:
     assert opened(storage).services.archive(hudi_options=KEEP) is None
 
 
-def test_archive_of_version_6_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedFeatureError, match="version 6"):
-        opened(prepared(TableBuilder(6, "cow"))).services.archive(hudi_options=KEEP)
+def test_archive_of_version_6_has_every_state_of_each_instant_in_numbered_files() -> None:
+    storage = prepared(TableBuilder(6, "mor"))
+    compacts = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"}
+    updated(storage, 12, **AUTOMATIC, **compacts)
+    updated(storage, 4, **AUTOMATIC)
+
+    names = list(storage.list_names(".hoodie/archived"))
+    assert names == [f".commits_.archive.{number}_1-0-1" for number in range(1, len(names) + 1)]
+    assert len(names) >= 2
+    states: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        for entry in entries_of(storage.read(f".hoodie/archived/{name}")):
+            states.setdefault((entry["commitTime"], entry["actionType"]), []).append(entry["actionState"])
+    found = {(action, *reached) for (_, action), reached in states.items()}
+    assert found == {
+        ("deltacommit", "REQUESTED", "INFLIGHT", "COMPLETED"),
+        ("clean", "REQUESTED", "INFLIGHT", "COMPLETED"),
+        ("compaction", "REQUESTED", "INFLIGHT"),
+        ("commit", "COMPLETED"),
+    }
+
+
+def entries_of(data: bytes) -> Iterator[dict[str, Any]]:
+    """The records of an archive file, by fastavro."""
+    at = 0
+    while at < len(data):
+        block = parse_block(lambda start, size: data[start : start + size], at, len(data), path="", needs_headers=False)
+        content = io.BytesIO(data[block.content_offset : block.content_offset + block.content_size])
+        _, count = struct.unpack(">iI", content.read(8))
+        schema = fastavro.parse_schema(json.loads(block.schema or ""))
+        for _ in range(count):
+            content.read(4)
+            yield cast(dict[str, Any], fastavro.schemaless_reader(content, schema))
+        at = block.end
+
+
+def test_damaged_commit_of_version_6_is_named_and_nothing_is_archived() -> None:
+    storage = prepared(TableBuilder(6, "cow"))
+    updated(storage, 9, **KEEP)
+    first, *_ = held = commits(storage)
+    body = storage.read(f".hoodie/{first}.commit")
+    storage.put(f".hoodie/{first}.inflight", body[:-9])
+
+    with pytest.raises(CorruptDataError) as refused:
+        opened(storage).services.archive(hudi_options=KEEP)
+    assert refused.value.context["path"].endswith(f"{first}.inflight")
+    assert commits(storage) == held
+    assert archived(storage) == []
+
+
+def test_write_of_version_6_that_may_have_completed_beside_a_pending_one_stays() -> None:
+    """The pending write looks for conflicts among those that completed since it began."""
+    storage = prepared(TableBuilder(6, "cow"))
+    updated(storage, 9, **KEEP)
+    early, *_ = held = commits(storage)
+    hours = 3_600_000
+    for name in storage.list_names(".hoodie"):
+        if name[:14].isdigit() and not name.startswith(early):
+            storage = aged(storage, name, by_ms=2 * hours)
+    storage = aged(storage, f"{early}.commit", by_ms=1 * hours)  # the last to complete
+    pending = str(int(held[-1]) + 1)
+    storage.put(f".hoodie/{pending}.commit.requested", b"")
+    beside = aged(storage, f"{pending}.commit.requested", by_ms=hours + hours // 2)  # begins before `early` completes
+
+    options = {**KEEP, "hoodie.clean.failed.writes.policy": "NEVER"}
+    assert opened(beside).services.archive(hudi_options=options) is None
+    assert commits(beside) == held
+    assert opened(storage).services.archive(hudi_options=options) is not None
+    assert early not in commits(storage)
 
 
 def test_more_to_keep_than_there_may_be_is_a_contradiction() -> None:
