@@ -202,9 +202,11 @@ def _execute(call: ServiceCall, instant: Instant, plan: CleanPlan) -> Cleaned | 
     storage, version = call.table.storage, call.table.version
     started = call.environment.clock.monotonic()
     if instant.state is InstantState.REQUESTED:
+        # In table version 6 the archiver of JVM Hudi reads the plan there, too, and fails where there is none.
+        body = b"" if version.has_completion_times else encode_clean_plan(plan, table_uri=storage.uri)
         instant = advanced(instant, InstantState.INFLIGHT)
         try:
-            storage.put_if_absent(instant_path(instant, version), b"")
+            storage.put_if_absent(instant_path(instant, version), body)
         except AlreadyExistsError:
             _log.info("another process is executing the clean %s as well", instant.requested_time)
     _delete(call, plan)

@@ -325,3 +325,14 @@ def test_clean_that_another_process_may_be_executing_is_left_to_it():
 def now_of(storage: Storage) -> int:
     """The time of the store, which its files carry."""
     return max(one.modified_ms for one in storage.list_recursive(".hoodie"))
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_inflight_file_of_a_clean_has_the_plan_in_version_6_and_is_empty_later(version):
+    storage = prepared(TableBuilder(version, "cow"))
+    updated(storage, 5, **RETAIN_TWO)
+    folder = load_table(storage).version.timeline_folder
+    paths = [f"{folder}/{name}" for name in storage.list_names(folder) if ".clean." in name]
+    plans = {storage.read(path) for path in paths if path.endswith(".clean.requested")}
+    inflight = {storage.read(path) for path in paths if path.endswith(".clean.inflight")}
+    assert inflight == (plans if version == 6 else {b""})
