@@ -101,7 +101,7 @@ def assert_nothing_left_over(storage: Storage, folders: Sequence[str] = TEMPORAR
     timeline = table.timeline
     assert not timeline.pending_writes
     assert not timeline.pending_rollbacks
-    planned = {instant.requested_time for instant in timeline.pending_compactions}
+    planned = {instant.requested_time for instant in (*timeline.pending_compactions, *timeline.pending_clusterings)}
     for folder in folders:
         for info in storage.list_recursive(folder):
             assert info.path.split("/")[2] in planned, info.path
