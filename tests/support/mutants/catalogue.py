@@ -11,6 +11,7 @@ from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.services import planned_run
 from pyhudi.services.cleaning import policy as cleaning_policy
+from pyhudi.services.clustering import schedule as clustering_schedule
 from pyhudi.services.compaction import schedule as compaction_schedule
 from pyhudi.services.rollback import execute as rollback_run
 from pyhudi.services.rollback import rollback
@@ -667,6 +668,40 @@ CLEANING = (
     ),
 )
 
+CLUSTERING = (
+    mutant(
+        "a clustering does not look for writes that it does not know",
+        "it would replace what they wrote by what was there before",
+        (transaction, transaction.check_groups_unchanged, nothing),
+        at="cow8/lock/preferred+cluster",
+        breaks="K1",
+    ),
+    mutant(
+        "a write does not look for planned clusterings, and they do not look for writes",
+        "the clustering would undo it",
+        (transaction, transaction.check_clusterings, nothing),
+        (conflict_check, conflict_check.check_clusterings, nothing),
+        (transaction, transaction.check_groups_unchanged, nothing),
+        at="mor8/lock/update+cluster",
+        breaks="K1",
+    ),
+    mutant(
+        "a clustering is planned beside another one of its file groups",
+        "their rows would be there twice",
+        (clustering_schedule, clustering_schedule.load_clustering_plans, always(())),
+        (transaction, transaction.check_groups_unchanged, nothing),
+        at="cow8/lock/cluster+cluster",
+        breaks="K1 K4",
+    ),
+    mutant(
+        "a clustering is run beside a living run",
+        "it would remove the other one's files",
+        (planned_run, planned_run.is_running, always(False)),
+        at="cow8/lock/cluster+cluster",
+        breaks="K6 K9 K13",
+    ),
+)
+
 MUTANTS = (
     *CONFLICTS,
     *TIMES,
@@ -678,6 +713,7 @@ MUTANTS = (
     *ATTEMPTS,
     *READERS,
     *COMPACTION,
+    *CLUSTERING,
     *CLEANING,
 )
 

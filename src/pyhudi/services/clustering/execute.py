@@ -6,6 +6,7 @@ and rolls its plan back, so that the write stays and a later plan takes the new 
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ from pyhudi.config.options_clustering import (
 )
 from pyhudi.errors import CorruptDataError, HudiError, UnsupportedFeatureError, WriteConflictError
 from pyhudi.format.file_names import BaseFileName, parse_data_file
-from pyhudi.format.metadata.clustering import ClusteringPlan
+from pyhudi.format.metadata.clustering import ClusteredSlice, ClusteringPlan
 from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Instant, InstantState, InstantTime
@@ -45,6 +46,7 @@ from pyhudi.tasks.sort_rows import SortOrder, check_sort_columns
 from pyhudi.transaction.markers.announcing import TaskMarkers
 from pyhudi.transaction.transaction import Transaction, commit_clustering
 
+_log = logging.getLogger("pyhudi")
 _STRATEGIES = {f"{RUN_PACKAGE}{strategy.value}": strategy for strategy in ClusteringRunStrategy}
 _UNLIMITED = 2**62
 """The size limit of a file that gets all rows of its group."""
@@ -70,10 +72,17 @@ def pending_clusterings(table: TableState) -> tuple[Instant, ...]:
 def run_pending_clusterings(call: ServiceCall) -> tuple[Clustered, ...]:
     """Execute the planned clusterings that no other process is executing, oldest first.
 
-    Errors: see `run_clustering`.
+    One that gives way to a write is rolled back and logged as a warning. Other errors: see `run_clustering`.
     """
     call = call.reloaded()
-    done = [run_clustering(call, instant.requested_time) for instant in pending_clusterings(call.table)]
+    done = []
+    for instant in pending_clusterings(call.table):
+        try:
+            done.append(run_clustering(call, instant.requested_time))
+        except WriteConflictError as error:
+            if _find(call.table.reload(), instant.requested_time) is not None:
+                raise
+            _log.warning("a planned clustering gave way to a write: %s", error)
     return tuple(result for result in done if result is not None)
 
 
@@ -189,7 +198,7 @@ def _planned_slices(
                     partition_path=planned.partition_path,
                     missing=sorted(missing)[:10],
                 )
-            if newest is None or _names_of(newest) != planned.file_names:
+            if newest is None or not _is_as_planned(newest, planned):
                 raise WriteConflictError(
                     "file groups of a planned clustering have changed since, so it is rolled back; nothing of it is "
                     "visible; plan it again",
@@ -201,9 +210,19 @@ def _planned_slices(
     return groups
 
 
-def _names_of(file_slice: FileSlice) -> frozenset[str]:
-    bases = [str(file_slice.base.name)] if file_slice.base else []
-    return frozenset([*bases, *(str(log.name) for log in file_slice.logs)])
+def _is_as_planned(newest: FileSlice, planned: ClusteredSlice) -> bool:
+    """Whether a slice has the rows that it had when it was planned.
+
+    In table version 6 it may have more logs, without rows of a completed write: those of failed writes, and what rolls
+    them back.
+    """
+    bases = {str(newest.base.name)} if newest.base else set()
+    logs = {str(log.name): any(part.end > part.start for part in log.committed) for log in newest.logs}
+    if not planned.file_names <= bases | logs.keys():
+        return False
+    return bases <= planned.file_names and not any(
+        has_rows for name, has_rows in logs.items() if name not in planned.file_names
+    )
 
 
 def _tasks(

@@ -27,7 +27,7 @@ from pyhudi.testing.simulation.invariants import (
     check_recovered,
     facts_of,
 )
-from pyhudi.testing.simulation.scenarios import OUTLIVED, ROLES, SERVICES, Scenario, Stage, scenario_of, settle
+from pyhudi.testing.simulation.scenarios import OUTLIVED, PLANNED, ROLES, Scenario, Stage, scenario_of, settle
 from pyhudi.testing.simulation.schedule import Schedule
 from pyhudi.testing.simulation.scheduler import (
     AGES_MS,
@@ -331,7 +331,7 @@ def _wrong_end(scenario: Scenario, run: Run, history: History) -> str | None:
     for one in history.told:
         if one.error is not None and not isinstance(one.error, allowed):
             return f"K13: {one.actor} got {type(one.error).__name__}: {one.error}"
-    return None if {*SERVICES, "undo"} & {*scenario.roles} else next(check_conflicts(history), None)
+    return None if {*PLANNED, "undo"} & {*scenario.roles} else next(check_conflicts(history), None)
 
 
 def _neglected(run: Run, watcher: Watcher) -> str | None:
@@ -344,9 +344,9 @@ def _neglected(run: Run, watcher: Watcher) -> str | None:
 def _excused(scenario: Scenario, run: Run, watcher: Watcher) -> frozenset[str]:
     """The instants and files that `check_recovered` excuses: those of suspended actors, outlived writes, late puts.
 
-    If a suspended actor runs compactions, all instants are excused, because it may execute the plan of another actor.
+    If a suspended actor runs plans, all instants are excused, because it may execute the plan of another actor.
     """
-    runs_plans = any(one.was_away and role == "compact" for one, role in zip(run.actors, scenario.roles, strict=False))
+    runs_plans = any(one.was_away and role in PLANNED for one, role in zip(run.actors, scenario.roles, strict=False))
     away = (
         time
         for time, number in watcher.owners.items()
@@ -367,7 +367,8 @@ def _check(scenario: Scenario, run: Run, history: History, excused: frozenset[st
         return found
     last = Run(world, [], lambda _run, _point: GO_ON)
     world.now_ms, world.wall_ms = world.now_ms + 2 * AGES_MS, 0
-    actor = Actor(0, "last", lambda: settle(seat, history))
+    # Its ids must not be those that the first actor took.
+    actor = Actor(0, "last", lambda: settle(seat, history), ids=_IDS_OF_AN_ACTOR)
     storage = SimStorage(last, actor, Watcher(last, load_table(observer(world))))
     seat = Seat("last", scenario.kind, storage, environment_of(last, actor, scenario.lock.provider()))
     last.actors.append(actor)
@@ -376,6 +377,10 @@ def _check(scenario: Scenario, run: Run, history: History, excused: frozenset[st
     if last.violation is not None or last.error is not None:
         return last.violation or f"K13: the recovery ended by {last.error!r}"
     return _problem(world, scenario, history, ordered=ordered, excused=excused)
+
+
+_IDS_OF_AN_ACTOR = 1 << 32
+"""More than any actor takes."""
 
 
 def _problem(

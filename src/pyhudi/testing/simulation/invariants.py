@@ -407,7 +407,7 @@ def check_attempts(facts: Facts, *, are_swept: bool) -> Iterator[str]:
 
 
 def check_recovered(facts: Facts, *, excused: Collection[str]) -> Iterator[str]:
-    """K14: after a recovery nothing of a dead writer is left, but for what a planned compaction will replace.
+    """K14: after a recovery nothing of a dead writer is left, but for what a planned service will replace.
 
     `excused`: instant times of writers that others had to take for dead and that went on; paths of puts that landed
     late. What comes after a rollback is never visible, and stays.
@@ -417,7 +417,7 @@ def check_recovered(facts: Facts, *, excused: Collection[str]) -> Iterator[str]:
     for instant in (*timeline.pending_writes, *timeline.pending_rollbacks):
         if instant_path(instant, table.version) not in excused:
             yield f"K14: {instant.action.value} {instant.requested_time} is still pending"
-    planned = {instant.requested_time for instant in timeline.pending_compactions}
+    planned = {instant.requested_time for instant in (*timeline.pending_compactions, *timeline.pending_clusterings)}
     for folder in TEMPORARY_FOLDERS:
         for info in storage.list_recursive(folder):
             if not {*planned, *excused} & {info.path, *info.path.split("/")}:

@@ -33,6 +33,7 @@ from pyhudi.table.file_slice import FileSlice, slice_files
 from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, position_of
+from pyhudi.tasks.cluster import ClusterTask
 from pyhudi.tasks.compact_slice import CompactTask
 from pyhudi.tasks.data_file import WriteTarget, check_write_is_running
 from pyhudi.tasks.log_writer import slice_to_append
@@ -61,6 +62,7 @@ class Request:
         loses_attempt: whether its tasks write base files twice, as tasks of Spark may, and only one attempt counts.
         is_outlived: whether other attempts of its tasks run in other processes for any time, see `Attempt`.
         is_abandoned: whether, in addition, the write loses its own attempts, and fails.
+        is_preferred: whether clusterings give way to it, and not the other way round.
     """
 
     operation: WriteOperation
@@ -70,6 +72,7 @@ class Request:
     loses_attempt: bool = False
     is_outlived: bool = False
     is_abandoned: bool = False
+    is_preferred: bool = False
 
     @property
     def partition_paths(self) -> frozenset[str]:
@@ -300,7 +303,7 @@ def _put_file(storage: Storage, target: WriteTarget, path: str, kind: MarkerKind
 
 @dataclass(frozen=True)
 class ThinEngine(LocalEngine):
-    """Compacts files of thin writes by a function of its own, and runs the tasks of a clean unchanged."""
+    """Compacts and clusters files of thin writes by functions of its own, and runs the tasks of a clean unchanged."""
 
     parallelism: int = 1
 
@@ -308,6 +311,8 @@ class ThinEngine(LocalEngine):
         """See `Engine.map`."""
         if tasks and isinstance(tasks[0], CompactTask):
             return [_compact(task) for task in tasks]
+        if tasks and isinstance(tasks[0], ClusterTask):
+            return [_cluster(task) for task in tasks]
         return super().map(function, tasks, size_bytes=size_bytes, description=description)
 
 
@@ -329,6 +334,20 @@ def _compact(task: CompactTask) -> WriteStat:
         total_write_bytes=len(body),
         file_size_in_bytes=len(body),
     )
+
+
+def _cluster(task: ClusterTask) -> tuple[WriteStat, ...]:
+    storage = open_spec(task.target.storage)
+    rows: dict[str, str] = {}
+    for files in task.slices:
+        base: dict[str, str] = {} if files.base is None else json.loads(storage.read(files.base))
+        rows |= _with_logs(storage, base, files.logs, files.judged_by(task.merging.blocks))
+    if not rows:
+        return ()
+    context = replace(_CONTEXT, stage=task.run)
+    group = file_id(task.seed, 0)
+    path = task.partition_path
+    return (_write_base(storage, task.target, path, group, None, rows, inserts=len(rows), context=context),)
 
 
 def with_writer(job: WriteJob, writer: str, batch: str | None) -> WriteJob:

@@ -23,6 +23,8 @@ from pyhudi.errors import (
 )
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.services.cleaning.execute import clean, execute_clean, pending_cleans
+from pyhudi.services.clustering.execute import run_pending_clusterings
+from pyhudi.services.clustering.schedule import schedule_clustering
 from pyhudi.services.compaction.execute import run_pending_compactions
 from pyhudi.services.compaction.schedule import schedule_compaction
 from pyhudi.services.rollback.rollback import roll_back, roll_back_failed_writes
@@ -199,6 +201,14 @@ def _compact(stage: Stage) -> None:
     _serve(stage, both)
 
 
+def _cluster(stage: Stage) -> None:
+    def both(stage: Stage) -> None:
+        schedule_clustering(stage.seat.service_call())
+        run_pending_clusterings(stage.seat.service_call())
+
+    _serve(stage, both)
+
+
 def _clean(stage: Stage) -> None:
     """Clean when there is something to clean, and once more."""
     for _ in range(2):
@@ -245,10 +255,11 @@ def recover(seat: Seat) -> None:
 
 
 def finish(seat: Seat) -> None:
-    """Recover, and execute what compactions and cleans are planned."""
+    """Recover, and execute what compactions, clusterings and cleans are planned."""
     recover(seat)
     if seat.kind.is_merge_on_read:
         run_pending_compactions(seat.service_call())
+    run_pending_clusterings(seat.service_call())
     call = seat.service_call()
     for instant in pending_cleans(call.table.timeline):
         execute_clean(call, instant)
@@ -334,6 +345,7 @@ ROLES: dict[str, Role] = {
     "update": _values(WriteOperation.UPSERT, "a1"),
     "update-2": _values(WriteOperation.UPSERT, "a2"),
     "update-b": _values(WriteOperation.UPSERT, "b1"),
+    "preferred": _write(lambda name: Request(operation=WriteOperation.UPSERT, values={"a1": name}, is_preferred=True)),
     "new": _values(WriteOperation.UPSERT, "a9"),
     "both": _values(WriteOperation.UPSERT, "a1", "a9", "b1"),
     "insert": _values(WriteOperation.INSERT, "a9"),
@@ -355,6 +367,7 @@ ROLES: dict[str, Role] = {
     "attempt": _run_attempts,
     "schedule": _schedule,
     "compact": _compact,
+    "cluster": _cluster,
     "clean": _clean,
     "recover": _recover,
     "late": _recover_late,
@@ -367,12 +380,14 @@ group, and `b1` in another; `a9` is new.
 
 `batch`: all such actors write the same batch, to different partitions. `retried`: a task of it is run twice.
 `outlived`: another attempt of each of its tasks is left to an `attempt`, a process of its own; of `abandoned` no other
-attempt counts, so that it rolls itself back.
+attempt counts, so that it rolls itself back. `preferred`: clusterings give way to it.
 """
 
 WRITERS = ("update", "new", "both", "insert", "delete", "overwrite", "drop")
 OTHERS = ("update-2", "update-b", "recover", "late", "read", "follow")
 SERVICES = ("schedule", "compact")
+PLANNED = (*SERVICES, "cluster")
+"""Services whose plans other writes give way to."""
 OUTLIVED = ("outlived", "abandoned")
 
 
@@ -383,17 +398,20 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
     """
     found = []
     for kind in (one for one in KINDS.values() if one.is_whole is whole):
-        others = (*OTHERS, *(SERVICES if kind.is_merge_on_read else ()))
+        others = (*OTHERS, "cluster", *(SERVICES if kind.is_merge_on_read else ()))
         pairs = [*combinations_with_replacement(WRITERS, 2), *((one, other) for one in WRITERS for other in others)]
         pairs += [("batch", "batch"), ("retried", "recover"), *((one, "attempt") for one in OUTLIVED)]
         triples = [("update", "update", "read"), ("update", "new", "follow"), ("both", "both", "recover")]
         triples += [(one, "attempt", other) for one in OUTLIVED for other in ("read", "update", "late")]
         triples += [("update", "update", "clean"), ("overwrite", "both", "clean"), ("both", "undo", "clean")]
         triples += [("update", "clean", "clean"), ("update", "clean", "late")]
+        pairs += [("cluster", "cluster"), ("cluster", "late"), ("preferred", "cluster")]
+        triples += [("preferred", "cluster", "cluster"), ("preferred", "update", "cluster")]
+        triples += [("update", "cluster", "read"), ("update", "cluster", "follow"), ("update", "cluster", "clean")]
         if kind.is_merge_on_read:
             pairs += [("compact", "compact"), ("compact", "late")]
             triples += [("outlived", "attempt", "compact")]
-            triples += [("update", "compact", "clean")]
+            triples += [("update", "compact", "clean"), ("update", "compact", "cluster")]
             triples += [("update", "compact", "read"), ("update", "schedule", "compact"), ("update", "undo", "compact")]
         found += [Scenario(kind, lock, roles) for lock in locks for roles in (*pairs, *triples)]
     return tuple(found)

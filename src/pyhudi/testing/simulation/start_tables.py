@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+from pyhudi.config.options_clustering import ConflictStrategy
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.local import LocalEngine
 from pyhudi.environment import Environment
@@ -40,6 +41,9 @@ _INSERT = Request(operation=WriteOperation.INSERT, values=START)
 _APPEND = Request(operation=WriteOperation.UPSERT, values={"a2": "appended"})
 
 
+_PREFERRED = {"hoodie.write.lock.conflict.resolution.strategy": ConflictStrategy.PREFER_WRITER.value}
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of table. `str` returns its name: `cow8`, `mor6` and so on.
@@ -66,6 +70,7 @@ class Kind:
             "hoodie.table.ordering.fields": "ts",
             "hoodie.compact.inline": "false",
             "hoodie.clean.automatic": "false",
+            "hoodie.clustering.plan.strategy.sort.columns": "key",
             "hoodie.clean.commits.retained": "1",
             "hoodie.index.bloom.num_entries": "100",
             "hoodie.write.num.retries.on.conflict.failures": "1",
@@ -116,13 +121,15 @@ class Seat:
     def write(self, request: Request) -> WriteResult:
         """Run a write. It first rolls back the failed writes of dead writers."""
         if self.kind.is_whole:
-            return write_whole(
-                self.storage, self.environment, self.kind.options, request, self.attempts, writer=self.name
-            )
+            options = {**self.kind.options, **(_PREFERRED if request.is_preferred else {})}
+            return write_whole(self.storage, self.environment, options, request, self.attempts, writer=self.name)
         return write_thinly(self._job(request), request, self.attempts)
 
     def _job(self, request: Request) -> WriteJob:
         template = _job(self.kind)
+        if request.is_preferred:
+            config = WriteConfig.from_options({**self.kind.options, **_PREFERRED})
+            template = replace(template, config=config)
         table, heartbeat = load_table(self.storage), template.transaction_settings.heartbeat
         lock_wait_ms = template.transaction_settings.lock_wait_ms
         if roll_back_failed_writes(table, heartbeat, self.environment, lock_wait_ms=lock_wait_ms):

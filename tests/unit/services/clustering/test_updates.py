@@ -159,6 +159,16 @@ def test_plan_whose_groups_were_changed_before_its_run_is_rolled_back(table: Tab
 
 
 @every_table
+def test_cluster_goes_on_after_a_plan_that_gave_way(table: TableBuilder, caplog: pytest.LogCaptureFixture) -> None:
+    storage, _ = prepared(table)
+    update(table.open(storage), PREFER_WRITER)
+    (done,) = table.open(storage).services.cluster().to_pylist()
+    assert (done["replaced"], done["files"]) == (2, 1)
+    assert "gave way to a write" in caplog.text
+    assert contents(storage) == CHANGED
+
+
+@every_table
 def test_group_that_a_running_write_changes_is_not_planned(table: TableBuilder) -> None:
     full = (
         table.insert((1, "oslo", 1, "a"), (3, "rome", 1, "c")).insert((2, "oslo", 1, "b")).insert((5, "oslo", 1, "e"))
@@ -188,3 +198,20 @@ def test_dead_clustering_does_not_keep_others_from_their_groups() -> None:
     assert table.open(storage).services.run(planned)["outcome"].to_pylist() == ["done"]
     assert contents(storage) == BEFORE
     audit(storage)
+
+
+def test_rejected_write_of_version_6_leaves_the_plan_as_good_as_it_was() -> None:
+    """Its log stays, and another one that takes its rows back, though neither has a row."""
+    table = TableBuilder(6, "mor", options=APART)
+    full = table.insert((1, "oslo", 1, "a"), (3, "rome", 1, "c")).insert((2, "oslo", 1, "b"))
+    storage = full.build()
+    plans: list[str | None] = []
+
+    def plan() -> None:
+        plans.append(table.open(storage).services.schedule("clustering"))
+
+    with pytest.raises(WriteConflictError):
+        update(table.open(FaultStorage(storage, before=once_at("put_if_absent", ".inflight", plan))), {})
+
+    assert table.open(storage).services.run(plans[0])["outcome"].to_pylist() == ["done"]
+    assert contents(storage) == BEFORE

@@ -38,6 +38,7 @@ from pyhudi.services.upgrade.checks import check_nothing_runs
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.instant_times import completed_now
+from pyhudi.table.pending_clusterings import load_clustering_plans
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path, load_compaction_plan
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash
@@ -328,6 +329,8 @@ def cases(*ours: Own) -> list[Case]:
         for kind, version in _KINDS:
             if kind == "cow" and (met in _ONLY_MOR or ours[0] in (Own.COMPACTION_PLAN, Own.COMPACTION)):
                 continue
+            if (kind, version) == ("cow", 6) and ours[0] in (Own.CLUSTERING_PLAN, Own.CLUSTERING):
+                continue  # it differs from ("cow", 9) in names of instants alone
             for one in ours:
                 cell = TABLE[met][one]
                 grounds = cell.version_6 if version == 6 else cell.version_8
@@ -459,6 +462,52 @@ def test_a_compaction_is_run_whatever_it_meets_but_what_takes_it_back(case: Case
         with pytest.raises(LockLostError if case.ground is Ground.ITSELF else WriteConflictError):
             opened(store).services.run(instant)
         assert not load_table(storage).timeline.is_committed(instant)
+
+
+SORTED = {"hoodie.clustering.plan.strategy.sort.columns": "note"}
+OF_OSLO = {**SORTED, "hoodie.clustering.plan.strategy.partition.selected": "city=oslo"}
+PREFER_WRITER = "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
+
+
+@pytest.mark.parametrize("case", cases(Own.CLUSTERING_PLAN), ids=str)
+def test_a_clustering_is_planned_around_other_plans(case: Case) -> None:
+    storage = prepared(case.kind, case.version)
+    if case.met is Other.RESTORE:
+        THEIRS[case.met, case.ground](storage)
+        with pytest.raises(WriteConflictError, match="restore"):
+            opened(storage).services.schedule("clustering", hudi_options=SORTED)
+        return
+    oslo = group_of(storage, "oslo")
+    THEIRS[case.met, case.ground](storage)
+
+    planned = opened(storage).services.schedule("clustering", hudi_options=SORTED)
+
+    plans = load_clustering_plans(storage, load_table(storage).timeline)
+    groups = {group for instant, found in plans if instant.requested_time == planned for group in found}
+    assert groups
+    assert (oslo in groups) is (case.ground is None)
+
+
+@pytest.mark.parametrize("case", cases(Own.CLUSTERING), ids=str)
+def test_a_clustering_gives_way_on_every_ground_of_its_cell_and_on_no_other(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(OPTIONS, "hoodie.write.lock.conflict.resolution.strategy", PREFER_WRITER)
+    storage = prepared(case.kind, case.version)
+    instant = opened(storage).services.schedule("clustering", hudi_options=OF_OSLO)
+    assert instant is not None
+    theirs = rollback_plan(lambda _: instant) if case.ground is Ground.ITSELF else THEIRS[case.met, case.ground]
+    store = meeting(storage, theirs, at=("open_output", ".parquet"))
+
+    if case.ground is None:
+        assert opened(store).services.run(instant)["outcome"].to_pylist() == ["done"]
+        assert load_table(storage).timeline.is_committed(instant)
+        return
+    with pytest.raises(LockLostError if case.ground is Ground.ITSELF else WriteConflictError):
+        opened(store).services.run(instant)
+    assert not load_table(storage).timeline.is_committed(instant)
+    if case.ground is Ground.GROUP and case.met in (Other.WRITE, Other.OVERWRITE):
+        assert opened(storage).services.pending().num_rows == 0, "its plan is rolled back"
 
 
 def killed(act: Act, storage: Storage, *, at: str) -> None:
