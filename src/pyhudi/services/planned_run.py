@@ -9,7 +9,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyhudi.errors import AlreadyExistsError, InvalidRequestError, LockLostError
 from pyhudi.format.markers import marker_folder
@@ -57,7 +57,10 @@ def planned_run(
     with table_lock(storage, environment, wait_ms=call.settings.lock_wait_ms) as lock:
         table = call.table.reload()
         instant = find(table, instant_time)
-        if instant is None and not table.timeline.is_committed(instant_time):
+        if instant is not None and _shares_its_time(table, instant):
+            _remove_late_plan(table, instant)
+            instant = None
+        elif instant is None and not table.timeline.is_committed(instant_time):
             raise InvalidRequestError(f"there is no planned {kind} with this instant time", instant=instant_time)
         settings = call.settings.heartbeat
         if instant is None or is_running(storage, table.version, instant, settings, environment):
@@ -86,6 +89,25 @@ def planned_run(
                 check_newest_run(storage, instant_time, number)
                 forget_runs(storage, instant_time)
                 heartbeat.stop_for_good()
+
+
+def _shares_its_time(table: TableState, plan: Instant) -> bool:
+    """Whether another action has the instant time of a plan, whose put took effect after its process had given up.
+
+    A savepoint has the time of a completed write, and so of no plan.
+    """
+    return any(
+        other.requested_time == plan.requested_time and other.action is not plan.action
+        for other in table.timeline.instants
+    )
+
+
+def _remove_late_plan(table: TableState, plan: Instant) -> None:
+    """Remove a plan that cannot be completed, because the files of the other action carry its time."""
+    _log.warning("the plan %s came after another action had taken its time; it is removed", plan.requested_time)
+    if plan.state is InstantState.INFLIGHT:
+        table.storage.delete(instant_path(plan, table.version))
+    table.storage.delete(instant_path(replace(plan, state=InstantState.REQUESTED), table.version))
 
 
 def _marked_inflight(table: TableState, plan: Instant) -> Instant:

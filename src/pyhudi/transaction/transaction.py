@@ -109,7 +109,7 @@ def begin(
             lock.check_held()
             _put_requested(storage, instant, requested, version)
             if lock.can_be_lost:
-                _check_alone(storage, instant, version)
+                check_alone(storage, instant, version)
         except BaseException:
             heartbeat.stop()
             raise
@@ -135,11 +135,12 @@ def _put_requested(storage: Storage, instant: Instant, requested: bytes, version
         raise _time_is_taken(instant) from error
 
 
-def _check_alone(storage: Storage, instant: Instant, version: TableVersion) -> None:
+def check_alone(storage: Storage, instant: Instant, version: TableVersion) -> None:
     """Give up an instant time that another action has too: a rollback of one would delete the files of both.
 
     Instants of two actions have different file names, so exclusive creation does not keep them apart. Both writers
-    check after they have put their instant, so at least one sees the other.
+    check after they have put their instant, so at least one sees the other. Only where a lock can be lost. Cost: one
+    listing. Raises `LockLostError`, with the instant removed again.
     """
     for other in load_timeline(storage, version).instants:
         if other.requested_time == instant.requested_time and other.action is not instant.action:

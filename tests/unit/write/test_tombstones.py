@@ -81,6 +81,27 @@ class Life:
 
 
 @TABLES
+def test_clustering_remembers_the_deletes_of_all_files_that_it_joins(version: int, kind: dict[str, str]) -> None:
+    """In version 8 and later the two deletes of one write are remembered in two footers."""
+    apart = {"hoodie.parquet.small.file.limit": "0"}
+    life = Life(version, kind, **apart)
+    for key in (1, 2):
+        life.upsert(5, False, key=key)
+    two = pa.concat_tables([batch(10, True, 1), batch(10, True, 2)])
+    life.open().upsert(two)
+    life.compact()
+
+    life.open().services.cluster()
+
+    assert life.open().inspect.files().num_rows == 1
+    for key in (1, 2):
+        life.upsert(7, False, key=key)
+        assert life.seen(key) == []
+        life.upsert(12, False, key=key)
+        assert life.seen(key) == [12]
+
+
+@TABLES
 def test_late_row_does_not_bring_a_deleted_record_back(version: int, kind: dict[str, str]) -> None:
     life = Life(version, kind)
     assert life.after((5, False), DELETED) == []

@@ -30,7 +30,7 @@ from pyhudi.merge.table_rules import check_tombstones, mergers_of, table_rules_o
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.clustering.schedule import schema_of
 from pyhudi.services.planned_run import PlannedRun, planned_run
-from pyhudi.services.rollback.rollback import roll_back
+from pyhudi.services.rollback.rollback import roll_back_plan
 from pyhudi.table.block_filter import with_archive
 from pyhudi.table.features import check_writable
 from pyhudi.table.file_slice import FileGroupId, FileSlice, slice_files
@@ -108,7 +108,7 @@ def run_clustering(call: ServiceCall, instant_time: str) -> Clustered | None:
     except WriteConflictError:
         with suppress(HudiError):
             # The heartbeat has ended with the run, so that the plan can be rolled back like any other.
-            roll_back(call.table.reload(), instant_time, call.settings, call.environment)
+            roll_back_plan(call.table.reload(), instant_time, call.settings, call.environment)
         raise
 
 

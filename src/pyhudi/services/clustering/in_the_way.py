@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pyhudi.errors import InvalidRequestError
-from pyhudi.services.rollback.rollback import roll_back
+from pyhudi.services.rollback.rollback import roll_back_plan
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.pending_clusterings import load_clustering_plans
 from pyhudi.transaction.transaction import Transaction
@@ -24,7 +24,7 @@ def roll_back_clusterings(transaction: Transaction, changes: Iterable[FileGroupI
         if not groups & changed:
             continue
         try:
-            roll_back(table.reload(), instant.requested_time, transaction.settings, transaction.environment)
+            roll_back_plan(table.reload(), instant.requested_time, transaction.settings, transaction.environment)
         except InvalidRequestError:
             # It is running, or has ended; the checks of the write find it in either case.
             continue

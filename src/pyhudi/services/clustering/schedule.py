@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from pyhudi.config.enums import FailedWritesPolicy
-from pyhudi.errors import HudiError, LockLostError, SchemaMismatchError
+from pyhudi.errors import AlreadyExistsError, HudiError, LockLostError, SchemaMismatchError
 from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_clustering
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
@@ -27,6 +27,7 @@ from pyhudi.transaction.conflicts.footprint import footprint_of
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.intents import standing_intents
 from pyhudi.transaction.locks.table_lock import table_lock
+from pyhudi.transaction.transaction import check_alone
 
 _IN_COMPACTION = "a pending compaction or log compaction holds its file group"
 _IN_CLUSTERING = "a pending clustering holds its file group"
@@ -86,13 +87,18 @@ def schedule_clustering(call: ServiceCall) -> InstantTime | None:
             return None
         instant = Instant(
             requested_time=next_time(table.timeline, table.config, call.environment.clock),
-            action=Action.CLUSTERING,
+            action=Action.CLUSTERING if table.version.has_clustering_action else Action.REPLACE_COMMIT,
             state=InstantState.REQUESTED,
         )
         body = encode_requested_replace_metadata(requested_clustering(planned.plan), table_uri=storage.uri)
         lock.check_held()
         path = instant_path(instant, table.version)
-        storage.put_if_absent(path, body)
+        try:
+            storage.put_if_absent(path, body)
+        except AlreadyExistsError as error:
+            raise LockLostError("another process took the same instant time", instant=instant.requested_time) from error
+        if lock.can_be_lost:
+            check_alone(storage, instant, table.version)
         try:
             lock.check_held()
         except LockLostError:

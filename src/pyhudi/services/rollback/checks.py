@@ -41,6 +41,19 @@ def instant_to_roll_back(table: TableState, instant_time: str) -> Instant:
     )
 
 
+def planned_service(table: TableState, instant_time: str) -> Instant:
+    """The pending plan of the timeline with this instant time. Raises `InvalidRequestError` where there is none.
+
+    Also where another action has the same time, because the files of both carry it.
+    """
+    found = [instant for instant in table.timeline.instants if instant.requested_time == instant_time]
+    if len(found) == 1 and found[0].state is not InstantState.COMPLETED:
+        (plan,) = found
+        if plan.action in SERVICES or is_clustering_plan(table.storage, table.version, plan):
+            return plan
+    raise InvalidRequestError("there is no planned service with this instant time", instant=instant_time)
+
+
 def check_rollback(table: TableState, instant: Instant, settings: HeartbeatSettings, environment: Environment) -> None:
     """Raise `InvalidRequestError`, which names the reason, unless the instant may be rolled back.
 

@@ -9,14 +9,14 @@ again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from pyhudi.environment import Environment
 from pyhudi.errors import CorruptDataError, NotFoundError, WriteConflictError
 from pyhudi.format.metadata.rollback import RollbackPlan, encode_rollback_plan
 from pyhudi.format.safe_paths import name_problem
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
-from pyhudi.services.rollback.checks import check_rollback, instant_to_roll_back
+from pyhudi.services.rollback.checks import check_rollback, instant_to_roll_back, planned_service
 from pyhudi.services.rollback.execute import RolledBack, exclude_blocks, run_rollback
 from pyhudi.services.rollback.plan import Leftovers, find_leftovers, find_lost_attempts, find_orphans, plan_rollback
 from pyhudi.storage.protocol import FileInfo
@@ -42,7 +42,7 @@ from pyhudi.transaction.plan_fencing import forget_runs
 from pyhudi.transaction.settings import TransactionSettings
 from pyhudi.transaction.transaction import tidy_up
 
-__all__ = ["RolledBack", "roll_back", "roll_back_failed_writes", "roll_back_own_write"]
+__all__ = ["RolledBack", "roll_back", "roll_back_failed_writes", "roll_back_own_write", "roll_back_plan"]
 
 _log = logging.getLogger("pyhudi")
 
@@ -118,6 +118,17 @@ def roll_back(
     rolling back, or that completed while its rollback was starting. The next write or rollback finishes an interrupted
     rollback; of a planned compaction it may then leave the plan. Cost: see `find_leftovers`.
     """
+    return _roll_back_on_request(table, instant_time, settings, environment, choose=instant_to_roll_back)
+
+
+def _roll_back_on_request(
+    table: TableState,
+    instant_time: str,
+    settings: TransactionSettings,
+    environment: Environment,
+    *,
+    choose: Callable[[TableState, str], Instant],
+) -> RolledBack:
     check_undoable(table)
     with table_lock(table.storage, environment, wait_ms=settings.lock_wait_ms) as lock, naming(table.storage):
         table = without_empty_plans(table.reload(), settings.heartbeat, environment)
@@ -134,7 +145,7 @@ def roll_back(
         for done in resumed:
             if done.instant == instant_time and all(i.requested_time != instant_time for i in table.timeline.instants):
                 return done
-        instant = instant_to_roll_back(table, instant_time)
+        instant = choose(table, instant_time)
         check_rollback(table, instant, settings.heartbeat, environment)
         rolled_back = roll_back_instant(table, instant, environment, lock)
         if rolled_back is None:
@@ -144,6 +155,16 @@ def roll_back(
                 instant=instant_time,
             )
         return rolled_back
+
+
+def roll_back_plan(
+    table: TableState, instant_time: str, settings: TransactionSettings, environment: Environment
+) -> RolledBack:
+    """Roll back a planned service, and nothing else that this instant time may mean by then; otherwise as `roll_back`.
+
+    Raises `InvalidRequestError` also where the plan is gone or completed.
+    """
+    return _roll_back_on_request(table, instant_time, settings, environment, choose=planned_service)
 
 
 def roll_back_own_write(
