@@ -257,6 +257,7 @@ def _tasks(
             sample_rows=config.clustering.sample_rows,
         )
         for group in groups
+        if group
     ]
 
 
