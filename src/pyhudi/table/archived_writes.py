@@ -68,7 +68,8 @@ def load_archived_writes(
     """The archived writes among these instants, and maybe others; all of them if `instants` is None.
 
     Cost: nothing for no instants; otherwise two reads (in version 6 a listing), and one read per archive file whose
-    range contains one of them (in version 6 all files) and that this process has not read yet.
+    range contains one of them (in version 6, and after an upgrade by JVM Hudi, all files) and that this process has not
+    read yet.
 
     Raises:
         CorruptDataError: naming a damaged file of the archive.
@@ -93,10 +94,20 @@ def readable_archived_writes(
         return _in_logs(storage, version)
     files = history_files(storage, version)
     spanning = [file for file in files if instants is None or _spans(file, instants)]
-    found = at_once(storage, lambda file: times_in(storage, version, file), spanning)
-    times = (entry for entries in found for entry in entries)
-    completed = {requested: ended or requested for requested, ended, action in times if action in _WRITES}
+    others = [file for file in files if file not in spanning]
+    completed = _completed_in(storage, version, spanning)
+    is_in_doubt = not all(file.names_range for file in files)
+    if is_in_doubt and instants is not None and not completed.keys() >= set(instants):
+        # The ranges of the other files need not be right, either.
+        completed |= _completed_in(storage, version, others)
     return ArchivedWrites(completed, min((file.min_time for file in files), default=None))
+
+
+def _completed_in(storage: Storage, version: TableVersion, files: list[HistoryFile]) -> dict[str, str]:
+    """The writes in these history files with their completion times."""
+    found = at_once(storage, lambda file: times_in(storage, version, file), files)
+    times = (entry for entries in found for entry in entries)
+    return {requested: ended or requested for requested, ended, action in times if action in _WRITES}
 
 
 def in_place_of_archive(storage: Storage, timeline: Timeline) -> ArchivedWrites:

@@ -147,7 +147,8 @@ def _write(requested_time: str, action: str, completion_time: InstantTime | None
 def archived_outcome(storage: Storage, version: TableVersion, instant_time: str) -> ArchivedOutcome | None:
     """How an instant ended that was archived, or rolled back by an archived rollback; None if the archive has neither.
 
-    Cost: one read per archive file whose range contains its time, and per younger file; in table version 6 all files.
+    Cost: one read per archive file whose range contains its time, and per younger file; in table version 6, and after
+    an upgrade by JVM Hudi, all files.
     Raises `CorruptDataError` naming a damaged file.
     """
     if version.has_completion_times:
@@ -191,8 +192,10 @@ def _entries(storage: Storage, version: TableVersion, *, after: str = "") -> Ite
 
     Cost: two reads, and one per such file.
     """
-    for file in history_files(storage, version):
-        if file.max_time >= after:
+    files = history_files(storage, version)
+    is_in_doubt = not all(file.names_range for file in files)
+    for file in files:
+        if is_in_doubt or file.max_time >= after:
             path = f"{version.history_folder}/{file.name}"
             for entry in parse_history_file(read_at_most(storage, path, HISTORY_BYTES_MAX), path=path):
                 yield path, entry

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.support.archives import archive_commits, completed_in_version_6
 from tests.support.table_builder import every_version
 from tests.support.tables import MOR, contents, new_table, open_table, rows
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.timeline.table_version import table_version
+from pyhudi.format.timeline.lsm_history import HistoryRow, encode_history_file
+from pyhudi.format.timeline.table_version import V9, table_version
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.archived_writes import load_archived_writes
+from pyhudi.table.history import ArchivedOutcome, archived_outcome
 from pyhudi.table.state import load_table
 
 OLD, NEW = "20260101000000001", "20270101000000001"
@@ -84,3 +88,22 @@ def test_blocks_of_logs_are_not_judged_by_a_damaged_archive() -> None:
 
     with pytest.raises(CorruptDataError, match="archive"):
         contents(storage)
+
+
+def test_write_in_a_history_file_whose_name_has_another_range_counts() -> None:
+    """As JVM Hudi's upgrade names them: by the first and the last row, in the order of the old archive."""
+    storage, version = MemoryStorage(), V9.in_folders("timeline", "history")
+    times = [f"2024010100000000{number}" for number in range(10)]
+    named = []
+    for numbers in ((3, 2, 4), (8, 9, 6)):
+        rows_of = [HistoryRow(times[number], times[number], "commit", b"x", None) for number in numbers]
+        named.append(f"{times[numbers[0]]}_{times[numbers[-1]]}_0.parquet")
+        storage.put(f"{version.history_folder}/{named[-1]}", encode_history_file(rows_of))
+    manifest = {"files": [{"fileName": name, "fileLen": 1} for name in named]}
+    storage.put(f"{version.history_folder}/manifest_1", json.dumps(manifest).encode())
+    storage.put(f"{version.history_folder}/_version_", b"1")
+
+    assert load_archived_writes(storage, version, [times[2]]).has(times[2])
+    assert load_archived_writes(storage, version, [times[9]]).has(times[9])
+    assert archived_outcome(storage, version, times[2]) is ArchivedOutcome.COMPLETED
+    assert archived_outcome(storage, version, times[1]) is None

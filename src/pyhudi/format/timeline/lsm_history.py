@@ -84,13 +84,18 @@ _AVRO_SCHEMA: Final = json.dumps(
 
 @dataclass(frozen=True, slots=True)
 class HistoryFile:
-    """An entry of a manifest: file name, size in bytes, range of requested times, and level."""
+    """An entry of a manifest: file name, size in bytes, range of requested times, and level.
+
+    `names_range`: whether the name has that range. JVM Hudi's upgrade names a file by its first and last row, in the
+    order of the old archive; where that shows, the range is that of all times.
+    """
 
     name: str
     size: int
     min_time: InstantTime
     max_time: InstantTime
     level: int
+    names_range: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +263,7 @@ def _history_file(entry: object, path: str) -> HistoryFile:
         raise CorruptDataError("the manifest names a file that is not a history file", path=path, name=name)
     first, last = InstantTime(match["min"]), InstantTime(match["max"])
     if first > last:
-        # JVM Hudi's upgrade names a file by its first and last row, which are in the order of the old archive.
-        first, last = _BEFORE_ALL, _AFTER_ALL
+        return HistoryFile(match.string, size, _BEFORE_ALL, _AFTER_ALL, int(match["level"]), names_range=False)
     return HistoryFile(match.string, size, first, last, int(match["level"]))
 
 
