@@ -43,7 +43,7 @@ class SortOrder:
     curve: Curve | None = None
 
     def along_curve(self, batches: Iterable[pa.RecordBatch], size: int) -> SortOrder:
-        """The order with a curve for rows that are distributed like these. `size`: how many of them it is made of at least."""
+        """The order with a curve for rows that are distributed like these, made of at least `size` of them."""
         sample = sampled((self.columns_of(batch) for batch in batches), size)
         columns = sample.columns if sample is not None else [pa.nulls(0)] * len(self.columns)
         return replace(self, curve=Curve.of_sample(self.layout, columns))
