@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.support.audit import audit
+from tests.support.crashes import assert_nothing_left_over, crash_images, opened
 from tests.support.table_builder import TableBuilder
 from tests.support.tables import DELETE_FLAG, contents, new_table, open_table, rows
 
@@ -247,6 +249,20 @@ def test_deletes_that_a_footer_remembers_survive_a_clustering_that_would_copy() 
     table.open(storage).services.cluster(hudi_options=COPY)
     table.open(storage).upsert(table.batch((1, "oslo", 7, "late")))
     assert contents(storage) == {(2, "oslo", 5, "a"), (3, "oslo", 5, "b")}
+
+
+def test_next_clustering_finishes_what_a_dead_copy_left() -> None:
+    table = TableBuilder(options=APART).insert((1, "oslo", 1, "b")).insert((2, "oslo", 1, "a"))
+    storage = table.build()
+    expected = contents(storage)
+    for hint, image in crash_images(storage, lambda opened_: opened_.services.cluster(hudi_options=COPY)):
+        assert contents(image) == expected, hint
+        opened(image, later=True).services.cluster(hudi_options=COPY)
+        assert contents(image) == expected, hint
+        assert [file.num_row_groups for file in files_of(image).values()] == [2], hint
+        opened(image, later=True).recovery.roll_back_failed_writes()
+        assert_nothing_left_over(image)
+        audit(image)
 
 
 def test_sorting_and_copying_contradict_each_other() -> None:
