@@ -9,9 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.interop.compare import assert_same_rows
+from tests.interop.timeline_folder import undo_last_completion
 from tests.support.oracle import Oracle
 
 import pyhudi
+from pyhudi.errors import WriteConflictError
 
 OPTIONS = {
     "hoodie.table.name": "t",
@@ -141,6 +143,34 @@ def test_we_go_on_with_what_jvm_hudi_upgraded_and_downgraded(kind: str, tmp_path
         table.write_here(range(20, 22), "c")
         table.write(to, range(1, 3), "a")
         table.check(to)
+
+
+@EVERY_KIND
+def test_jvm_hudi_keeps_a_metadata_table_on_what_we_downgraded_with_its_dead_write(
+    kind: str, tmp_path: Path, oracles: Any
+) -> None:
+    table = Table(tmp_path / "t", kind, oracles)
+    has_index = {"hoodie.metadata.enable": "true"}
+    for number in range(3):
+        table.write(9, range(number, number + 3), "a", **has_index)
+    model = dict(table.model)
+    table.write(9, range(2), "a", **has_index)
+    undo_last_completion(table.path)
+    table.model = model
+    with pytest.raises(WriteConflictError):
+        table.here().alter.downgrade(to=6) if kind == "cow" else table.here().alter.downgrade(to=8)
+    table.here().recovery.roll_back_failed_writes(eager=True)
+    if kind == "mor":
+        table.here().services.compact()
+        table.here().services.clean(hudi_options=NEWEST_ALONE)
+    table.here().alter.downgrade(to=6)
+    table.check(6)
+    for number in range(15):
+        table.write(6, range(number, number + 2), "a", **has_index)
+    assert (table.path / ".hoodie/metadata").exists()
+    table.check(6)
+    with_index = oracles["0.15.0"].read(table.path, {"hoodie.metadata.enable": "true"})
+    assert {row["id"]: (row["p"], row["v"]) for row in with_index.to_pylist()} == table.model
 
 
 @EVERY_KIND

@@ -8,7 +8,7 @@ from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import WriteConflictError
 from pyhudi.format.timeline.table_version import TABLE_VERSIONS, TableVersion
 from pyhudi.services.call import ServiceCall
-from pyhudi.services.upgrade.checks import check_changeable, check_nothing_runs
+from pyhudi.services.upgrade.checks import check_changeable, check_compacted, check_nothing_runs
 from pyhudi.services.upgrade.properties import Leg, legs_between, properties_after
 from pyhudi.services.upgrade.steps import STEPS, Move, Step, delete_leftovers, move_of
 from pyhudi.transaction.conflicts.check import naming
@@ -84,6 +84,7 @@ def _go(call: ServiceCall, leg: Leg) -> list[str]:
         _check_unchanged(call, leg)
         check_changeable(call.table, (leg,))
         check_nothing_runs(call.table)
+        check_compacted(call.table)
         move: Move = move_of(call, leg, lock)
         for step in steps:
             if step.under_lock:

@@ -45,6 +45,23 @@ def _check_logs(table: TableState) -> None:
             )
 
 
+def check_compacted(table: TableState) -> None:
+    """Refuse a merge-on-read table that has logs after its compaction. Cost: a listing of the table.
+
+    Raises `WriteConflictError`.
+    """
+    if table.config.table_type is not TableType.MERGE_ON_READ:
+        return
+    for slices in load_view(table.storage, table.timeline).latest.values():
+        for file_slice in slices:
+            if file_slice.logs:
+                raise WriteConflictError(
+                    "this table got logs since it was compacted, or a planned clustering holds file groups with logs:"
+                    " call this again, or let the clustering run first; the version of the table is as it was",
+                    path=file_slice.logs[0].path,
+                )
+
+
 def check_nothing_runs(table: TableState) -> None:
     """Refuse a table on which something is pending that the change would break.
 

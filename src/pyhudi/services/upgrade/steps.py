@@ -29,7 +29,7 @@ from pyhudi.services.upgrade.properties import Leg, properties_after
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.instant_times import table_zone
-from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER
+from pyhudi.table.metadata_table import drop_metadata_table, has_metadata_table
 from pyhudi.table.state import LEFT_MARK, TableState, put_properties
 from pyhudi.table.timeline import WRITE_ACTIONS, instant_path
 from pyhudi.transaction.locks.table_lock import HeldLock
@@ -166,9 +166,11 @@ def _leave(move: Move) -> None:
 
 
 def delete_leftovers(table: TableState, lock: HeldLock) -> None:
-    """Delete what a change that died has left of a version that the table does not have. Cost: three listings."""
+    """Delete what a change that died has left of a version that the table does not have. Cost: four listings."""
     other = V8 if table.version.layout_version == V6.layout_version else V6
     _delete_timeline(table.storage, other, lock)
+    if not has_metadata_table(table):
+        drop_metadata_table(table)
 
 
 def _delete_timeline(storage: Storage, version: TableVersion, lock: HeldLock | None) -> None:
@@ -192,9 +194,7 @@ def _delete_timeline(storage: Storage, version: TableVersion, lock: HeldLock | N
 
 
 def _drop_metadata_table(move: Move) -> None:
-    listing = move.storage.list_folder(METADATA_TABLE_FOLDER)
-    if listing.files or listing.folders:
-        move.storage.delete_folder(METADATA_TABLE_FOLDER)
+    drop_metadata_table(move.table.reload())
 
 
 def _has_logs(table: TableState) -> bool:

@@ -288,6 +288,25 @@ def test_logs_stop_a_downgrade_to_6_until_they_are_compacted_and_cleaned() -> No
     assert contents(storage) == BEFORE - {(3, "rome", 1, "a")} | {(3, "rome", 7, "later")}
 
 
+@pytest.mark.parametrize("leg", [(6, 8), (8, 9), (9, 8)], ids=str)
+def test_logs_that_come_after_the_compaction_stop_the_change(leg: tuple[int, int]) -> None:
+    start, to = leg
+    storage = prepared(next(each for each in MOR if each.version == start))
+    written: list[pyhudi.WriteResult] = []
+
+    def write_after_compaction(name: str, path: str) -> None:
+        # The compaction ends by deleting its heartbeat.
+        if not written and name == "delete" and "/.heartbeat/" in path:
+            written.append(opened(storage).upsert(rows((3, "rome", 7, "later"))))
+
+    with pytest.raises(WriteConflictError, match="logs"):
+        change(opened(FaultStorage(storage, after=write_after_compaction)), to)
+    assert written
+    assert version_of(storage) == start
+    change(opened(storage), to)
+    assert contents(storage) == BEFORE - {(3, "rome", 1, "a")} | {(3, "rome", 7, "later")}
+
+
 def test_unsupported_features_are_refused_before_anything_is_changed() -> None:
     storage = prepared(COW[2])
     update_properties(storage, {"hoodie.table.cdc.enabled": "true"})
@@ -326,6 +345,19 @@ def test_metadata_table_of_the_old_version_is_gone_after_a_change() -> None:
     change(opened(storage), 9)
     assert load_table(storage).config.metadata_partitions == ()
     assert storage.list_recursive(".hoodie/metadata") == ()
+
+
+@EVERY_LEG
+def test_crash_never_leaves_a_metadata_table_of_another_version(leg: tuple[int, int]) -> None:
+    start, to = leg
+    given = prepared(next(each for each in COW if each.version == start))
+    update_properties(given, {"hoodie.table.metadata.partitions": "files"})
+    given.put(".hoodie/metadata/.hoodie/hoodie.properties", b"hoodie.table.version=%d" % start)
+    for place, image in crash_images(given, lambda table: change(table, to)):
+        assert bool(load_table(image).config.metadata_partitions) is (version_of(image) == start), place
+        change(opened(image, later=True), to)
+        assert load_table(image).config.metadata_partitions == (), place
+        assert image.list_recursive(".hoodie/metadata") == (), place
 
 
 def test_planned_clustering_is_taken_along_under_the_name_of_the_version() -> None:
