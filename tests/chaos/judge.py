@@ -17,8 +17,9 @@ from pyhudi.environment import SYSTEM
 from pyhudi.errors import HudiError
 from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.outcome import Outcome, outcome_of
-from pyhudi.table.timeline import load_commit_metadata, load_rollback_plan
+from pyhudi.table.timeline import load_rollback_plan
 from pyhudi.testing.isolation import Ending, Transaction, check_history
 from pyhudi.transaction.intents import INTENT_FOLDER
 from pyhudi.transaction.locks.table_lock import table_lock

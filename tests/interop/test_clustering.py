@@ -15,9 +15,9 @@ from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
 import pyhudi
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.storage.open import open_storage
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.pending_clusterings import load_clustering_plans
 from pyhudi.table.state import TableState, load_table
-from pyhudi.table.timeline import load_commit_metadata
 
 OracleOf = Callable[[str], Oracle]
 FARES = (None, math.nan, -1.5, 0.0, 7.0, -0.0, 2.5e9, None)

@@ -18,8 +18,9 @@ import pyhudi
 from pyhudi.format.markers import MarkersType, is_markers_file
 from pyhudi.format.timeline.instant import Action
 from pyhudi.storage.local import LocalStorage
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.state import TableState, load_table
-from pyhudi.table.timeline import load_commit_metadata, load_rollback_plan
+from pyhudi.table.timeline import load_rollback_plan
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
 from pyhudi.transaction.markers.reading import load_markers
 

@@ -22,8 +22,9 @@ from pyhudi.format.metadata.rollback import RollbackPlan, RollbackRequest, encod
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.state import load_table
-from pyhudi.table.timeline import instant_path, load_commit_metadata
+from pyhudi.table.timeline import instant_path
 from pyhudi.testing.faults import FaultStorage
 
 POISON = [path for path in NASTY if path != "\ud800"]

@@ -49,8 +49,8 @@ def dying_once(folder: str) -> Any:
 def written(spark: Any, folder: Path, markers: str) -> dict[str, Any]:
     from pyhudi.format.file_names import parse_data_file
     from pyhudi.storage.local import LocalStorage
+    from pyhudi.table.commits import load_commit_metadata
     from pyhudi.table.state import load_table
-    from pyhudi.table.timeline import load_commit_metadata
     from pyhudi.transaction import transaction
     from pyhudi.write import staged
 

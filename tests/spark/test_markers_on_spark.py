@@ -19,8 +19,8 @@ from pyhudi.spark import settings as spark_settings
 from pyhudi.spark.engine import SparkEngine
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.state import load_table
-from pyhudi.table.timeline import load_commit_metadata
 from pyhudi.transaction.markers.announcing import TaskMarkers, create_markers, register_service
 from pyhudi.transaction.markers.remote import serving
 from pyhudi.transaction.markers.service import MarkerService

@@ -25,8 +25,9 @@ from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.read.scan import ScanPlan, plan_table_scan
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.state import TableState, load_table
-from pyhudi.table.timeline import load_commit_metadata, timeline_of
+from pyhudi.table.timeline import timeline_of
 from pyhudi.transaction.heartbeat import Heartbeat, HeartbeatSettings, heartbeat_path
 from pyhudi.transaction.locks.in_process import HeldMutex, InProcessLocks
 from pyhudi.write.exchange_folder import EXCHANGE_FOLDER

@@ -14,9 +14,10 @@ from pyhudi.api.handle import TableHandle
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.read.statistics import collect_statistics
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_system_view import SlicesByPartition, load_view
 from pyhudi.table.history import archived_metadata
-from pyhudi.table.timeline import load_commit_metadata, position_of
+from pyhudi.table.timeline import position_of
 from pyhudi.write.result import WriteResult, result_of
 
 

@@ -15,9 +15,8 @@ class ArchivingOptions:
     automatic: bool = option(
         "hoodie.archive.automatic",
         parse=boolean(),
-        default=False,
-        doc="Whether a write archives after its commit. Off by default, unlike in JVM Hudi, until the simulator runs"
-        " archiving beside writers: until then archive on request, by `services.archive`.",
+        default=True,
+        doc="Whether a write archives after its commit, when the active timeline is long enough.",
     )
     left_to_others: bool = option(
         "hoodie.archive.async",

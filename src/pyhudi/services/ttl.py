@@ -19,13 +19,13 @@ from pyhudi.services.dropping import drop_partitions
 from pyhudi.services.due import Due
 from pyhudi.storage.bounded import at_once, read_decoded
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.features import check_writable
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.instant_times import table_zone
 from pyhudi.table.pending_clusterings import clustered_groups
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import load_commit_metadata
 from pyhudi.table.written_files import load_written_files
 
 MS_PER_DAY = 86_400_000

@@ -98,6 +98,23 @@ def archived_metadata(storage: Storage, version: TableVersion) -> Iterator[tuple
     yield from sorted(logged.items(), key=lambda found: found[0].requested_time, reverse=True)
 
 
+def archived_commit(storage: Storage, version: TableVersion, instant: Instant) -> CommitMetadata | None:
+    """The metadata of an archived write; None if the archive does not have it.
+
+    Cost: two reads, and one per archive file whose range contains it; in table version 6 all files up to it.
+    """
+    if version.has_completion_times:
+        spanning = (
+            one for one in history_files(storage, version) if one.min_time <= instant.requested_time <= one.max_time
+        )
+        paths = [f"{version.history_folder}/{one.name}" for one in spanning]
+    else:
+        paths = [info.path for info in _log_files(storage, version)]
+    found = (one for path in paths for one in _writes_in(storage, version, path))
+    wanted = (instant.requested_time, instant.action)
+    return next((metadata for write, metadata in found if (write.requested_time, write.action) == wanted), None)
+
+
 def archived_values(storage: Storage, version: TableVersion, key: str) -> dict[str, str]:
     """The values of a key in the extra metadata of archived writes, and the newest write of each value.
 

@@ -8,7 +8,8 @@ from typing import Final
 
 from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.timeline import Timeline, load_commit_metadata
+from pyhudi.table.commits import load_commit_metadata
+from pyhudi.table.timeline import Timeline
 
 INTERNAL_SCHEMA_KEY: Final = "latest_schema"
 """The key of the schema with column ids in a commit, for a table that was written with schema on read."""

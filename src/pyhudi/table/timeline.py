@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
-from pyhudi.format.metadata.commit import JSON_BYTES_MAX, CommitMetadata, decode_commit_metadata
 from pyhudi.format.metadata.compaction import CompactionPlan, decode_compaction_plan
 from pyhudi.format.metadata.rollback import RollbackPlan, decode_rollback_plan
 from pyhudi.format.timeline.instant import (
@@ -144,12 +143,6 @@ def instant_path(instant: Instant, version: TableVersion) -> str:
 def position_of(instant: Instant) -> InstantTime:
     """The position of a completed write for incremental reads: its completion time; in version 6 its instant time."""
     return instant.completion_time or instant.requested_time
-
-
-def load_commit_metadata(storage: Storage, instant: Instant, version: TableVersion) -> CommitMetadata:
-    """The metadata of a completed write. Cost: one read. Raises `CorruptDataError` naming the file."""
-    path = instant_path(instant, version)
-    return read_decoded(storage, path, JSON_BYTES_MAX, decode_commit_metadata)
 
 
 def load_compaction_plan(storage: Storage, compaction: Instant, version: TableVersion) -> CompactionPlan:

@@ -14,12 +14,14 @@ from collections.abc import Iterable
 from operator import attrgetter
 from weakref import WeakKeyDictionary
 
+from pyhudi.errors import NotFoundError
 from pyhudi.format.metadata.commit import JSON_BYTES_MAX, CommitMetadata
 from pyhudi.format.metadata.written_files import WrittenFile, WrittenFiles, decode_written_files, end_of
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import at_once, read_decoded
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.history import archived_commit
 from pyhudi.table.timeline import instant_path
 
 KEPT_ENTRIES_MAX = 500_000
@@ -78,11 +80,12 @@ def load_written_files(
 ) -> dict[Instant, WrittenFiles]:
     """The files that each of these completed writes names.
 
-    Cost: one read for each of them that this process has neither read nor written, several at once on object stores.
+    Cost: one read for each of them that this process has neither read nor written, several at once on object stores;
+    for a write that was archived since the timeline was loaded also the archive files that may have it.
 
     Raises:
         CorruptDataError: the metadata are damaged; names the file.
-        NotFoundError: the instant has left the active timeline since it was loaded.
+        NotFoundError: the write was rolled back since the timeline was loaded.
     """
     kept = _kept_by(storage)
     found = {instant: kept.find(instant_path(instant, version)) for instant in instants}
@@ -90,7 +93,13 @@ def load_written_files(
 
     def load(instant: Instant) -> WrittenFiles:
         path = instant_path(instant, version)
-        files = read_decoded(storage, path, JSON_BYTES_MAX, decode_written_files)
+        try:
+            files = read_decoded(storage, path, JSON_BYTES_MAX, decode_written_files)
+        except NotFoundError:
+            archived = archived_commit(storage, version, instant)
+            if archived is None:
+                raise
+            files = written_files_of(archived)
         kept.keep(path, files)
         return files
 

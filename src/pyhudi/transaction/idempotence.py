@@ -12,9 +12,9 @@ from typing import Final
 from pyhudi.errors import WriteConflictError
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.timeline.instant import Instant
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.history import archived_metadata, archived_values
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import load_commit_metadata
 
 BATCH_ID_METADATA: Final = "_pyhudi_batch_id"
 """The key of `hoodie.write.batch.id` in the extra metadata of a commit."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pyhudi.format.timeline.instant import Action
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import load_commit_metadata
 from pyhudi.transaction.authorship import WRITER_KEY
 
 

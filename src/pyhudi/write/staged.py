@@ -26,11 +26,11 @@ from pyhudi.merge.rules import MergeRules
 from pyhudi.services.clustering.in_the_way import roll_back_clusterings
 from pyhudi.services.orphans import remove_orphans
 from pyhudi.table.block_filter import with_archive
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
 from pyhudi.table.pending_clusterings import clustered_groups
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import load_commit_metadata
 from pyhudi.tasks.append_log import AppendTask, append_rows
 from pyhudi.tasks.data_file import FormerVersion, WriteTarget
 from pyhudi.tasks.exchange import Segment

@@ -10,12 +10,14 @@ from tests.support.mutants.tools import Mutant, Patch, always, no_lock, nothing
 from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.services import planned_run
+from pyhudi.services.archiving import archive as archiving
+from pyhudi.services.archiving import into_history
 from pyhudi.services.cleaning import policy as cleaning_policy
 from pyhudi.services.clustering import schedule as clustering_schedule
 from pyhudi.services.compaction import schedule as compaction_schedule
 from pyhudi.services.rollback import execute as rollback_run
 from pyhudi.services.rollback import rollback
-from pyhudi.table import file_system_view, instant_times
+from pyhudi.table import file_system_view, instant_times, written_files
 from pyhudi.table.committed_files import CommittedFiles
 from pyhudi.table.file_system_view import FileSystemView
 from pyhudi.table.timeline import Timeline
@@ -702,6 +704,60 @@ CLUSTERING = (
     ),
 )
 
+ARCHIVING = (
+    mutant(
+        "instants leave the timeline before they are in the archive",
+        "whoever asks for history would not find them",
+        (into_history, into_history._publish, nothing),
+        at="long-cow8/lock/tidy+recall",
+        breaks="K17 K1",
+    ),
+    mutant(
+        "the youngest of the archived instants leaves first",
+        "readers of the moment would see a timeline with a hole",
+        (archiving, archiving._files_of, defects.files_of_the_youngest_first),
+        at="long-cow8/lock/tidy+read",
+        breaks="K17 K1 K2",
+    ),
+    mutant(
+        "a replacement is archived while files are there that it replaced",
+        "readers would show their rows again",
+        (archiving, archiving._first_replacement, always(None)),
+        at="long-cow8/lock/update+archive",
+        breaks="K17 K1 K4",
+    ),
+    mutant(
+        "the version file names a manifest that is not there yet",
+        "an archiver that dies between leaves an archive without its newest instants",
+        (into_history, into_history._put_manifest, defects.put_manifest_last),
+        at="long-cow8/lock/archive+recall",
+        within=CRASH,
+        breaks="K6 K17 K13",
+    ),
+    mutant(
+        "what a dead archiver has archived is archived again",
+        "an instant is in the archive once",
+        (into_history, into_history._archived_already, always(frozenset())),
+        at="long-cow8/lock/archive+archive",
+        within=CRASH,
+        breaks="K17",
+    ),
+    mutant(
+        "two archive at once",
+        "one of them would take away what the other one is reading, or archive it again",
+        (archiving, archiving.table_lock, no_lock),
+        at="long-cow8/lock/archive+archive",
+        breaks="K13 K17",
+    ),
+    mutant(
+        "metadata of a write that was archived meanwhile are not looked for in the archive",
+        "whoever loaded the timeline before would show what it replaced, or fail",
+        (written_files, written_files.archived_commit, always(None)),
+        at="long-cow8/lock/update+tidy",
+        breaks="K13 K1 K2",
+    ),
+)
+
 MUTANTS = (
     *CONFLICTS,
     *TIMES,
@@ -715,6 +771,7 @@ MUTANTS = (
     *COMPACTION,
     *CLUSTERING,
     *CLEANING,
+    *ARCHIVING,
 )
 
 EQUIVALENT = {

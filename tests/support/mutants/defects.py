@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -11,17 +11,26 @@ from tests.support.mutants.tools import stale
 
 from pyhudi.errors import CommitOutcomeUnknownError, LockLostError, UnavailableError
 from pyhudi.format.file_names import parse_data_file
-from pyhudi.format.timeline.instant import InstantState, next_instant_time, parse_instant_file_name
-from pyhudi.format.timeline.table_version import table_version
+from pyhudi.format.timeline.instant import Instant, InstantState, next_instant_time, parse_instant_file_name
+from pyhudi.format.timeline.lsm_history import (
+    VERSION_FILE,
+    HistoryFile,
+    encode_manifest,
+    encode_version_file,
+    manifest_name,
+)
+from pyhudi.format.timeline.table_version import TableVersion, table_version
+from pyhudi.services.archiving import archive as archiving
 from pyhudi.services.rollback import rollback
 from pyhudi.services.rollback.plan import Leftovers
-from pyhudi.storage.protocol import Storage
+from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table import file_system_view, instant_times
 from pyhudi.table.committed_files import CommittedFiles, committed_files
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView, view_of
+from pyhudi.table.history import current_manifest
 from pyhudi.table.lister import list_data_files
-from pyhudi.table.state import load_table
+from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import Timeline, instant_path
 from pyhudi.tasks.data_file import check_write_is_running
 from pyhudi.testing.simulation import key_value_writes as thin
@@ -39,6 +48,7 @@ check_conflicts_as_it_is = transaction.check_conflicts
 find_leftovers_as_it_is = rollback.find_leftovers
 run_rollback_as_it_is = rollback.run_rollback
 put_if_absent_as_it_is = SimStorage.put_if_absent
+files_of_as_it_is = archiving._files_of
 recover_as_it_is = scenarios.roll_back_failed_writes
 
 
@@ -327,3 +337,18 @@ def footprint_of_nothing(_plan: Any) -> Footprint:
 def reasons_to_keep_nothing(_: object, slices: Sequence[FileSlice], *__: object) -> list[str]:
     """Of a clean that keeps no slice of a group."""
     return ["" for _ in slices]
+
+
+# Archiving.
+
+
+def files_of_the_youngest_first(table: TableState, instants: Iterable[Instant]) -> dict[Instant, list[FileInfo]]:
+    """The files of each instant under the instant that is archived at the other end."""
+    found = files_of_as_it_is(table, instants)
+    return dict(zip(found, reversed(list(found.values())), strict=True))
+
+
+def put_manifest_last(storage: Storage, version: TableVersion, files: Iterable[HistoryFile]) -> None:
+    number = (current_manifest(storage, version) or 0) + 1
+    storage.put(f"{version.history_folder}/{VERSION_FILE}", encode_version_file(number))
+    storage.put(f"{version.history_folder}/{manifest_name(number)}", encode_manifest(files))

@@ -22,9 +22,9 @@ from pyhudi.engine.protocol import Distribution, TaskContext
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import load_table
-from pyhudi.table.timeline import load_commit_metadata
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
 
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.state import load_table
-from pyhudi.table.timeline import load_commit_metadata
 from pyhudi.transaction.conflicts.footprint import UniqueKeys
 from pyhudi.transaction.settings import TransactionSettings
 from pyhudi.transaction.transaction import begin, commit, mark_inflight

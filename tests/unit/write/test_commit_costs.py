@@ -41,7 +41,11 @@ def requests_of(storage: MemoryStorage, turn: int, *, others: int = 0) -> Counte
     return Counter(one.name for one in store.operations[known:])
 
 
-OPTIONS = {"hoodie.compact.inline": "false", "hoodie.clean.automatic": "false"}
+OPTIONS = {
+    "hoodie.compact.inline": "false",
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+}
 """A commit alone, without table services."""
 
 

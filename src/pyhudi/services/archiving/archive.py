@@ -8,9 +8,11 @@ instants in both; the next one finds them in the archive, and only deletes their
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pyhudi.config.enums import TableType
+from pyhudi.errors import NotFoundError
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.timeline.instant import (
     Action,
@@ -69,8 +71,10 @@ def archive(call: ServiceCall) -> Archived | None:
     """
     call = call.reloaded()
     check_writable(call.table)
-    if not planned_archiving(call):
-        return None
+    # Without the lock another archiver may take an instant away while it is read; then the lock decides.
+    with suppress(NotFoundError):
+        if not planned_archiving(call):
+            return None
     storage = call.table.storage
     with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
         call = call.reloaded()

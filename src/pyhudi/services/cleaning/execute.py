@@ -96,8 +96,8 @@ def planned_clean(call: ServiceCall) -> PlannedClean:
     clock = call.environment.clock
     try:
         return plan_clean(call.table, call.config.cleaning, now_ms=clock.now_ms(), zone=table_zone(call.table.config))
-    except InvalidRequestError as error:
-        if type(error) is not InvalidRequestError:
+    except (InvalidRequestError, NotFoundError) as error:
+        if type(error) not in (InvalidRequestError, NotFoundError):
             raise  # a subclass has a cause of its own, such as an unsafe path in a savepoint
         raise WriteConflictError(
             "a write was rolled back while the clean was planned; nothing was deleted, run it again",

@@ -13,6 +13,7 @@ from pyhudi.services.call import ServiceCall
 from pyhudi.services.clustering.plan import PlannedClustering, plan_clustering
 from pyhudi.services.due import Due
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.features import check_writable
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView, load_view
@@ -20,7 +21,7 @@ from pyhudi.table.instant_times import next_time, table_zone
 from pyhudi.table.pending_clusterings import load_clustering_plans
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import instant_path, load_commit_metadata, load_compaction_plan
+from pyhudi.table.timeline import instant_path, load_compaction_plan
 from pyhudi.tasks.sort_rows import SortOrder, check_sort_columns
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.footprint import footprint_of

@@ -19,13 +19,14 @@ from pyhudi.services.compaction.strategies import CompactionSettings
 from pyhudi.services.compaction.triggers import TriggerSettings, is_due, trigger_facts
 from pyhudi.services.due import Due
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.features import check_compactable
 from pyhudi.table.file_slice import FileGroupId, LogFile
 from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.instant_times import next_time, table_zone
 from pyhudi.table.pending_clusterings import clustered_groups, is_clustering_plan
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import instant_path, load_commit_metadata, load_compaction_plan
+from pyhudi.table.timeline import instant_path, load_compaction_plan
 from pyhudi.tasks.compact_logs import LookIntoLogsTask, have_partial_rows
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.table import Own

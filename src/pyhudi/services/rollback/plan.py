@@ -24,10 +24,11 @@ from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.io.log.scan import scan_blocks
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import FileInfo, Storage
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import instant_path, load_commit_metadata
+from pyhudi.table.timeline import instant_path
 from pyhudi.transaction.markers.reading import groups_of_files, load_markers
 
 _APPENDING = (Action.DELTA_COMMIT, Action.LOG_COMPACTION)

@@ -399,5 +399,5 @@ def _problem(
 
 def told_key(one: Told) -> tuple[object, ...]:
     """The content of an answer. Its time is part of it only for reads, whose result depends on the time."""
-    when = (one.began, one.ended) if one.rows is not None else ()
+    when = (one.began, one.ended) if one.rows is not None or one.is_whole else ()
     return (one.actor, one.verdict, type(one.error), one.instant, one.position, one.rows, one.seen, one.since, *when)

@@ -32,6 +32,7 @@ class Told:
         rows: for a read, the rows.
         seen: for a read, the instant times of the completed writes on its timeline.
         since: for an incremental read, the position from which it read.
+        is_whole: whether `seen` is the whole history, with the archived writes.
     """
 
     actor: str
@@ -44,6 +45,7 @@ class Told:
     rows: tuple[tuple[str, str], ...] | None = None
     seen: frozenset[str] = frozenset()
     since: str | None = None
+    is_whole: bool = False
 
 
 @dataclass(slots=True)

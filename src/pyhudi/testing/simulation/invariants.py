@@ -1,4 +1,4 @@
-"""Invariants K1 to K9 and K12 to K16 of `docs/reliability.md`: what holds of a table whatever its writers did.
+"""Invariants K1 to K9 and K12 to K17 of `docs/reliability.md`: what holds of a table whatever its writers did.
 
 `Watcher` checks each change when it is made. The functions check a world in which no actor runs any more, and the
 answers that the actors got. Each yields a sentence for every violation, which begins with the number of the invariant.
@@ -6,6 +6,7 @@ answers that the actors got. Each yields a sentence for every violation, which b
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -17,19 +18,16 @@ from pyhudi.format.metadata.clean import CleanPlan, decode_clean_plan
 from pyhudi.format.metadata.commit import CommitMetadata, decode_commit_metadata
 from pyhudi.format.metadata.rollback import decode_rollback_plan
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, completed_action, parse_instant_file_name
+from pyhudi.format.timeline.lsm_history import VERSION_FILE
+from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.io.log.scan import scan_blocks
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.commits import load_commit_metadata
+from pyhudi.table.history import archived_cleaned_files, archived_metadata, history_files, times_in
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import (
-    WRITE_ACTIONS,
-    Timeline,
-    instant_path,
-    load_commit_metadata,
-    load_rollback_plan,
-    position_of,
-)
+from pyhudi.table.timeline import WRITE_ACTIONS, Timeline, instant_path, load_rollback_plan, load_timeline, position_of
 from pyhudi.testing.simulation.history import History, Told, Verdict
 from pyhudi.testing.simulation.key_value_writes import STRAY, WRITER
 from pyhudi.testing.simulation.scheduler import Actor, Run
@@ -39,6 +37,15 @@ from pyhudi.transaction.idempotence import BATCH_ID_METADATA
 
 TEMPORARY_FOLDERS = (".hoodie/.temp", ".hoodie/.heartbeat", ".hoodie/.aux")
 """Folders of files that are of no use once their writer has ended."""
+
+
+def is_archived(storage: Storage, version: TableVersion, instant: Instant) -> bool:
+    """Whether the archived timeline has this instant. Cost: three reads and more."""
+    if not version.has_completion_times:
+        return False
+    files = history_files(storage, version)
+    found = ((time, action) for file in files for time, _, action in times_in(storage, version, file))
+    return (instant.requested_time, instant.action.value) in found
 
 
 ReadRows = Callable[[TableState, "str | None"], list[tuple[str, str]]]
@@ -65,6 +72,7 @@ class Watcher:
     strays: set[str] = field(default_factory=set)
     cleanable: set[str] = field(default_factory=set)
     replaced: set[tuple[str, str]] = field(default_factory=set)
+    undone: set[str] = field(default_factory=set)
 
     @property
     def neglected(self) -> Collection[str]:
@@ -81,8 +89,10 @@ class Watcher:
         if folder == self.table.version.timeline_folder:
             instant = parse_instant_file_name(name, self.table.version)
             if instant is not None:
-                found = self._removed(instant) if is_removal else self._put(actor, instant, path, former)
+                found = self._removed(actor, instant) if is_removal else self._put(actor, instant, path, former)
                 self._report(found)
+        elif folder == self.table.version.history_folder and name == VERSION_FILE:
+            self._report(next(archived_twice(self.table), None))
         elif not path.startswith(".hoodie") and parse_data_file(name) is not None:
             self._report(self._removed_data(actor, path) if is_removal else self._put_data(actor, path, former))
 
@@ -102,6 +112,7 @@ class Watcher:
             self.owners[instant.requested_time] = actor.number
             if instant.action is Action.ROLLBACK:
                 target = decode_rollback_plan(stored.data, path=path).instant_time
+                self.undone.add(target)
                 # Whoever gives up his own write lets everybody finish that.
                 self.ended |= {target} if self.owners.get(target) == actor.number else set()
         if instant.state is not InstantState.COMPLETED or instant.action not in WRITE_ACTIONS:
@@ -151,13 +162,31 @@ class Watcher:
                 return f"K16: the clean {instant.requested_time} names {path}, the newest base file of its group"
         return None
 
-    def _removed(self, instant: Instant) -> str | None:
-        if instant.state is not InstantState.COMPLETED or instant.action not in WRITE_ACTIONS:
+    def _removed(self, actor: Actor, instant: Instant) -> str | None:
+        if instant.state is not InstantState.COMPLETED:
             return None
-        if self.completed.get(instant.requested_time) != instant:
+        time = instant.requested_time
+        storage, version = self.table.storage, self.table.version
+        if is_archived(storage, version, instant):
+            return self._left_before(instant)
+        if instant.action not in WRITE_ACTIONS:
+            return f"K17: the {instant.action.value} {time} left the timeline, and is not archived"
+        if self.completed.get(time) != instant:
             return None
-        self.completed.pop(instant.requested_time)
-        self.listed = {path: time for path, time in self.listed.items() if time != instant.requested_time}
+        self.completed.pop(time)
+        self.listed = {path: of for path, of in self.listed.items() if of != time}
+        is_taken_back = time in self.undone or self.owners.get(time) == actor.number
+        return None if is_taken_back else f"K17: the write {time} left the timeline, and is not archived"
+
+    def _left_before(self, instant: Instant) -> str | None:
+        """K17: archived writes leave oldest first, so that readers see the newest part of the timeline, without holes.
+
+        What is archived stays completed, and its files are needed as before.
+        """
+        timeline = load_timeline(self.table.storage, self.table.version)
+        older = [one for one in timeline.completed_writes if one.requested_time < instant.requested_time]
+        if instant.action in WRITE_ACTIONS and older:
+            return f"K17: {instant.requested_time} left the timeline before {older[0].requested_time}"
         return None
 
     def _put_data(self, actor: Actor, path: str, former: Stored | None) -> str | None:
@@ -191,13 +220,14 @@ class Watcher:
 class Facts:
     """A table at rest, with the metadata of its completed writes, and what everybody was told of it.
 
-    `read` gives the rows of a table, now or as of an instant time.
+    `read` gives the rows of a table, now or as of an instant time. `archived`: the writes of the archived timeline.
     """
 
     table: TableState
     read: ReadRows
     metadata: Mapping[str, CommitMetadata]
     history: History
+    archived: tuple[Instant, ...] = ()
 
     @property
     def storage(self) -> Storage:
@@ -206,12 +236,18 @@ class Facts:
 
     @property
     def writes(self) -> list[Instant]:
-        """The completed writes in the order in which they became visible."""
-        return sorted(self.table.timeline.completed_writes, key=lambda one: (position_of(one), one.requested_time))
+        """The completed writes in the order in which they became visible, the archived ones first."""
+        found = {one.requested_time: one for one in (*self.archived, *self.table.timeline.completed_writes)}
+        return sorted(found.values(), key=lambda one: (position_of(one), one.requested_time))
 
     def writer(self, instant_time: str) -> str:
         """The actor whose write it is; an empty text for a compaction."""
         return self.metadata[instant_time].extra.get(WRITER, "")
+
+    def before(self, seen: Collection[str]) -> frozenset[str]:
+        """What a reader knew whose timeline had these completed writes: they, and those archived before them."""
+        first = min(seen, default="")
+        return frozenset(seen).union(one.requested_time for one in self.archived if one.requested_time < first)
 
     def expected(self, instants: Iterable[str]) -> dict[str, str]:
         """The rows that these writes make, one after the other."""
@@ -225,12 +261,14 @@ class Facts:
 
 
 def facts_of(table: TableState, read: ReadRows, history: History) -> Facts:
-    """Cost: one read per completed write."""
+    """Cost: one read per completed write, and the archive."""
     metadata = {
         str(instant.requested_time): load_commit_metadata(table.storage, instant, table.version)
         for instant in table.timeline.completed_writes
     }
-    return Facts(table, read, metadata, history)
+    archived = dict(archived_metadata(table.storage, table.version))
+    metadata |= {str(instant.requested_time): found for instant, found in archived.items()}
+    return Facts(table, read, metadata, history, tuple(archived))
 
 
 def check_at_rest(facts: Facts, *, unique: bool, ordered: bool) -> Iterator[str]:
@@ -243,6 +281,7 @@ def check_at_rest(facts: Facts, *, unique: bool, ordered: bool) -> Iterator[str]
     yield from check_answers(facts)
     yield from check_files(facts)
     yield from check_endings(facts)
+    yield from check_archive(facts)
     if ordered:
         yield from check_order(facts)
         yield from check_followers(facts)
@@ -269,7 +308,7 @@ def check_rows(facts: Facts, *, unique: bool) -> Iterator[str]:
         if unique and (twice := [a for (a, _), (b, _) in pairwise(rows) if a == b]):
             yield f"K4: keys {twice} are in two file groups as of {as_of or 'now'}"
         if unique:
-            wanted = facts.expected(t for t in timeline.completed_times if as_of is None or t <= as_of)
+            wanted = facts.expected(t for t in facts.before(timeline.completed_times) if as_of is None or t <= as_of)
             if dict(rows) != wanted:
                 yield f"K1: as of {as_of or 'now'} the rows are {rows}, and must be {sorted(wanted.items())}"
 
@@ -277,14 +316,15 @@ def check_rows(facts: Facts, *, unique: bool) -> Iterator[str]:
 def check_readers(facts: Facts) -> Iterator[str]:
     """K2, K3: each reader saw the completed writes of one moment, all that were acknowledged before among them."""
     for one in facts.history.told:
-        if one.rows is None:
+        if one.rows is None and not one.is_whole:
             continue
-        wanted = facts.expected(one.seen)
-        if one.seen <= facts.metadata.keys() and dict(one.rows) != wanted:
+        seen = one.seen if one.is_whole else facts.before(one.seen)
+        wanted = facts.expected(seen)
+        if one.rows is not None and seen <= facts.metadata.keys() and dict(one.rows) != wanted:
             yield f"K2: {one.actor} saw {one.rows}, and the table was {sorted(wanted.items())}"
         for before in facts.history.told:
             is_earlier = before.verdict is Verdict.DONE and before.instant is not None and before.ended < one.began
-            if is_earlier and before.instant not in one.seen | facts.history.undone:
+            if is_earlier and before.instant not in seen | facts.history.undone:
                 yield f"K3: {one.actor} began after {before.actor} was done, and did not see its write"
 
 
@@ -333,7 +373,9 @@ def check_conflicts(history: History) -> Iterator[str]:
 
 def check_files(facts: Facts) -> Iterator[str]:
     """K6: every file of a completed write is there, with the length that its metadata tell."""
-    cleaned = frozenset().union(*(plan.paths for plan in clean_plans(facts.storage, facts.table.timeline)))
+    cleaned = archived_cleaned_files(facts.storage, facts.table.version, after="").union(
+        *(plan.paths for plan in clean_plans(facts.storage, facts.table.timeline))
+    )
     for time, metadata in facts.metadata.items():
         for stats in metadata.stats_by_partition.values():
             for stat in stats:
@@ -358,6 +400,36 @@ def check_endings(facts: Facts) -> Iterator[str]:
             plan = load_rollback_plan(facts.storage, rollback, facts.table.version)
             if (plan.instant_time, completed_action(Action(plan.action))) in completed:
                 yield f"K7: {plan.instant_time} is completed, and {rollback.requested_time} is a rollback of it"
+
+
+def check_archive(facts: Facts) -> Iterator[str]:
+    """K17: no instant is archived twice, nor a write that replaced file groups of which there are still files."""
+    yield from archived_twice(facts.table)
+    kept = {one.requested_time for one in facts.table.timeline.completed_writes}
+    for one in facts.archived:
+        younger = [time for time in kept if time > one.requested_time]
+        if facts.metadata[one.requested_time].replaced_file_ids and younger:
+            yield from _check_replaced(facts, one)
+
+
+def archived_twice(table: TableState) -> Iterator[str]:
+    """K17: the instants that the archived timeline has more than once. Cost: three reads and more."""
+    if not table.version.has_completion_times:
+        return
+    files = history_files(table.storage, table.version)
+    found = Counter(one for file in files for one in times_in(table.storage, table.version, file))
+    for (time, _, action), number in found.items():
+        if number > 1:
+            yield f"K17: the {action} {time} is archived {number} times"
+
+
+def _check_replaced(facts: Facts, write: Instant) -> Iterator[str]:
+    """K17: of file groups that an archived write replaced no file is left: readers would show their rows again."""
+    for partition, file_ids in (facts.metadata[write.requested_time].replaced_file_ids or {}).items():
+        for info in facts.storage.list_folder(partition).files:
+            name = parse_data_file(info.name)
+            if name is not None and name.file_id in file_ids and write not in facts.table.timeline.instants:
+                yield f"K17: {info.path} is there, and the write that replaced it, {write.requested_time}, is archived"
 
 
 def check_order(facts: Facts) -> Iterator[str]:
@@ -399,7 +471,7 @@ def check_attempts(facts: Facts, *, are_swept: bool) -> Iterator[str]:
     for who, (key, value) in (*seen, *(("the table", row) for row in facts.read(facts.table, None))):
         if value == STRAY:
             yield f"K15: {who} shows {key} as an attempt wrote it that its write did not wait for"
-    known = {instant.requested_time for instant in facts.table.timeline.instants}
+    known = {*facts.metadata, *(instant.requested_time for instant in facts.table.timeline.instants)}
     for info in list_data_files(facts.storage) if are_swept else ():
         name = parse_data_file(info.name)
         if name is not None and _tells(facts.table, name) and name.instant_time not in known:
@@ -428,7 +500,7 @@ def check_recovered(facts: Facts, *, excused: Collection[str]) -> Iterator[str]:
             continue
         if name.instant_time in {*planned, *excused}:
             continue
-        if not timeline.is_committed(name.instant_time):
+        if name.instant_time not in facts.metadata:
             yield f"K14: {info.path} belongs to no completed write"
         elif info.path not in facts.metadata[name.instant_time].paths():
             yield f"K14: {info.path} is of a lost attempt of a completed write"

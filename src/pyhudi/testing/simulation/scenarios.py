@@ -22,12 +22,14 @@ from pyhudi.errors import (
     WriteConflictError,
 )
 from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.services.archiving.archive import archive
 from pyhudi.services.cleaning.execute import clean, execute_clean, pending_cleans
 from pyhudi.services.clustering.execute import run_pending_clusterings
 from pyhudi.services.clustering.schedule import schedule_clustering
 from pyhudi.services.compaction.execute import run_pending_compactions
 from pyhudi.services.compaction.schedule import schedule_compaction
 from pyhudi.services.rollback.rollback import roll_back, roll_back_failed_writes
+from pyhudi.table.history import archived_metadata
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import position_of
 from pyhudi.testing.simulation.history import History, Told, Verdict
@@ -215,6 +217,16 @@ def _clean(stage: Stage) -> None:
         _serve(stage, lambda stage: clean(stage.seat.service_call()))
 
 
+def _archive(stage: Stage) -> None:
+    _serve(stage, lambda stage: archive(stage.seat.service_call()))
+
+
+def _tidy(stage: Stage) -> None:
+    """Clean, and archive what the clean has passed."""
+    _serve(stage, lambda stage: clean(stage.seat.service_call()))
+    _archive(stage)
+
+
 def _recover(stage: Stage) -> None:
     _serve(stage, lambda stage: recover(stage.seat))
 
@@ -310,6 +322,23 @@ def _read(stage: Stage) -> None:
         _serve(stage, look)
 
 
+def _recall(stage: Stage) -> None:
+    """Ask for the whole history, of the active timeline and the archive."""
+
+    def look(stage: Stage) -> None:
+        began = stage.run.steps
+        table = load_table(stage.seat.storage)
+        archived = archived_metadata(table.storage, table.version)
+        times = table.timeline.completed_times.union(write.requested_time for write, _ in archived)
+        ended = stage.run.steps
+        stage.tell(
+            Told(actor=stage.seat.name, verdict=Verdict.DONE, began=began, ended=ended, seen=times, is_whole=True)
+        )
+
+    for _ in range(POLLS):
+        _serve(stage, look)
+
+
 def _follow(stage: Stage) -> None:
     """Read what is new, again and again."""
     position = ""
@@ -369,11 +398,14 @@ ROLES: dict[str, Role] = {
     "compact": _compact,
     "cluster": _cluster,
     "clean": _clean,
+    "archive": _archive,
+    "tidy": _tidy,
     "recover": _recover,
     "late": _recover_late,
     "undo": _undo,
     "read": _read,
     "follow": _follow,
+    "recall": _recall,
 }
 """What an actor can be. Writes put their actor's name as the value of a key: `a1` and `a2` are there, in one file
 group, and `b1` in another; `a9` is new.
@@ -397,7 +429,7 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
     `whole`: through `HudiTable`, instead of thin writes.
     """
     found = []
-    for kind in (one for one in KINDS.values() if one.is_whole is whole):
+    for kind in (one for one in KINDS.values() if one.is_whole is whole and not one.is_long):
         others = (*OTHERS, "cluster", *(SERVICES if kind.is_merge_on_read else ()))
         pairs = [*combinations_with_replacement(WRITERS, 2), *((one, other) for one in WRITERS for other in others)]
         pairs += [("batch", "batch"), ("retried", "recover"), *((one, "attempt") for one in OUTLIVED)]
@@ -414,4 +446,27 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
             triples += [("update", "compact", "clean"), ("update", "compact", "cluster")]
             triples += [("update", "compact", "read"), ("update", "schedule", "compact"), ("update", "undo", "compact")]
         found += [Scenario(kind, lock, roles) for lock in locks for roles in (*pairs, *triples)]
+    for kind in (one for one in KINDS.values() if one.is_whole is whole and one.is_long):
+        roles_of = (*_BESIDE_ARCHIVING, *(_BESIDE_ARCHIVING_OF_LOGS if kind.is_merge_on_read else ()))
+        found += [Scenario(kind, lock, roles) for lock in locks for roles in roles_of]
     return tuple(found)
+
+
+_BESIDE_ARCHIVING: tuple[tuple[str, ...], ...] = (
+    *((writer, "archive") for writer in WRITERS),
+    *((writer, "tidy") for writer in WRITERS),
+    *((other, "tidy") for other in ("archive", "tidy", "read", "recall", "late")),
+    ("update", "update-2", "update-b", "archive"),
+    ("update", "tidy", "read"),
+    ("update", "tidy", "recall"),
+    ("update", "archive", "archive"),
+    ("update", "tidy", "late"),
+    ("overwrite", "clean", "archive"),
+    ("both", "undo", "tidy"),
+    ("batch", "batch", "tidy"),
+)
+_BESIDE_ARCHIVING_OF_LOGS: tuple[tuple[str, ...], ...] = (
+    ("compact", "tidy"),
+    ("update", "compact", "tidy"),
+    ("schedule", "compact", "archive"),
+)

@@ -39,6 +39,21 @@ START = {"a1": "start", "a2": "start", "b1": "start"}
 """The initial rows of a table, in two file groups."""
 _INSERT = Request(operation=WriteOperation.INSERT, values=START)
 _APPEND = Request(operation=WriteOperation.UPSERT, values={"a2": "appended"})
+_LONG = {
+    "start": _INSERT,
+    "replacer": Request(
+        operation=WriteOperation.INSERT_OVERWRITE, values={"a1": "replaced", "a2": "replaced"}, replaces=("a",)
+    ),
+    "appender": _APPEND,
+    "second": Request(operation=WriteOperation.UPSERT, values={"b1": "second"}),
+    "third": Request(operation=WriteOperation.UPSERT, values={"a1": "third"}),
+}
+"""The initial writes of a table with instants to archive: one of them replaced a file group."""
+_SHORT_TIMELINE = {
+    "hoodie.keep.min.commits": "1",
+    "hoodie.keep.max.commits": "2",
+    "hoodie.timeline.compaction.batch.size": "2",
+}
 
 
 _PREFERRED = {"hoodie.write.lock.conflict.resolution.strategy": ConflictStrategy.PREFER_WRITER.value}
@@ -48,15 +63,18 @@ _PREFERRED = {"hoodie.write.lock.conflict.resolution.strategy": ConflictStrategy
 class Kind:
     """A kind of table. `str` returns its name: `cow8`, `mor6` and so on.
 
-    `is_whole`: writes and reads go through `HudiTable` and Parquet; the name is then `whole-cow8`.
+    `is_whole`: writes and reads go through `HudiTable` and Parquet; the name is then `whole-cow8`. `is_long`: it has
+    more commits than its timeline is to keep; `long-cow8`.
     """
 
     is_merge_on_read: bool
     version: int
     is_whole: bool = False
+    is_long: bool = False
 
     def __str__(self) -> str:
-        return f"{'whole-' if self.is_whole else ''}{'mor' if self.is_merge_on_read else 'cow'}{self.version}"
+        length = "long-" if self.is_long else ""
+        return f"{length}{'whole-' if self.is_whole else ''}{'mor' if self.is_merge_on_read else 'cow'}{self.version}"
 
     @property
     def options(self) -> dict[str, str]:
@@ -74,11 +92,14 @@ class Kind:
             "hoodie.clean.commits.retained": "1",
             "hoodie.index.bloom.num_entries": "100",
             "hoodie.write.num.retries.on.conflict.failures": "1",
+            **(_SHORT_TIMELINE if self.is_long else {}),
         }
 
     @property
     def start(self) -> dict[str, Request]:
         """The initial writes of such a table, by their writers' names. A merge-on-read table gets a log."""
+        if self.is_long:
+            return dict(_LONG)
         return {"start": _INSERT, **({"appender": _APPEND} if self.is_merge_on_read else {})}
 
     @property
@@ -91,7 +112,7 @@ KINDS = {
     str(kind): kind
     for is_whole in (False, True)
     for kind in (Kind(merge, version, is_whole) for merge in (False, True) for version in (6, 8))
-}
+} | {str(kind): kind for kind in (Kind(merge, 8, is_long=True) for merge in (False, True))}
 
 
 def kind_of(name: str) -> Kind:

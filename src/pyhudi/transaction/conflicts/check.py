@@ -13,9 +13,10 @@ from pyhudi.errors import LockLostError, WriteConflictError
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.pending_clusterings import load_clustering_plans
-from pyhudi.table.timeline import Timeline, load_commit_metadata, load_compaction_plan, load_rollback_plan
+from pyhudi.table.timeline import Timeline, load_compaction_plan, load_rollback_plan
 from pyhudi.transaction.conflicts.footprint import (
     Footprint,
     footprint_of,

@@ -18,8 +18,9 @@ from pyhudi.errors import CorruptDataError, NotFoundError
 from pyhudi.format.markers import MARKERS_ROOT
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileGroupId
-from pyhudi.table.timeline import Timeline, load_commit_metadata, load_timeline
+from pyhudi.table.timeline import Timeline, load_timeline
 from pyhudi.transaction.conflicts.check import conflict
 from pyhudi.transaction.conflicts.footprint import footprint_of
 from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER, HeartbeatSettings, Liveness, liveness_at

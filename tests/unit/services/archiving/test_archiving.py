@@ -27,7 +27,12 @@ from pyhudi.table.outcome import Outcome
 from pyhudi.table.state import load_table, update_properties
 from pyhudi.table.timeline import instant_path
 
-KEEP = {"hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "6", "hoodie.clean.commits.retained": "3"}
+KEEP = {
+    "hoodie.archive.automatic": "false",
+    "hoodie.keep.min.commits": "4",
+    "hoodie.keep.max.commits": "6",
+    "hoodie.clean.commits.retained": "3",
+}
 AUTOMATIC = {**KEEP, "hoodie.archive.automatic": "true"}
 KINDS = [TableBuilder(version, kind) for kind in ("cow", "mor") for version in (6, 8, 9)]
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS, ids=str)

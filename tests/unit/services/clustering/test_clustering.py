@@ -18,9 +18,9 @@ from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import load_table
-from pyhudi.table.timeline import load_commit_metadata
 
 PREFIX = "hoodie.clustering.plan.strategy."
 APART = {"hoodie.parquet.small.file.limit": "0"}

@@ -17,8 +17,8 @@ import pyhudi
 from pyhudi.errors import WriteConflictError
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.state import load_table
-from pyhudi.table.timeline import load_commit_metadata
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash
 
 APART = {"hoodie.parquet.small.file.limit": "0"}
