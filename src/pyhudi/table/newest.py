@@ -6,6 +6,7 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import Final
 
+from pyhudi.errors import NotFoundError
 from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
@@ -36,12 +37,18 @@ class NewestWrites:
 
 
 def load_newest_writes(storage: Storage, timeline: Timeline) -> NewestWrites:
-    """Load the facts. Cost: one read, or a few if the newest writes have no schema or no files."""
+    """Load the facts, of the writes that still stand.
+
+    Cost: one read, or a few if the newest writes have no schema or no files.
+    """
     found = NewestWrites()
     for passed, instant in enumerate(reversed(timeline.completed_writes)):
         if found.schema and (found.file_ids or passed >= _WRITES_WITHOUT_FILES_MAX):
             break
-        metadata = load_commit_metadata(storage, instant, timeline.version)
+        try:
+            metadata = load_commit_metadata(storage, instant, timeline.version)
+        except NotFoundError:
+            continue  # it was rolled back since the timeline was loaded
         found = _with_older(found, metadata, source=f"{storage.uri}: commit {instant.requested_time}")
     return found
 
