@@ -12,6 +12,7 @@ from pyhudi.api.arguments import HudiOptions, texts_of, time_text
 from pyhudi.api.handle import TableHandle
 from pyhudi.errors import ConfigError
 from pyhudi.services.archiving.archive import Archived, archive
+from pyhudi.services.background import wait_for_background
 from pyhudi.services.cleaning.execute import Cleaned, clean, planned_clean
 from pyhudi.services.cleaning.plan import PlannedClean
 from pyhudi.services.clustering.execute import Clustered, run_clustering, run_pending_clusterings
@@ -287,6 +288,16 @@ class Services:
         rows = due_services(self._handle.service_call(hudi_options, call="due"))
         found = [{"service": name, "due": due.is_due, "reason": due.reason} for name, due in rows]
         return pa.Table.from_pylist(found, schema=_DUE_SCHEMA)
+
+    def wait(self) -> None:
+        """Wait until the services of this table that run in the background of this process have ended.
+
+        Options such as `hoodie.clean.async.enabled` send services of a write to the background; the interpreter waits
+        for them, too, before it ends. Their failures are warnings of the log `pyhudi`. Cost: no request.
+
+        >>> table.services.wait()
+        """
+        wait_for_background(self._handle.state.storage)
 
     def pending(self) -> pa.Table:
         """The plans that are not completed, oldest first. Cost: one listing of the timeline.

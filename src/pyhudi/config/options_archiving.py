@@ -18,11 +18,11 @@ class ArchivingOptions:
         default=True,
         doc="Whether a write archives after its commit, when the active timeline is long enough.",
     )
-    left_to_others: bool = option(
+    in_background: bool = option(
         "hoodie.archive.async",
         parse=boolean(),
         default=False,
-        doc="Whether archiving is left to another process.",
+        doc="Whether archiving after a write runs in a thread of its process, after the write has returned.",
     )
     max_commits: int = option(
         "hoodie.keep.max.commits",
@@ -55,8 +55,3 @@ class ArchivingOptions:
         default=3,
         doc="How many manifests of the archived timeline stay, for readers that opened an older one.",
     )
-
-    @property
-    def runs_after_writes(self) -> bool:
-        """Whether a write archives after its commit."""
-        return self.automatic and not self.left_to_others

@@ -20,12 +20,12 @@ class CleaningOptions:
         default=True,
         doc="Whether a write cleans the table after its commit.",
     )
-    left_to_others: bool = option(
+    in_background: bool = option(
         "hoodie.clean.async.enabled",
         aliases=("hoodie.clean.async",),
         parse=boolean(),
         default=False,
-        doc="Whether cleaning is left to another process: the write then plans and deletes nothing.",
+        doc="Whether the clean after a write runs in a thread of its process, after the write has returned.",
     )
     policy: CleaningPolicy = option(
         "hoodie.clean.policy",
@@ -91,8 +91,3 @@ class CleaningOptions:
         default=None,
         doc="Only these partitions are cleaned: their paths, separated by commas.",
     )
-
-    @property
-    def runs_after_writes(self) -> bool:
-        """Whether a write cleans after its commit."""
-        return self.automatic and not self.left_to_others

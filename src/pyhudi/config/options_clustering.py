@@ -173,12 +173,13 @@ class ClusteringOptions:
         default=4,
         doc="After how many completed commits since the last clustering was planned the next one is due.",
     )
-    left_to_others: bool = option(
+    in_background: bool = option(
         "hoodie.clustering.async.enabled",
         aliases=("hoodie.datasource.clustering.async.enable",),
         parse=boolean(),
         default=False,
-        doc="Whether clustering is left to another process, in which `services.run` of `HudiTable` does it.",
+        doc="Whether the clustering that is due after a write runs in a thread of its process, after the write has"
+        " returned.",
     )
     max_commits_of_others: int = option(
         "hoodie.clustering.async.max.commits",
@@ -332,13 +333,13 @@ class ClusteringOptions:
     @property
     def is_asked_for(self) -> bool:
         """Whether some process is to cluster the table by itself."""
-        return self.inline or self.schedule_inline or self.left_to_others
+        return self.inline or self.schedule_inline or self.in_background
 
     @property
     def commits_between(self) -> int:
         """After how many commits a clustering is due."""
         by_writes = self.inline or self.schedule_inline
-        return self.max_commits_of_others if self.left_to_others and not by_writes else self.max_commits
+        return self.max_commits_of_others if self.in_background and not by_writes else self.max_commits
 
     @property
     def effective_filter(self) -> PartitionFilterMode:

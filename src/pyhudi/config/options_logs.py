@@ -72,12 +72,12 @@ class CompactionOptions:
         doc="Whether a write also runs the compaction that is due after it. If not given, it does, as in Spark batch "
         "writes of JVM Hudi, unless the write only schedules compactions.",
     )
-    left_to_others: bool = option(
+    in_background: bool = option(
         "hoodie.datasource.compaction.async.enable",
         parse=boolean(),
         default=False,
-        doc="Whether compaction is left to other processes, unless `hoodie.compact.inline` is given. As in Spark batch"
-        " writes of JVM Hudi, none is scheduled then: call `services.compact` of `HudiTable`.",
+        doc="Whether the compaction that is due after a write runs in a thread of its process, after the write has"
+        " returned, unless `hoodie.compact.inline` is given.",
     )
     services_enabled: bool = option(
         "hoodie.table.services.enabled",
@@ -170,5 +170,10 @@ class CompactionOptions:
         if table_type is TableType.COPY_ON_WRITE or not self.services_enabled:
             return False
         if self.inline is None:
-            return not (self.schedule_inline or self.left_to_others)
+            return not (self.schedule_inline or self.in_background)
         return self.inline
+
+    @property
+    def runs_in_background(self) -> bool:
+        """Whether the compaction after a write to a merge-on-read table runs in a thread of the process."""
+        return self.in_background and self.inline is None and not self.schedule_inline

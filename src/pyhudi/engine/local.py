@@ -6,6 +6,7 @@ Arrow releases the interpreter lock while it reads, merges and writes, so thread
 from __future__ import annotations
 
 import os
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -101,6 +102,10 @@ class LocalEngine:
         splits = [table.slice(n * size, size) for n in range(count)]
         contexts = [TaskContext(partition=n, stage=0, attempt=0) for n in range(count)]
         return self._run(function, contexts, [_bounded(split.to_batches(BATCH_ROWS)) for split in splits])
+
+    def thread(self, run: Callable[[], None]) -> threading.Thread:
+        """See `Engine.thread`."""
+        return threading.Thread(target=run, name="pyhudi services")
 
     def _split_count(self, table: pa.Table, distribution: Distribution) -> int:
         if distribution.splits:

@@ -7,6 +7,7 @@ lists are committed.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -125,4 +126,8 @@ class Engine(Protocol):
         Raises:
             HudiError: the error of the first split that raised one.
         """
+        ...
+
+    def thread(self, run: Callable[[], None]) -> threading.Thread:
+        """A thread, not started yet, in which the other methods may be called."""
         ...

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from pyhudi.errors import HudiError
+from pyhudi.services.background import can_run_in_background, run_in_background
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.runner import finish_plan
 from pyhudi.services.service import Mode, Service
@@ -17,23 +19,42 @@ def run_inline_services(call: ServiceCall) -> None:
     """Run what is due after a write. A failure is a warning: the write before it stands, and must not be run again.
 
     Each service finishes its plans that no process is executing, and then begins something new if that is due. A plan
-    that was made remains if that fails, and the next write, or `services.run` of `HudiTable`, executes it.
+    that was made remains if that fails, and the next write, or `services.run` of `HudiTable`, executes it. Services
+    that the options send to the background begin when the others have ended.
     """
     if not call.config.compaction.services_enabled:
         return
+    later = _run(call, lambda service: service.mode(call))
+    if not later:
+        return
+    if can_run_in_background(call):
+        run_in_background(call, later, _run_by_name)
+    else:
+        _run_by_name(call, later)
+
+
+def _run_by_name(call: ServiceCall, names: frozenset[str]) -> None:
+    _run(call, lambda service: Mode.INLINE if service.name in names else Mode.OFF)
+
+
+def _run(call: ServiceCall, mode_of: Callable[[Service], Mode]) -> frozenset[str]:
+    """Run services one after the other; the names of those that are to run in the background."""
     changes = True
+    later = []
     for service in SERVICES:
-        mode = service.mode(call)
-        if mode is Mode.OFF:
-            continue
         try:
-            call = call.reloaded() if changes else call
-            changes = _serve(service, mode, call)
+            mode = mode_of(service)
+            if mode is Mode.BACKGROUND:
+                later.append(service.name)
+            elif mode is not Mode.OFF:
+                call = call.reloaded() if changes else call
+                changes = _serve(service, mode, call)
         except Exception as error:  # noqa: BLE001  # the commit stands, whatever happens to a service after it
             changes = True
             # What is no error of ours is a bug, or the user's engine or merger: then its place is wanted, too.
             trace = None if isinstance(error, HudiError) else error
             _log.warning("the write is committed, but the %s after it failed: %s", service.name, error, exc_info=trace)
+    return frozenset(later)
 
 
 def _serve(service: Service, mode: Mode, call: ServiceCall) -> bool:

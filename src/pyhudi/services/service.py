@@ -15,12 +15,13 @@ class Mode(enum.Enum):
     """What a write does with a service after its commit.
 
     `OFF`: nothing. `PLAN`: it puts a plan on the timeline when one is due. `INLINE`: it runs the service when that is
-    due.
+    due. `BACKGROUND`: as `INLINE`, in a thread of the process, and the write returns before.
     """
 
     OFF = enum.auto()
     PLAN = enum.auto()
     INLINE = enum.auto()
+    BACKGROUND = enum.auto()
 
 
 class RunOutcome(enum.StrEnum):

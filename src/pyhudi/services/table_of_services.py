@@ -51,6 +51,8 @@ def _compaction_mode(call: ServiceCall) -> Mode:
         return Mode.OFF
     if options.runs_inline(call.table.config.table_type):
         return Mode.INLINE
+    if options.runs_in_background:
+        return Mode.BACKGROUND
     return Mode.PLAN if options.schedule_inline else Mode.OFF
 
 
@@ -105,7 +107,9 @@ def _clustering_mode(call: ServiceCall) -> Mode:
     options = call.config.clustering
     if options.inline:
         return Mode.INLINE
-    return Mode.PLAN if options.schedule_inline else Mode.OFF
+    if options.schedule_inline:
+        return Mode.PLAN
+    return Mode.BACKGROUND if options.in_background else Mode.OFF
 
 
 def _cluster(call: ServiceCall) -> tuple[Work, ...]:
@@ -122,7 +126,10 @@ def _execute_clustering(call: ServiceCall, instant: str) -> Work | None:
 
 
 def _clean_mode(call: ServiceCall) -> Mode:
-    return Mode.INLINE if call.config.cleaning.runs_after_writes else Mode.OFF
+    options = call.config.cleaning
+    if not options.automatic:
+        return Mode.OFF
+    return Mode.BACKGROUND if options.in_background else Mode.INLINE
 
 
 def _clean(call: ServiceCall) -> tuple[Work, ...]:
@@ -139,7 +146,10 @@ def _execute_clean(call: ServiceCall, instant: str) -> Work | None:
 
 
 def _archive_mode(call: ServiceCall) -> Mode:
-    return Mode.INLINE if call.config.archiving.runs_after_writes else Mode.OFF
+    options = call.config.archiving
+    if not options.automatic:
+        return Mode.OFF
+    return Mode.BACKGROUND if options.in_background else Mode.INLINE
 
 
 def _archive(call: ServiceCall) -> tuple[Work, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.column import Column
+from pyspark.util import InheritableThread
 
 from pyhudi.config.enums import Arrangement
 from pyhudi.engine.local import LocalEngine
@@ -98,6 +100,11 @@ class SparkEngine:
             return CallbackHosts(_LOOPBACK, _LOOPBACK)
         host = setting(self.spark, "spark.driver.host") or _LOOPBACK
         return CallbackHosts(host, setting(self.spark, "spark.driver.bindAddress") or host)
+
+    def thread(self, run: Callable[[], None]) -> threading.Thread:
+        """A thread with the session's job group and tags, whose connection to the JVM ends with it."""
+        thread: threading.Thread = InheritableThread(run, session=self.spark, name="pyhudi services")
+        return thread
 
     def accepts(self, rows: Any) -> bool:
         """Spark DataFrames, classic and Connect."""

@@ -246,8 +246,8 @@ class Facts:
 
     def before(self, seen: Collection[str]) -> frozenset[str]:
         """What a reader knew whose timeline had these completed writes: they, and those archived before them."""
-        first = min(seen, default="")
-        return frozenset(seen).union(one.requested_time for one in self.archived if one.requested_time < first)
+        older = (one.requested_time for one in self.archived if one.requested_time < min(seen, default="9"))
+        return frozenset(seen).union(older)
 
     def expected(self, instants: Iterable[str]) -> dict[str, str]:
         """The rows that these writes make, one after the other."""

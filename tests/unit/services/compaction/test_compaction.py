@@ -322,7 +322,7 @@ def test_without_options_a_write_compacts_at_the_fifth_delta_commit() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"hoodie.datasource.compaction.async.enable": "true"},
+        {"hoodie.compact.inline": "false"},
         {"hoodie.table.services.enabled": "false"},
         {"hoodie.table.services.enabled": "false", "hoodie.compact.inline": "true"},
         {"hoodie.table.services.enabled": "false", "hoodie.compact.schedule.inline": "true"},
