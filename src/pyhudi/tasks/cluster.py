@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.config.options_clustering import LayoutStrategy
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.file_names import file_id
 from pyhudi.format.metadata.commit import WriteStat
@@ -74,7 +73,7 @@ def cluster_group(context: TaskContext, task: ClusterTask) -> tuple[WriteStat, .
     rows = _rows(storage, task, past)
     if task.order.columns:
         order = task.order
-        if order.layout is not LayoutStrategy.LINEAR:
+        if order.needs_curve:
             order = order.along_curve(_samples(storage, task), task.sample_rows)
         rows = sorted_rows(rows, order, stored_bytes=task.stored_bytes, spill_folder=task.merging.spill.folder)
     return tuple(_write(storage, context, task, rows, past))

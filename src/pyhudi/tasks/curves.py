@@ -25,12 +25,13 @@ from pyhudi.errors import ConfigError
 COLUMNS_MAX: Final = 32
 """A position has 64 bits, and a column needs two: null, NaN and two ranges of values are four cells."""
 _POSITION_BITS: Final = 64
-_BITS_MAX: Final = 16
-"""Bits of one column: 65,536 ranges are narrower than a file in any group that a clustering sorts."""
+_BITS_MAX: Final = 12
+"""Bits of one column: 4,096 ranges are narrower than a file in any group that a clustering sorts."""
+_BYTE: Final = 8
 _CELLS_OF_NO_VALUE: Final = 2
 """Null and NaN."""
 
-_Cells: TypeAlias = npt.NDArray[np.uint64]
+_Cells: TypeAlias = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +95,25 @@ def sampled(batches: Iterable[pa.RecordBatch], size: int) -> pa.RecordBatch | No
     return pa.concat_batches(kept) if kept else None
 
 
-def interleaved(cells: Sequence[_Cells], bits: int) -> _Cells:
+def interleaved(cells: Sequence[_Cells], bits: int) -> npt.NDArray[np.uint64]:
     """One number per row of the lowest `bits` bits of its cells: the highest bit of each, then the next of each."""
+    apart = len(cells)
     positions = np.zeros(len(cells[0]), dtype=np.uint64)
-    for bit in reversed(range(bits)):
-        for of_column in cells:
-            positions <<= np.uint64(1)
-            positions |= (of_column >> np.uint64(bit)) & np.uint64(1)
+    for first in range(0, bits, _BYTE):
+        spread = _spread_bits(apart, min(_BYTE, bits - first))
+        for number, of_column in enumerate(cells):
+            part = spread[(of_column >> np.uint32(first)) & np.uint32(len(spread) - 1)]
+            positions |= part << np.uint64(first * apart + apart - 1 - number)
     return positions
+
+
+def _spread_bits(apart: int, bits: int) -> npt.NDArray[np.uint64]:
+    """Each number of so many bits, with its bits `apart` from each other."""
+    numbers = np.arange(2**bits, dtype=np.uint64)
+    spread = np.zeros_like(numbers)
+    for bit in range(bits):
+        spread |= ((numbers >> np.uint64(bit)) & np.uint64(1)) << np.uint64(bit * apart)
+    return spread
 
 
 def hilbert_cells(cells: Sequence[_Cells], bits: int) -> list[_Cells]:
@@ -114,22 +126,26 @@ def hilbert_cells(cells: Sequence[_Cells], bits: int) -> list[_Cells]:
         return axes
     first = axes[0]
     for bit in reversed(range(1, bits)):
-        below = np.uint64((1 << bit) - 1)
+        below = np.uint32((1 << bit) - 1)
         for axis in axes:
-            is_set = (axis >> np.uint64(bit)) & np.uint64(1) == 1
-            swapped = np.where(is_set, np.uint64(0), (first ^ axis) & below)
-            axis ^= swapped  # noqa: PLW2901 - in place
+            flips = _where_set(axis, bit) & below
+            swaps = (first ^ axis) & (below ^ flips)
+            axis ^= swaps  # noqa: PLW2901 - in place
             # Of the first axis itself nothing is swapped, so the order of the two does not matter.
-            first ^= np.where(is_set, below, swapped)
+            first ^= flips | swaps
     for before, axis in itertools.pairwise(axes):
         axis ^= before  # noqa: PLW2901 - in place
     flips = np.zeros_like(first)
     for bit in reversed(range(1, bits)):
-        is_set = (axes[-1] >> np.uint64(bit)) & np.uint64(1) == 1
-        flips ^= np.where(is_set, np.uint64((1 << bit) - 1), np.uint64(0))
+        flips ^= _where_set(axes[-1], bit) & np.uint32((1 << bit) - 1)
     for axis in axes:
         axis ^= flips  # noqa: PLW2901 - in place
     return axes
+
+
+def _where_set(axis: _Cells, bit: int) -> _Cells:
+    """All bits for the cells with this bit, none for the others."""
+    return np.uint32(0) - ((axis >> np.uint32(bit)) & np.uint32(1))
 
 
 def _bits_of(columns: int) -> int:
@@ -153,12 +169,12 @@ def _boundaries(values: pa.Array, count_max: int) -> pa.Array:
 def _cells(values: pa.Array, boundaries: pa.Array, bits: int) -> _Cells:
     """The cell of each value: null, the ranges that the boundaries cut, NaN; stretched over `2^bits` cells."""
     cell_of_nan = len(boundaries) + _CELLS_OF_NO_VALUE
-    cells = np.zeros(len(values), dtype=np.uint64)
+    cells = np.zeros(len(values), dtype=np.uint32)
     has_value = _has_value(values)
     cells[_is_nan(values)] = cell_of_nan
     cells[has_value] = 1 + _ranks(values.filter(pa.array(has_value)), boundaries)
-    cells *= np.uint64(2**bits - 1)
-    cells //= np.uint64(cell_of_nan)
+    cells *= np.uint32(2**bits - 1)
+    cells //= np.uint32(cell_of_nan)
     return cells
 
 

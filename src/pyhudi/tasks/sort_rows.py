@@ -35,12 +35,17 @@ class SortOrder:
     """The order of rows by some columns; without columns rows stay as they are.
 
     A column may be a field of a struct, `address.city`. `layout`: LINEAR is by the first column, then by the second,
-    and so on. The others need a `curve` that is made of a sample of the rows: `along_curve`.
+    and so on; the others are along a `curve`, if there are several columns. It is made of a sample: `along_curve`.
     """
 
     columns: tuple[str, ...] = ()
     layout: LayoutStrategy = LayoutStrategy.LINEAR
     curve: Curve | None = None
+
+    @property
+    def needs_curve(self) -> bool:
+        """Whether rows cannot be sorted before there is a curve. By one column, all layouts are the same."""
+        return self.layout is not LayoutStrategy.LINEAR and len(self.columns) > 1
 
     def along_curve(self, batches: Iterable[pa.RecordBatch], size: int) -> SortOrder:
         """The order with a curve for rows that are distributed like these, made of at least `size` of them."""
@@ -55,7 +60,7 @@ class SortOrder:
 
 def check_sort_columns(schema: pa.Schema, order: SortOrder) -> None:
     """Raise `ConfigError` for sort columns that the table does not have, or that have no order, or for too many."""
-    if order.columns and order.layout is not LayoutStrategy.LINEAR:
+    if order.needs_curve:
         check_curve(len(order.columns))
     for name in order.columns:
         kind = _type_of(schema, name)

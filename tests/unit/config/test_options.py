@@ -164,3 +164,14 @@ def test_illegal_text_is_refused_with_key_value_and_what_is_legal(parser, text):
 )
 def test_python_value_has_the_text_that_hudi_would_use(value, text):
     assert text_of(value) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "layout"),
+    [("linear", "LINEAR"), ("ZORDER", "ZORDER"), ("z-order", "ZORDER"), ("Hilbert", "HILBERT")],
+)
+def test_layout_is_known_by_all_its_spellings(text, layout):
+    option = OPTIONS["hoodie.layout.optimize.strategy"]
+    assert option.parse(text).name == layout
+    with pytest.raises(ConfigError, match="one of LINEAR, ZORDER, HILBERT"):
+        option.parse("spiral")

@@ -133,8 +133,8 @@ def test_a_sample_larger_than_the_grid_is_cut_into_parts_of_equal_size() -> None
 # ----- the curves -----------------------------------------------------------------------------------------------------
 
 
-def all_cells(columns: int, bits: int) -> list[np.ndarray[Any, np.dtype[np.uint64]]]:
-    grid = np.indices((2**bits,) * columns, dtype=np.uint64)
+def all_cells(columns: int, bits: int) -> list[np.ndarray[Any, np.dtype[np.uint32]]]:
+    grid = np.indices((2**bits,) * columns, dtype=np.uint32)
     return [axis.reshape(-1) for axis in grid]
 
 
@@ -148,16 +148,16 @@ def test_hilbert_visits_each_cell_once_and_steps_to_a_neighbour(columns: int, bi
 
 
 @given(
-    st.integers(1, 8).flatmap(
+    st.integers(1, 5).flatmap(
         lambda columns: st.lists(
-            st.lists(st.integers(0, 255), min_size=columns, max_size=columns), min_size=1, max_size=5
+            st.lists(st.integers(0, 4095), min_size=columns, max_size=columns), min_size=1, max_size=5
         )
     )
 )
 def test_interleaving_takes_the_highest_bit_of_each_column_first(rows: list[list[int]]) -> None:
-    cells = [np.array(of_column, dtype=np.uint64) for of_column in zip(*rows, strict=True)]
-    expected = [int("".join(f"{row[n]:08b}"[bit] for bit in range(8) for n in range(len(row))), 2) for row in rows]
-    assert interleaved(cells, 8).tolist() == expected
+    cells = [np.array(of_column, dtype=np.uint32) for of_column in zip(*rows, strict=True)]
+    expected = [int("".join(f"{row[n]:012b}"[bit] for bit in range(12) for n in range(len(row))), 2) for row in rows]
+    assert interleaved(cells, 12).tolist() == expected
 
 
 def test_hilbert_does_not_change_the_cells_that_it_is_given() -> None:
@@ -263,8 +263,8 @@ def test_searches_in_two_columns_skip_most_files_of_a_curve_and_none_of_a_linear
     middle = [(int(np.median(rows["a"])), int(np.median(rows["b"])))]
     linear = pc.sort_indices(rows, [("a", "ascending"), ("b", "ascending")])
     assert share_skipped(rows, linear, 200, any_values) < 0.02
-    # What JVM Hudi skips of a search for the middle of both columns, with curves of samples of uniform data.
-    for kind, of_middle, of_any in ((LayoutStrategy.ZORDER, 0.76, 0.74), (LayoutStrategy.HILBERT, 0.83, 0.80)):
+    # With curves of samples, JVM Hudi skips 76 % and 83 % of uniform data in a search for the middle of both columns.
+    for kind, of_middle, of_any in ((LayoutStrategy.ZORDER, 0.76, 0.74), (LayoutStrategy.HILBERT, 0.83, 0.81)):
         order = pc.sort_indices(order_of_rows(kind, rows, sample))
-        assert share_skipped(rows, order, 200, middle) >= of_middle
         assert share_skipped(rows, order, 200, any_values) >= of_any
+        assert share_skipped(rows, order, 200, middle) >= (of_middle if distribution == "uniform" else of_any)
