@@ -20,7 +20,13 @@ from pyhudi.config.options_clustering import (
     LayoutStrategy,
     read_layout,
 )
-from pyhudi.errors import CorruptDataError, HudiError, UnsupportedFeatureError, WriteConflictError
+from pyhudi.errors import (
+    CorruptDataError,
+    HudiError,
+    InvalidRequestError,
+    UnsupportedFeatureError,
+    WriteConflictError,
+)
 from pyhudi.format.file_names import BaseFileName, parse_data_file
 from pyhudi.format.metadata.clustering import ClusteredSlice, ClusteringPlan
 from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, WriteStat
@@ -79,7 +85,8 @@ def run_pending_clusterings(call: ServiceCall) -> tuple[Clustered, ...]:
     for instant in pending_clusterings(call.table):
         try:
             done.append(run_clustering(call, instant.requested_time))
-        except WriteConflictError as error:
+        except (WriteConflictError, InvalidRequestError) as error:
+            # Another process may have rolled it back, too, since it was found here.
             if _find(call.table.reload(), instant.requested_time) is not None:
                 raise
             _log.warning("a planned clustering gave way to a write: %s", error)
