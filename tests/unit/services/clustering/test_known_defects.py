@@ -81,7 +81,7 @@ def test_hudi_5174_two_clusterers_leave_each_other_s_living_runs_alone(table: Ta
 
 
 @every_table
-def test_issue_10964_a_dead_clustering_is_named_by_the_write_that_it_stops_and_gone_with_the_next_run(
+def test_issue_10964_dead_clustering_is_named_by_the_write_it_stops_and_ends_with_the_next_run(
     table: TableBuilder,
 ) -> None:
     for place in (".clustering.inflight", "open_output"):
