@@ -15,8 +15,9 @@ from pyhudi.environment import Environment
 from pyhudi.format.timeline.instant import Instant, InstantState
 from pyhudi.services.restore.execute import Restored, restore
 from pyhudi.services.restore.plan import PlannedRestore, plan_restore
+from pyhudi.services.restore.recover import recover
 from pyhudi.services.rollback.execute import RolledBack
-from pyhudi.services.rollback.rollback import roll_back, roll_back_failed_writes
+from pyhudi.services.rollback.rollback import roll_back
 from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS
@@ -112,7 +113,7 @@ class Recovery:
         return handle.state, transaction_settings(config), environment
 
     def roll_back_failed_writes(self, *, eager: bool = False) -> tuple[RolledBack, ...]:
-        """Remove what writers left behind that died; every write begins with this by itself.
+        """Remove what writers left behind that died, and finish restores; every write begins with this by itself.
 
         Args:
             eager: also roll back pending writes that have no heartbeat, as a single-writer JVM Hudi makes them. Only
@@ -126,9 +127,7 @@ class Recovery:
         `rollback`.
         """
         state, settings, environment = self._means()
-        return roll_back_failed_writes(
-            state.reload(), settings.heartbeat, environment, lock_wait_ms=settings.lock_wait_ms, eager=eager
-        )
+        return recover(state.reload(), settings, environment, eager=eager)
 
 
 def _plan_rows(table: TableState, planned: PlannedRestore) -> Iterator[dict[str, Any]]:

@@ -66,7 +66,7 @@ def planned_run(
         if instant is None or is_running(storage, table.version, instant, settings, environment):
             inflight = None
         else:
-            inflight = _marked_inflight(table, instant)
+            inflight = _marked_inflight(table, instant, can_be_lost=lock.can_be_lost)
             heartbeat.start()
             try:
                 begin_run(storage, instant_time, number)
@@ -110,8 +110,8 @@ def _remove_late_plan(table: TableState, plan: Instant) -> None:
     table.storage.delete(instant_path(replace(plan, state=InstantState.REQUESTED), table.version))
 
 
-def _marked_inflight(table: TableState, plan: Instant) -> Instant:
-    """The plan in its inflight state."""
+def _marked_inflight(table: TableState, plan: Instant, *, can_be_lost: bool) -> Instant:
+    """The plan in its inflight state. `can_be_lost`: whether the lock can. Cost: a put, and a look at the plan then."""
     if plan.state is InstantState.INFLIGHT:
         return plan
     inflight = advanced(plan, InstantState.INFLIGHT)
@@ -119,6 +119,10 @@ def _marked_inflight(table: TableState, plan: Instant) -> Instant:
         table.storage.put_if_absent(instant_path(inflight, table.version), b"")
     except AlreadyExistsError:
         _log.info("the plan %s was inflight already", plan.requested_time)
+    if can_be_lost and table.storage.info(instant_path(plan, table.version)) is None:
+        # It was rolled back after the lock was lost. An inflight instant without a plan would fail every reader.
+        table.storage.delete(instant_path(inflight, table.version))
+        raise LockLostError("another process rolled this plan back", instant=plan.requested_time)
     return inflight
 
 

@@ -20,7 +20,7 @@ from pyhudi.services.clustering.schedule import clustering_due, schedule_cluster
 from pyhudi.services.compaction.execute import Compacted, run_compaction
 from pyhudi.services.compaction.schedule import compaction_due, schedule_compaction
 from pyhudi.services.due import Due
-from pyhudi.services.rollback.rollback import roll_back_failed_writes
+from pyhudi.services.restore.recover import recover
 from pyhudi.services.service import Mode, Service, Work
 from pyhudi.services.ttl import expire_partitions, expiry_due
 
@@ -36,8 +36,7 @@ def _rollback_due(call: ServiceCall) -> Due:
 
 
 def _roll_back(call: ServiceCall) -> tuple[Work, ...]:
-    settings = call.settings
-    done = roll_back_failed_writes(call.table, settings.heartbeat, call.environment, lock_wait_ms=settings.lock_wait_ms)
+    done = recover(call.table, call.settings, call.environment)
     return tuple(Work(instant=one.instant, files_deleted=one.files_deleted) for one in done)
 
 

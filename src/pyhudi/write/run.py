@@ -23,9 +23,8 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.merge.rules import Merger
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.inline import run_inline_services
-from pyhudi.services.restore.execute import finish_restores
+from pyhudi.services.restore.recover import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
-from pyhudi.services.savepoint import remove_dead_savepoints
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.features import check_writable
 from pyhudi.table.state import TableState, load_table
@@ -116,8 +115,7 @@ def _already_done(table: TableState, config: WriteConfig) -> WriteResult | None:
 def _recovered(table: TableState, config: WriteConfig, environment: Environment) -> TableState:
     """The table after finishing restores, and rolling dead writers back if the policy asks for that before a write."""
     settings = transaction_settings(config)
-    table = finish_restores(table, settings, environment)
-    table = remove_dead_savepoints(table, settings, environment)
+    table = finish_what_died(table, settings, environment)
     policy = config.concurrency.failed_writes_policy
     if policy is not FailedWritesPolicy.EAGER:
         return table

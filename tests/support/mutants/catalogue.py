@@ -15,6 +15,10 @@ from pyhudi.services.archiving import into_history
 from pyhudi.services.cleaning import policy as cleaning_policy
 from pyhudi.services.clustering import schedule as clustering_schedule
 from pyhudi.services.compaction import schedule as compaction_schedule
+from pyhudi.services.restore import audit as restore_audit
+from pyhudi.services.restore import execute as restore_run
+from pyhudi.services.restore import plan as restore_plan
+from pyhudi.services.restore import recover as restore_recovery
 from pyhudi.services.rollback import execute as rollback_run
 from pyhudi.services.rollback import rollback
 from pyhudi.table import file_system_view, instant_times, written_files
@@ -758,6 +762,48 @@ ARCHIVING = (
     ),
 )
 
+RESTORES = (
+    mutant(
+        "a write goes on after a restore",
+        "what it began from may be gone, and so is its own instant",
+        (transaction, transaction.check_nothing_exclusive, nothing),
+        (transaction, transaction.check_still_ours, nothing),
+        at="cow8/lock/both+restore",
+        breaks="K1 K6 K7 K13",
+    ),
+    mutant(
+        "nobody finishes a restore that died",
+        "it keeps all writers out",
+        (restore_recovery, restore_recovery.finish_restores, lambda table, *_: table),
+        at="cow8/lock/update+restore+late",
+        within=CRASH,
+        breaks="K13 K14",
+    ),
+    mutant(
+        "a restore ends without rolling back what is left",
+        "what came after its target is still there",
+        (restore_run, restore_run.roll_back_instant, defects.rollback_of_nothing),
+        at="cow8/lock/both+restore",
+        breaks="K7",
+    ),
+    mutant(
+        "a restore does not look whether its state is there",
+        "a clean may have deleted files of it",
+        (restore_plan, restore_plan.audit, defects.audit_of_nothing),
+        at="cow8/lock/update+update+clean+restore",
+        within=TWICE,
+        breaks="K1 K6 K13",
+    ),
+    mutant(
+        "a savepoint does not look at planned cleans",
+        "whoever executes them deletes its files",
+        (restore_audit, restore_audit._check_cleans, nothing),
+        at="cow8/lock/update+update+clean+save",
+        within=TWICE,
+        breaks="K6",
+    ),
+)
+
 MUTANTS = (
     *CONFLICTS,
     *TIMES,
@@ -772,6 +818,7 @@ MUTANTS = (
     *CLUSTERING,
     *CLEANING,
     *ARCHIVING,
+    *RESTORES,
 )
 
 EQUIVALENT = {

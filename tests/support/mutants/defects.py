@@ -11,7 +11,13 @@ from tests.support.mutants.tools import stale
 
 from pyhudi.errors import CommitOutcomeUnknownError, LockLostError, UnavailableError
 from pyhudi.format.file_names import parse_data_file
-from pyhudi.format.timeline.instant import Instant, InstantState, next_instant_time, parse_instant_file_name
+from pyhudi.format.timeline.instant import (
+    Instant,
+    InstantState,
+    InstantTime,
+    next_instant_time,
+    parse_instant_file_name,
+)
 from pyhudi.format.timeline.lsm_history import (
     VERSION_FILE,
     HistoryFile,
@@ -21,7 +27,9 @@ from pyhudi.format.timeline.lsm_history import (
 )
 from pyhudi.format.timeline.table_version import TableVersion, table_version
 from pyhudi.services.archiving import archive as archiving
+from pyhudi.services.restore.audit import PastState
 from pyhudi.services.rollback import rollback
+from pyhudi.services.rollback.execute import RolledBack
 from pyhudi.services.rollback.plan import Leftovers
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table import file_system_view, instant_times
@@ -352,3 +360,14 @@ def put_manifest_last(storage: Storage, version: TableVersion, files: Iterable[H
     number = (current_manifest(storage, version) or 0) + 1
     storage.put(f"{version.history_folder}/{VERSION_FILE}", encode_version_file(number))
     storage.put(f"{version.history_folder}/{manifest_name(number)}", encode_manifest(files))
+
+
+# Restores.
+
+
+def rollback_of_nothing(*_args: Any, **_options: Any) -> RolledBack:
+    return RolledBack(InstantTime("20260101000000000"), 0)
+
+
+def audit_of_nothing(table: TableState, *_args: Any, **_options: Any) -> PastState:
+    return PastState({}, tuple(list_data_files(table.storage)))

@@ -146,7 +146,7 @@ def _run(table: TableState, pending: Instant, plan: RestorePlan, environment: En
         with suppress(AlreadyExistsError):
             storage.put_if_absent(instant_path(pending, version), b"")
     drop_metadata_table(table)
-    resume_rollbacks(table.reload(), environment, lock, keeps_service_plans=False)
+    resume_rollbacks(table.reload(), environment, lock, for_restore=True)
     listed, undone = list_data_files(storage), frozenset(instant_time for instant_time, _ in plan.instants)
     for instant_time, action in plan.instants:
         _roll_back(table.reload(), instant_time, action, environment, lock, (listed, undone))

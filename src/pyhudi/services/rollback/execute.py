@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pyhudi.environment import Environment
-from pyhudi.errors import CorruptDataError, UnsafePathError
+from pyhudi.errors import AlreadyExistsError, CorruptDataError, LockLostError, UnsafePathError
 from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.log.blocks import BlockType, rollback_block
 from pyhudi.format.metadata.rollback import (
@@ -80,12 +80,12 @@ def run_rollback(
     remains to be executed again. Raises `UnsafePathError`, before anything is deleted, for a plan that names files of
     other writes. Cost: one delete per file; in version 6 one listing and the block headers per slice with blocks.
     """
-    storage, version = table.storage, table.version
+    storage = table.storage
     started_ms = environment.clock.now_ms()
     _check_plan(storage, plan)
     if rollback.state is InstantState.REQUESTED:
         rollback = advanced(rollback, InstantState.INFLIGHT)
-        storage.put_if_absent(instant_path(rollback, version), b"")
+        _put(table, rollback, b"")
     drop_metadata_table(table)
     files = _timeline_files(table, plan)
     if keeps_service_plan and _is_of_service(table, plan):
@@ -96,6 +96,11 @@ def run_rollback(
         _undo(storage, rollback.requested_time, plan, request, done.setdefault(request.partition_path, _Done()))
     _delete(storage, files.get(InstantState.INFLIGHT))
     _delete(storage, files.get(InstantState.REQUESTED))
+    if InstantState.REQUESTED in files and (action := _action_of(plan)) in _SERVICES:
+        # Whoever lost the lock when it began to execute the plan may have marked it inflight since, and then looks for
+        # the plan.
+        inflight = Instant(InstantTime(plan.instant_time), action, InstantState.INFLIGHT)
+        storage.delete(instant_path(inflight, table.version))
     completed = completed_now(rollback, table.reload().timeline, table.config, environment.clock)
     metadata = RollbackMetadata(
         start_time=rollback.requested_time,
@@ -104,7 +109,7 @@ def run_rollback(
         action=plan.action,
         partitions={path: _partition(path, partition) for path, partition in done.items()},
     )
-    storage.put_if_absent(instant_path(completed, version), encode_rollback_metadata(metadata))
+    _put(table, completed, encode_rollback_metadata(metadata))
     # Also for other actions: a completed compaction is a commit, and cannot be told from one here.
     forget_runs(storage, plan.instant_time)
     tidy_up(storage, plan.instant_time)
@@ -113,6 +118,16 @@ def run_rollback(
         sum(len(partition.deleted) for partition in done.values()),
         sum(len(partition.undo_logs) for partition in done.values()),
     )
+
+
+def _put(table: TableState, rollback: Instant, body: bytes) -> None:
+    """Put the next file of a rollback. Where the lock was lost, another process may have gone on with it."""
+    try:
+        table.storage.put_if_absent(instant_path(rollback, table.version), body)
+    except AlreadyExistsError as error:
+        raise LockLostError(
+            "another process has taken this rollback over, and finishes it", instant=rollback.requested_time
+        ) from error
 
 
 def exclude_blocks(

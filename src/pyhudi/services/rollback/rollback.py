@@ -341,21 +341,21 @@ def resume_rollbacks(
     lock: HeldLock,
     *,
     besides: Collection[str] = (),
-    keeps_service_plans: bool = True,
+    for_restore: bool = False,
 ) -> list[RolledBack]:
     """Finish the pending rollbacks, except those of the instants `besides`, under the table lock.
 
-    `keeps_service_plans`: of a planned service only the execution is rolled back, as JVM Hudi does, and its plan
-    remains.
+    Of a planned service only the execution is rolled back, as JVM Hudi does, and its plan remains; but `for_restore`
+    all of it is rolled back, and of any write.
     """
     done = []
     for rollback, plan in _begun_rollbacks(table):
         if plan.instant_time in besides:
             continue
         is_untouched = rollback.state is InstantState.REQUESTED and table.timeline.is_committed(plan.instant_time)
-        if lock.can_be_lost and is_untouched:
+        if lock.can_be_lost and is_untouched and not for_restore:
             # The write may have been completed, and reported so, before the plan was put; see `roll_back_instant`.
             table.storage.delete(instant_path(rollback, table.version))
             continue
-        done.append(run_rollback(table, rollback, plan, environment, keeps_service_plan=keeps_service_plans))
+        done.append(run_rollback(table, rollback, plan, environment, keeps_service_plan=not for_restore))
     return done

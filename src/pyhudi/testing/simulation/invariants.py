@@ -8,24 +8,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from pyhudi.errors import HistoryNotSettledError, HudiError, WriteConflictError
+from pyhudi.errors import CorruptDataError, HistoryNotSettledError, HudiError, WriteConflictError
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.log.blocks import BlockType
 from pyhudi.format.metadata.clean import CleanPlan, decode_clean_plan
 from pyhudi.format.metadata.commit import CommitMetadata, decode_commit_metadata
+from pyhudi.format.metadata.restore import decode_restore_plan, decode_restored_instants
 from pyhudi.format.metadata.rollback import decode_rollback_plan
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, completed_action, parse_instant_file_name
 from pyhudi.format.timeline.lsm_history import VERSION_FILE
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.io.log.scan import scan_blocks
+from pyhudi.services.restore.execute import pending_restores
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.history import archived_cleaned_files, archived_metadata, history_files, times_in
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.outcome import Outcome, outcome_of
+from pyhudi.table.savepoints import load_savepoints
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS, Timeline, instant_path, load_rollback_plan, load_timeline, position_of
 from pyhudi.testing.simulation.history import History, Told, Verdict
@@ -110,6 +114,9 @@ class Watcher:
             return self._needed_of_plan(instant, paths)
         if instant.state is InstantState.REQUESTED:
             self.owners[instant.requested_time] = actor.number
+            if instant.action is Action.RESTORE:
+                # It takes back the writes of living writers, too.
+                self.ended |= {time for time, _ in decode_restore_plan(stored.data, path=path).instants}
             if instant.action is Action.ROLLBACK:
                 target = decode_rollback_plan(stored.data, path=path).instant_time
                 self.undone.add(target)
@@ -261,7 +268,11 @@ class Facts:
 
 
 def facts_of(table: TableState, read: ReadRows, history: History) -> Facts:
-    """Cost: one read per completed write, and the archive."""
+    """What restores roll back counts as undone from here on.
+
+    Cost: one read per completed write and per restore, and the archive.
+    """
+    history.undone |= restored(table)
     metadata = {
         str(instant.requested_time): load_commit_metadata(table.storage, instant, table.version)
         for instant in table.timeline.completed_writes
@@ -269,6 +280,17 @@ def facts_of(table: TableState, read: ReadRows, history: History) -> Facts:
     archived = dict(archived_metadata(table.storage, table.version))
     metadata |= {str(instant.requested_time): found for instant, found in archived.items()}
     return Facts(table, read, metadata, history, tuple(archived))
+
+
+def restored(table: TableState) -> set[str]:
+    """The instant times that restores roll back, pending ones among them. Cost: one read per restore."""
+    found: set[str] = set()
+    for instant in table.timeline.instants:
+        if instant.action is Action.RESTORE:
+            path = instant_path(replace(instant, state=InstantState.REQUESTED, completion_time=None), table.version)
+            with suppress(CorruptDataError):  # of a process that died in the midst of it, before it did anything
+                found |= {time for time, _ in decode_restore_plan(table.storage.read(path), path=path).instants}
+    return found
 
 
 def check_at_rest(facts: Facts, *, unique: bool, ordered: bool) -> Iterator[str]:
@@ -280,8 +302,10 @@ def check_at_rest(facts: Facts, *, unique: bool, ordered: bool) -> Iterator[str]
     yield from check_readers(facts)
     yield from check_answers(facts)
     yield from check_files(facts)
+    yield from check_savepoints(facts)
     yield from check_endings(facts)
     yield from check_archive(facts)
+    yield from check_restores(facts)
     if ordered:
         yield from check_order(facts)
         yield from check_followers(facts)
@@ -386,6 +410,14 @@ def check_files(facts: Facts) -> Iterator[str]:
                     yield f"K6: {stat.path} of {time} is {'missing' if info is None else 'of another length'}"
 
 
+def check_savepoints(facts: Facts) -> Iterator[str]:
+    """K6: every file that a savepoint keeps is there."""
+    for time, savepoint in load_savepoints(facts.storage, facts.table.timeline).items():
+        for path in sorted(savepoint.paths):
+            if facts.storage.info(path) is None:
+                yield f"K6: {path} is missing, which the savepoint of {time} keeps"
+
+
 def check_endings(facts: Facts) -> Iterator[str]:
     """K7: no write is both completed and rolled back, or completed as two actions, and no batch was committed twice."""
     batches = [one.extra[BATCH_ID_METADATA] for one in facts.metadata.values() if BATCH_ID_METADATA in one.extra]
@@ -430,6 +462,16 @@ def _check_replaced(facts: Facts, write: Instant) -> Iterator[str]:
             name = parse_data_file(info.name)
             if name is not None and name.file_id in file_ids and write not in facts.table.timeline.instants:
                 yield f"K17: {info.path} is there, and the write that replaced it, {write.requested_time}, is archived"
+
+
+def check_restores(facts: Facts) -> Iterator[str]:
+    """K7: nothing that a completed restore has rolled back is on the timeline."""
+    there = {instant.requested_time for instant in facts.table.timeline.completed_writes}
+    for restore in facts.table.timeline.instants:
+        if restore.action is Action.RESTORE and restore.state is InstantState.COMPLETED:
+            path = instant_path(restore, facts.table.version)
+            for time in sorted(there & decode_restored_instants(facts.storage.read(path), path=path)):
+                yield f"K7: {time} is completed, and {restore.requested_time} has restored it away"
 
 
 def check_order(facts: Facts) -> Iterator[str]:
@@ -486,7 +528,9 @@ def check_recovered(facts: Facts, *, excused: Collection[str]) -> Iterator[str]:
     """
     table, storage = facts.table, facts.storage
     timeline = table.timeline
-    for instant in (*timeline.pending_writes, *timeline.pending_rollbacks):
+    # A writer whose write is restored away while it lives goes on until it looks at the timeline.
+    excused = {*excused, *restored(table)}
+    for instant in (*timeline.pending_writes, *timeline.pending_rollbacks, *pending_restores(timeline)):
         if instant_path(instant, table.version) not in excused:
             yield f"K14: {instant.action.value} {instant.requested_time} is still pending"
     planned = {instant.requested_time for instant in (*timeline.pending_compactions, *timeline.pending_clusterings)}

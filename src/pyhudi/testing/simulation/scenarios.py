@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 
 from pyhudi.environment import LockProvider
 from pyhudi.errors import (
     CommitOutcomeUnknownError,
+    HistoryNotRetainedError,
     HudiError,
     InvalidRequestError,
     LockLostError,
@@ -28,7 +30,10 @@ from pyhudi.services.clustering.execute import run_pending_clusterings
 from pyhudi.services.clustering.schedule import schedule_clustering
 from pyhudi.services.compaction.execute import run_pending_compactions
 from pyhudi.services.compaction.schedule import schedule_compaction
+from pyhudi.services.restore.execute import restore
+from pyhudi.services.restore.recover import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back, roll_back_failed_writes
+from pyhudi.services.savepoint import create_savepoint
 from pyhudi.table.history import archived_metadata
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import position_of
@@ -99,6 +104,9 @@ class Scenario:
             allowed += (LockLostError, LockNotAcquiredError)
         if powers.faults:
             allowed += (StorageError, CommitOutcomeUnknownError)
+        if "restore" in self.roles:
+            # What a living writer is told whose own write, or one that it reads, is restored away.
+            allowed += (LockLostError, InvalidRequestError, NotFoundError)
         if "attempt" in self.roles:
             allowed += (LockLostError, TaskLostError)
         if "attempt" in self.roles and self.kind.is_whole:
@@ -259,7 +267,7 @@ def _run_attempts(stage: Stage) -> None:
 def recover(seat: Seat) -> None:
     """What every writer begins with: dead writers are rolled back, and what they left to their tasks is removed."""
     settings = TransactionSettings()
-    table = load_table(seat.storage)
+    table = finish_what_died(load_table(seat.storage), settings, seat.environment)
     roll_back_failed_writes(table, settings.heartbeat, seat.environment, lock_wait_ms=settings.lock_wait_ms)
     if seat.kind.is_whole:
         with exchange_folder(seat.storage, settings.heartbeat, seat.environment):
@@ -300,6 +308,30 @@ def _undo(stage: Stage) -> None:
             stage.history.undone.discard(newest.requested_time)
 
     _serve(stage, undo)
+
+
+def _restore(stage: Stage) -> None:
+    """Go back to the state before the newest write; that it cannot be done is an answer."""
+
+    def back(stage: Stage) -> None:
+        table = load_table(stage.seat.storage)
+        target = sorted(table.timeline.completed_writes, key=position_of)[-2:][0]
+        with suppress(InvalidRequestError, HistoryNotRetainedError):
+            restore(table, target.requested_time, TransactionSettings(), stage.seat.environment)
+
+    _serve(stage, back)
+
+
+def _save(stage: Stage) -> None:
+    """Keep the state after the oldest write, of which a clean may take files away."""
+
+    def keep(stage: Stage) -> None:
+        call = stage.seat.service_call()
+        oldest = min(call.table.timeline.completed_writes, key=position_of)
+        with suppress(InvalidRequestError, HistoryNotRetainedError):
+            create_savepoint(call, oldest.requested_time, name=stage.seat.name, comment="", user="")
+
+    _serve(stage, keep)
 
 
 def _read(stage: Stage) -> None:
@@ -403,6 +435,8 @@ ROLES: dict[str, Role] = {
     "recover": _recover,
     "late": _recover_late,
     "undo": _undo,
+    "restore": _restore,
+    "save": _save,
     "read": _read,
     "follow": _follow,
     "recall": _recall,
@@ -440,10 +474,14 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
         pairs += [("cluster", "cluster"), ("cluster", "late"), ("preferred", "cluster")]
         triples += [("preferred", "cluster", "cluster"), ("preferred", "update", "cluster")]
         triples += [("update", "cluster", "read"), ("update", "cluster", "follow"), ("update", "cluster", "clean")]
+        pairs += [("both", "restore"), ("restore", "restore"), ("update", "save"), ("overwrite", "restore")]
+        triples += [("update", "restore", one) for one in ("read", "late", "clean", "recover")]
+        triples += [("overwrite", "save", "clean"), ("save", "restore", "update"), ("update", "cluster", "restore")]
         if kind.is_merge_on_read:
             pairs += [("compact", "compact"), ("compact", "late")]
             triples += [("outlived", "attempt", "compact")]
-            triples += [("update", "compact", "clean"), ("update", "compact", "cluster")]
+            triples += [("update", "compact", "clean"), ("update", "compact", "restore"), ("compact", "save", "clean")]
+            triples += [("update", "compact", "cluster")]
             triples += [("update", "compact", "read"), ("update", "schedule", "compact"), ("update", "undo", "compact")]
         found += [Scenario(kind, lock, roles) for lock in locks for roles in (*pairs, *triples)]
     for kind in (one for one in KINDS.values() if one.is_whole is whole and one.is_long):

@@ -14,6 +14,7 @@ from pyhudi.errors import InvalidRequestError
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import arrow_to_avro
 from pyhudi.services.call import ServiceCall
+from pyhudi.services.restore.recover import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
@@ -151,9 +152,9 @@ class Seat:
         if request.is_preferred:
             config = WriteConfig.from_options({**self.kind.options, **_PREFERRED})
             template = replace(template, config=config)
-        table, heartbeat = load_table(self.storage), template.transaction_settings.heartbeat
-        lock_wait_ms = template.transaction_settings.lock_wait_ms
-        if roll_back_failed_writes(table, heartbeat, self.environment, lock_wait_ms=lock_wait_ms):
+        settings = template.transaction_settings
+        table = finish_what_died(load_table(self.storage), settings, self.environment)
+        if roll_back_failed_writes(table, settings.heartbeat, self.environment, lock_wait_ms=settings.lock_wait_ms):
             table = table.reload()
         return with_writer(replace(template, table=table, environment=self.environment), self.name, request.batch)
 

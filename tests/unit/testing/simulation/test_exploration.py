@@ -51,6 +51,21 @@ def test_in_every_order_with_one_deviation_all_invariants_hold(scenario: Scenari
     record_property("schedules", checked(scenario, Budget(deviations=1, schedules=150)))
 
 
+RESTORES = [
+    scenario_of(f"{kind}/{lock}/{roles}")
+    for kind, lock in (("cow6", "lease"), ("cow8", "lock"), ("mor6", "lock"), ("mor8", "lease"))
+    for roles in ("both+restore", "restore+restore", "update+restore+clean", "overwrite+save+clean")
+]
+
+
+@pytest.mark.parametrize("powers", [Powers(), CRASHES, PAUSES], ids=["order", "crash", "pause"])
+@pytest.mark.parametrize("scenario", RESTORES, ids=str)
+def test_savepoints_and_restores_beside_others_hold_all_invariants(
+    scenario: Scenario, powers: Powers, record_property: Recorder
+) -> None:
+    record_property("schedules", checked(scenario, Budget(deviations=1, schedules=60, powers=powers)))
+
+
 @pytest.mark.parametrize("mishaps", [CRASHES, FAULTS, PAUSES], ids=["crash", "fault", "pause"])
 @pytest.mark.parametrize("scenario", CORE_SCENARIOS[::3], ids=str)
 def test_with_one_mishap_all_invariants_hold(scenario: Scenario, mishaps: Powers, record_property: Recorder) -> None:
