@@ -1,4 +1,4 @@
-"""What every write begins with: finish or undo what dead processes left."""
+"""Recovery, with which every write begins: finish or undo what dead processes left."""
 
 from __future__ import annotations
 
