@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.crashes import BEFORE, COW, MOR, copied, crash_images, opened, prepared, rows
+from tests.support.crashes import BEFORE, COW, MOR, copied, crash_images, effects_of, opened, prepared, rows
 from tests.support.table_builder import TableBuilder
 from tests.support.tables import contents
 
 import pyhudi
 from pyhudi.config.enums import TableType
-from pyhudi.errors import ConfigError, HudiError, InvalidRequestError, UnsupportedFeatureError, WriteConflictError
+from pyhudi.errors import (
+    ConfigError,
+    HudiError,
+    InvalidRequestError,
+    LockNotAcquiredError,
+    UnsupportedFeatureError,
+    WriteConflictError,
+)
 from pyhudi.format.avro.container import encode_container
 from pyhudi.format.metadata.avro_schemas import REQUESTED_REPLACE_METADATA
 from pyhudi.format.timeline.instant import Action
@@ -22,7 +30,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table import state
 from pyhudi.table.history import history_files, times_in
 from pyhudi.table.state import PROPERTIES_PATH, load_table, update_properties
-from pyhudi.testing.faults import FaultStorage
+from pyhudi.testing.faults import FaultStorage, Hook
 
 KEEP = {"hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "6", "hoodie.clean.commits.retained": "3"}
 CLUSTERS = {"hoodie.clustering.plan.strategy.small.file.limit": "100000000"}
@@ -243,6 +251,50 @@ def test_write_that_loaded_the_table_before_is_refused_and_may_be_run_again(leg:
     assert contents(storage) == BEFORE
     opened(storage).upsert(rows((3, "rome", 7, "later")))
     assert (3, "rome", 7, "later") in contents(storage)
+
+
+def before_effect(number: int, act: Callable[[], None]) -> Hook:
+    """A hook that acts before the effect of this number, counted from 1."""
+    seen: list[str] = []
+
+    def hook(_: str, path: str) -> None:
+        seen.append(path)
+        if len(seen) == number:
+            act()
+
+    return hook
+
+
+@EVERY_LEG
+def test_change_between_any_two_effects_of_a_write_leaves_both_or_one_of_them(leg: tuple[int, int]) -> None:
+    start, to = leg
+    given = prepared(next(each for each in COW if each.version == start))
+    write = (3, "rome", 7, "later")
+    effects = effects_of(given, lambda table: table.upsert(rows(write)))
+    outcomes = set()
+    for number in range(1, len(effects) + 1):
+        storage = copied(given)
+        told: list[str] = []
+
+        def meet(inner: Storage = storage, told: list[str] = told) -> None:
+            try:
+                change(opened(inner, **{"hoodie.write.lock.wait_time_ms": "1"}), to)
+                told.append("changed")
+            except (WriteConflictError, LockNotAcquiredError) as error:
+                told.append(type(error).__name__)
+
+        try:
+            opened(FaultStorage(storage, before=before_effect(number, meet))).upsert(rows(write))
+            told.append("written")
+        except WriteConflictError:
+            told.append("gave way")
+        outcomes.add(tuple(told))
+        assert version_of(storage) == (to if "changed" in told else start), (number, told)
+        after = BEFORE - {(3, "rome", 1, "a")} | {write} if "written" in told else BEFORE
+        assert contents(storage) == after, (number, told)
+        change(opened(storage, later=True), to)
+        assert (version_of(storage), contents(storage)) == (to, after), (number, told)
+    assert {("changed", "gave way"), ("WriteConflictError", "written"), ("changed", "written")} <= outcomes
 
 
 def test_living_writer_stops_the_change_before_anything_is_changed() -> None:
