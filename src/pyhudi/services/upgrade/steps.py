@@ -37,13 +37,17 @@ from pyhudi.transaction.locks.table_lock import HeldLock
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A leg under way. `properties`: those of the table in the new version. `lock`: None for the steps before it."""
+    """A leg under way. `properties`: those of the table in the new version. `lock`: None for the steps before it.
+
+    `bounds`: on the way from version 6, by the requested time of each write, archived or not, that of the next one.
+    """
 
     call: ServiceCall
     leg: Leg
     properties: Mapping[str, str] = field(repr=False)
     target: TableVersion
     lock: HeldLock | None = None
+    bounds: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def storage(self) -> Storage:
@@ -108,7 +112,7 @@ def _put_timeline(move: Move) -> None:
         if parsed is not None:
             by_time[parsed.requested_time].append(info)
     all_files = (info for infos in by_time.values() for info in infos)
-    bounds = _bounds_of_active(_bounds(move), [_instant_file(move, info, reads=False) for info in all_files])
+    bounds = _bounds_of_active(move.bounds, [_instant_file(move, info, reads=False) for info in all_files])
     for time in sorted(by_time):
         files = [_instant_file(move, info) for info in by_time[time]]
         for instant, data in in_other_layout(files, target, bounds):
@@ -116,7 +120,7 @@ def _put_timeline(move: Move) -> None:
             storage.put(instant_path(instant, target), data)
 
 
-def _bounds_of_active(bounds: dict[str, str], files: list[InstantFile]) -> dict[str, str]:
+def _bounds_of_active(bounds: Mapping[str, str], files: list[InstantFile]) -> Mapping[str, str]:
     """The bounds, with one for the last write where the files of others are younger than the writes after them.
 
     Then the table was copied, or downgraded, and its files say nothing of when its writes were completed.
@@ -140,17 +144,9 @@ def _instant_file(move: Move, info: FileInfo, *, reads: bool = True) -> InstantF
     return InstantFile(instant, data, reached, info.path)
 
 
-def _bounds(move: Move) -> dict[str, str]:
-    """By the requested time of each write of version 6, archived ones included, that of the next one."""
-    if move.table.version.has_completion_times:
-        return {}
-    active = {one.requested_time for one in move.table.timeline.instants if one.action in WRITE_ACTIONS}
-    return write_bounds(active | archived_write_times(move.storage, move.table.version))
-
-
 def _put_history(move: Move) -> None:
     if move.target.has_completion_times:
-        put_history(move.storage, move.table.version, move.target, _bounds(move))
+        put_history(move.storage, move.table.version, move.target, move.bounds)
     else:
         put_archive_logs(move.storage, move.table.version, move.target)
 
@@ -285,8 +281,13 @@ STEPS: Final[Mapping[tuple[int, int], tuple[Step, ...]]] = {
 
 
 def move_of(call: ServiceCall, leg: Leg, lock: HeldLock | None = None) -> Move:
-    """The leg on the table as it is now. Raises as `properties_after`."""
+    """The leg on the table as it is now; with a `lock`, to be changed under it. Raises as `properties_after`."""
     properties = properties_after(leg, call.table.config, call.config)
     config = TableConfig.from_properties(properties, path=call.table.config.path)
     target = config.version.in_folders(config.timeline_path, config.history_path)
-    return Move(call, leg, properties, target, lock)
+    bounds: Mapping[str, str] = {}
+    if lock is not None and target.has_completion_times and leg.moves_timeline:
+        table = call.table
+        active = {one.requested_time for one in table.timeline.instants if one.action in WRITE_ACTIONS}
+        bounds = write_bounds(active | archived_write_times(table.storage, table.version))
+    return Move(call, leg, properties, target, lock, bounds)
