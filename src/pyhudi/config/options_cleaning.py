@@ -68,8 +68,8 @@ class CleaningOptions:
         aliases=("hoodie.cleaner.incremental.mode",),
         parse=boolean(),
         default=True,
-        doc="Whether a clean lists only the partitions that commits since the last clean have changed. Without it, and"
-        " under KEEP_LATEST_FILE_VERSIONS, each clean lists the whole table.",
+        doc="Whether a clean lists only the partitions that commits since the last clean have changed. Without it each"
+        " clean lists the whole table.",
     )
     max_commits: int = option(
         "hoodie.clean.max.commits.to.clean",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from pyhudi.errors import HudiError
+from pyhudi.errors import CorruptDataError, HudiError
 from pyhudi.services.background import can_run_in_background, run_in_background
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.runner import finish_plan
@@ -61,7 +61,10 @@ def _serve(service: Service, mode: Mode, call: ServiceCall) -> bool:
     """Run one service after a write; whether it may have changed the timeline."""
     plans = service.pending(call) if mode is Mode.INLINE else ()
     for plan in plans:
-        finish_plan(service, call, plan)
+        try:
+            finish_plan(service, call, plan)
+        except CorruptDataError as error:
+            _log.warning("the write is committed, but a plan of the %s is damaged: %s", service.name, error)
     if plans:
         call = call.reloaded()
     if not service.due(call).is_due:

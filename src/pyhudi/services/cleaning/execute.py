@@ -115,8 +115,8 @@ def clean(call: ServiceCall) -> Cleaned | None:
     """Execute the cleans that were planned before, then plan one more and execute it; None where nothing was to do.
 
     A clean that another process began to execute less than the heartbeat expiry ago is left to it; then nothing is
-    planned, and the result is None. Errors: see `execute_clean`. Cost: that of `plan_clean`, one delete per file, and
-    the lock twice.
+    planned, and the result is None. A damaged plan stays, with a warning that names it. Errors: see `execute_clean`.
+    Cost: that of `plan_clean`, one delete per file, and the lock twice.
     """
     call = call.reloaded()
     storage, version = call.table.storage, call.table.version
@@ -124,7 +124,11 @@ def clean(call: ServiceCall) -> Cleaned | None:
         # Two processes that complete one clean would be in each other's way, JVM Hudi's above all.
         if is_running(storage, version, instant, call.settings.heartbeat, call.environment):
             return None
-        execute_clean(call, instant)
+        try:
+            execute_clean(call, instant)
+        except CorruptDataError as error:
+            # What it was to delete, the new plan names again: cleans begin where the newest completed one ended.
+            _log.warning("a planned clean is damaged, and the table is cleaned without it: %s", error)
     scheduled = _schedule(call.reloaded())
     if scheduled is None:
         return None

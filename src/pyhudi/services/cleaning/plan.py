@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 
-from pyhudi.config.enums import TableType
 from pyhudi.config.options_cleaning import CleaningOptions
 from pyhudi.errors import NotFoundError
 from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
@@ -16,21 +15,18 @@ from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.metadata.clean import CleaningPolicy, CleanMetadata, CleanPlan, decode_clean_metadata
 from pyhudi.format.safe_paths import is_metadata_folder
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, format_instant_time
+from pyhudi.services.cleaning.partitions import COMPLETE_NOTE, SAVEPOINTS_NOTE, is_complete, partitions_to_visit
 from pyhudi.services.cleaning.policy import Retention, SliceDecision, decide
 from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import view_of
-from pyhudi.table.history import has_archive
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.pending_clusterings import clustered_groups
 from pyhudi.table.savepoints import load_savepoints
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, instant_path, load_compaction_plan
-from pyhudi.table.written_files import load_written_files
 
-SAVEPOINTS_NOTE = "savepointed_timestamps"
-"""Under this key a clean says which savepoints it spared, separated by commas: JVM Hudi's name for it."""
 METADATA_PART = "/.hoodie/"
 """What a path has in it that belongs to a table in a folder of this one."""
 COMMITS_WITHOUT_CLEAN_MAX = 10
@@ -55,7 +51,8 @@ def plan_clean(table: TableState, options: CleaningOptions, *, now_ms: int, zone
 
     Cost: one read for the last clean, one per savepoint, per pending compaction, and per completed write since the last
     clean that this process does not know yet; a listing of each partition that these writes have changed, or of the
-    whole table where there was no clean, a savepoint was deleted, or the policy is KEEP_LATEST_FILE_VERSIONS.
+    whole table where there was no clean, a savepoint was deleted, or under KEEP_LATEST_FILE_VERSIONS the last clean
+    left something over (for a reader, a savepoint or a plan) or was JVM Hudi's.
     """
     storage, timeline = table.storage, table.timeline
     last = last_clean(storage, timeline)
@@ -65,7 +62,7 @@ def plan_clean(table: TableState, options: CleaningOptions, *, now_ms: int, zone
     if not timeline.completed_writes:
         return PlannedClean(None)
     savepoints = load_savepoints(storage, timeline)
-    partitions = _partitions(table, options, last, earliest, savepoints)
+    partitions = partitions_to_visit(table, options, last, earliest, savepoints)
     partitions = _selected(partitions, options)
     files = _files(storage, partitions, options)
     retention = Retention(
@@ -89,13 +86,20 @@ def plan_clean(table: TableState, options: CleaningOptions, *, now_ms: int, zone
         last_completed=timeline.completed_writes[-1].requested_time,
         files={partition: tuple(paths) for partition, paths in sorted(deleted.items())},
         partitions_to_delete=_emptied(files, deleted),
-        extra={SAVEPOINTS_NOTE: ",".join(sorted(savepoints))} if savepoints else {},
+        extra={
+            **({SAVEPOINTS_NOTE: ",".join(sorted(savepoints))} if savepoints else {}),
+            **(
+                {COMPLETE_NOTE: str(options.versions_retained)}
+                if is_complete(options, retention, view, decisions)
+                else {}
+            ),
+        },
     )
     if options.partitions is not None or options.partition_regex is not None:
         # Other partitions were not examined, so the next clean must begin where this one did.
         plan = replace(plan, earliest=_earliest_of(last))
     counted = frozenset(timeline.completed_times)
-    if not deleted and not _passes_many(timeline, last, earliest):
+    if not deleted and not _passes_many(plan, timeline, last):
         return PlannedClean(None, decisions, counted)
     return PlannedClean(plan, decisions, counted)
 
@@ -156,44 +160,6 @@ def _holds_back(instant: Instant) -> bool:
     return instant.action in {Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT, Action.SAVEPOINT}
 
 
-def _partitions(
-    table: TableState,
-    options: CleaningOptions,
-    last: CleanMetadata | None,
-    earliest: Instant | None,
-    savepoints: Mapping[str, object],
-) -> frozenset[str] | None:
-    """The partitions in which slices may have lost their last reader since the last clean; None for all of the table.
-
-    A slice loses it when a later slice of its group, or a replacement of the group, falls behind the earliest retained
-    write. So the writes between the last clean's earliest and this one's say where.
-    """
-    timeline = table.timeline
-    if earliest is None or not options.incremental:
-        return None
-    begin = last.earliest if last is not None else ""
-    if last is None and has_archive(table.storage, table.version):
-        return None
-    if last is not None and (not begin or timeline.starts_after(begin)):
-        return None
-    spared = set(filter(None, last.extra.get(SAVEPOINTS_NOTE, "").split(","))) if last is not None else set()
-    if not spared <= set(savepoints):
-        return None
-    passed = [one for one in timeline.completed_writes if begin <= one.requested_time < earliest.requested_time]
-    return frozenset(_changed_partitions(table, passed))
-
-
-def _changed_partitions(table: TableState, writes: Sequence[Instant]) -> Iterator[str]:
-    """The partitions in which one of these writes made a new slice of an older group, or replaced groups."""
-    for write, files in load_written_files(table.storage, table.version, writes).items():
-        # Compactions, which are commits of merge-on-read tables, do not always say that there were logs before.
-        compacts = write.action is Action.COMMIT and table.config.table_type is TableType.MERGE_ON_READ
-        yield from (partition for partition, replaced in files.replaced.items() if replaced)
-        for partition, written in files.written.items():
-            if any(not one.is_log and (compacts or one.has_predecessor) for one in written):
-                yield partition
-
-
 def _selected(partitions: frozenset[str] | None, options: CleaningOptions) -> frozenset[str] | None:
     if options.partitions is not None:
         chosen = frozenset(options.partitions)
@@ -251,12 +217,14 @@ def _emptied(files: Iterable[FileInfo], deleted: Mapping[str, Sequence[str]]) ->
     return tuple(sorted(path for path, paths in deleted.items() if path and left[path] == len(set(paths))))
 
 
-def _passes_many(timeline: Timeline, last: CleanMetadata | None, earliest: Instant | None) -> bool:
-    """Whether the earliest retained write has moved on so far that the next clean should begin from here."""
-    if earliest is None:
-        return False
-    begin = last.earliest if last is not None else ""
-    passed = (begin <= one.requested_time < earliest.requested_time for one in timeline.completed_writes)
+def _passes_many(plan: CleanPlan, timeline: Timeline, last: CleanMetadata | None) -> bool:
+    """Whether there are so many writes that the next clean should not look at again."""
+    if plan.earliest is not None:
+        begin = last.earliest if last is not None else ""
+        passed = (begin <= one.requested_time < plan.earliest[0] for one in timeline.completed_writes)
+    else:
+        begin = last.last_completed if last is not None else ""
+        passed = (COMPLETE_NOTE in plan.extra and one.requested_time > begin for one in timeline.completed_writes)
     return sum(passed) >= COMMITS_WITHOUT_CLEAN_MAX
 
 

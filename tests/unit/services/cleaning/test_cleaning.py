@@ -241,7 +241,7 @@ def test_plan_that_names_the_newest_slice_is_refused_before_anything_is_deleted(
     path = instant_path(Instant(time, Action.CLEAN, InstantState.REQUESTED), table.version)
     storage.put(path, encode_clean_plan(plan, table_uri=storage.uri))
     with pytest.raises(CorruptDataError, match="names files that the table needs"):
-        clean(call_of(storage, **RETAIN_TWO))
+        opened(storage).services.run(time)
     assert contents(storage)
 
 
@@ -336,3 +336,67 @@ def test_inflight_file_of_a_clean_has_the_plan_in_version_6_and_is_empty_later(v
     plans = {storage.read(path) for path in paths if path.endswith(".clean.requested")}
     inflight = {storage.read(path) for path in paths if path.endswith(".clean.inflight")}
     assert inflight == (plans if version == 6 else {b""})
+
+
+def test_damaged_plan_is_named_and_the_table_is_cleaned_without_it(caplog):
+    storage = prepared(TableBuilder(9, "cow"))
+    table = load_table(storage)
+    time = InstantTime(str(int(table.timeline.latest_time) + 1))
+    path = instant_path(Instant(time, Action.CLEAN, InstantState.REQUESTED), table.version)
+    storage.put(path, b"Obj\x01 and no more")
+
+    with caplog.at_level(logging.WARNING):
+        updated(storage, 6, **RETAIN_TWO)
+
+    assert path in caplog.text
+    assert base_files(storage, "city=oslo") <= 4
+    assert [one.requested_time for one in pending_cleans(load_table(storage).timeline)] == [time]
+    with pytest.raises(CorruptDataError):
+        opened(storage).services.run(time)
+
+
+VERSIONS_TWO = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": "2"}
+
+
+def examined(storage, **options):
+    plan = opened(storage, **NO_CLEAN).services.plan_clean(hudi_options={**VERSIONS_TWO, **options})
+    return set(plan["partition_path"].to_pylist())
+
+
+@EVERY_KIND
+def test_clean_by_versions_looks_only_where_writes_came_since_the_last_one(kind):
+    storage = prepared(kind)
+    compacts = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+    updated(storage, 4, **VERSIONS_TWO, **compacts)
+    assert base_files(storage, "city=oslo") == 2
+    assert examined(storage) == set()
+    assert examined(storage, **{"hoodie.clean.incremental.enabled": "false"}) == {"city=oslo", "city=rome"}
+    assert examined(storage, **{"hoodie.clean.fileversions.retained": "1"}) == {"city=oslo", "city=rome"}
+
+    updated(storage, 1, **NO_CLEAN, **compacts)
+    assert examined(storage) == {"city=oslo"}
+    updated(storage, 1, **VERSIONS_TWO, **compacts)
+    assert base_files(storage, "city=oslo") == 2
+
+
+def test_clean_by_versions_returns_to_what_a_savepoint_or_a_reader_held():
+    storage = prepared(TableBuilder(9, "cow"))
+    save(storage, updated(storage, 1, **NO_CLEAN)[0])
+    updated(storage, 4, **VERSIONS_TWO)
+    assert examined(storage) == {"city=oslo", "city=rome"}
+
+    storage = prepared(TableBuilder(9, "cow"))
+    opened(storage, **VERSIONS_TWO).insert_overwrite(rows((1, "oslo", 20, "over")))
+    opened(storage, **VERSIONS_TWO).services.clean()
+    opened(storage, **VERSIONS_TWO).upsert(rows((3, "rome", 20, "x")))
+    assert base_files(storage, "city=oslo") == 1
+
+
+def test_appended_table_by_versions_gets_a_clean_for_many_writes_and_is_not_listed_for_each():
+    storage = prepared(TableBuilder(9, "cow"))
+    options = {**VERSIONS_TWO, "hoodie.parquet.small.file.limit": "0"}
+    for number in range(12):
+        opened(storage, **options).insert(rows((100 + number, "oslo", 1, "a")))
+    cleans = [one for one in load_table(storage).timeline.instants if one.action is Action.CLEAN]
+    assert len(cleans) == 1
+    assert examined(storage) == set()
