@@ -235,6 +235,23 @@ def test_write_into_an_expiring_partition_that_completes_first_keeps_it(monkeypa
     assert on_day(storage, 21, **{DAYS: "10"}).services.expire_partitions().partitions == ("city=rome",)
 
 
+def test_write_that_completes_before_the_drop_begins_keeps_its_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = TableBuilder(9, "cow").insert((1, "oslo", 1, "a"), (3, "rome", 1, "a")).build()
+    plan = ttl.planned_expiry
+
+    def plan_before_a_write(call):
+        planned = plan(call)
+        monkeypatch.undo()
+        on_day(storage, 20).upsert(rows((1, "oslo", 2, "late")))
+        return planned
+
+    monkeypatch.setattr(ttl, "planned_expiry", plan_before_a_write)
+    done = on_day(storage, 20, **{DAYS: "10"}).services.expire_partitions()
+
+    assert done.partitions == ("city=rome",)
+    assert contents(storage) == {(1, "oslo", 2, "late")}
+
+
 def test_writer_that_began_before_the_expiry_of_its_partition_gives_way() -> None:
     inner = TableBuilder(9, "cow").insert((1, "oslo", 1, "a"), (3, "rome", 1, "a")).build()
     done: list[object] = []

@@ -386,10 +386,12 @@ def test_clean_by_versions_returns_to_what_a_savepoint_or_a_reader_held():
     assert examined(storage) == {"city=oslo", "city=rome"}
 
     storage = prepared(TableBuilder(9, "cow"))
+    for number in range(3):
+        opened(storage, **NO_CLEAN).upsert(rows((3, "rome", 10 + number, "x")))
     opened(storage, **VERSIONS_TWO).insert_overwrite(rows((1, "oslo", 20, "over")))
-    opened(storage, **VERSIONS_TWO).services.clean()
+    assert (base_files(storage, "city=rome"), base_files(storage, "city=oslo")) == (2, 3)
     opened(storage, **VERSIONS_TWO).upsert(rows((3, "rome", 20, "x")))
-    assert base_files(storage, "city=oslo") == 1
+    assert (base_files(storage, "city=rome"), base_files(storage, "city=oslo")) == (2, 1)
 
 
 def test_appended_table_by_versions_gets_a_clean_for_many_writes_and_is_not_listed_for_each():
