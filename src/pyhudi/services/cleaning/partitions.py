@@ -1,4 +1,4 @@
-"""Which partitions a clean has to look at, by what the clean before it left."""
+"""Selects the partitions that a clean has to look at, by what the clean before it left."""
 
 from __future__ import annotations
 
