@@ -10,7 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.interop.compare import assert_same_rows
-from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
+from tests.support.hooks import at
+from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, OracleError
+from tests.support.tables import rehandled
 
 import pyhudi
 from pyhudi.format.metadata.write_operation import WriteOperation
@@ -18,6 +20,7 @@ from pyhudi.storage.open import open_storage
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.pending_clusterings import load_clustering_plans
 from pyhudi.table.state import TableState, load_table
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash
 
 OracleOf = Callable[[str], Oracle]
 FARES = (None, math.nan, -1.5, 0.0, 7.0, -0.0, 2.5e9, None)
@@ -163,3 +166,53 @@ def test_clusterings_in_turn_keep_all_rows_and_their_commit_times(
     theirs_now, ours_now = oracle.read(path), table.refresh().scan().to_arrow()
     assert_same_rows(theirs_now, ours_now, hint="after later writes")
     assert dict(zip(ours_now["id"].to_pylist(), ours_now["ts"].to_pylist(), strict=True)) == expected
+
+
+ALLOW = {
+    "hoodie.clustering.updates.strategy": "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy",
+    "hoodie.clustering.rollback.pending.replacecommit.on.conflict": "true",
+}
+
+
+@pytest.mark.parametrize("version", [pytest.param(9, id="v9"), pytest.param(6, id="v6")])
+def test_writes_of_jvm_hudi_give_way_to_a_plan_of_ours_or_roll_it_back(
+    version: int, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle, given = oracle_of(RELEASE_OF_TABLE_VERSION[version]), options("COPY_ON_WRITE")
+    path = tmp_path / "t"
+    oracle.write(path, batch(0, 1), given)
+    oracle.write(path, batch(8, 1), given)
+    table = pyhudi.HudiTable.for_path(str(path), hudi_options=given)
+    planned = table.services.schedule("clustering")
+
+    with pytest.raises(OracleError, match="clustering"):
+        oracle.write(path, batch(0, 2), given)
+    assert pending(path) == [planned]
+    oracle.write(path, batch(0, 3), {**given, **ALLOW})
+
+    assert pending(path) == []
+    found = table.refresh().scan(["id", "ts"]).to_arrow()
+    assert dict(zip(found["id"].to_pylist(), found["ts"].to_pylist(), strict=True)) == {
+        **dict.fromkeys(range(8), 3),
+        **dict.fromkeys(range(8, 16), 1),
+    }
+    assert_same_rows(oracle.read(path), table.refresh().scan().to_arrow(), hint="after the write")
+
+
+@pytest.mark.parametrize("version", [pytest.param(9, id="v9"), pytest.param(6, id="v6")])
+def test_jvm_hudi_executes_a_plan_whose_run_of_ours_died(version: int, tmp_path: Path, oracle_of: OracleOf) -> None:
+    oracle, given = oracle_of(RELEASE_OF_TABLE_VERSION[version]), options("COPY_ON_WRITE")
+    path = tmp_path / "t"
+    oracle.write(path, batch(0, 1), given)
+    oracle.write(path, batch(8, 1), given)
+    table = pyhudi.HudiTable.for_path(str(path), hudi_options=given)
+    planned = str(table.services.schedule("clustering"))
+    dying = FaultStorage(open_storage(str(path), {}), before=at(".replacecommit", "put_if_absent"))
+    with pytest.raises(SimulatedCrash):
+        rehandled(table, state=load_table(dying)).services.run(planned)
+    assert [one for one in path.rglob(f"*_{planned}.parquet") if ".hoodie" not in one.parts]
+
+    call(oracle, path, "execute")
+
+    assert clusterings(path) == [planned]
+    check_same(oracle, path, dict.fromkeys(range(16), 1))

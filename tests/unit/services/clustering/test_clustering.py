@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.support.audit import audit
 from tests.support.table_builder import TableBuilder
-from tests.support.tables import MOR, contents, new_table, open_table, rows
+from tests.support.tables import MOR, SCHEMA, contents, new_table, open_table, rows
 
 from pyhudi.api.services import Services
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
@@ -291,3 +291,40 @@ def test_both_services_on_let_each_other_come_to_its_turn() -> None:
     assert operations.count(WriteOperation.COMPACT) + operations.count(WriteOperation.CLUSTER) > 4
     assert operations.count(WriteOperation.COMPACT) == 4
     assert contents(storage) == {(n % 3, "oslo", n, "a") for n in (17, 18, 19)}
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_files_from_before_a_column_was_added_get_it_as_null(kind: Any) -> None:
+    table = TableBuilder(kind=kind, options=APART)
+    storage = table.insert((1, "oslo", 1, "a")).build()
+    wide = SCHEMA.append(pa.field("extra", pa.int32()))
+    row = {"id": 2, "city": "oslo", "ts": 1, "note": "b", "extra": 5}
+    table.open(storage).insert(pa.Table.from_pylist([row], wide))
+    table.open(storage).services.cluster(hudi_options={f"{PREFIX}sort.columns": "extra"})
+    found = open_table(storage).scan(["id", "extra"]).to_arrow().to_pylist()
+    assert found == [{"id": 1, "extra": None}, {"id": 2, "extra": 5}]
+
+
+def test_table_without_rows_has_nothing_to_cluster() -> None:
+    table = TableBuilder()
+    assert table.open(table.build()).services.cluster(hudi_options=SORTED).num_rows == 0
+
+
+@every_table
+def test_plan_that_landed_late_under_the_time_of_a_write_is_removed_and_the_write_stays(table: TableBuilder) -> None:
+    """The store had not said that the put of the plan took effect, and the write took the same time."""
+    storage = with_three_files(table).build()
+    planned = str(table.open(storage).services.schedule("clustering", hudi_options=SORTED))
+    state = load_table(storage)
+    (path,) = (info.path for info in storage.list_recursive(state.version.timeline_folder) if planned in info.name)
+    write = state.timeline.completed_writes[-1].requested_time
+    storage.put(path.replace(planned, write), storage.read(path))
+    storage.delete(path)
+    before = stored(storage)
+
+    done = table.open(storage).services.cluster(hudi_options=SORTED)
+
+    assert done.num_rows == 1
+    assert stored(storage) == before
+    assert table.open(storage).services.pending().num_rows == 0
+    audit(storage)

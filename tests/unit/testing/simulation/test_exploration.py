@@ -23,6 +23,11 @@ CORE_SCENARIOS = [
     for lock in ("lock", "lease")
     for roles in (*CORE, *(OF_LOGS if kind.startswith("mor") else ()))
 ]
+CLUSTERING = [
+    scenario_of(f"{kind}/lease/{roles}")
+    for kind in ("cow8", "mor6")
+    for roles in ("update+cluster", "preferred+cluster", "cluster+cluster")
+]
 WHOLE = [
     scenario_of(f"whole-{kind}/lock/{roles}") for kind in ("cow8", "mor6") for roles in ("both+update", "new+drop")
 ]
@@ -70,6 +75,14 @@ def test_savepoints_and_restores_beside_others_hold_all_invariants(
 @pytest.mark.parametrize("scenario", CORE_SCENARIOS[::3], ids=str)
 def test_with_one_mishap_all_invariants_hold(scenario: Scenario, mishaps: Powers, record_property: Recorder) -> None:
     record_property("schedules", checked(scenario, Budget(deviations=1, schedules=90, powers=mishaps)))
+
+
+@pytest.mark.parametrize("mishaps", [Powers(), CRASHES, FAULTS], ids=["order", "crash", "fault"])
+@pytest.mark.parametrize("scenario", CLUSTERING, ids=str)
+def test_clusterings_beside_writes_keep_all_invariants(
+    scenario: Scenario, mishaps: Powers, record_property: Recorder
+) -> None:
+    record_property("schedules", checked(scenario, Budget(deviations=1, schedules=60, powers=mishaps)))
 
 
 @pytest.mark.parametrize("scenario", matrix()[::9], ids=str)
