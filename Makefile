@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 EXTRAS := spark,connect,java,zookeeper,dynamodb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-lowest test-newest test-spark sim fuzz chaos check changelog fmt interop interop-all interop-quick bench bench-writers docs clean
+.PHONY: help setup demo test test-lowest test-newest test-spark sim fuzz chaos check changelog fmt interop interop-all interop-quick bench bench-writers bench-services docs clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -93,6 +93,10 @@ bench: $(STAMP)  ## Measure against JVM Hudi, Delta, Iceberg, delta-rs and plain
 
 bench-writers: $(STAMP)  ## Measure 1, 2 and 8 writer processes on one table
 	$(PY) benchmarks/writers.py --store $(or $(STORE),local)
+
+bench-services: $(STAMP)  ## Measure clean, archiving and clustering of 1,000 file groups against JVM Hudi
+	$(PY) tools/oracle/setup.py
+	$(PY) benchmarks/services.py
 
 docs: $(STAMP)  ## Write the generated pages (options, API)
 	$(PY) tools/option_reference.py
