@@ -14,6 +14,7 @@ import pytest
 
 from pyhudi.errors import CorruptDataError
 from pyhudi.format.bloom import BLOOM_FILTER_KEY, MAX_RECORD_KEY_KEY, BloomFilterType, parse_bloom_filter
+from pyhudi.format.parquet.footer import MAGIC, TAIL, footer_size, parse_footer
 from pyhudi.format.schema.meta_columns import FILE_NAME, META_FIELDS, RECORD_KEY
 from pyhudi.io.base_file import BaseFileSettings, BaseFileWriter, read_batches
 from pyhudi.io.column_statistics import read_statistics
@@ -213,3 +214,27 @@ def test_damaged_file_is_named(damage: bytes) -> None:
     with pytest.raises(CorruptDataError) as caught:
         FileJoin(storage, ["a.parquet", "c.parquet"], BLOOM)
     assert caught.value.context["path"] == "c.parquet"
+
+
+def with_gaps(data: bytes) -> bytes:
+    """The same file with bytes between its column chunks, as filters of pages are, and the chunks in another order."""
+    size = footer_size(data[-TAIL.size :], len(data), path="f")
+    footer = parse_footer(data[-TAIL.size - size : -TAIL.size], len(data), path="f")
+    out, encoded = bytearray(MAGIC), []
+    for number, group in enumerate(footer.row_groups):
+        moved = {}
+        for chunk in sorted(group.chunks, key=lambda one: one.column[-1]):
+            out += b"filter"
+            moved[chunk.column] = chunk.moved_to(len(out))
+            out += data[chunk.start : chunk.end]
+        encoded.append(group.encoded([moved[column] for column in group.columns], number))
+    return bytes(out) + footer.joined(encoded, footer.rows, footer.values)
+
+
+def test_chunks_that_do_not_follow_each_other_are_copied_one_by_one() -> None:
+    storage = two_files()
+    storage.put("gaps.parquet", with_gaps(storage.read("a.parquet")))
+    assert joined(storage, ["gaps.parquet", "b.parquet"]) == 200
+    found = pa.Table.from_batches(read_batches(storage, "new.parquet"))
+    expected = pa.concat_tables([rows_of(0, 130), rows_of(500, 70)])
+    assert str(found.drop_columns([FILE_NAME]).to_pydict()) == str(expected.drop_columns([FILE_NAME]).to_pydict())
