@@ -174,7 +174,7 @@ def test_jvm_hudi_keeps_a_metadata_table_on_what_we_downgraded_with_its_dead_wri
 
 
 @EVERY_KIND
-@pytest.mark.parametrize("way", [(6, 8), (6, 9)], ids=str)
+@pytest.mark.parametrize("way", [pytest.param((6, 8), marks=pytest.mark.thorough), (6, 9)], ids=str)
 def test_our_upgrade_leaves_the_properties_and_instants_of_jvm_hudis(
     kind: str, way: tuple[int, int], tmp_path: Path, oracles: Any
 ) -> None:
