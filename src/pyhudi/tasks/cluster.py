@@ -146,7 +146,7 @@ def _copied(storage: Storage, context: TaskContext, task: ClusterTask) -> tuple[
     if len(bases) < len(task.slices) or any(files.logs for files in task.slices):
         return None
     try:
-        joins = joins_of(storage, bases, task.target.files)
+        joins = joins_of(storage, bases, task.target)
     except NotAlikeError as error:
         _log.info("row groups of %s are decoded: %s", task.partition_path or "the table's own folder", error)
         return None

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+
+import pyarrow as pa
 
 from pyhudi.errors import LockLostError, NotFoundError
 from pyhudi.format.markers import Marker, MarkerKind
 from pyhudi.format.metadata.commit import WriteStat
-from pyhudi.io.base_file import BaseFileSettings
-from pyhudi.io.row_group_copy import FileJoin
+from pyhudi.format.schema.meta_columns import with_meta_columns
+from pyhudi.io.base_file import read_footer
+from pyhudi.io.row_group_copy import FileJoin, NotAlikeError
 from pyhudi.storage.protocol import Storage
-from pyhudi.tasks.data_file import DataFileSpec, check_write_is_running
+from pyhudi.tasks.data_file import DataFileSpec, WriteTarget, check_write_is_running
 from pyhudi.transaction.markers.announcing import create_markers
 
 
-def joins_of(storage: Storage, paths: Iterable[str], settings: BaseFileSettings) -> list[FileJoin]:
+def joins_of(storage: Storage, paths: Sequence[str], target: WriteTarget) -> list[FileJoin]:
     """The new files: base files in order, those together whose sizes add up to the maximum size of a file at most.
 
     Raises `NotAlikeError` if they must be decoded. Cost: the footers, and a request per file for its size.
     """
+    settings = target.files
+    if not _same_columns(read_footer(storage, paths[0]).schema, with_meta_columns(target.schema)):
+        # Readers may find the columns of a file by the schema of its instant, which is now a newer one.
+        raise NotAlikeError(f"the columns of {paths[0]} are not those of the table")
     packs: list[list[str]] = []
     room = -1
     for path in paths:
@@ -31,6 +38,25 @@ def joins_of(storage: Storage, paths: Iterable[str], settings: BaseFileSettings)
         packs[-1].append(path)
         room -= info.size
     return [FileJoin(storage, pack, settings.bloom) for pack in packs]
+
+
+def _same_columns(found: pa.Schema, expected: pa.Schema) -> bool:
+    return found.names == expected.names and all(
+        _same_type(one.type, other.type) for one, other in zip(found, expected, strict=True)
+    )
+
+
+def _same_type(found: pa.DataType, expected: pa.DataType) -> bool:
+    """Whether the types are the same, whatever the elements of lists and maps are called in files."""
+    if found.id != expected.id:
+        return False
+    if pa.types.is_list(found):
+        return _same_type(found.value_type, expected.value_type)
+    if pa.types.is_map(found):
+        return _same_type(found.key_type, expected.key_type) and _same_type(found.item_type, expected.item_type)
+    if pa.types.is_struct(found):
+        return _same_columns(pa.schema(list(found)), pa.schema(list(expected)))
+    return bool(found == expected)
 
 
 def write_joined(storage: Storage, spec: DataFileSpec, join: FileJoin) -> WriteStat:

@@ -227,6 +227,19 @@ def test_files_of_other_schemas_are_decoded_and_the_reason_is_logged(caplog: pyt
     assert [file.num_row_groups for file in files_of(storage).values()] == [1]
 
 
+def test_files_from_before_a_column_was_added_are_decoded(caplog: pytest.LogCaptureFixture) -> None:
+    storage = MemoryStorage()
+    table = new_table(storage, **APART)
+    table.insert(rows((1, "oslo", 1, "a")))
+    table.refresh().insert(rows((2, "oslo", 1, "b")))
+    table.refresh().insert(rows((3, "rome", 1, "c")).append_column("more", pa.array([7])))
+    with caplog.at_level(logging.INFO, "pyhudi.tasks.cluster"):
+        open_table(storage, **APART).services.cluster(hudi_options=COPY)
+    assert "are not those of the table" in caplog.text
+    files = {path: file.read() for path, file in files_of(storage).items() if "oslo" in path}
+    assert [file["more"].to_pylist() for file in files.values()] == [[None, None]]
+
+
 def test_copies_have_the_target_size_at_most() -> None:
     table = TableBuilder(options=APART)
     for n in range(4):
