@@ -113,3 +113,18 @@ def test_clean_after_a_commit_costs_as_many_requests_after_sixty_commits_as_afte
 
     assert counts[-1] == counts[20]
     assert counts[-1] < 2 * counts[0]
+
+
+def test_commit_with_all_services_costs_as_many_requests_after_a_hundred_commits_as_after_fifty() -> None:
+    storage, counts = prepared(*KINDS["mor9"]), []
+    services = {"hoodie.compact.inline": "true", "hoodie.log.compaction.enable": "true"}
+    for turn in range(WARM_UP, 110):
+        store = FaultStorage(storage)
+        table = load_table(store)
+        load_written_files(store, table.version, table.timeline.completed_writes)  # as in a warm process
+        known = len(store.operations)
+        opened(store).upsert(rows((1, "mine", turn, "mine")), hudi_options=services)
+        counts.append(len(store.operations) - known)
+
+    # Compaction and archiving come every few commits; forty of these have several rounds of each.
+    assert sum(counts[-40:]) <= 1.1 * sum(counts[20:60])
