@@ -115,7 +115,7 @@ def test_clean_after_a_commit_costs_as_many_requests_after_sixty_commits_as_afte
     assert counts[-1] < 2 * counts[0]
 
 
-def test_commit_with_all_services_costs_as_many_requests_after_a_hundred_commits_as_after_fifty() -> None:
+def test_commit_with_all_services_costs_as_many_requests_after_a_hundred_commits() -> None:
     storage, counts = prepared(*KINDS["mor9"]), []
     services = {"hoodie.compact.inline": "true", "hoodie.log.compaction.enable": "true"}
     for turn in range(WARM_UP, 110):
