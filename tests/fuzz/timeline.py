@@ -19,6 +19,14 @@ from pyhudi.format.metadata.clean import decode_clean_metadata, decode_clean_pla
 from pyhudi.format.metadata.commit import CommitMetadata, decode_commit_metadata, encode_commit_metadata
 from pyhudi.format.metadata.compaction import CompactionPlan, decode_compaction_plan, encode_compaction_plan
 from pyhudi.format.metadata.replace import decode_requested_replace_metadata, encode_requested_replace_metadata
+from pyhudi.format.metadata.restore import (
+    RestoreMetadata,
+    RestorePlan,
+    decode_restore_plan,
+    decode_restored_instants,
+    encode_restore_metadata,
+    encode_restore_plan,
+)
 from pyhudi.format.metadata.rollback import (
     RollbackMetadata,
     RollbackPartition,
@@ -28,6 +36,7 @@ from pyhudi.format.metadata.rollback import (
     encode_rollback_metadata,
     encode_rollback_plan,
 )
+from pyhudi.format.metadata.savepoint import SavepointMetadata, decode_savepoint_metadata, encode_savepoint_metadata
 from pyhudi.format.metadata.written_files import decode_written_files
 from pyhudi.format.safe_paths import data_path_problem
 from pyhudi.format.schema.internal_schema import parse_schema_history, renamed, version_at
@@ -143,6 +152,44 @@ def _check_clean_plan(data: bytes) -> None:
 
 def _check_clean(data: bytes) -> None:
     _check_cleaned(decode_clean_metadata(data, path=PATH).paths)
+
+
+def _check_savepoint(data: bytes) -> None:
+    metadata = decode_savepoint_metadata(data, path=PATH)
+    _check_cleaned(metadata.paths)
+    again = decode_savepoint_metadata(encode_savepoint_metadata(metadata), path=PATH)
+    require(again == metadata, "another value after encoding and decoding")
+
+
+def _check_restore_plan(data: bytes) -> None:
+    plan = decode_restore_plan(data, path=PATH)
+    require(decode_restore_plan(encode_restore_plan(plan), path=PATH) == plan, "another value after a round")
+
+
+def _check_restore(data: bytes) -> None:
+    require(all(isinstance(one, str) for one in decode_restored_instants(data, path=PATH)), "a time that is no text")
+
+
+def _savepoints() -> tuple[bytes, ...]:
+    files = {"p=1": ("a-0_1-2-3_20260131235959999.parquet", ".a-0_20260131235959999.log.1_1-0-1"), "": ()}
+    made = (
+        SavepointMetadata(created_by="u", created_ms=1, comment="c", name=name, files=files) for name in (None, "n")
+    )
+    return tuple(map(encode_savepoint_metadata, made))
+
+
+def _restores() -> tuple[bytes, ...]:
+    rollback = RollbackMetadata(start_time="2", time_taken_ms=1, instant_time="1", action="commit")
+    made = RestoreMetadata(start_time="3", time_taken_ms=1, instants=(("1", "commit"),), rollbacks=(rollback,))
+    return (encode_restore_metadata(made),)
+
+
+def _restore_plans() -> tuple[bytes, ...]:
+    instants = (("20260131235959999", "deltacommit"), ("20260131235959998", "replacecommit"))
+    made = (
+        RestorePlan(to=to, instants=instants, is_ours=ours) for to, ours in (("20260131000000000", True), (None, False))
+    )
+    return tuple(map(encode_restore_plan, made))
 
 
 def _check_cleaned(paths: frozenset[str]) -> None:
@@ -335,6 +382,9 @@ TARGETS = (
         check=_check_clean_plan,
     ),
     Target(name="clean", seeds=lambda: _metadata("clean"), mutate=damaged_container, check=_check_clean),
+    Target(name="savepoint", seeds=_savepoints, mutate=damaged_container, check=_check_savepoint),
+    Target(name="restore-plan", seeds=_restore_plans, mutate=damaged_container, check=_check_restore_plan),
+    Target(name="restore", seeds=_restores, mutate=damaged_container, check=_check_restore),
     Target(name="compaction-plan", seeds=_plan_seeds, mutate=damaged_container, check=_check_compaction),
     Target(name="avro-container", seeds=_container_seeds, mutate=damaged_container, check=_check_container),
     Target(

@@ -14,7 +14,7 @@ from tests.interop.compare import assert_same_rows
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, OracleError
 
 import pyhudi
-from pyhudi.errors import WriteConflictError
+from pyhudi.errors import InvalidRequestError, WriteConflictError
 from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.storage.open import open_storage
 from pyhudi.table.lister import list_data_files
@@ -176,3 +176,66 @@ def test_table_that_jvm_hudi_restored_goes_on_under_ours_and_its_half_dead_resto
     check_same(oracle, path)
     ours(path).savepoints.delete(target)
     assert not oracle.sql(f"CALL show_savepoints(path => '{path}')")
+
+
+def clustered(oracle: Oracle, path: Path, given: dict[str, str]) -> None:
+    del given
+    oracle.sql(f"CALL run_clustering(path => '{path}', op => 'scheduleAndExecute')")
+
+
+def overwritten(oracle: Oracle, path: Path, given: dict[str, str]) -> None:
+    oracle.write(path, batch(30), {**given, "hoodie.datasource.write.operation": "insert_overwrite"})
+
+
+def updated(oracle: Oracle, path: Path, given: dict[str, str]) -> None:
+    oracle.write(path, batch(31), given)
+
+
+def deleted(oracle: Oracle, path: Path, given: dict[str, str]) -> None:
+    oracle.write(path, batch(32).slice(0, 4), {**given, "hoodie.datasource.write.operation": "delete"})
+
+
+def compacted(oracle: Oracle, path: Path, given: dict[str, str]) -> None:
+    oracle.write(
+        path, batch(33), {**given, "hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+    )
+
+
+@pytest.mark.parametrize(("version", "table_type"), combinations())
+def test_newest_write_of_jvm_hudi_of_each_kind_is_rolled_back_and_an_older_one_by_neither(
+    version: int, table_type: str, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle, given = oracle_of(RELEASE_OF_TABLE_VERSION[version]), options(table_type)
+    path = tmp_path / "t"
+    oracle.write(path, batch(0), given)
+    oracle.write(path, batch(1), given)
+    for change in (updated, overwritten, deleted, clustered):
+        before = check_same(oracle, path)
+        change(oracle, path, given)
+        done = ours(path).recovery.rollback(newest(path))
+        assert done.files_deleted or done.slices_undone or change is deleted
+        check_same(oracle, path, before)
+    if table_type == "MERGE_ON_READ":
+        compacted(oracle, path, given)
+        before, compaction = check_same(oracle, path), newest(path)
+        (kind,) = (one.action for one in state(path).timeline.completed_writes if one.requested_time == compaction)
+        assert kind is Action.COMMIT
+        ours(path).recovery.rollback(compaction)
+        names = ["_hoodie_file_name"]  # of the compacted base files, or of the base files under the logs
+        assert_same_rows(before.drop_columns(names), check_same(oracle, path).drop_columns(names), hint="compaction")
+    oracle.write(path, batch(40), given)
+    middle = state(path).timeline.completed_writes[-2].requested_time
+    name = f"rolled_{version}_{table_type.lower()}"
+    oracle.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    with pytest.raises(OracleError):
+        oracle.sql(f"CALL rollback_to_instant(table => '{name}', instant_time => '{middle}')")
+    let_time_pass(path)
+    with pytest.raises(InvalidRequestError, match="a later write"):
+        ours(path).recovery.rollback(middle)
+    oracle.sql(f"DROP TABLE {name}")
+    # JVM Hudi leaves the rollback that it refused on the timeline, and fails at each write from then on.
+    let_time_pass(path)
+    ours(path).upsert(batch(41))
+    assert not state(path).timeline.pending_rollbacks
+    oracle.write(path, batch(42), given)
+    check_same(oracle, path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 
 from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
+from pyhudi.format.metadata.restore import decode_restored_instants
 from pyhudi.format.metadata.rollback import decode_rollback_metadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.storage.bounded import read_decoded
@@ -42,7 +43,8 @@ def outcome_of(table: TableState, instant_time: str) -> Outcome:
         # A rollback that has begun ends a write; of a planned service it may keep the plan.
         ends = all(instant.action in WRITE_ACTIONS for instant in found) and _is_being_rolled_back(table, instant_time)
         return Outcome.ROLLED_BACK if ends else Outcome.PENDING
-    if _is_being_rolled_back(table, instant_time) or rollback_of(table, instant_time) is not None:
+    is_undone = _is_being_rolled_back(table, instant_time) or rollback_of(table, instant_time) is not None
+    if is_undone or _is_restored_away(table, instant_time):
         return Outcome.ROLLED_BACK
     match archived_outcome(table.storage, table.version, instant_time):
         case ArchivedOutcome.COMPLETED:
@@ -51,6 +53,20 @@ def outcome_of(table: TableState, instant_time: str) -> Outcome:
             return Outcome.ROLLED_BACK
         case None:
             return Outcome.UNKNOWN
+
+
+def _is_restored_away(table: TableState, instant_time: str) -> bool:
+    """Whether a completed restore of the active timeline rolled an instant back. Cost: a read per younger restore.
+
+    The rollbacks of a restore of pyhudi are on the timeline; JVM Hudi removes those of its own.
+    """
+    for restore in table.timeline.instants:
+        is_done = restore.action is Action.RESTORE and restore.state is InstantState.COMPLETED
+        if is_done and restore.requested_time > instant_time:
+            path = instant_path(restore, table.version)
+            if instant_time in read_decoded(table.storage, path, CONTAINER_BYTES_MAX, decode_restored_instants):
+                return True
+    return False
 
 
 def rollback_of(table: TableState, instant_time: str) -> Instant | None:

@@ -14,6 +14,8 @@ from pyhudi.format.safe_paths import check_data_path, check_file_name
 
 _RECORD: Final = "HoodieSavepointMetadata"
 _VERSION: Final = 1
+_MS_MAX: Final = 253_402_300_799_999
+"""The end of the year 9999."""
 _NAME_NOTE: Final = "pyhudi.savepoint.name"
 """The entry of the container's header with the name; JVM Hudi ignores it."""
 
@@ -67,14 +69,16 @@ def decode_savepoint_metadata(data: bytes, *, path: str) -> SavepointMetadata:
     if record.name != _RECORD:
         raise CorruptDataError("the file holds another record than its name says", path=path, record=record.name)
     fields = RecordFields(record.values, path=path, name=_RECORD)
-    files = {}
+    created_ms, files = fields.count("savepointedAt"), {}
+    if not 0 <= created_ms <= _MS_MAX:
+        raise fields.damage("savepointedAt")
     for partition, entry in fields.record_map("partitionMetadata").items():
         folder = check_data_path(partition, source=path) if partition else ""
         names = entry.texts("savepointDataFile") or ()
         files[folder] = tuple(check_file_name(name, source=path) for name in names)
     return SavepointMetadata(
         created_by=fields.text("savepointedBy") or "",
-        created_ms=fields.count("savepointedAt"),
+        created_ms=created_ms,
         comment=fields.text("comments") or "",
         name=_name_in(record.notes),
         files=files,

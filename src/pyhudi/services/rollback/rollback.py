@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from pyhudi.environment import Environment
 from pyhudi.errors import CorruptDataError, NotFoundError, WriteConflictError
@@ -25,7 +26,7 @@ from pyhudi.table.instant_times import next_time
 from pyhudi.table.outcome import rollback_of
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import instant_path, load_rollback_plan, load_timeline
+from pyhudi.table.timeline import instant_path, load_rollback_plan, load_timeline, position_of
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive, excluding_instant, naming
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.heartbeat import (
@@ -335,6 +336,17 @@ def running_in_jvm(table: TableState, settings: HeartbeatSettings, environment: 
     return left
 
 
+def _is_built_on(table: TableState, instant_time: str) -> bool:
+    """Whether a completed write is on the timeline, and completed writes after it.
+
+    JVM Hudi puts the plan of a rollback, marks it inflight, and refuses it only then; each of its own writes fails from
+    then on. It takes the completed instant away before it deletes anything.
+    """
+    writes = {str(write.requested_time): position_of(write) for write in table.timeline.completed_writes}
+    position = writes.get(instant_time)
+    return position is not None and max(writes.values()) > position
+
+
 def resume_rollbacks(
     table: TableState,
     environment: Environment,
@@ -351,6 +363,11 @@ def resume_rollbacks(
     done = []
     for rollback, plan in _begun_rollbacks(table):
         if plan.instant_time in besides:
+            continue
+        if not plan.is_ours and not for_restore and _is_built_on(table, plan.instant_time):
+            _log.warning("a rollback of %s that JVM Hudi refused is removed: later writes follow", plan.instant_time)
+            table.storage.delete(instant_path(replace(rollback, state=InstantState.INFLIGHT), table.version))
+            table.storage.delete(instant_path(replace(rollback, state=InstantState.REQUESTED), table.version))
             continue
         is_untouched = rollback.state is InstantState.REQUESTED and table.timeline.is_committed(plan.instant_time)
         if lock.can_be_lost and is_untouched and not for_restore:

@@ -144,6 +144,18 @@ def test_completed_restore_says_what_it_has_rolled_back(kind):
     assert len(rollbacks) == len(done.rolled_back)
 
 
+def test_write_that_a_restore_of_jvm_hudi_took_away_counts_as_rolled_back():
+    storage, target = lived(COW[2])
+    later = opened(storage).recovery.restore(target).rolled_back
+    for info in storage.list_recursive(".hoodie"):
+        if ".rollback" in info.name:  # JVM Hudi removes these at the end of a restore
+            storage.delete(info.path)
+    table = opened(storage)
+    assert {table.recovery.outcome_of(one) for one in later} == {Outcome.ROLLED_BACK}
+    assert table.recovery.outcome_of(target) is Outcome.COMMITTED
+    assert table.recovery.outcome_of("20991231235959999") is Outcome.UNKNOWN
+
+
 @EVERY_KIND
 def test_restore_to_the_newest_write_does_nothing(kind):
     storage = prepared(kind)

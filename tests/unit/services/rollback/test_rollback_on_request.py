@@ -37,7 +37,7 @@ from pyhudi.errors import CorruptDataError, InvalidRequestError, LockLostError
 from pyhudi.format.avro.container import encode_container
 from pyhudi.format.file_names import BaseFileName, parse_data_file
 from pyhudi.format.metadata.avro_schemas import REQUESTED_REPLACE_METADATA
-from pyhudi.format.metadata.rollback import RollbackPlan, encode_rollback_plan
+from pyhudi.format.metadata.rollback import RollbackPlan, RollbackRequest, encode_rollback_plan
 from pyhudi.format.timeline import instant as timeline_format
 from pyhudi.format.timeline.instant import Instant, InstantState, InstantTime
 from pyhudi.storage.memory import MemoryStorage
@@ -68,6 +68,27 @@ def test_the_newest_write_is_taken_back_and_then_the_one_before(kind: TableBuild
     table.upsert(rows((5, "rome", 1, "x")))
     assert contents(storage) == {(5, "rome", 1, "x")}
     assert_nothing_left_over(storage)
+
+
+@every_kind
+def test_rollback_that_jvm_hudi_began_and_refused_is_removed_and_nothing_is_lost(kind: TableBuilder) -> None:
+    storage = prepared(kind)
+    first, _ = writes_of(storage)
+    table = load_table(storage)
+    instant = next(one for one in table.timeline.completed_writes if one.requested_time == first)
+    requested = Instant(InstantTime("20260930000000000"), timeline_format.Action.ROLLBACK, InstantState.REQUESTED)
+    (path, *_) = sorted(info.path for info in storage.list_recursive("") if first in info.name and "city" in info.path)
+    request = RollbackRequest(partition_path=path.rpartition("/")[0], files_to_be_deleted=(f"{storage.uri}/{path}",))
+    plan = RollbackPlan(instant_time=first, action=instant.action.value, requests=(request,), is_ours=False)
+    storage.put(instant_path(requested, table.version), encode_rollback_plan(plan))
+    storage.put(instant_path(replace(requested, state=InstantState.INFLIGHT), table.version), b"")
+
+    opened(storage, later=True).upsert(rows((9, "lima", 9, "x")))
+
+    assert contents(storage) == SECOND | {(9, "lima", 9, "x")}
+    assert storage.info(path) is not None
+    assert not load_table(storage).timeline.pending_rollbacks
+    assert opened(storage).recovery.outcome_of(first) == "committed"
 
 
 OTHERS: dict[str, Action] = {
