@@ -88,14 +88,15 @@ def delete_files(_: TaskContext, task: DeleteTask) -> dict[str, str]:
     return failed
 
 
-def planned_clean(call: ServiceCall) -> PlannedClean:
-    """The clean that the options ask for now. Cost: see `plan_clean`.
+def planned_clean(call: ServiceCall, *, explains: bool = True) -> PlannedClean:
+    """The clean that the options ask for now. Cost and `explains`: see `plan_clean`.
 
     Raises `WriteConflictError` if a write of the table was rolled back meanwhile.
     """
     clock = call.environment.clock
     try:
-        return plan_clean(call.table, call.config.cleaning, now_ms=clock.now_ms(), zone=table_zone(call.table.config))
+        zone = table_zone(call.table.config)
+        return plan_clean(call.table, call.config.cleaning, now_ms=clock.now_ms(), zone=zone, explains=explains)
     except (InvalidRequestError, NotFoundError) as error:
         if type(error) not in (InvalidRequestError, NotFoundError):
             raise  # a subclass has a cause of its own, such as an unsafe path in a savepoint
@@ -155,7 +156,7 @@ def schedule_clean(call: ServiceCall) -> InstantTime | None:
 
 def _schedule(call: ServiceCall) -> tuple[Instant, CleanPlan] | None:
     check_writable(call.table)
-    planned = planned_clean(call)
+    planned = planned_clean(call, explains=False)
     if planned.plan is None:
         return None
     storage = call.table.storage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 
@@ -27,6 +27,8 @@ from pyhudi.table.savepoints import load_savepoints
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, instant_path, load_compaction_plan
 
+FILES_AT_ONCE = 50_000
+"""After so many files the slices of a plan are decided on, and forgotten."""
 METADATA_PART = "/.hoodie/"
 """What a path has in it that belongs to a table in a folder of this one."""
 COMMITS_WITHOUT_CLEAN_MAX = 10
@@ -46,8 +48,10 @@ class PlannedClean:
     counted: frozenset[str] = frozenset()
 
 
-def plan_clean(table: TableState, options: CleaningOptions, *, now_ms: int, zone: tzinfo | None) -> PlannedClean:
-    """The clean that a policy asks for now.
+def plan_clean(
+    table: TableState, options: CleaningOptions, *, now_ms: int, zone: tzinfo | None, explains: bool = True
+) -> PlannedClean:
+    """The clean that a policy asks for now. `explains`: whether it has the decision for each slice, which take memory.
 
     Cost: one read for the last clean, one per savepoint, per pending compaction, and per completed write since the last
     clean that this process does not know yet; a listing of each partition that these writes have changed, or of the
@@ -64,7 +68,6 @@ def plan_clean(table: TableState, options: CleaningOptions, *, now_ms: int, zone
     savepoints = load_savepoints(storage, timeline)
     partitions = partitions_to_visit(table, options, last, earliest, savepoints)
     partitions = _selected(partitions, options)
-    files = _files(storage, partitions, options)
     retention = Retention(
         options.policy,
         earliest,
@@ -74,25 +77,30 @@ def plan_clean(table: TableState, options: CleaningOptions, *, now_ms: int, zone
         planned=_planned(table),
         reading_since=min((one.requested_time for one in timeline.instants if _holds_back(one)), default=None),
     )
-    view = view_of(storage, timeline, files, partitions)
-    decisions = tuple(decide(view, _change_data(files), retention))
+    decisions: list[SliceDecision] = []
     deleted: dict[str, list[str]] = defaultdict(list)
-    for decision in decisions:
-        if decision.deletes:
-            deleted[decision.file_slice.partition_path].extend(decision.paths)
+    emptied: list[str] = []
+    complete: list[bool] = []
+    for paths, files in _in_pieces(_files(storage, partitions, options)):
+        gone: dict[str, list[str]] = defaultdict(list)
+        view = view_of(storage, timeline, files, paths)
+        decided = tuple(decide(view, _change_data(files), retention))
+        for decision in decided:
+            if decision.deletes:
+                gone[decision.file_slice.partition_path].extend(decision.paths)
+        complete.append(is_complete(options, retention, view, decided))
+        decisions.extend(decided if explains else ())
+        emptied.extend(_emptied(files, gone))
+        deleted.update(gone)
     plan = CleanPlan(
         policy=options.policy.value,
         earliest=None if earliest is None else (earliest.requested_time, earliest.action.value),
         last_completed=timeline.completed_writes[-1].requested_time,
         files={partition: tuple(paths) for partition, paths in sorted(deleted.items())},
-        partitions_to_delete=_emptied(files, deleted),
+        partitions_to_delete=tuple(emptied),
         extra={
             **({SAVEPOINTS_NOTE: ",".join(sorted(savepoints))} if savepoints else {}),
-            **(
-                {COMPLETE_NOTE: str(options.versions_retained)}
-                if is_complete(options, retention, view, decisions)
-                else {}
-            ),
+            **({COMPLETE_NOTE: str(options.versions_retained)} if complete and all(complete) else {}),
         },
     )
     if options.partitions is not None or options.partition_regex is not None:
@@ -100,8 +108,8 @@ def plan_clean(table: TableState, options: CleaningOptions, *, now_ms: int, zone
         plan = replace(plan, earliest=_earliest_of(last))
     counted = frozenset(timeline.completed_times)
     if not deleted and not _passes_many(plan, timeline, last):
-        return PlannedClean(None, decisions, counted)
-    return PlannedClean(plan, decisions, counted)
+        return PlannedClean(None, tuple(decisions), counted)
+    return PlannedClean(plan, tuple(decisions), counted)
 
 
 def last_clean(storage: Storage, timeline: Timeline) -> CleanMetadata | None:
@@ -169,23 +177,40 @@ def _selected(partitions: frozenset[str] | None, options: CleaningOptions) -> fr
     return partitions
 
 
-def _files(storage: Storage, partitions: frozenset[str] | None, options: CleaningOptions) -> list[FileInfo]:
-    """The files of these partitions, or of the whole table; not those of another table in a folder of this one."""
+def _files(
+    storage: Storage, partitions: frozenset[str] | None, options: CleaningOptions
+) -> Iterator[tuple[str, Sequence[FileInfo]]]:
+    """The files of these partitions, or of the whole table, by partition; not those of another table in a folder."""
     if partitions is not None:
-        listings = {partition: storage.list_folder(partition) for partition in sorted(partitions)}
-        return [
-            info
-            for partition, listing in listings.items()
-            if not partition or not any(map(is_metadata_folder, listing.folders))
-            for info in listing.files
-        ]
+        for partition in sorted(partitions):
+            listing = storage.list_folder(partition)
+            if not partition or not any(map(is_metadata_folder, listing.folders)):
+                yield partition, listing.files
+        return
     files = list_data_files(storage)
     others = tuple({f"{info.path.partition(METADATA_PART)[0]}/" for info in files if METADATA_PART in info.path})
-    files = [info for info in files if not info.path.startswith(others)]
-    if options.partition_regex is None:
-        return files
-    matches = re.compile(options.partition_regex).fullmatch
-    return [info for info in files if matches(_folder(info.path))]
+    by_partition: dict[str, list[FileInfo]] = defaultdict(list)
+    matches = re.compile(options.partition_regex or ".*").fullmatch
+    for info in files:
+        if not info.path.startswith(others) and matches(_folder(info.path)):
+            by_partition[_folder(info.path)].append(info)
+    yield from sorted(by_partition.items())
+
+
+def _in_pieces(
+    found: Iterable[tuple[str, Sequence[FileInfo]]],
+) -> Iterator[tuple[frozenset[str], list[FileInfo]]]:
+    """Some partitions at a time with all of their files, so that a plan holds the slices of a few of them in memory."""
+    paths: set[str] = set()
+    files: list[FileInfo] = []
+    for partition, of_partition in found:
+        paths.add(partition)
+        files.extend(of_partition)
+        if len(files) >= FILES_AT_ONCE:
+            yield frozenset(paths), files
+            paths, files = set(), []
+    if paths:
+        yield frozenset(paths), files
 
 
 def _planned(table: TableState) -> dict[FileGroupId, str]:

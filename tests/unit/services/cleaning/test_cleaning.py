@@ -18,6 +18,7 @@ from pyhudi.format.avro.container import decode_container
 from pyhudi.format.metadata.clean import CleanPlan, encode_clean_plan
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.services.call import ServiceCall
+from pyhudi.services.cleaning import plan as cleaning_plan
 from pyhudi.services.cleaning.execute import clean, pending_cleans, schedule_clean
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_system_view import load_view
@@ -402,3 +403,26 @@ def test_appended_table_by_versions_gets_a_clean_for_many_writes_and_is_not_list
     cleans = [one for one in load_table(storage).timeline.instants if one.action is Action.CLEAN]
     assert len(cleans) == 1
     assert examined(storage) == set()
+
+
+@pytest.mark.parametrize("policy", ["KEEP_LATEST_COMMITS", "KEEP_LATEST_FILE_VERSIONS"])
+def test_plan_made_a_partition_at_a_time_is_the_same(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = prepared(TableBuilder(9, "cow"))
+    for turn in range(4):
+        opened(storage, **{"hoodie.clean.automatic": "false"}).upsert(
+            rows((1, "oslo", 10 + turn, ""), (3, "rome", 10 + turn, ""))
+        )
+    options = {
+        "hoodie.clean.policy": policy,
+        "hoodie.clean.commits.retained": "1",
+        "hoodie.clean.fileversions.retained": "1",
+    }
+    whole = opened(storage).services.plan_clean(hudi_options=options)
+
+    monkeypatch.setattr(cleaning_plan, "FILES_AT_ONCE", 1)
+    by_partition = opened(storage).services.plan_clean(hudi_options=options)
+
+    assert whole["deletes"].to_pylist().count(True) >= 4
+    assert by_partition.sort_by("instant").sort_by("partition_path") == whole.sort_by("instant").sort_by(
+        "partition_path"
+    )
