@@ -63,7 +63,11 @@ def archived_cleaned_files(storage: Storage, version: TableVersion, *, after: st
             )
         )
     return frozenset().union(
-        *(instant.cleaned for instant in _logged(storage, version, details=True) if instant.instant_time > after)
+        *(
+            instant.cleaned
+            for instant in logged_instants(storage, version, details=True)
+            if instant.instant_time > after
+        )
     )
 
 
@@ -185,7 +189,7 @@ def _in_history(storage: Storage, version: TableVersion, instant_time: str) -> A
 
 
 def _in_log(storage: Storage, version: TableVersion, instant_time: str) -> ArchivedOutcome | None:
-    for instant in _logged(storage, version):
+    for instant in logged_instants(storage, version):
         if instant.instant_time == instant_time:
             return ArchivedOutcome.COMPLETED
         if instant_time in instant.rolled_back:
@@ -193,8 +197,11 @@ def _in_log(storage: Storage, version: TableVersion, instant_time: str) -> Archi
     return None
 
 
-def _logged(storage: Storage, version: TableVersion, *, details: bool = False) -> Iterator[ArchivedInstant]:
-    """The archived instants of table version 6, in no order. Cost: one listing, and one read per archive file."""
+def logged_instants(storage: Storage, version: TableVersion, *, details: bool = False) -> Iterator[ArchivedInstant]:
+    """The completed instants in the archive of table version 6, in no order, with `details` of their metadata.
+
+    Cost: one listing, and one read per archive file. Raises `CorruptDataError` naming a damaged file.
+    """
     for info in _log_files(storage, version):
         data = read_at_most(storage, info.path, ARCHIVE_BYTES_MAX)
         yield from parse_archive_file(data, path=info.path, details=details)

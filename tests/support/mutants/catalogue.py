@@ -11,7 +11,7 @@ from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.services import planned_run
 from pyhudi.services.archiving import archive as archiving
-from pyhudi.services.archiving import into_history
+from pyhudi.services.archiving import into_history, into_logs
 from pyhudi.services.cleaning import policy as cleaning_policy
 from pyhudi.services.clustering import schedule as clustering_schedule
 from pyhudi.services.compaction import schedule as compaction_schedule
@@ -759,6 +759,35 @@ ARCHIVING = (
         (written_files, written_files.archived_commit, always(None)),
         at="long-cow8/lock/update+tidy",
         breaks="K13 K1 K2",
+    ),
+    mutant(
+        "in version 6 instants leave the timeline and are not archived",
+        "whoever asks for history would not find them",
+        (archiving, archiving.add_to_logs, nothing),
+        at="long-cow6/lock/tidy+recall",
+        breaks="K17 K1",
+    ),
+    mutant(
+        "in version 6 the youngest of the archived instants leaves first",
+        "readers of the moment would see a timeline with a hole",
+        (archiving, archiving._files_of, defects.files_of_the_youngest_first),
+        at="long-mor6/lock/tidy+read",
+        breaks="K17",
+    ),
+    mutant(
+        "the completed file of an archived instant leaves first",
+        "what is left looks like a write of a dead process, and its files would be removed",
+        (archiving, archiving._files_of, defects.completed_files_first),
+        at="long-cow6/lock/tidy+read",
+        breaks="K17",
+    ),
+    mutant(
+        "in version 6 what a dead archiver has archived is archived again",
+        "an instant is in the archive once",
+        (into_logs, into_logs._archived_already, always(frozenset())),
+        at="long-cow6/lock/archive+archive",
+        within=CRASH,
+        breaks="K17",
     ),
 )
 

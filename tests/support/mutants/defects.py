@@ -356,6 +356,11 @@ def files_of_the_youngest_first(table: TableState, instants: Iterable[Instant]) 
     return dict(zip(found, reversed(list(found.values())), strict=True))
 
 
+def completed_files_first(table: TableState, instants: Iterable[Instant]) -> dict[Instant, list[FileInfo]]:
+    """The files of each instant in the wrong order."""
+    return {instant: files[::-1] for instant, files in files_of_as_it_is(table, instants).items()}
+
+
 def put_manifest_last(storage: Storage, version: TableVersion, files: Iterable[HistoryFile]) -> None:
     number = (current_manifest(storage, version) or 0) + 1
     storage.put(f"{version.history_folder}/{VERSION_FILE}", encode_version_file(number))

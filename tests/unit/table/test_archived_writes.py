@@ -12,7 +12,9 @@ from tests.support.tables import MOR, contents, new_table, open_table, rows
 from pyhudi.errors import CorruptDataError
 from pyhudi.format.timeline.lsm_history import HistoryRow, encode_history_file
 from pyhudi.format.timeline.table_version import V9, table_version
+from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table import archived_writes
 from pyhudi.table.archived_writes import load_archived_writes
 from pyhudi.table.history import ArchivedOutcome, archived_outcome
 from pyhudi.table.state import load_table
@@ -29,6 +31,20 @@ def test_an_archive_of_the_same_name_and_size_in_a_table_made_anew_is_read() -> 
     storage.put(ARCHIVE, completed_in_version_6(NEW))
 
     assert set(load_archived_writes(storage, table_version(6)).completed) == {NEW}
+
+
+def test_an_archive_of_version_6_is_read_once_per_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage, archived = archived_beginning()
+    storage.put(ARCHIVE, completed_in_version_6(archived))
+    read: list[str] = []
+    monkeypatch.setattr(
+        archived_writes,
+        "read_at_most",
+        lambda storage, path, most: read.append(path) or read_at_most(storage, path, most),
+    )
+
+    assert contents(storage) == contents(storage) == {(1, "oslo", 1, "a"), (2, "rome", 1, "a")}
+    assert read == [ARCHIVE]
 
 
 @every_version

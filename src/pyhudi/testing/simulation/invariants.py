@@ -19,6 +19,7 @@ from pyhudi.format.metadata.clean import CleanPlan, decode_clean_plan
 from pyhudi.format.metadata.commit import CommitMetadata, decode_commit_metadata
 from pyhudi.format.metadata.restore import decode_restore_plan, decode_restored_instants
 from pyhudi.format.metadata.rollback import decode_rollback_plan
+from pyhudi.format.timeline.archived_log import is_archive_file
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, completed_action, parse_instant_file_name
 from pyhudi.format.timeline.lsm_history import VERSION_FILE
 from pyhudi.format.timeline.table_version import TableVersion
@@ -26,7 +27,7 @@ from pyhudi.io.log.scan import scan_blocks
 from pyhudi.services.restore.execute import pending_restores
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
-from pyhudi.table.history import archived_cleaned_files, archived_metadata, history_files, times_in
+from pyhudi.table.history import archived_cleaned_files, archived_metadata, history_files, logged_instants, times_in
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.savepoints import load_savepoints
@@ -44,12 +45,16 @@ TEMPORARY_FOLDERS = (".hoodie/.temp", ".hoodie/.heartbeat", ".hoodie/.aux")
 
 
 def is_archived(storage: Storage, version: TableVersion, instant: Instant) -> bool:
-    """Whether the archived timeline has this instant. Cost: three reads and more."""
+    """Whether the archived timeline has this instant. Cost: that of the whole archive."""
+    return (instant.requested_time, instant.action.value) in archived_instants(storage, version)
+
+
+def archived_instants(storage: Storage, version: TableVersion) -> list[tuple[str, str]]:
+    """Time and action of every instant of the archived timeline, as often as it is there. Cost: the whole archive."""
     if not version.has_completion_times:
-        return False
+        return [(one.instant_time, one.action) for one in logged_instants(storage, version)]
     files = history_files(storage, version)
-    found = ((time, action) for file in files for time, _, action in times_in(storage, version, file))
-    return (instant.requested_time, instant.action.value) in found
+    return [(time, action) for file in files for time, _, action in times_in(storage, version, file)]
 
 
 ReadRows = Callable[[TableState, "str | None"], list[tuple[str, str]]]
@@ -95,7 +100,7 @@ class Watcher:
             if instant is not None:
                 found = self._removed(actor, instant) if is_removal else self._put(actor, instant, path, former)
                 self._report(found)
-        elif folder == self.table.version.history_folder and name == VERSION_FILE:
+        elif folder == self.table.version.history_folder and (name == VERSION_FILE or is_archive_file(name)):
             self._report(next(archived_twice(self.table), None))
         elif not path.startswith(".hoodie") and parse_data_file(name) is not None:
             self._report(self._removed_data(actor, path) if is_removal else self._put_data(actor, path, former))
@@ -188,9 +193,12 @@ class Watcher:
     def _left_before(self, instant: Instant) -> str | None:
         """K17: archived writes leave oldest first, so that readers see the newest part of the timeline, without holes.
 
-        What is archived stays completed, and its files are needed as before.
+        What is archived stays completed, and its files are needed as before. Its completed file goes last: what is left
+        without it looks like an instant of a dead writer, which others roll back.
         """
         timeline = load_timeline(self.table.storage, self.table.version)
+        if any(one.requested_time == instant.requested_time for one in timeline.instants):
+            return f"K17: {instant.requested_time} is archived, and looks pending on the timeline"
         older = [one for one in timeline.completed_writes if one.requested_time < instant.requested_time]
         if instant.action in WRITE_ACTIONS and older:
             return f"K17: {instant.requested_time} left the timeline before {older[0].requested_time}"
@@ -445,12 +453,8 @@ def check_archive(facts: Facts) -> Iterator[str]:
 
 
 def archived_twice(table: TableState) -> Iterator[str]:
-    """K17: the instants that the archived timeline has more than once. Cost: three reads and more."""
-    if not table.version.has_completion_times:
-        return
-    files = history_files(table.storage, table.version)
-    found = Counter(one for file in files for one in times_in(table.storage, table.version, file))
-    for (time, _, action), number in found.items():
+    """K17: the instants that the archived timeline has more than once. Cost: that of the whole archive."""
+    for (time, action), number in Counter(archived_instants(table.storage, table.version)).items():
         if number > 1:
             yield f"K17: the {action} {time} is archived {number} times"
 
@@ -549,13 +553,16 @@ def check_recovered(facts: Facts, *, excused: Collection[str]) -> Iterator[str]:
         elif info.path not in facts.metadata[name.instant_time].paths():
             yield f"K14: {info.path} is of a lost attempt of a completed write"
     if not table.version.has_completion_times:
-        yield from _check_blocks(table, excused)
+        yield from _check_blocks(facts, excused)
 
 
-def _check_blocks(table: TableState, excused: Collection[str]) -> Iterator[str]:
-    """K14 in version 6: behind the blocks of a dead write stands a block that takes them back."""
+def _check_blocks(facts: Facts, excused: Collection[str]) -> Iterator[str]:
+    """K14 in version 6: behind the blocks of a dead write stands a block that takes them back.
+
+    The write of a block is dead unless the timeline or the archive has it as completed.
+    """
     slices: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
-    for info in list_data_files(table.storage):
+    for info in list_data_files(facts.storage):
         name = parse_data_file(info.name)
         if isinstance(name, LogFileName):
             key = (info.path.rpartition("/")[0], name.file_id, name.instant_time)
@@ -563,10 +570,10 @@ def _check_blocks(table: TableState, excused: Collection[str]) -> Iterator[str]:
     for logs in slices.values():
         dead: set[str] = set()
         for _, path in sorted(logs):
-            for block in scan_blocks(table.storage, path):
+            for block in scan_blocks(facts.storage, path):
                 if block.kind is BlockType.COMMAND:
                     dead.discard(block.target_instant_time or "")
-                elif block.kind is not BlockType.CORRUPT and not table.timeline.is_committed(block.instant_time):
+                elif block.kind is not BlockType.CORRUPT and block.instant_time not in facts.metadata:
                     dead.add(block.instant_time)
         for instant in dead - {*excused}:
             yield f"K14: blocks of {instant} count again as soon as its instant time is archived"

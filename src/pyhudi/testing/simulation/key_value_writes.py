@@ -24,11 +24,11 @@ from pyhudi.format.metadata.replace import encode_requested_replace_metadata, re
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
 from pyhudi.io.log.block_filter import BlockFilter
-from pyhudi.io.log.scan import open_log
+from pyhudi.io.log.records import read_log_contents
 from pyhudi.services.orphans import remove_orphans
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.block_filter import block_filter
+from pyhudi.table.block_filter import block_filter, with_archive
 from pyhudi.table.file_slice import FileSlice, slice_files
 from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.state import TableState
@@ -120,7 +120,7 @@ def write_thinly(job: WriteJob, request: Request, attempts: list[Attempt]) -> Wr
         view = load_view(storage, base.timeline, request.partition_paths)
         remove_orphans(view)
         slices = [one for path in sorted(request.partition_paths) for one in view.latest.get(path, ())]
-        found = {} if is_replace else {one: rows_of_slice(storage, base.timeline, one) for one in slices}
+        found = {} if is_replace else {one: rows_of_slice(view, base.timeline, one) for one in slices}
         updates, inserts = _placed(request, found)
         mark_inflight(transaction, _profile(request.operation, updates, inserts))
         target = job.target(transaction.instant_time, DIRECT_MARKERS)
@@ -172,28 +172,24 @@ def _attempt(
 
 def read_thinly(table: TableState, as_of: str | None) -> list[tuple[str, str]]:
     """All keys and values of a table, now or as of an instant time, sorted. A key in two file groups is there twice."""
-    storage, timeline = table.storage, table.timeline
-    view = load_view(storage, timeline)
+    timeline = table.timeline
+    view = load_view(table.storage, timeline)
     latest = view.latest if as_of is None else view.latest_until(as_of)
     seen = timeline if as_of is None else timeline.until(as_of)
-    return sorted(
-        row for slices in latest.values() for one in slices for row in rows_of_slice(storage, seen, one).items()
-    )
+    return sorted(row for slices in latest.values() for one in slices for row in rows_of_slice(view, seen, one).items())
 
 
-def rows_of_slice(storage: Storage, timeline: Timeline, one: FileSlice) -> dict[str, str]:
+def rows_of_slice(view: FileSystemView, timeline: Timeline, one: FileSlice) -> dict[str, str]:
     """The rows of a slice: those of its base file, merged with its logs."""
-    rows: dict[str, str] = {} if one.base is None else json.loads(storage.read(one.base.path))
+    rows: dict[str, str] = {} if one.base is None else json.loads(view.storage.read(one.base.path))
     files = slice_files(one.base, one.logs)
-    return _with_logs(storage, rows, files.logs, files.judged_by(block_filter(timeline, timeline.completed_times)))
+    blocks = with_archive(block_filter(timeline, timeline.completed_times), view.archived)
+    return _with_logs(view.storage, rows, files.logs, files.judged_by(blocks))
 
 
 def _with_logs(storage: Storage, rows: dict[str, str], paths: Sequence[str], blocks: BlockFilter) -> dict[str, str]:
-    for path in paths:
-        with open_log(storage, path) as reader:
-            for block in reader.blocks():
-                if block.kind.has_rows and blocks.counts(block.instant_time, path):
-                    rows = _merged(rows, json.loads(reader.content(block).to_pybytes()))
+    for content in read_log_contents(storage, paths, blocks):
+        rows = _merged(rows, json.loads(content.data.to_pybytes()))
     return rows
 
 

@@ -113,7 +113,7 @@ KINDS = {
     str(kind): kind
     for is_whole in (False, True)
     for kind in (Kind(merge, version, is_whole) for merge in (False, True) for version in (6, 8))
-} | {str(kind): kind for kind in (Kind(merge, 8, is_long=True) for merge in (False, True))}
+} | {str(kind): kind for kind in (Kind(merge, version, is_long=True) for merge in (False, True) for version in (6, 8))}
 
 
 def kind_of(name: str) -> Kind:
