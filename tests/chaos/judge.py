@@ -18,6 +18,7 @@ from pyhudi.errors import HudiError
 from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
+from pyhudi.table.history import archived_metadata
 from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.timeline import load_rollback_plan
 from pyhudi.testing.isolation import Ending, Transaction, check_history
@@ -95,8 +96,12 @@ def transactions(calls: Iterable[Call]) -> tuple[Transaction, ...]:
 def _committed_calls(table: pyhudi.HudiTable) -> dict[str, str]:
     """Which calls have a completed write, and its instant, by the commits' own metadata."""
     found: dict[str, str] = {}
-    for instant in table.handle.state.timeline.completed_writes:
-        metadata = load_commit_metadata(table.handle.state.storage, instant, table.handle.state.version)
+    state = table.handle.state
+    active = [(one, load_commit_metadata(state.storage, one, state.version)) for one in state.timeline.completed_writes]
+    # A process that dies while it archives leaves instants in both.
+    active_times = {instant.requested_time for instant, _ in active}
+    archived = archived_metadata(state.storage, state.version)
+    for instant, metadata in (*active, *(one for one in archived if one[0].requested_time not in active_times)):
         if (name := metadata.extra.get(CALL_METADATA)) is not None:
             assert name not in found, f"{name} was committed twice"
             found[name] = instant.requested_time

@@ -48,6 +48,7 @@ from pyhudi.format.timeline.lsm_history import parse_history_file, parse_manifes
 from pyhudi.io.log.scan import scan_blocks
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table import commits as commits_module
 from pyhudi.table import timeline as timeline_module
 from pyhudi.table.state import PROPERTIES_PATH, load_table
 from pyhudi.table.timeline import instant_path
@@ -267,7 +268,7 @@ def test_metadata_file_of_a_terabyte_is_not_read(
     local: LocalStorage, tmp_path: Path, victim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # 1 GiB of zeros could be held; the test need not.
-    monkeypatch.setattr(timeline_module, "JSON_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(commits_module, "JSON_BYTES_MAX", 1 << 20)
     monkeypatch.setattr(timeline_module, "CONTAINER_BYTES_MAX", 1 << 20)
     state = load_table(local)
     path = victim

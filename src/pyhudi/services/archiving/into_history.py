@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from pyhudi.errors import NotFoundError
+from pyhudi.errors import AlreadyExistsError, LockLostError, NotFoundError
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, parse_instant_file_name
 from pyhudi.format.timeline.lsm_history import (
     HISTORY_BYTES_MAX,
@@ -41,10 +41,11 @@ _HAVE_PLANS = frozenset(
 def add_to_history(table: TableState, files: Mapping[Instant, Sequence[FileInfo]]) -> None:
     """Archive instants, given with their files, except for those that a run which died has archived before."""
     storage, version = table.storage, table.version
+    number = _next_manifest(storage, version)
     known = _archived_already(storage, version, tuple(files))
     new = [one for one in files if (one.requested_time, one.action.value) not in known]
     if new:
-        _publish(storage, version, [_row(storage, one, files[one], version) for one in new])
+        _publish(storage, version, [_row(storage, one, files[one], version) for one in new], number)
 
 
 def tidy_history(call: ServiceCall) -> None:
@@ -70,12 +71,12 @@ def _archived_already(storage: Storage, version: TableVersion, instants: tuple[I
     return {(time, action) for file in spanning for time, _, action in times_in(storage, version, file)}
 
 
-def _publish(storage: Storage, version: TableVersion, rows: list[HistoryRow]) -> None:
-    """Add a history file to the archived timeline."""
+def _publish(storage: Storage, version: TableVersion, rows: list[HistoryRow], number: int) -> None:
+    """Add a history file to the archived timeline, by the manifest with this number."""
     name = history_file_name((row.instant_time for row in rows), 0)
     data = encode_history_file(rows)
     storage.put(f"{version.history_folder}/{name}", data)
-    _put_manifest(storage, version, [*history_files(storage, version), _history_file(name, data, rows, 0)])
+    _put_manifest(storage, version, [*history_files(storage, version), _history_file(name, data, rows, 0)], number)
 
 
 def _history_file(name: str, data: bytes, rows: list[HistoryRow], level: int) -> HistoryFile:
@@ -83,16 +84,29 @@ def _history_file(name: str, data: bytes, rows: list[HistoryRow], level: int) ->
     return HistoryFile(name, len(data), min(times), max(times), level)
 
 
-def _put_manifest(storage: Storage, version: TableVersion, files: Iterable[HistoryFile]) -> None:
-    """Make these files the archived timeline: readers find them once the version file names their manifest."""
-    number = (current_manifest(storage, version) or 0) + 1
-    storage.put(f"{version.history_folder}/{manifest_name(number)}", encode_manifest(files))
+def _next_manifest(storage: Storage, version: TableVersion) -> int:
+    """The number of the next manifest; to be asked for before the files that it is going to name. Cost: one listing."""
+    numbers = map(parse_manifest_name, storage.list_names(version.history_folder))
+    return max((number for number in numbers if number is not None), default=0) + 1
+
+
+def _put_manifest(storage: Storage, version: TableVersion, files: Iterable[HistoryFile], number: int) -> None:
+    """Make these files the archived timeline: readers find them once the version file names their manifest.
+
+    Raises `LockLostError` where another archiver has put this manifest: one that took the table lock meanwhile.
+    """
+    path = f"{version.history_folder}/{manifest_name(number)}"
+    try:
+        storage.put_if_absent(path, encode_manifest(files))
+    except AlreadyExistsError as error:
+        raise LockLostError("another process archived meanwhile; run the archiving again", path=path) from error
     storage.put(f"{version.history_folder}/{VERSION_FILE}", encode_version_file(number))
 
 
 def _merge(call: ServiceCall) -> None:
     """Merge the files of a level into one of the next where there are enough, so that their number stays small."""
     storage, version, batch = call.table.storage, call.table.version, call.config.archiving.merge_batch
+    number = _next_manifest(storage, version)
     files = history_files(storage, version)
     for level in _levels(files):
         of_level = sorted((one for one in files if one.level == level), key=lambda one: one.min_time)
@@ -105,7 +119,8 @@ def _merge(call: ServiceCall) -> None:
         storage.put(f"{version.history_folder}/{name}", data)
         merged = HistoryFile(name, len(data), InstantTime(min(times)), InstantTime(max(times)), level + 1)
         files = (*(one for one in files if one not in chosen), merged)
-        _put_manifest(storage, version, files)
+        _put_manifest(storage, version, files, number)
+        number += 1
 
 
 def _levels(files: Iterable[HistoryFile]) -> Iterator[int]:
