@@ -31,6 +31,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import load_view
+from pyhudi.table.history import archived_metadata
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import TableState, load_table
 from pyhudi.testing.simulation.invariants import clean_plans
@@ -89,7 +90,7 @@ def audit(storage: Storage) -> None:
         for one in slices:
             for rows in _rows_of_slice(storage, table, one):
                 assert {row["_hoodie_partition_path"] for row in rows} <= {partition_path}
-                assert {row["_hoodie_commit_time"] for row in rows} <= table.timeline.completed_times
+                assert {row["_hoodie_commit_time"] for row in rows} <= _completed(storage, table)
                 seqnos.update(row["_hoodie_commit_seqno"] for row in rows)
     assert not [seqno for seqno, count in seqnos.items() if count > 1]
 
@@ -106,11 +107,17 @@ def _rows_of_slice(storage: Storage, table: TableState, one: FileSlice) -> list[
     # Version 6: the command that takes a block back lies in a log file after it, seldom in the same one.
     rolled_back = {instant for log in contents.values() for instant in log.rolled_back}
     for path, log in contents.items():
-        assert log.instants - rolled_back <= table.timeline.completed_times | _rollbacks(table), path
+        assert log.instants - rolled_back <= _completed(storage, table) | _rollbacks(table), path
         # Hudi, too, writes the id of the group in the place of the file's name.
         assert {row["_hoodie_file_name"] for row in log.rows} <= {one.file_id}
         found.append([row for row in log.rows if row["_hoodie_commit_time"] not in rolled_back])
     return found
+
+
+def _completed(storage: Storage, table: TableState) -> frozenset[str]:
+    """The instants of completed writes, active and archived."""
+    archived = (write.requested_time for write, _ in archived_metadata(storage, table.version))
+    return table.timeline.completed_times.union(archived)
 
 
 def _rollbacks(table: TableState) -> set[str]:
@@ -124,13 +131,14 @@ def _assert_nothing_left_over(storage: Storage, table: TableState) -> None:
     for folder in (".hoodie/.temp", ".hoodie/.heartbeat", *(f".hoodie/.aux/{name}" for name in passing)):
         assert storage.list_recursive(folder) == (), folder
     pending = {instant.requested_time for instant in table.timeline.pending_compactions}
+    completed = _completed(storage, table)
     for info in list_data_files(storage):
         name = parse_data_file(info.name)
         # In version 6 the logs of a slice that a planned compaction begins carry the compaction's instant.
         begun = (
             isinstance(name, LogFileName) and not table.version.has_completion_times and name.instant_time in pending
         )
-        assert name is None or begun or table.timeline.is_committed(name.instant_time), info.path
+        assert name is None or begun or name.instant_time in completed, info.path
 
 
 def _check_commits(storage: Storage, table: TableState) -> None:
