@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pyhudi.engine.protocol import Engine
+from pyhudi.io.exchange import Segment
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.storage.protocol import StorageSpec
 from pyhudi.table.file_slice import FileGroupId, FileSlice
-from pyhudi.tasks.exchange import Segment
 from pyhudi.tasks.stage import StagedSplit
 
 

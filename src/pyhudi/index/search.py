@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pyhudi.engine.protocol import Engine
 from pyhudi.index.protocol import Lookup, SliceToSearch, Tagged
 from pyhudi.index.tagging import TagTask, tag_files
+from pyhudi.io.exchange import Segment
 from pyhudi.table.file_slice import FileSlice, slice_files
-from pyhudi.tasks.exchange import Segment
 
 TASKS_PER_CORE = 2
 """More tasks than cores, so that one slow file does not leave the other cores idle."""

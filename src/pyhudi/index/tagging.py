@@ -24,13 +24,13 @@ from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.index.protocol import KeyScope, SliceToSearch
 from pyhudi.index.stored_keys import check_stored_keys
 from pyhudi.io.base_file import read_batches
+from pyhudi.io.exchange import ExchangeWriter, Segment, read_segment
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings, read_merged
 from pyhudi.merge.pairs import incoming_wins
 from pyhudi.merge.versions import ordering_columns
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
-from pyhudi.tasks.exchange import ExchangeWriter, Segment, read_segment
 from pyhudi.tasks.stage import ROW, StagedSplit
 from pyhudi.tasks.tagged_rows import MOVED, TAGS_SCHEMA
 

@@ -22,12 +22,12 @@ from pyhudi.index.protocol import Lookup, Tagged
 from pyhudi.index.search import TASKS_PER_CORE, spread, tag_task, to_search
 from pyhudi.index.tagging import KeyIndex, StagedKeys, TagTask, keys_with_slices
 from pyhudi.io.base_file import read_footer
+from pyhudi.io.exchange import ExchangeWriter, Segment, open_exchange, read_segment
 from pyhudi.merge.pairs import flattened, incoming_wins
 from pyhudi.merge.versions import ordering_columns
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.file_slice import FileSlice
-from pyhudi.tasks.exchange import ExchangeWriter, Segment, open_exchange, read_segment
 from pyhudi.tasks.stage import ROW, StagedSplit
 from pyhudi.tasks.tagged_rows import BARRED, FILE, TAGS_SCHEMA
 

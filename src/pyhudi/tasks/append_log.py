@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY, with_meta_columns
+from pyhudi.io.exchange import Segment, read_segment, read_segments
 from pyhudi.io.log.records import delete_mask
 from pyhudi.merge.control_columns import FRESH
 from pyhudi.merge.pairs import newest_versions
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
 from pyhudi.tasks.data_file import SequenceNumbers, WriteTarget
-from pyhudi.tasks.exchange import Segment, read_segment, read_segments
 from pyhudi.tasks.log_writer import LogSettings, LogWriter, SliceToAppend
 from pyhudi.tasks.route import DELETE
 from pyhudi.tasks.staying_rows import with_values_of_path

@@ -22,6 +22,7 @@ from pyhudi.format.pieces import meetings, row_bytes, take_rows
 from pyhudi.format.schema.evolution import align
 from pyhudi.format.schema.meta_columns import RECORD_KEY, with_meta_columns
 from pyhudi.io.base_file import read_batches
+from pyhudi.io.exchange import Segment, read_segment
 from pyhudi.io.log.records import SpillSettings, delete_mask, gather
 from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED
 from pyhudi.merge.pairs import as_mask, newest_versions
@@ -38,7 +39,6 @@ from pyhudi.tasks.data_file import (
     WriteTarget,
     ensure_partition,
 )
-from pyhudi.tasks.exchange import Segment, read_segment
 from pyhudi.tasks.route import DELETE
 from pyhudi.tasks.staying_rows import with_values_of_path
 from pyhudi.tasks.tagged_rows import POSITION

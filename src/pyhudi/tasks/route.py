@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import TaskContext
+from pyhudi.io.exchange import ExchangeWriter, Segment, open_exchange, read_segment
 from pyhudi.merge.pairs import as_mask
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
-from pyhudi.tasks.exchange import ExchangeWriter, Segment, open_exchange, read_segment
 from pyhudi.tasks.stage import ROW, StagedSplit
 from pyhudi.tasks.tagged_rows import BARRED, FILE, MOVED, POSITION, TAGS_SCHEMA
 

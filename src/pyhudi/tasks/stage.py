@@ -18,6 +18,7 @@ from pyhudi.errors import InvalidRequestError
 from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.pieces import one_batch, within_arrays
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
+from pyhudi.io.exchange import ExchangeWriter, open_exchange
 from pyhudi.io.log.records import delete_mask
 from pyhudi.merge.control_columns import DELETED, FRESH
 from pyhudi.merge.pairs import newest_versions, record_numbers
@@ -25,7 +26,6 @@ from pyhudi.merge.rules import MergeRules, first_versions
 from pyhudi.merge.versions import merge_versions
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
-from pyhudi.tasks.exchange import ExchangeWriter, open_exchange
 from pyhudi.tasks.hash_keys import keyed_rows, keyed_schema
 
 ROW = "#row"

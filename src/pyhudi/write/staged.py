@@ -22,6 +22,7 @@ from pyhudi.format.timeline.instant import Action
 from pyhudi.index.of_options import index_of, scope_of
 from pyhudi.index.protocol import Lookup, Tagged
 from pyhudi.index.tombstones import bar_late_rows
+from pyhudi.io.exchange import Segment
 from pyhudi.merge.rules import MergeRules
 from pyhudi.services.clustering.in_the_way import roll_back_clusterings
 from pyhudi.services.orphans import remove_orphans
@@ -33,7 +34,6 @@ from pyhudi.table.pending_clusterings import clustered_groups
 from pyhudi.table.state import TableState
 from pyhudi.tasks.append_log import AppendTask, append_rows
 from pyhudi.tasks.data_file import FormerVersion, WriteTarget
-from pyhudi.tasks.exchange import Segment
 from pyhudi.tasks.log_writer import slice_to_append
 from pyhudi.tasks.markers import task_markers
 from pyhudi.tasks.rewrite_base import BaseFileTask, write_base_file

@@ -19,13 +19,13 @@ from pyhudi.index.bloom import ProbeTask, candidates_in, key_range, probe_files
 from pyhudi.index.protocol import KeyScope, Lookup, SliceToSearch
 from pyhudi.index.search import spread, to_search
 from pyhudi.index.tagging import TagTask, tag_files
+from pyhudi.io.exchange import read_segment
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.rules import MergeRules
 from pyhudi.merge.table_rules import TableRules
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile, slice_files
-from pyhudi.tasks.exchange import read_segment
 from pyhudi.tasks.stage import ROW, StageTask, stage_split
 from pyhudi.tasks.tagged_rows import FILE, POSITION
 from pyhudi.testing.faults import FaultStorage
