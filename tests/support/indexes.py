@@ -1,0 +1,45 @@
+"""The indexes that can tag rows: each runs through `tests/unit/index/test_conformance.py`. A new one is one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tests.support.tables import MOR
+
+
+@dataclass(frozen=True)
+class IndexCase:
+    """An index as a user asks for it.
+
+    `options`: of every write. `is_global`: a key is unique in the whole table. `moves_by`: for a global index the
+    option that says whether a record moves with its partition path. `kinds`: the table types that it works on.
+    """
+
+    name: str
+    options: Mapping[str, str] = field(hash=False)
+    is_global: bool = False
+    moves_by: str | None = None
+    kinds: tuple[str, ...] = ("cow", "mor")
+
+    def __str__(self) -> str:
+        return self.name
+
+    def of(self, kind: str, **more: str) -> dict[str, str]:
+        """The options of a table of this type that is written with the index."""
+        return {**(MOR if kind == "mor" else {}), **self.options, **more}
+
+
+def _by_type(name: str, **of: str | bool) -> IndexCase:
+    return IndexCase(name, {"hoodie.index.type": name}, **of)  # type: ignore[arg-type]
+
+
+INDEXES = (
+    _by_type("SIMPLE"),
+    _by_type("BLOOM"),
+    _by_type("GLOBAL_SIMPLE", is_global=True, moves_by="hoodie.simple.index.update.partition.path"),
+    _by_type("GLOBAL_BLOOM", is_global=True, moves_by="hoodie.bloom.index.update.partition.path"),
+)
+
+CASES = tuple((index, kind) for index in INDEXES for kind in index.kinds)
+GLOBAL_CASES = tuple((index, kind) for index, kind in CASES if index.is_global)
