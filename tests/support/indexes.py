@@ -1,4 +1,4 @@
-"""The indexes that can tag rows: each runs through `tests/unit/index/test_conformance.py`. A new one is one line here."""
+"""The indexes that tag rows. Each runs through `tests/unit/index/test_conformance.py`; a new one is one line here."""
 
 from __future__ import annotations
 
