@@ -24,7 +24,7 @@ from tests.fuzz.hostile_avro import (
 from tests.fuzz.target import PATH, Target, joined, require, split, text_of
 
 from pyhudi.errors import SchemaMismatchError
-from pyhudi.format.avro.records import decode_avro_records, encode_avro_records
+from pyhudi.format.avro.records import decode_avro_data, decode_avro_records, encode_avro_data, encode_avro_records
 from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block, parse_block, rollback_block
 from pyhudi.format.log.delete_block_decode import decode_delete_block
 from pyhudi.format.log.delete_block_encode import encode_delete_block
@@ -178,16 +178,21 @@ def _record_seeds() -> tuple[bytes, ...]:
     return (*(made_records(rng, b"", b"") for _ in range(30)), *sorted(real, key=len)[:20])
 
 
-def _check_records(data: bytes) -> None:
+def check_records(data: bytes, *, with_unions: bool = False) -> None:
+    """Records that can be read can be written, each column can be read alone, and all is the same then."""
     schema_bytes, content = split(data, 2)
     schema = text_of(schema_bytes)
-    rows = decode_avro_records(content, schema, path=PATH, offset=7)
+    rows = decode_avro_records(content, schema, with_unions=with_unions, path=PATH, offset=7)
     rows.validate(full=True)
     names = rows.schema.names
     for name in names[:1] + names[-1:]:
-        alone = decode_avro_records(content, schema, columns=[name], path=PATH, offset=7)
+        alone = decode_avro_records(content, schema, columns=[name], with_unions=with_unions, path=PATH, offset=7)
         require(_same(alone.column(0), rows.column(name)), f"column {name!r} differs when it is read alone")
-    again = decode_avro_records(encode_avro_records(rows, schema), schema, path=PATH, offset=7)
+    if with_unions:
+        encoded = encode_avro_data(rows, schema, with_unions=True)
+        again = decode_avro_data(encoded, schema, with_unions=True, path=PATH, offset=7)
+    else:
+        again = decode_avro_records(encode_avro_records(rows, schema), schema, path=PATH, offset=7)
     require(again.schema == rows.schema and again.num_rows == rows.num_rows, "other rows after encoding and decoding")
     for one, other, name in zip(rows.columns, again.columns, names, strict=True):
         require(_same(one, other), f"column {name!r} differs after encoding and decoding")
@@ -278,7 +283,7 @@ TARGETS = (
             mutations.in_parts(mutations.as_it_is, mutations.binary),
             mutations.in_parts(mutations.json_text, mutations.binary),
         ),
-        check=_check_records,
+        check=check_records,
         share=0.3,
     ),
     Target(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from tests.fuzz import data_files, logs, options, tables, timeline
+from tests.fuzz import data_files, logs, metadata_table, options, tables, timeline
 from tests.fuzz.target import Target
 
 TARGETS: dict[str, Target] = {
-    target.name: target for room in (timeline, tables, logs, data_files, options) for target in room.TARGETS
+    target.name: target
+    for room in (timeline, tables, logs, data_files, metadata_table, options)
+    for target in room.TARGETS
 }

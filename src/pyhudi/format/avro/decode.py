@@ -196,6 +196,8 @@ def read(layout: Layout, cursors: Cursors) -> pa.Array:
         CorruptDataError: the bytes are no such values.
         RaggedRecordsError: see there.
     """
+    if layout.kind is Kind.UNION:
+        return _read_union(layout, cursors)
     valid = _valid(layout, cursors)
     if valid is None:
         return _READERS[layout.kind](layout, cursors)
@@ -211,6 +213,10 @@ def read(layout: Layout, cursors: Cursors) -> pa.Array:
 
 def skip(layout: Layout, cursors: Cursors) -> None:
     """Skip the next value of each record. Raises as `read`, but only checks lengths."""
+    if layout.kind is Kind.UNION:
+        for child, _, present in _rows_by_branch(layout, cursors):
+            _skip_value(child, present)
+        return
     valid = _valid(layout, cursors)
     if valid is None:
         _skip_value(layout, cursors)
@@ -253,6 +259,36 @@ def _valid(layout: Layout, cursors: Cursors) -> npt.NDArray[np.bool_] | None:
         raise cursors.source.damage("a union has no such branch", int(cursors.position[int(valid.argmin())]) - 1)
     cursors.require(valid | (branches == 2 * layout.null_branch), "a union has no such branch")
     return valid
+
+
+def _rows_by_branch(layout: Layout, cursors: Cursors) -> Iterator[tuple[Layout, npt.NDArray[np.intp], Cursors]]:
+    """The records by the branch of a union of several types: its layout, which records, and cursors at its values."""
+    numbers = cursors.bytes()
+    branches = layout.branches if layout.null_branch is None else (*layout.branches, layout.null_branch)
+    cursors.require(np.isin(numbers, [2 * branch for branch in branches]), "a union has no such branch")
+    for branch, child in zip(layout.branches, layout.children, strict=True):
+        rows = np.flatnonzero(numbers == 2 * branch)
+        if rows.size:
+            present = cursors.of(rows)
+            yield child, rows, present
+            cursors.put_back(rows, present)
+
+
+def _read_union(layout: Layout, cursors: Cursors) -> pa.Array:
+    """The next value of each record: at most one field of the struct is not null."""
+    first, is_valid = int(cursors.position[0]), np.zeros(len(cursors), np.bool_)
+    nulls = len(cursors) * layout.null_bytes
+    found: dict[int, pa.Array] = {}
+    for child, rows, present in _rows_by_branch(layout, cursors):
+        nulls -= rows.size * child.null_bytes
+        numbers = np.full(len(cursors), -1)
+        numbers[rows] = np.arange(rows.size)
+        found[id(child)] = _READERS[child.kind](child, present).take(pa.array(numbers, mask=numbers < 0))
+        is_valid[rows] = True
+    cursors.source.count_nulls(nulls, first)
+    children = [found.get(id(child), pa.nulls(len(cursors), child.arrow)) for child in layout.children]
+    validity = None if is_valid.all() else pa.array(is_valid).buffers()[1]
+    return pa.Array.from_buffers(layout.arrow, len(cursors), [validity], children=children)
 
 
 def _gathered(groups: _Words, widest: int) -> _Words:

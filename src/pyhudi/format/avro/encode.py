@@ -43,6 +43,18 @@ def encode_records(layout: RecordLayout, batch: pa.RecordBatch) -> memoryview:
     Raises:
         SchemaMismatchError: the rows have other columns or types than the layout, or are too large for a block.
     """
+    pieces, lengths = _record_pieces(layout, batch)
+    prefix = _binary(lengths.astype(">u4").view(np.uint8).reshape(batch.num_rows, 4))
+    return _data(_joined([prefix, *pieces]))
+
+
+def encode_data(layout: RecordLayout, batch: pa.RecordBatch) -> pa.BinaryArray:
+    """The rows as records, one value each. Raises as `encode_records`."""
+    return _joined(_record_pieces(layout, batch)[0])
+
+
+def _record_pieces(layout: RecordLayout, batch: pa.RecordBatch) -> tuple[list[pa.Array], _Ints]:
+    """The pieces of the rows, and how many bytes each row has."""
     if batch.schema.names != list(layout.record.names):
         raise SchemaMismatchError("the rows have other columns than the Avro schema of their block")
     pieces: list[pa.Array] = []
@@ -65,8 +77,7 @@ def encode_records(layout: RecordLayout, batch: pa.RecordBatch) -> memoryview:
     lengths = np.diff(ends)
     if int(lengths.sum()) + 4 * rows > _PIECE_BYTES_MAX:
         raise SchemaMismatchError("the rows are too large for one Avro block: write fewer at once")
-    prefix = _binary(lengths.astype(">u4").view(np.uint8).reshape(rows, 4))
-    return _data(_joined([prefix, *pieces]))
+    return pieces, lengths
 
 
 class _ValueWithoutFormError(Exception):
@@ -75,6 +86,8 @@ class _ValueWithoutFormError(Exception):
 
 def _pieces(layout: Layout, values: pa.Array) -> list[pa.Array]:
     """What a field adds to each row."""
+    if layout.kind is Kind.UNION:
+        return [_encode_union(layout, values)]
     if layout.kind is Kind.NULL:
         branch = layout.null_branch
         return [] if branch is None else [_constant(bytes([2 * branch]), len(values))]
@@ -94,6 +107,29 @@ def _pieces(layout: Layout, values: pa.Array) -> list[pa.Array]:
     valid = values.is_valid().to_numpy(zero_copy_only=False)
     numbers = np.where(valid, np.cumsum(valid) - 1, len(present))
     return [choices.take(pa.array(numbers))]
+
+
+def _encode_union(layout: Layout, values: pa.Array) -> pa.Array:
+    """What a union of several types adds to each row: the one field of its struct that is not null."""
+    valid = values.is_valid().to_numpy(zero_copy_only=False)
+    numbers = np.full(len(values), -1)
+    parts: list[pa.Array] = []
+    size = 0
+    for number, (branch, child) in enumerate(zip(layout.branches, layout.children, strict=True)):
+        member = values.field(number)
+        rows = np.flatnonzero(member.is_valid().to_numpy(zero_copy_only=False) & valid)
+        if rows.size:
+            if (numbers[rows] >= 0).any():
+                raise _ValueWithoutFormError("has two values in a union")
+            numbers[rows] = size + np.arange(rows.size)
+            size += rows.size
+            parts.append(_joined(_ENCODERS[child.kind](child, member.take(pa.array(rows)), bytes([2 * branch]))))
+    if (numbers[valid] < 0).any() or (layout.null_branch is None and not valid.all()):
+        raise _ValueWithoutFormError("has no value in a union")
+    if layout.null_branch is not None:
+        numbers[~valid] = size
+        parts.append(pa.array([bytes([2 * layout.null_branch])]))
+    return pa.concat_arrays(parts).take(pa.array(numbers)) if parts else pa.nulls(0, pa.binary())
 
 
 # --- one encoder for each kind: `head` goes before each value, and no value is null -----------------------

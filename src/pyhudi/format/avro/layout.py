@@ -20,6 +20,9 @@ import pyarrow as pa
 from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
 from pyhudi.format.schema.avro_arrow import avro_to_arrow, is_null_type
 
+UNION_BRANCHES_MAX: Final = 64
+"""So many branches have numbers of one byte."""
+
 SYMBOL_LENGTH_MAX: Final = 1024
 """The length limit of an enum symbol, which a single byte of a record expands to."""
 
@@ -53,6 +56,7 @@ class Kind(enum.Enum):
     DECIMAL_BYTES = "length, big-endian two's complement"
     ENUM = "number of the symbol, as an int"
     RECORD = "the fields one after the other"
+    UNION = "number of the branch, its value"
     ARRAY = "blocks: count, items; then a count of 0"
     MAP = "as an array of key and value"
 
@@ -62,9 +66,10 @@ class Layout:
     """The encoding of one type.
 
     `null_branch` and `value_branch` are the indexes in the union around the type, or None without a union. `children`
-    are the fields of a record, the items of an array, or the key and value of a map; `names` are those of the fields.
-    `width_min` is the minimum bytes of a value, including the union. `null_bytes` are the approximate bytes of a null
-    in Arrow, including those of all fields of a null record.
+    are the fields of a record, the items of an array, the key and value of a map, or the branches of a union of
+    several types; `names` are those of the fields or branches. `branches` are the indexes of these children in their
+    union. `width_min` is the minimum bytes of a value, including the union. `null_bytes` are the approximate bytes of a
+    null in Arrow, including those of all fields of a null record.
     """
 
     kind: Kind
@@ -75,10 +80,11 @@ class Layout:
     children: tuple[Layout, ...] = ()
     null_branch: int | None = None
     value_branch: int | None = None
+    branches: tuple[int, ...] = ()
     null_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.kind is Kind.RECORD:
+        if self.kind in (Kind.RECORD, Kind.UNION):
             taken = sum(child.null_bytes for child in self.children)
         elif self.kind in (Kind.FIXED, Kind.DECIMAL_FIXED):
             taken = self.size
@@ -94,7 +100,7 @@ class Layout:
     @property
     def width_min(self) -> int:
         """The minimum bytes of a value."""
-        if self.is_union:
+        if self.is_union or self.kind is Kind.UNION:
             return 1
         if self.kind is Kind.RECORD:
             return sum(child.width_min for child in self.children)
@@ -112,14 +118,16 @@ class RecordLayout:
 
 
 @lru_cache(maxsize=64)
-def record_layout(avro_schema: str) -> RecordLayout:
+def record_layout(avro_schema: str, *, with_unions: bool = False) -> RecordLayout:
     """The layout of a record schema. Kept for the latest schemas: the blocks of a table share very few of them.
+
+    `with_unions`: see `avro_to_arrow`.
 
     Raises:
         CorruptDataError, UnsupportedFeatureError: as `avro_to_arrow`, and for an array whose
             items take no bytes, by which a few bytes could ask for endless work.
     """
-    schema = avro_to_arrow(avro_schema, source="")
+    schema = avro_to_arrow(avro_schema, source="", with_unions=with_unions)
     return RecordLayout(schema, _Compiler().type_of(json.loads(avro_schema), "", pa.struct(list(schema))))
 
 
@@ -171,8 +179,20 @@ class _Compiler:
             return self.type_of(node, namespace, field.type)
         nulls = [branch for branch, inner in enumerate(node) if is_null_type(inner)]
         values = [branch for branch, inner in enumerate(node) if not is_null_type(inner)]
-        if not 1 <= len(node) <= 2 or len(nulls) > 1:
+        if not node or len(nulls) > 1 or len(node) > UNION_BRANCHES_MAX:
             raise CorruptDataError("the Avro schema is damaged: a union without branches, or with one of them twice")
+        if len(values) > 1:
+            return Layout(
+                kind=Kind.UNION,
+                arrow=field.type,
+                names=tuple(member.name for member in field.type),
+                children=tuple(
+                    self.type_of(node[branch], namespace, member.type)
+                    for branch, member in zip(values, field.type, strict=True)
+                ),
+                null_branch=nulls[0] if nulls else None,
+                branches=tuple(values),
+            )
         inner = self.type_of(node[values[0]] if values else "null", namespace, field.type)
         return Layout(
             kind=inner.kind,

@@ -17,10 +17,11 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi.errors import CorruptDataError, SchemaMismatchError, UnsupportedFeatureError
 from pyhudi.format.avro.decode import PADDING, Cursors, RaggedRecordsError, Source, read, skip
-from pyhudi.format.avro.encode import encode_records
+from pyhudi.format.avro.encode import encode_data, encode_records
 from pyhudi.format.avro.layout import RecordLayout, record_layout
 from pyhudi.format.avro.rowwise import read_rowwise
 
@@ -63,11 +64,24 @@ def encode_avro_records(batch: pa.RecordBatch, avro_schema: str) -> bytes:
     return b"".join(parts)
 
 
+def encode_avro_data(batch: pa.RecordBatch, avro_schema: str, *, with_unions: bool = False) -> pa.BinaryArray:
+    """The Avro datum of each row.
+
+    Arguments and errors as of `encode_avro_records`; `with_unions` as of `decode_avro_records`.
+    """
+    layout = record_layout(avro_schema, with_unions=with_unions)
+    parts = [
+        encode_data(layout, batch.slice(start, _ROWS_PER_PIECE)) for start in range(0, batch.num_rows, _ROWS_PER_PIECE)
+    ]
+    return pa.concat_arrays(parts) if parts else pa.array([], pa.binary())
+
+
 def decode_avro_records(
     content: pa.Buffer | bytes,
     avro_schema: str,
     *,
     columns: Sequence[str] | None = None,
+    with_unions: bool = False,
     path: str,
     offset: int,
 ) -> pa.RecordBatch:
@@ -78,6 +92,7 @@ def decode_avro_records(
         avro_schema: The JSON of the writer's schema, from the block's header.
         columns: Names of the wanted columns of that schema, in the wanted order; None for all of them. What lies
             behind the last wanted one in a record is not read, and damage there not found.
+        with_unions: Take unions of several types, see `schema.avro_to_arrow`.
         path: The file, for errors.
         offset: Where the block stands in it, for errors.
 
@@ -91,7 +106,7 @@ def decode_avro_records(
         UnsupportedFeatureError: block version 0, or a version or a type that we do not know.
     """
     try:
-        layout = record_layout(avro_schema)
+        layout = record_layout(avro_schema, with_unions=with_unions)
     except (CorruptDataError, UnsupportedFeatureError) as error:
         raise type(error)(error.message, **{**error.context, "path": path, "offset": offset}) from error
     if len(content) > CONTENT_BYTES_MAX:
@@ -144,6 +159,35 @@ class _Piece:
         """The datum of each record."""
         places: list[int] = self.borders.tolist()
         return [data[a + _LENGTH.size : b].tobytes() for a, b in pairwise(places)]
+
+
+def decode_avro_data(
+    data: pa.BinaryArray,
+    avro_schema: str,
+    *,
+    columns: Sequence[str] | None = None,
+    with_unions: bool = False,
+    path: str,
+    offset: int,
+) -> pa.RecordBatch:
+    """The record in each of these datums. Arguments, result and errors as of `decode_avro_records`."""
+    return decode_avro_records(
+        _as_content(data), avro_schema, columns=columns, with_unions=with_unions, path=path, offset=offset
+    )
+
+
+def _as_content(data: pa.BinaryArray) -> pa.Buffer | bytes:
+    """Datums as the content of a block. None may be null."""
+    count = len(data)
+    front = _HEADER.pack(BLOCK_VERSION, count)
+    if not count:
+        return front
+    lengths = np.frombuffer(front + pc.binary_length(data).to_numpy().astype(">i4").tobytes(), dtype=np.uint8)
+    # What stands before a datum is its length; before the first one, version and count as well.
+    bounds = np.arange(len(front), len(lengths) + 1, _LENGTH.size, dtype=np.int32)
+    bounds[0] = 0
+    before = pa.BinaryArray.from_buffers(pa.binary(), count, [None, pa.py_buffer(bounds), pa.py_buffer(lengths)])
+    return pc.binary_join_element_wise(before, data, pa.scalar(b"", pa.binary())).buffers()[2]
 
 
 def _record_borders(content: pa.Buffer | bytes, path: str, offset: int) -> _Ints:

@@ -83,12 +83,23 @@ def _row(record: bytes, schema: Any) -> dict[str, Any]:
 
 def _plain_schema(layout: Layout, numbers: Iterator[int]) -> Any:
     """An Avro schema of the same bytes without logical types, and with names that any library takes."""
+    if layout.kind is Kind.UNION:
+        return _plain_union(layout, numbers)
     plain = _plain_type(layout, numbers)
     if not layout.is_union:
         return plain
     if layout.value_branch is None:
         return ["null"]
     return [plain] if layout.null_branch is None else ["null", plain] if layout.null_branch == 0 else [plain, "null"]
+
+
+def _plain_union(layout: Layout, numbers: Iterator[int]) -> Any:
+    """A union of records with one field each, which takes no bytes of its own, and whose name tells the branch."""
+    branches: dict[int, Any] = {} if layout.null_branch is None else {layout.null_branch: "null"}
+    for number, (branch, child) in enumerate(zip(layout.branches, layout.children, strict=True)):
+        fields = [{"name": f"f{number}", "type": _plain_type(child, numbers)}]
+        branches[branch] = {"type": "record", "name": f"t{next(numbers)}", "fields": fields}
+    return [branches[branch] for branch in sorted(branches)]
 
 
 def _plain_type(layout: Layout, numbers: Iterator[int]) -> Any:
@@ -141,6 +152,12 @@ def _record(layout: Layout, values: dict[str, Any]) -> dict[str, Any]:
     return {name: _converted(child, values[f"f{number}"]) for number, (name, child) in members}
 
 
+def _union(layout: Layout, value: dict[str, Any]) -> dict[str, Any]:
+    ((branch, inner),) = value.items()
+    number = int(branch[1:])
+    return {layout.names[number]: _converted(layout.children[number], inner)}
+
+
 _CONVERSIONS: Final[Mapping[Kind, Callable[[Layout, Any], Any]]] = {
     Kind.ENUM: _enum,
     Kind.DECIMAL_FIXED: _decimal,
@@ -148,4 +165,5 @@ _CONVERSIONS: Final[Mapping[Kind, Callable[[Layout, Any], Any]]] = {
     Kind.ARRAY: _list,
     Kind.MAP: _map,
     Kind.RECORD: _record,
+    Kind.UNION: _union,
 }

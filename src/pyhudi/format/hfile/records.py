@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
-from pyhudi.format.avro.records import decode_avro_records
+from pyhudi.format.avro.records import decode_avro_data
 from pyhudi.format.hfile.reader import HFile, read_hfile
 from pyhudi.format.schema.avro_arrow import avro_to_arrow
 from pyhudi.format.schema.meta_columns import RECORD_KEY
@@ -22,9 +19,6 @@ METADATA_RECORD: Final = "HoodieMetadataRecord"
 """The name of the metadata table's records."""
 METADATA_KEY: Final = "key"
 """Their key column."""
-
-_BLOCK_VERSION: Final = 3
-_FRONT: Final = struct.Struct(">ii")
 
 
 def decode_hfile_records(
@@ -61,7 +55,7 @@ def decode_hfile_records(
     key_column = key_column or _key_column(avro_schema, path)
     readable, left_out = _readable_schema(avro_schema, None if columns is None else frozenset(columns), path)
     try:
-        batch = decode_avro_records(_as_avro_block(hfile), readable, columns=columns, path=path, offset=offset)
+        batch = decode_avro_data(hfile.values, readable, columns=columns, path=path, offset=offset)
     except CorruptDataError as error:
         if not left_out:
             raise
@@ -86,21 +80,6 @@ def _key_texts(hfile: HFile, path: str, offset: int) -> pa.StringArray:
         return hfile.keys.cast(pa.string())
     except pa.ArrowInvalid as error:
         raise CorruptDataError("a key of the HFile is no UTF-8 text", path=path, offset=offset) from error
-
-
-def _as_avro_block(hfile: HFile) -> pa.Buffer | bytes:
-    """The values as the content of an Avro data block: version, count, and each value behind its length."""
-    count = len(hfile.values)
-    front = _FRONT.pack(_BLOCK_VERSION, count)
-    if not count:
-        return front
-    lengths = np.frombuffer(front + pc.binary_length(hfile.values).to_numpy().astype(">i4").tobytes(), dtype=np.uint8)
-    # What stands before a value is its length; before the first one, version and count as well.
-    bounds = np.arange(len(front), len(lengths) + 1, 4, dtype=np.int32)
-    bounds[0] = 0
-    before = pa.BinaryArray.from_buffers(pa.binary(), count, [None, pa.py_buffer(bounds), pa.py_buffer(lengths)])
-    joined = pc.binary_join_element_wise(before, hfile.values, pa.scalar(b"", pa.binary()))
-    return joined.buffers()[2]
 
 
 def _record_of(avro_schema: str, path: str) -> dict[str, Any]:

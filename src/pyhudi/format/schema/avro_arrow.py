@@ -154,7 +154,7 @@ def _nodes_of(data_type: pa.DataType) -> int:
     return 1 + sum(_nodes_of(data_type.field(index).type) for index in range(data_type.num_fields))
 
 
-def avro_to_arrow(avro_json: str, *, source: str) -> pa.Schema:
+def avro_to_arrow(avro_json: str, *, source: str, with_unions: bool = False) -> pa.Schema:
     """The Arrow schema of an Avro record schema, including meta columns if there are any.
 
     Enums become strings, decimals decimal128, and unknown logical types their base types. Docs, aliases and default
@@ -163,6 +163,8 @@ def avro_to_arrow(avro_json: str, *, source: str) -> pa.Schema:
     Args:
         avro_json: The schema text.
         source: The file with the schema, for errors.
+        with_unions: Take unions of several types: as structs with a nullable field for each of them, named like it, of
+            which at most one is not null. The metadata table has them; the schemas of tables may not.
 
     Raises:
         CorruptDataError: the text is not JSON or not a record schema, or exceeds a limit.
@@ -172,7 +174,7 @@ def avro_to_arrow(avro_json: str, *, source: str) -> pa.Schema:
     node = _load(avro_json, source)
     if not isinstance(node, dict) or node.get("type") != "record":
         raise CorruptDataError("the Avro schema is not one of a record", path=source)
-    return pa.schema(list(_AvroReader(source).type_of(node, "", ())))
+    return pa.schema(list(_AvroReader(source, with_unions).type_of(node, "", ())))
 
 
 def avro_with_meta_columns(avro_json: str) -> str:
@@ -384,6 +386,14 @@ def is_null_type(node: Any) -> bool:
     return node == "null" or (isinstance(node, dict) and node.get("type") == "null")
 
 
+def branch_name(node: Any) -> str:
+    """The name of a union's branch: that of a named type without its namespace, or the kind of another type."""
+    while isinstance(node, dict) and isinstance(node["type"], dict):
+        node = node["type"]
+    name = node.get("name", node["type"]) if isinstance(node, dict) else node
+    return str(name).rpartition(".")[2]
+
+
 def _field(name: str, data_type: pa.DataType, *, nullable: bool) -> pa.Field:
     """Arrow wants fields of the type without values to be nullable."""
     return pa.field(name, data_type, nullable=nullable or pa.types.is_null(data_type))
@@ -403,8 +413,9 @@ def _load(avro_json: str, source: str | None) -> Any:
 class _AvroReader:
     """Reads one schema, with its named types, and counts types against the limit."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, with_unions: bool) -> None:
         self._source = source
+        self._with_unions = with_unions
         self._named: dict[str, tuple[pa.DataType, int] | None] = {}  # type and its size; None while it is open
         self._nodes = 0
 
@@ -439,9 +450,19 @@ class _AvroReader:
             raise self._corrupt("a union has no branches", path)
         branches = [branch for branch in node if not is_null_type(branch)]
         if len(branches) > 1:
-            raise self._unsupported("a union of several types", path)
+            return _field(name, self._union(branches, namespace, path), nullable=len(branches) < len(node))
         data_type = self.type_of(branches[0], namespace, path) if branches else pa.null()
         return _field(name, data_type, nullable=len(branches) < len(node))
+
+    def _union(self, branches: list[Any], namespace: str, path: ColumnPath) -> pa.DataType:
+        """The struct of a union of several types, which has a field for each but null."""
+        if not self._with_unions:
+            raise self._unsupported("a union of several types", path)
+        types = [self.type_of(branch, namespace, path) for branch in branches]
+        names = [branch_name(branch) for branch in branches]
+        if len({*names}) < len(names) or any(map(_HALF_PAIR.search, names)):
+            raise self._corrupt("a union has a branch without a proper name, or two of one name", path)
+        return pa.struct([pa.field(name, data_type) for name, data_type in zip(names, types, strict=True)])
 
     def _define(self, node: dict[str, Any], kind: str, namespace: str, path: ColumnPath) -> pa.DataType:
         name = self._full_name(node, namespace, path)

@@ -1,0 +1,103 @@
+"""Records of the metadata table: Arrow columns to and from the keys and Avro datums in its HFiles.
+
+A partition of the metadata table uses one payload column. So its records are batches of three columns:
+
+    key          string
+    type         int32, see `RecordType`
+    <payload>    one of `PAYLOAD_COLUMNS`, of the type that `payload_type` gives it; the column's name tells which
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import CorruptDataError, InternalError
+from pyhudi.format.avro.records import decode_avro_data, encode_avro_data
+from pyhudi.format.metadata_table.schema import KEY, PAYLOAD_COLUMNS, TYPE, arrow_schema, payload_type, record_schema
+
+_KNOWN_TYPES = pa.array([*PAYLOAD_COLUMNS], pa.int32())
+
+
+def records_schema(table_version: int, payload: str) -> pa.Schema:
+    """The three columns of records with this payload column."""
+    return pa.schema(
+        [
+            pa.field(KEY, pa.string(), nullable=False),
+            pa.field(TYPE, pa.int32(), nullable=False),
+            pa.field(payload, payload_type(table_version, payload)),
+        ]
+    )
+
+
+def make_records(
+    table_version: int, payload: str, keys: pa.Array, types: pa.Array, payloads: pa.Array
+) -> pa.RecordBatch:
+    """A batch of records. `payloads` has the type that `payload_type` gives it.
+
+    Raises:
+        InternalError: a column has another type or length.
+    """
+    schema = records_schema(table_version, payload)
+    try:
+        return pa.RecordBatch.from_arrays([keys, types, payloads], schema=schema)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InternalError("records of the metadata table are not of its schema", payload=payload) from error
+
+
+def sorted_by_key(records: pa.RecordBatch) -> pa.RecordBatch:
+    """The records by the bytes of their keys, as HFiles need them; equal keys keep their order."""
+    # Arrow's sort is stable, and compares strings byte by byte.
+    return records.take(pc.sort_indices(records.column(KEY)))
+
+
+def encode_metadata_records(records: pa.RecordBatch, table_version: int) -> tuple[pa.StringArray, pa.BinaryArray]:
+    """Keys and values for `write_hfile`, whose `schema` is `record_schema(table_version)`; sort the records first."""
+    rows = records.num_rows
+    given = {field.name: records.column(number) for number, field in enumerate(records.schema)}
+    given[KEY] = pa.array([""], pa.string()).take(pa.array([0] * rows, pa.int32()))
+    schema = arrow_schema(table_version)
+    columns = [given.get(field.name, pa.nulls(rows, field.type)) for field in schema]
+    whole = pa.RecordBatch.from_arrays(columns, schema=schema)
+    return records.column(KEY), encode_avro_data(whole, record_schema(table_version), with_unions=True)
+
+
+def decode_metadata_records(
+    keys: pa.Array, values: pa.BinaryArray, payload: str, *, avro_schema: str, path: str, offset: int
+) -> pa.RecordBatch:
+    """The records of an HFile, or of some of its entries, in their order.
+
+    Args:
+        keys: The keys of the HFile.
+        values: Its values, as many.
+        payload: The payload column of the partition.
+        avro_schema: What the values were written with, as the HFile says.
+        path: The file, for errors.
+        offset: Where the HFile begins in that file, for errors.
+
+    Returns:
+        The payload has the type that the writer's schema gives it, which an older or newer JVM Hudi may have written.
+
+    Raises:
+        CorruptDataError: damage in records, keys or schema.
+        UnsupportedFeatureError: a type of record that this release does not know: a newer JVM Hudi wrote it.
+        SchemaMismatchError: the writer's schema has no such payload column.
+    """
+    batch = decode_avro_data(
+        values, avro_schema, columns=[KEY, TYPE, payload], with_unions=True, path=path, offset=offset
+    )
+    try:
+        texts = keys.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise CorruptDataError("a key in the metadata table is no UTF-8 text", path=path, offset=offset) from error
+    types = batch.column(TYPE)
+    if not pa.types.is_int32(types.type) or types.null_count:
+        raise CorruptDataError("a record of the metadata table has no type", path=path, offset=offset)
+    if not pc.all(pc.is_in(types, _KNOWN_TYPES), min_count=0).as_py():
+        raise CorruptDataError("a record of the metadata table has an unknown type", path=path, offset=offset)
+    fields = [
+        pa.field(KEY, pa.string(), nullable=False),
+        pa.field(TYPE, pa.int32(), nullable=False),
+        batch.schema.field(payload),
+    ]
+    return pa.RecordBatch.from_arrays([texts, types, batch.column(payload)], schema=pa.schema(fields))
