@@ -9,11 +9,11 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Final
 
 import pyarrow as pa
 
+from pyhudi.format.metadata_table.record_avro import record_avro
 from pyhudi.format.schema.avro_arrow import avro_to_arrow
 
 KEY: Final = "key"
@@ -61,7 +61,7 @@ PAYLOAD_COLUMNS: Final[Mapping[RecordType, str]] = {
 @functools.cache
 def record_schema(table_version: int) -> str:
     """The Avro JSON of the records in table version 6, 8 or 9, meta columns included."""
-    return files(__package__).joinpath(f"record_v{table_version}.avsc").read_text(encoding="utf-8")
+    return record_avro(table_version)
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import struct
 from decimal import Decimal
 from pathlib import Path
@@ -144,6 +145,12 @@ def test_records_of_jvm_hudi_are_encoded_to_the_same_bytes(name: str, version: i
             assert theirs.endswith(ours[5:])
     else:
         assert values.equals(hfile.values)
+
+
+def test_schema_of_each_table_version_is_that_of_jvm_hudi_to_the_character():
+    """The digests of what 0.15.0, 1.0.2 and 1.2.0 write into the headers of log blocks."""
+    digests = {version: hashlib.sha256(record_schema(version).encode()).hexdigest()[:16] for version in (6, 8, 9)}
+    assert digests == {6: "d451d2fb0c1084f1", 8: "5e1aed4057cba6c1", 9: "e60ee429403d20e0"}
 
 
 def test_rows_with_unions_read_one_by_one_are_those_read_by_columns():
