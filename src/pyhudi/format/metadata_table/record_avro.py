@@ -172,8 +172,8 @@ def _location(table_version: int) -> _Node:
             "fileIndex",
             "int",
             "Index representing file index which is used to re-construct UUID based fileID. Applicable when the fileId "
-            "is based on UUID format. \nA UUID based fileId is stored as 3 pieces in RLI (fileIdHighBits, fileIdLowBits "
-            "and fileIndex). \nFileID format is {UUID}-{fileIndex}.",
+            "is based on UUID format. \nA UUID based fileId is stored as 3 pieces in RLI (fileIdHighBits, "
+            "fileIdLowBits and fileIndex). \nFileID format is {UUID}-{fileIndex}.",
         ),
         _nullable(
             "fileId",
