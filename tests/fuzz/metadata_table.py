@@ -23,6 +23,7 @@ from pyhudi.format.metadata_table.index_definitions import (
 from pyhudi.format.metadata_table.keys import secondary_keys, split_secondary_keys
 from pyhudi.format.metadata_table.records import decode_metadata_records, encode_metadata_records, make_records
 from pyhudi.format.metadata_table.schema import PAYLOAD_COLUMNS, arrow_schema, record_schema
+from pyhudi.format.timeline.table_version import V6, V8, V9
 
 _PAYLOADS = sorted({*PAYLOAD_COLUMNS.values()})
 
@@ -31,7 +32,7 @@ _PAYLOADS = sorted({*PAYLOAD_COLUMNS.values()})
 def _record_seeds() -> tuple[bytes, ...]:
     """Schemas with one datum each: of JVM Hudi, and made for each table version."""
     rng = Random(5)
-    seeds = [_made(rng, json.loads(record_schema(version))) for version in (6, 8, 9) for _ in range(6)]
+    seeds = [_made(rng, json.loads(record_schema(version))) for version in (V6, V8, V9) for _ in range(6)]
     for name in ("v6-files", "v9-files", "v9-record-index-log"):
         hfile = read_hfile((golden.GOLDEN / "hfile" / f"{name}.hfile").read_bytes(), path=PATH)
         seeds += [joined((hfile.schema or "").encode(), b"\0" + value) for value in hfile.values.to_pylist()[:2]]
@@ -59,10 +60,10 @@ def _check_metadata_records(data: bytes) -> None:
     keys, values = pa.array([b"a"]), pa.array([rest[1:]], pa.binary())
     found = decode_metadata_records(keys, values, payload, avro_schema=text_of(schema), path=PATH, offset=3)
     found.validate(full=True)
-    if found.schema.field(payload).type != arrow_schema(9).field(payload).type:
+    if found.schema.field(payload).type != arrow_schema(V9).field(payload).type:
         return  # an older schema, or one that damage made
-    again = encode_metadata_records(make_records(9, payload, *found.columns), 9)
-    decoded = decode_metadata_records(*again, payload, avro_schema=record_schema(9), path=PATH, offset=3)
+    again = encode_metadata_records(make_records(V9, payload, *found.columns), V9)
+    decoded = decode_metadata_records(*again, payload, avro_schema=record_schema(V9), path=PATH, offset=3)
     require(repr(decoded.to_pydict()) == repr(found.to_pydict()), "another record after encoding and decoding")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from pyhudi.format.timeline.table_version import TableVersion
+
 _Node = Any
 _Field = dict[str, Any]
 
@@ -16,7 +18,7 @@ _UUID_BITS: Final = (
 _META_COLUMNS: Final = ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")
 
 
-def record_avro(table_version: int) -> str:
+def record_avro(version: TableVersion) -> str:
     """The schema that the JVM Hudi release of a table version writes; meta columns included."""
     fields = [_nullable(f"_hoodie_{name}", "string", "") for name in _META_COLUMNS]
     fields += [
@@ -35,16 +37,16 @@ def record_avro(table_version: int) -> str:
         ),
         _nullable(
             "ColumnStatsMetadata",
-            _column_stats(table_version),
+            _column_stats(version),
             "Metadata Index of column statistics for all data files in the user table",
         ),
         _nullable(
             "recordIndexMetadata",
-            _location(table_version),
+            _location(version),
             "Metadata Index that contains information about record keys and their location in the dataset",
         ),
     ]
-    if table_version > 6:
+    if version.has_secondary_indexes:
         deleted = _field("isDeleted", "boolean", "True if this entry has been deleted")
         fields.append(
             _nullable(
@@ -97,7 +99,7 @@ def _bloom_filter() -> _Node:
     )
 
 
-def _wrappers(table_version: int) -> list[_Node]:
+def _wrappers(version: TableVersion) -> list[_Node]:
     """The records that wrap a value of each type: so that a union can have two of them with the same type inside."""
     decimal = {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 15}
     wrapped: list[tuple[str, str, _Node]] = [
@@ -113,7 +115,7 @@ def _wrappers(table_version: int) -> list[_Node]:
         ("TimeMicros", "Time-micros logical", {"type": "long", "logicalType": "time-micros"}),
         ("TimestampMicros", "Timestamp-micros logical", "long"),
     ]
-    if table_version > 6:
+    if version.has_secondary_indexes:
         wrapped.append(("LocalDate", "Local Date", "int"))
     found = [
         _record(
@@ -123,7 +125,7 @@ def _wrappers(table_version: int) -> list[_Node]:
         )
         for name, what, node in wrapped
     ]
-    if table_version > 8:
+    if version.has_value_types:
         values = _nullable(
             "wrappedValues",
             {"type": "array", "items": ["null", *(one["name"] for one in found)]},
@@ -133,8 +135,8 @@ def _wrappers(table_version: int) -> list[_Node]:
     return found
 
 
-def _column_stats(table_version: int) -> _Node:
-    wrappers = _wrappers(table_version)
+def _column_stats(version: TableVersion) -> _Node:
+    wrappers = _wrappers(version)
     range_doc = "{} value in the range. Based on user data table schema, we can convert {} to appropriate type"
     fields = [
         _nullable("fileName", _TEXT, "File name for which this column statistics applies"),
@@ -147,10 +149,10 @@ def _column_stats(table_version: int) -> _Node:
         _nullable("totalUncompressedSize", "long", "Total uncompressed storage size on disk"),
         _field("isDeleted", "boolean", "Column range entry valid/deleted flag"),
     ]
-    if table_version > 6:
+    if version.has_secondary_indexes:
         doc = "Whether the min/max range of a column is tight bound or not"
         fields.append(_field("isTightBound", "boolean", doc, default=False))
-    if table_version > 8:
+    if version.has_value_types:
         value_type = _record(
             "HoodieValueTypeInfo",
             None,
@@ -162,8 +164,8 @@ def _column_stats(table_version: int) -> _Node:
     return _record("HoodieMetadataColumnStats", "Data file column statistics", *fields)
 
 
-def _location(table_version: int) -> _Node:
-    deduced = "fileIdHighBits" if table_version > 6 else "fileIdLowBits"
+def _location(version: TableVersion) -> _Node:
+    deduced = "fileIdHighBits" if version.has_secondary_indexes else "fileIdLowBits"
     fields = [
         _nullable("partitionName", _TEXT, "Refers to the partition name the record belongs to"),
         _nullable("fileIdHighBits", "long", _UUID_BITS.format("high")),
@@ -193,7 +195,7 @@ def _location(table_version: int) -> _Node:
             default=0,
         ),
     ]
-    if table_version > 6:
+    if version.has_secondary_indexes:
         doc = "Represents position of record within a file group for easier access. It will be used for index lookup."
         fields.append(_nullable("position", "long", doc))
     return _record("HoodieRecordIndexInfo", None, *fields)

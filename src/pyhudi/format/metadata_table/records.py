@@ -15,30 +15,31 @@ import pyarrow.compute as pc
 from pyhudi.errors import CorruptDataError, InternalError
 from pyhudi.format.avro.records import decode_avro_data, encode_avro_data
 from pyhudi.format.metadata_table.schema import KEY, PAYLOAD_COLUMNS, TYPE, arrow_schema, payload_type, record_schema
+from pyhudi.format.timeline.table_version import TableVersion
 
 _KNOWN_TYPES = pa.array([*PAYLOAD_COLUMNS], pa.int32())
 
 
-def records_schema(table_version: int, payload: str) -> pa.Schema:
+def records_schema(version: TableVersion, payload: str) -> pa.Schema:
     """The three columns of records with this payload column."""
     return pa.schema(
         [
             pa.field(KEY, pa.string(), nullable=False),
             pa.field(TYPE, pa.int32(), nullable=False),
-            pa.field(payload, payload_type(table_version, payload)),
+            pa.field(payload, payload_type(version, payload)),
         ]
     )
 
 
 def make_records(
-    table_version: int, payload: str, keys: pa.Array, types: pa.Array, payloads: pa.Array
+    version: TableVersion, payload: str, keys: pa.Array, types: pa.Array, payloads: pa.Array
 ) -> pa.RecordBatch:
     """A batch of records. `payloads` has the type that `payload_type` gives it.
 
     Raises:
         InternalError: a column has another type or length.
     """
-    schema = records_schema(table_version, payload)
+    schema = records_schema(version, payload)
     try:
         return pa.RecordBatch.from_arrays([keys, types, payloads], schema=schema)
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -51,15 +52,15 @@ def sorted_by_key(records: pa.RecordBatch) -> pa.RecordBatch:
     return records.take(pc.sort_indices(records.column(KEY)))
 
 
-def encode_metadata_records(records: pa.RecordBatch, table_version: int) -> tuple[pa.StringArray, pa.BinaryArray]:
-    """Keys and values for `write_hfile`, whose `schema` is `record_schema(table_version)`; sort the records first."""
+def encode_metadata_records(records: pa.RecordBatch, version: TableVersion) -> tuple[pa.StringArray, pa.BinaryArray]:
+    """Keys and values for `write_hfile`, whose `schema` is `record_schema(version)`; sort the records first."""
     rows = records.num_rows
     given = {field.name: records.column(number) for number, field in enumerate(records.schema)}
     given[KEY] = pa.array([""], pa.string()).take(pa.array([0] * rows, pa.int32()))
-    schema = arrow_schema(table_version)
+    schema = arrow_schema(version)
     columns = [given.get(field.name, pa.nulls(rows, field.type)) for field in schema]
     whole = pa.RecordBatch.from_arrays(columns, schema=schema)
-    return records.column(KEY), encode_avro_data(whole, record_schema(table_version), with_unions=True)
+    return records.column(KEY), encode_avro_data(whole, record_schema(version), with_unions=True)
 
 
 def decode_metadata_records(

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pyhudi.format.metadata_table.record_avro import record_avro
 from pyhudi.format.schema.avro_arrow import avro_to_arrow
+from pyhudi.format.timeline.table_version import TableVersion
 
 KEY: Final = "key"
 """The column of the key, which is stored empty: the HFile has it."""
@@ -59,21 +60,21 @@ PAYLOAD_COLUMNS: Final[Mapping[RecordType, str]] = {
 
 
 @functools.cache
-def record_schema(table_version: int) -> str:
-    """The Avro JSON of the records in table version 6, 8 or 9, meta columns included."""
-    return record_avro(table_version)
+def record_schema(version: TableVersion) -> str:
+    """The Avro JSON of the records in a table version, meta columns included."""
+    return record_avro(version)
 
 
 @functools.cache
-def arrow_schema(table_version: int) -> pa.Schema:
+def arrow_schema(version: TableVersion) -> pa.Schema:
     """The columns of `record_schema` as Arrow types; a union of several types is a struct, see `avro_to_arrow`."""
-    return avro_to_arrow(record_schema(table_version), source="", with_unions=True)
+    return avro_to_arrow(record_schema(version), source="", with_unions=True)
 
 
-def payload_type(table_version: int, column: str) -> pa.DataType:
+def payload_type(version: TableVersion, column: str) -> pa.DataType:
     """The Arrow type of a payload column.
 
     Raises:
         KeyError: the records of this table version have no such column.
     """
-    return arrow_schema(table_version).field(column).type
+    return arrow_schema(version).field(column).type

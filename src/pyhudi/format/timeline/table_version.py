@@ -55,6 +55,9 @@ class TableVersion:
         orders_null_as_zero: A null ordering value compares as zero of its type. Before, it compares as missing.
         compares_all_deletes: A delete in a log compares with rows by ordering values of every type. Before, only some
             types compare (`merge.log_merge`).
+        has_secondary_indexes: Records of the metadata table can be of secondary indexes and of partitions' statistics, and
+            say whether bounds are tight.
+        has_value_types: Column statistics in the metadata table say the type of their values.
         merge_rule: Which properties say how versions of a record merge.
         ordering_property: The table property with the ordering fields.
         metadata_encoding: How commit metadata is written.
@@ -75,6 +78,8 @@ class TableVersion:
     has_partition_extractor: bool
     orders_null_as_zero: bool
     compares_all_deletes: bool
+    has_secondary_indexes: bool
+    has_value_types: bool
     merge_rule: MergeRuleSource
     ordering_property: str
     metadata_encoding: MetadataEncoding
@@ -114,6 +119,8 @@ V6: Final = TableVersion(
     has_partition_extractor=False,
     orders_null_as_zero=False,
     compares_all_deletes=False,
+    has_secondary_indexes=False,
+    has_value_types=False,
     merge_rule=MergeRuleSource.PAYLOAD_CLASS,
     ordering_property="hoodie.table.precombine.field",
     metadata_encoding=MetadataEncoding.JSON,
@@ -136,6 +143,8 @@ V8: Final = TableVersion(
     has_partition_extractor=False,
     orders_null_as_zero=True,
     compares_all_deletes=False,
+    has_secondary_indexes=True,
+    has_value_types=False,
     merge_rule=MergeRuleSource.MODE_OR_PAYLOAD_CLASS,
     ordering_property="hoodie.table.precombine.field",
     metadata_encoding=MetadataEncoding.AVRO,
@@ -156,6 +165,7 @@ V9: Final = replace(
     names_single_key_field=True,
     has_partition_extractor=True,
     compares_all_deletes=True,
+    has_value_types=True,
     merge_rule=MergeRuleSource.MODE,
     ordering_property="hoodie.table.ordering.fields",
     new_table_properties={

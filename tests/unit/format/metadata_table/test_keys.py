@@ -26,6 +26,7 @@ from pyhudi.format.metadata_table.keys import (
     text_ids,
 )
 from pyhudi.format.metadata_table.records import make_records, sorted_by_key
+from pyhudi.format.timeline.table_version import V9
 
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=9), max_size=20)
 
@@ -145,7 +146,7 @@ def test_byte_order_and_order_in_java_differ_and_keys_are_sorted_by_bytes():
     keys = pa.array(["\U00010000", "\ue000", "\uffff", "a", "\ud7ff"])
     rows = len(keys)
     payload = pa.array([{"isDeleted": False}] * rows, pa.struct([pa.field("isDeleted", pa.bool_(), nullable=False)]))
-    records = make_records(9, "SecondaryIndexMetadata", keys, pa.array([7] * rows, pa.int32()), payload)
+    records = make_records(V9, "SecondaryIndexMetadata", keys, pa.array([7] * rows, pa.int32()), payload)
     found = sorted_by_key(records).column(0).to_pylist()
     assert found == sorted(keys.to_pylist(), key=str.encode)
     assert found != sorted(keys.to_pylist(), key=lambda key: key.encode("utf-16-be"))

@@ -34,6 +34,7 @@ from pyhudi.format.metadata_table.schema import (
     RecordType,
     record_schema,
 )
+from pyhudi.format.timeline.table_version import V6, V8, V9, TableVersion
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "hfile"
 PATH = "files/files-0000-0_0-0-0_001.hfile"
@@ -59,8 +60,8 @@ ONLY_IN_9: list[dict[str, Any] | None] = [
 ]
 
 
-def payloads(version: int) -> dict[tuple[RecordType, str], list[Any]]:
-    wrapped = [*WRAPPED, *(ONLY_IN_9 if version == 9 else [])]
+def payloads(version: TableVersion) -> dict[tuple[RecordType, str], list[Any]]:
+    wrapped = [*WRAPPED, *(ONLY_IN_9 if version.has_value_types else [])]
     stats = [
         {
             "fileName": "f.parquet",
@@ -75,7 +76,7 @@ def payloads(version: int) -> dict[tuple[RecordType, str], list[Any]]:
         }
         for number, value in enumerate(wrapped)
     ]
-    if version > 6:
+    if version.has_secondary_indexes:
         stats = [one | {"isTightBound": True} for one in stats]
     location = {
         "partitionName": "p",
@@ -95,7 +96,7 @@ def payloads(version: int) -> dict[tuple[RecordType, str], list[Any]]:
         ],
         (RecordType.RECORD_INDEX, RECORD_INDEX_COLUMN): [location, None],
     }
-    if version > 6:
+    if version.has_secondary_indexes:
         found |= {
             (RecordType.PARTITION_STATS, COLUMN_STATS_COLUMN): stats[:1],
             (RecordType.SECONDARY_INDEX, SECONDARY_INDEX_COLUMN): [{"isDeleted": False}],
@@ -103,8 +104,8 @@ def payloads(version: int) -> dict[tuple[RecordType, str], list[Any]]:
     return found
 
 
-@pytest.mark.parametrize("version", [6, 8, 9])
-def test_records_of_every_type_come_back_from_an_hfile(version: int):
+@pytest.mark.parametrize("version", [V6, V8, V9])
+def test_records_of_every_type_come_back_from_an_hfile(version: TableVersion):
     for (kind, column), values in payloads(version).items():
         schema = records_schema(version, column)
         rows = len(values)
@@ -127,12 +128,14 @@ def test_records_of_every_type_come_back_from_an_hfile(version: int):
 @pytest.mark.parametrize(
     ("name", "version", "column", "has_file_names"),
     [
-        ("v6-files", 6, FILES_COLUMN, True),
-        ("v9-files", 9, FILES_COLUMN, True),
-        ("v9-record-index-log", 9, RECORD_INDEX_COLUMN, False),
+        ("v6-files", V6, FILES_COLUMN, True),
+        ("v9-files", V9, FILES_COLUMN, True),
+        ("v9-record-index-log", V9, RECORD_INDEX_COLUMN, False),
     ],
 )
-def test_records_of_jvm_hudi_are_encoded_to_the_same_bytes(name: str, version: int, column: str, has_file_names: bool):
+def test_records_of_jvm_hudi_are_encoded_to_the_same_bytes(
+    name: str, version: TableVersion, column: str, has_file_names: bool
+):
     """But for the meta column of the file name, which JVM Hudi fills at compaction and nobody reads."""
     hfile = read_hfile((GOLDEN / f"{name}.hfile").read_bytes(), path=PATH)
     assert hfile.schema == record_schema(version)
@@ -149,13 +152,15 @@ def test_records_of_jvm_hudi_are_encoded_to_the_same_bytes(name: str, version: i
 
 def test_schema_of_each_table_version_is_that_of_jvm_hudi_to_the_character():
     """The digests of what 0.15.0, 1.0.2 and 1.2.0 write into the headers of log blocks."""
-    digests = {version: hashlib.sha256(record_schema(version).encode()).hexdigest()[:16] for version in (6, 8, 9)}
+    digests = {
+        version.number: hashlib.sha256(record_schema(version).encode()).hexdigest()[:16] for version in (V6, V8, V9)
+    }
     assert digests == {6: "d451d2fb0c1084f1", 8: "5e1aed4057cba6c1", 9: "e60ee429403d20e0"}
 
 
 def test_rows_with_unions_read_one_by_one_are_those_read_by_columns():
-    schema = record_schema(9)
-    values = payloads(9)[RecordType.COLUMN_STATS, COLUMN_STATS_COLUMN]
+    schema = record_schema(V9)
+    values = payloads(V9)[RecordType.COLUMN_STATS, COLUMN_STATS_COLUMN]
     layout = record_layout(schema, with_unions=True)
     rows = [{"key": "", "type": 3, COLUMN_STATS_COLUMN: value} for value in values]
     batch = pa.RecordBatch.from_pylist(rows, schema=layout.schema)
@@ -168,16 +173,16 @@ def test_rows_with_unions_read_one_by_one_are_those_read_by_columns():
 
 def test_partition_of_many_files_is_read_though_its_record_is_one():
     names = [f"{number:036}-0_0-1-2_20260101000000000.parquet" for number in range(5_000)]
-    column = records_schema(9, FILES_COLUMN).field(FILES_COLUMN)
+    column = records_schema(V9, FILES_COLUMN).field(FILES_COLUMN)
     files = pa.array([[(name, {"size": 5, "isDeleted": False}) for name in names]], column.type)
-    records = make_records(9, FILES_COLUMN, pa.array(["p"]), pa.array([2], pa.int32()), files)
+    records = make_records(V9, FILES_COLUMN, pa.array(["p"]), pa.array([2], pa.int32()), files)
     keys, values = encode_metadata_records(records, 9)
-    found = decode_metadata_records(keys, values, FILES_COLUMN, avro_schema=record_schema(9), path=PATH, offset=0)
+    found = decode_metadata_records(keys, values, FILES_COLUMN, avro_schema=record_schema(V9), path=PATH, offset=0)
     assert found.equals(records)
 
 
 def test_union_with_two_values_or_none_has_no_form():
-    schema = record_schema(9)
+    schema = record_schema(V9)
     layout = record_layout(schema, with_unions=True)
     wrong: list[dict[str, Any]] = [{"IntWrapper": {"value": 1}, "LongWrapper": {"value": 1}}, {}]
     for value in wrong:
@@ -189,27 +194,29 @@ def test_union_with_two_values_or_none_has_no_form():
 
 def test_union_of_several_types_in_a_table_is_still_refused():
     with pytest.raises(UnsupportedFeatureError, match="union"):
-        record_layout(record_schema(9))
+        record_layout(record_schema(V9))
 
 
 def test_record_of_an_unknown_type_is_damage():
     keys, values = encode_metadata_records(
         make_records(
-            9,
+            V9,
             SECONDARY_INDEX_COLUMN,
             pa.array(["k"]),
             pa.array([99], pa.int32()),
-            pa.nulls(1, records_schema(9, SECONDARY_INDEX_COLUMN).field(2).type),
+            pa.nulls(1, records_schema(V9, SECONDARY_INDEX_COLUMN).field(2).type),
         ),
-        9,
+        V9,
     )
     with pytest.raises(CorruptDataError, match="type") as caught:
-        decode_metadata_records(keys, values, SECONDARY_INDEX_COLUMN, avro_schema=record_schema(9), path=PATH, offset=0)
+        decode_metadata_records(
+            keys, values, SECONDARY_INDEX_COLUMN, avro_schema=record_schema(V9), path=PATH, offset=0
+        )
     assert caught.value.context["path"] == PATH
 
 
 def test_record_whose_union_names_no_branch_is_damage():
-    schema = record_schema(9)
+    schema = record_schema(V9)
     layout = record_layout(schema, with_unions=True)
     stats = {"minValue": {"IntWrapper": {"value": 1}}, "isDeleted": False, "isTightBound": False}
     batch = pa.RecordBatch.from_pylist([{"key": "", "type": 3, COLUMN_STATS_COLUMN: stats}], schema=layout.schema)
@@ -222,13 +229,15 @@ def test_record_whose_union_names_no_branch_is_damage():
 
 
 def test_no_records_have_no_bytes():
-    column = records_schema(9, FILES_COLUMN).field(FILES_COLUMN)
-    none = make_records(9, FILES_COLUMN, pa.array([], pa.string()), pa.array([], pa.int32()), pa.array([], column.type))
+    column = records_schema(V9, FILES_COLUMN).field(FILES_COLUMN)
+    none = make_records(
+        V9, FILES_COLUMN, pa.array([], pa.string()), pa.array([], pa.int32()), pa.array([], column.type)
+    )
     keys, values = encode_metadata_records(sorted_by_key(none), 9)
-    found = decode_metadata_records(keys, values, FILES_COLUMN, avro_schema=record_schema(9), path=PATH, offset=0)
+    found = decode_metadata_records(keys, values, FILES_COLUMN, avro_schema=record_schema(V9), path=PATH, offset=0)
     assert found.num_rows == len(keys) == 0
 
 
 def test_payload_of_another_type_is_a_defect_of_the_caller():
     with pytest.raises(InternalError):
-        make_records(9, FILES_COLUMN, pa.array(["k"]), pa.array([2], pa.int32()), pa.array([1]))
+        make_records(V9, FILES_COLUMN, pa.array(["k"]), pa.array([2], pa.int32()), pa.array([1]))
