@@ -55,8 +55,8 @@ class TableVersion:
         orders_null_as_zero: A null ordering value compares as zero of its type. Before, it compares as missing.
         compares_all_deletes: A delete in a log compares with rows by ordering values of every type. Before, only some
             types compare (`merge.log_merge`).
-        has_secondary_indexes: Records of the metadata table can be of secondary indexes and of partitions' statistics, and
-            say whether bounds are tight.
+        has_secondary_indexes: Records of the metadata table can be of secondary indexes and of partitions' statistics,
+            and say whether bounds are tight.
         has_value_types: Column statistics in the metadata table say the type of their values.
         merge_rule: Which properties say how versions of a record merge.
         ordering_property: The table property with the ordering fields.

@@ -176,7 +176,7 @@ def test_partition_of_many_files_is_read_though_its_record_is_one():
     column = records_schema(V9, FILES_COLUMN).field(FILES_COLUMN)
     files = pa.array([[(name, {"size": 5, "isDeleted": False}) for name in names]], column.type)
     records = make_records(V9, FILES_COLUMN, pa.array(["p"]), pa.array([2], pa.int32()), files)
-    keys, values = encode_metadata_records(records, 9)
+    keys, values = encode_metadata_records(records, V9)
     found = decode_metadata_records(keys, values, FILES_COLUMN, avro_schema=record_schema(V9), path=PATH, offset=0)
     assert found.equals(records)
 
@@ -233,7 +233,7 @@ def test_no_records_have_no_bytes():
     none = make_records(
         V9, FILES_COLUMN, pa.array([], pa.string()), pa.array([], pa.int32()), pa.array([], column.type)
     )
-    keys, values = encode_metadata_records(sorted_by_key(none), 9)
+    keys, values = encode_metadata_records(sorted_by_key(none), V9)
     found = decode_metadata_records(keys, values, FILES_COLUMN, avro_schema=record_schema(V9), path=PATH, offset=0)
     assert found.num_rows == len(keys) == 0
 
