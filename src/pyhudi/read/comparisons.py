@@ -33,6 +33,8 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 """The operators that compare with one value; `=` is another spelling of `==`."""
 _OF_LISTS = ("in", "not in")
+_LIST_PRUNED_MAX = 50
+"""Arrow leaves nothing out by the values of longer lists; by their range it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Comparison:
         """The comparison in Arrow."""
         field = pc.field(self.column)
         if self.operator in _OF_LISTS:
-            found = field.isin(list(self.value)) if self.value else pc.scalar(False)
+            found = _is_among(field, self.value)
             return found if self.operator == "in" else field.is_valid() & ~found
         return cast("pc.Expression", OPERATORS[self.operator](field, self.value))
 
@@ -59,6 +61,18 @@ class Comparison:
             yield from (
                 pc.field(self.column) == value for value in {type(element): element for element in self.value}.values()
             )
+
+
+def _is_among(field: pc.Expression, values: Sequence[Any]) -> pc.Expression:
+    if not values:
+        return pc.scalar(False)
+    found = field.isin(list(values))
+    if len(values) <= _LIST_PRUNED_MAX or any(value != value for value in values):  # noqa: PLR0124 - NaN
+        return found
+    try:
+        return found & (field >= min(values)) & (field <= max(values))
+    except TypeError:  # values of several types
+        return found
 
 
 Alternatives: TypeAlias = tuple[tuple[Comparison, ...], ...]

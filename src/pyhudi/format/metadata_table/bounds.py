@@ -1,0 +1,158 @@
+"""Bounds that a record of column statistics states, as far as they can be believed.
+
+JVM Hudi has no way to say that it does not know a bound, and says something false instead. Seen in releases 0.15, 1.0
+and 1.2, where the footer of a base file has no statistics of a column:
+
+- text and binary values that are long: no bounds, as if all values were null;
+- floating-point numbers with NaN among them: bounds of 0.0, and of partitions bounds that leave the file out;
+- binary values of logs, and of partitions: bounds in the order of signed bytes;
+- text of logs, and of partitions: bounds in the order of UTF-16, which differs from that of UTF-8 above U+D7FF.
+
+Rows must not be lost by that, so nothing is known where one of these is possible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.format.metadata_table.value_types import typed_bounds
+
+LONG_BYTES: Final = 2048
+"""Two bounds of together 4096 bytes are left out of a footer; so one of them has at least this size."""
+_ABOVE_16_BITS: Final = "[\U00010000-\U0010ffff]"
+_BEHIND_SURROGATES: Final = "[\ue000-\uffff]"
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnBounds:
+    """What is known of one column in each of some files.
+
+    Attributes:
+        low: no value is lower; null where nothing is known.
+        high: no value is higher; null where nothing is known. NaN is outside of both bounds.
+        no_nulls: there is no null.
+        only_nulls: there are only nulls.
+        is_empty: the file has no rows, but deletes.
+    """
+
+    low: pa.Array
+    high: pa.Array
+    no_nulls: Flags
+    only_nulls: Flags
+    is_empty: Flags
+
+    def __len__(self) -> int:
+        return len(self.no_nulls)
+
+    def take(self, places: npt.NDArray[np.int64]) -> ColumnBounds:
+        """What is known of the files at these places; nothing of those at -1."""
+        known = places >= 0
+        indices = pa.array(places, mask=~known)
+        flags = [np.where(known, flag[places], False) if len(flag) else known for flag in self._flags]
+        return ColumnBounds(self.low.take(indices), self.high.take(indices), *flags)
+
+    @property
+    def _flags(self) -> tuple[Flags, Flags, Flags]:
+        return self.no_nulls, self.only_nulls, self.is_empty
+
+
+def believed_bounds(payloads: pa.StructArray, kind: pa.DataType, *, of_partitions: bool = False) -> ColumnBounds:
+    """What the records say of a column that now has this type.
+
+    `payloads`: the records of files, or `of_partitions`. Those of partitions have joined the records of files, false
+    ones too, so only bounds are believed that are never false.
+    """
+    column = {field.name: payloads.field(number) for number, field in enumerate(payloads.type)}
+    count = len(payloads)
+    types, infos = _value_types(column.get("valueType"), count)
+    low, high = (typed_bounds(column[name], types, infos, kind) for name in ("minValue", "maxValue"))
+    values, nulls = (_numbers(column[name]) for name in ("valueCount", "nullCount"))
+    is_log = pc.starts_with(pc.fill_null(column["fileName"], ""), ".").to_numpy(zero_copy_only=False)
+    counted = (values > 0) & (nulls >= 0)
+    stated = ~(_valid(column["minValue"]) | _valid(column["maxValue"]))
+    only_nulls = counted & (nulls == values) & stated
+    is_base = ~is_log
+    if of_partitions:
+        known = np.zeros(count, np.bool_) if _may_be_false(kind) else counted & (nulls < values)
+        only_nulls = np.zeros(count, np.bool_)
+    else:
+        known = ~(is_base & (nulls == values))
+        if _is_binary(kind):
+            known &= is_base
+        if pa.types.is_floating(kind):
+            known &= ~(is_base & _is_positive_zero(low) & _is_positive_zero(high))
+        if _is_text(kind) or _is_binary(kind):
+            sizes = _numbers(column["totalUncompressedSize"])
+            only_nulls &= is_log | ((sizes >= 0) & (sizes < LONG_BYTES))
+    known_low, known_high = known & _valid(low), known & _valid(high)
+    if _is_text(kind):
+        known_low &= ~(is_log & _matches(low, _ABOVE_16_BITS))
+        known_high &= ~(is_log & _matches(high, _BEHIND_SURROGATES))
+    if pa.types.is_floating(kind):
+        known_low &= ~_is_nan(low)
+        known_high &= ~_is_nan(high)
+    return ColumnBounds(
+        _only(low, known_low),
+        _only(high, known_high),
+        no_nulls=counted & (nulls == 0),
+        only_nulls=only_nulls,
+        is_empty=np.zeros(count, np.bool_) if of_partitions else is_log & (values == 0),
+    )
+
+
+def _value_types(field: pa.Array | None, count: int) -> tuple[pa.Array, pa.Array]:
+    if field is None or not pa.types.is_struct(field.type):
+        return pa.nulls(count, pa.int32()), pa.nulls(count, pa.string())
+    numbers, infos = field.flatten()
+    return numbers.cast(pa.int32()), infos
+
+
+def _numbers(column: pa.Array) -> npt.NDArray[np.int64]:
+    numbers: npt.NDArray[np.int64] = pc.fill_null(column, -1).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _valid(values: pa.Array) -> Flags:
+    flags: Flags = values.is_valid().to_numpy(zero_copy_only=False)
+    return flags
+
+
+def _may_be_false(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind)) or _is_text(kind) or _is_binary(kind)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _is_positive_zero(values: pa.Array) -> Flags:
+    """0.0, not -0.0: writers of Parquet make the lower bound of zeros negative."""
+    numbers = pc.fill_null(values, 1).to_numpy(zero_copy_only=False)
+    flags: Flags = (numbers == 0) & ~np.signbit(numbers)
+    return flags
+
+
+def _is_nan(values: pa.Array) -> Flags:
+    flags: Flags = pc.fill_null(pc.is_nan(values), False).to_numpy(zero_copy_only=False)
+    return flags
+
+
+def _matches(texts: pa.Array, pattern: str) -> Flags:
+    flags: Flags = pc.fill_null(pc.match_substring_regex(texts, pattern), False).to_numpy(zero_copy_only=False)
+    return flags
+
+
+def _only(values: pa.Array, known: Flags) -> pa.Array:
+    return pc.if_else(pa.array(known), values, pa.scalar(None, values.type))

@@ -1,0 +1,188 @@
+"""Ranges of the columns of a data file: what the metadata table keeps of it as column statistics.
+
+Where the bounds of a column that has values are not known, the widest are written: readers take a missing record, and
+one without bounds, for a column without any value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from pyhudi.format.metadata_table.value_types import (
+    BOOLEAN,
+    BYTES,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    STRING,
+    ValueKind,
+    ValueType,
+    unscaled_bytes,
+)
+
+WRAPPED: Final = pa.struct(
+    [
+        (BOOLEAN, pa.bool_()),
+        (INT, pa.int32()),
+        (LONG, pa.int64()),
+        (FLOAT, pa.float32()),
+        (DOUBLE, pa.float64()),
+        (BYTES, pa.binary()),
+        (STRING, pa.string()),
+    ]
+)
+"""A bound: at most one field has a value; none where all values of the column are null."""
+RANGES: Final = pa.schema(
+    [
+        ("partition_path", pa.string()),
+        ("file", pa.string()),
+        ("column", pa.string()),
+        ("low", WRAPPED),
+        ("high", WRAPPED),
+        ("values", pa.int64()),
+        ("nulls", pa.int64()),
+        ("size", pa.int64()),
+        ("uncompressed_size", pa.int64()),
+        ("type", pa.int32()),
+        ("info", pa.string()),
+    ]
+)
+"""One row per file and column. `values`: the rows, nulls too. Sizes are in bytes, 0 for logs."""
+
+_HIGHEST_TEXT: Final = "\U0010ffff" * 8
+_HIGHEST_BYTES: Final = b"\xff" * 32
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The range of a column in a file: bounds as their wrapper has them, None where there is no value.
+
+    `nulls` None: they were not counted. `is_open`: there are values, whose bounds are not known.
+    """
+
+    column: str
+    kind: ValueKind
+    low: Any
+    high: Any
+    values: int
+    nulls: int | None
+    size: int = 0
+    uncompressed_size: int = 0
+    is_open: bool = False
+
+
+def joined_bounds(kind: ValueKind, bounds: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
+    """The bounds of all; none of them is None."""
+    if not bounds:
+        return None, None
+    lows, highs = [low for low, _ in bounds], [high for _, high in bounds]
+    if kind.type is ValueType.STRING:
+        return min(lows, key=str.encode), max(highs, key=str.encode)
+    if kind.type in (ValueType.FLOAT, ValueType.DOUBLE):
+        # NaN is above all numbers, for every reader of Hudi's statistics.
+        return _least(lows), _greatest(highs)
+    return min(lows), max(highs)
+
+
+def _least(values: Sequence[float]) -> float:
+    numbers = [value for value in values if value == value]  # noqa: PLR0124 - NaN
+    return min(numbers) if numbers else float("nan")
+
+
+def _greatest(values: Sequence[float]) -> float:
+    return max(values) if all(value == value for value in values) else float("nan")  # noqa: PLR0124
+
+
+def united(one: Range, other: Range) -> Range:
+    """The range of the values of both, which are of one column and type."""
+    known = [(each.low, each.high) for each in (one, other) if each.low is not None]
+    low, high = joined_bounds(one.kind, known)
+    nulls = None if one.nulls is None or other.nulls is None else one.nulls + other.nulls
+    return Range(
+        one.column,
+        one.kind,
+        low,
+        high,
+        one.values + other.values,
+        nulls,
+        one.size + other.size,
+        one.uncompressed_size + other.uncompressed_size,
+        one.is_open or other.is_open,
+    )
+
+
+def ranges_without_rows(columns: Iterable[str]) -> list[Range]:
+    """The ranges of a log that has no rows, but deletes."""
+    kind = ValueKind(ValueType.NULL, "")
+    return [Range(name, kind, None, None, 0, 0) for name in columns]
+
+
+def ranges_batch(files: Mapping[tuple[str, str], Sequence[Range]]) -> pa.RecordBatch:
+    """The ranges of files, by partition path and file name, as rows of `RANGES`."""
+    rows = [(*file, one) for file, ranges in files.items() for one in ranges]
+    bounds = [_written_bounds(one) for _, _, one in rows]
+    counts = [_written_counts(one) for _, _, one in rows]
+    columns: list[pa.Array] = [
+        pa.array([partition for partition, _, _ in rows], pa.string()),
+        pa.array([name for _, name, _ in rows], pa.string()),
+        pa.array([one.column for _, _, one in rows], pa.string()),
+        _wrapped([one.kind.wrapper for _, _, one in rows], [low for low, _ in bounds]),
+        _wrapped([one.kind.wrapper for _, _, one in rows], [high for _, high in bounds]),
+        pa.array([values for values, _ in counts], pa.int64()),
+        pa.array([nulls for _, nulls in counts], pa.int64()),
+        pa.array([one.size for _, _, one in rows], pa.int64()),
+        pa.array([one.uncompressed_size for _, _, one in rows], pa.int64()),
+        pa.array([int(one.kind.type) for _, _, one in rows], pa.int32()),
+        pa.array([one.kind.info for _, _, one in rows], pa.string()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=RANGES)
+
+
+def _written_bounds(one: Range) -> tuple[Any, Any]:
+    low, high = widest(one.kind) if one.is_open else (one.low, one.high)
+    if one.kind.type is ValueType.DECIMAL and low is not None:
+        return unscaled_bytes(low), unscaled_bytes(high)
+    return low, high
+
+
+def _written_counts(one: Range) -> tuple[int, int]:
+    """The counts that are written. Unknown nulls are one of at least two values: no reader then takes none, or all."""
+    if one.nulls is None:
+        return max(one.values, 2), 1
+    return one.values, one.nulls
+
+
+def widest(kind: ValueKind) -> tuple[Any, Any]:
+    """The bounds that hold for all values of a type. NaN is above all numbers; decimals are without their point."""
+    if kind.type is ValueType.DECIMAL:
+        precision, _, _ = (kind.info or "").partition(",")
+        return -(10 ** int(precision)) + 1, 10 ** int(precision) - 1
+    return _WIDEST[kind.wrapper]
+
+
+_WIDEST: Final[dict[str, tuple[Any, Any]]] = {
+    BOOLEAN: (False, True),
+    INT: (int(np.iinfo(np.int32).min), int(np.iinfo(np.int32).max)),
+    LONG: (int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)),
+    FLOAT: (float("-inf"), float("nan")),
+    DOUBLE: (float("-inf"), float("nan")),
+    STRING: ("", _HIGHEST_TEXT),
+    BYTES: (b"", _HIGHEST_BYTES),
+}
+
+
+def _wrapped(wrappers: Sequence[str], values: Sequence[Any]) -> pa.StructArray:
+    fields = [
+        pa.array(
+            [value if wrapper == field.name else None for wrapper, value in zip(wrappers, values, strict=True)],
+            field.type,
+        )
+        for field in WRAPPED
+    ]
+    return pa.StructArray.from_arrays(fields, fields=list(WRAPPED))
