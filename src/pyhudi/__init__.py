@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyhudi.api.services import Services
     from pyhudi.api.writes import save
     from pyhudi.config.option import OptionWarning
+    from pyhudi.index.locations import KeyStore
     from pyhudi.read.conditions import Where
     from pyhudi.services.archiving.archive import Archived
     from pyhudi.services.cleaning.execute import Cleaned
@@ -42,6 +43,7 @@ __all__ = [
     "HudiOptions",
     "HudiTable",
     "Inspect",
+    "KeyStore",
     "OptionWarning",
     "Outcome",
     "Recovery",
@@ -73,6 +75,7 @@ _HOMES = {
     "HudiOptions": "pyhudi.api.arguments",
     "HudiTable": "pyhudi.api.hudi_table",
     "Inspect": "pyhudi.api.inspect",
+    "KeyStore": "pyhudi.index.locations",
     "OptionWarning": "pyhudi.config.option",
     "Outcome": "pyhudi.table.outcome",
     "Recovery": "pyhudi.api.recovery",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.support.tables import MOR
@@ -30,15 +31,50 @@ class IndexCase:
         return {**(MOR if kind == "mor" else {}), **self.options, **more}
 
 
+class DictIndex:
+    """An index of a user's own: a dictionary of this process."""
+
+    def __init__(self) -> None:
+        self.entries: dict[bytes, set[bytes]] = {}
+
+    def get(self, keys: Sequence[bytes]) -> list[set[bytes]]:
+        return [self.entries.get(key, set()) for key in keys]
+
+    def add(self, keys: Sequence[bytes], entries: Sequence[bytes]) -> None:
+        for key, entry in zip(keys, entries, strict=True):
+            self.entries.setdefault(key, set()).add(entry)
+
+    def remove(self, keys: Sequence[bytes], entries: Sequence[bytes]) -> None:
+        for key, entry in zip(keys, entries, strict=True):
+            self.entries.get(key, set()).discard(entry)
+
+
 def _by_type(name: str, **of: str | bool) -> IndexCase:
     return IndexCase(name, {"hoodie.index.type": name}, **of)  # type: ignore[arg-type]
 
+
+_FOLDER = tempfile.TemporaryDirectory(prefix="pyhudi-index-")
 
 INDEXES = (
     _by_type("SIMPLE"),
     _by_type("BLOOM"),
     _by_type("GLOBAL_SIMPLE", is_global=True, moves_by="hoodie.simple.index.update.partition.path"),
     _by_type("GLOBAL_BLOOM", is_global=True, moves_by="hoodie.bloom.index.update.partition.path"),
+    _by_type("INMEMORY"),
+    IndexCase(
+        "HBASE",
+        {"hoodie.index.type": "HBASE", "hoodie.index.hbase.store": f"sqlite://{_FOLDER.name}/keys.db"},
+        is_global=True,
+        moves_by="hoodie.hbase.index.update.partition.path",
+    ),
+    IndexCase("own", {"hoodie.index.class": "tests.support.indexes:DictIndex"}),
+    IndexCase(
+        "own-global",
+        {"hoodie.index.class": "tests.support.indexes.DictIndex", "hoodie.index.type": "GLOBAL_SIMPLE"},
+        is_global=True,
+        moves_by="hoodie.simple.index.update.partition.path",
+        kinds=("mor",),
+    ),
 )
 
 CASES = tuple((index, kind) for index in INDEXES for kind in index.kinds)

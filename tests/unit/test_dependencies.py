@@ -55,4 +55,11 @@ def test_tools_that_decide_whether_a_tree_is_green_are_exact() -> None:
 
 
 def test_user_can_choose_no_tool_of_this_repository() -> None:
-    assert set(project()["project"]["optional-dependencies"]) == {"spark", "connect", "java", "zookeeper", "dynamodb"}
+    assert set(project()["project"]["optional-dependencies"]) == {
+        "spark",
+        "connect",
+        "java",
+        "zookeeper",
+        "dynamodb",
+        "redis",
+    }

@@ -16,6 +16,7 @@ RETURNED = {
     "Archived",
     "Cleaned",
     "Expired",
+    "KeyStore",
     "OptionWarning",
     "Outcome",
     "Restored",

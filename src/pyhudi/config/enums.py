@@ -38,11 +38,18 @@ class IndexType(enum.Enum):
     GLOBAL_SIMPLE = "GLOBAL_SIMPLE"
     BLOOM = "BLOOM"
     GLOBAL_BLOOM = "GLOBAL_BLOOM"
+    INMEMORY = "INMEMORY"
+    HBASE = "HBASE"
 
     @property
     def is_global(self) -> bool:
         """Whether a key is unique in the whole table, not only in its partition."""
-        return self in {IndexType.GLOBAL_SIMPLE, IndexType.GLOBAL_BLOOM}
+        return self in {IndexType.GLOBAL_SIMPLE, IndexType.GLOBAL_BLOOM, IndexType.HBASE}
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the index keeps the file groups of keys somewhere else than in the table."""
+        return self in {IndexType.INMEMORY, IndexType.HBASE}
 
     @property
     def uses_bloom_filters(self) -> bool:

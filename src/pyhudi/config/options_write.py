@@ -23,6 +23,7 @@ from pyhudi.config.parsers import (
     integer,
     one_of,
     partition_paths,
+    python_name,
     text,
 )
 from pyhudi.format.bloom import BloomFilterType
@@ -36,7 +37,6 @@ _INDEX_NOT_BUILT = {
         "BUCKET",
         "FLINK_STATE",
         "GLOBAL_RECORD_LEVEL_INDEX",
-        "INMEMORY",
         "RECORD_INDEX",
         "RECORD_LEVEL_INDEX",
     )
@@ -140,7 +140,28 @@ class IndexOptions:
         parse=one_of(IndexType, refused=_INDEX_NOT_BUILT),
         default=IndexType.SIMPLE,
         doc="SIMPLE reads the key columns of the partitions of the rows. BLOOM reads only the files whose footers "
-        "cannot exclude the keys. The GLOBAL_ forms search all partitions.",
+        "cannot exclude the keys. The GLOBAL_ forms search all partitions. INMEMORY remembers keys in this process, "
+        "HBASE in an external store; docs/indexes.md describes them.",
+    )
+    index_class: str | None = option(
+        "hoodie.index.class",
+        parse=python_name(),
+        default=None,
+        doc="An index of your own, which then finds keys in place of that of hoodie.index.type: an importable Python "
+        "class or object, as package.module:Name, with the methods of `KeyStore`. hoodie.index.type still says "
+        "whether a key is unique in its partition or in the table.",
+    )
+    store: str | None = option(
+        "hoodie.index.hbase.store",
+        parse=text("sqlite:///folder/file or redis://host:port/number"),
+        default=None,
+        doc="HBASE: the external store that keeps the file groups of keys. A key of pyhudi: JVM Hudi knows only HBase.",
+    )
+    store_moves_partition: bool = option(
+        "hoodie.hbase.index.update.partition.path",
+        parse=boolean(),
+        default=False,
+        doc="HBASE: whether a record moves if its partition path has changed.",
     )
     simple_moves_partition: bool = option(
         "hoodie.simple.index.update.partition.path",

@@ -23,6 +23,11 @@ def text(legal: str = "text") -> Parser[str]:
     return Parser(_not_empty, legal)
 
 
+def python_name() -> Parser[str]:
+    """Something that can be imported, as `module:Name`; a dot before the name is read, too."""
+    return Parser(_python_name, "an importable Python name, as package.module:Name")
+
+
 def any_text() -> Parser[str]:
     """Text, possibly empty."""
     return Parser(str, "text")
@@ -153,3 +158,13 @@ def _boolean(value: str) -> bool:
     if lower not in {"true", "false"}:
         raise ValueError(value)
     return lower == "true"
+
+
+_PYTHON_NAME = re.compile(r"((?:[^\W\d]\w*\.)*[^\W\d]\w*)[:.]([^\W\d]\w*)")
+
+
+def _python_name(value: str) -> str:
+    found = _PYTHON_NAME.fullmatch(value)
+    if found is None or value.startswith("org.apache."):
+        raise ValueError(value)
+    return f"{found.group(1)}:{found.group(2)}"

@@ -102,11 +102,6 @@ REFUSED: tuple[Refused, ...] = (
         ("org.apache.hudi.keygen.parser.",),
     ),
     _refused(
-        "index.class",
-        "an index of your own decides where records go, and pyhudi runs no Java: use hoodie.index.type",
-        WRITES,
-    ),
-    _refused(
         "storage.layout.type",
         "the bucket layout is not built: buckets are for tables that JVM Hudi writes",
         WRITES,

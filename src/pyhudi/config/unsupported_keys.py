@@ -120,7 +120,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "HBase indexes",
-        "not supported, and hoodie.index.type=HBASE is refused",
+        "keys are kept in another store, which hoodie.index.hbase.store names",
         "index.hbase. hbase.",
     ),
     _area(

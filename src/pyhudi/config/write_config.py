@@ -187,7 +187,14 @@ class WriteConfig:
         """Whether a record moves if its partition path changes. Only global indexes find such records."""
         if self.index.index_type is IndexType.GLOBAL_BLOOM:
             return self.index.bloom_moves_partition
+        if self.index.index_type is IndexType.HBASE:
+            return self.index.store_moves_partition
         return self.index.index_type is IndexType.GLOBAL_SIMPLE and self.index.simple_moves_partition
+
+    @property
+    def index_remembers(self) -> bool:
+        """Whether the index keeps the file groups of keys somewhere else than in the table."""
+        return self.index.index_class is not None or self.index.index_type.remembers
 
 
 def split_partition_field(declared: str) -> tuple[str, PartitionFieldKind | None]:
@@ -242,6 +249,11 @@ def check_combination(config: WriteConfig) -> None:
         *marker_problems(config.markers),
         *lock_problems(config.locks),
     ]
+    if config.index.index_type is IndexType.HBASE and config.index.store is None and config.index.index_class is None:
+        problems.append(
+            "hoodie.index.type=HBASE needs the store that keeps the keys: set hoodie.index.hbase.store, or "
+            "hoodie.index.class for a store of your own"
+        )
     if config.index.index_type.uses_bloom_filters and not config.bloom.enabled:
         problems.append(
             f"the {config.index.index_type.value} index needs bloom filters: set "

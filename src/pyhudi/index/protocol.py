@@ -13,6 +13,7 @@ from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.storage.protocol import StorageSpec
 from pyhudi.table.file_slice import FileGroupId, FileSlice
+from pyhudi.table.file_system_view import FileSystemView
 from pyhudi.tasks.stage import StagedSplit
 
 
@@ -50,7 +51,7 @@ class Lookup:
     `inserts_in_logs`: the groups whose logs may hold records that their base files do not. `ordering_fields` are
     compared where a record would move to another partition, so that a late version does not move it. `keys_repeat`:
     the batch was not combined, so several of its rows may be versions of one record. `key_patterns`: what every stored
-    key must fit (`check_stored_keys`).
+    key must fit (`check_stored_keys`). `view`: the table that is searched; tasks do not get it.
     """
 
     storage: StorageSpec
@@ -60,6 +61,7 @@ class Lookup:
     inserts_in_logs: Collection[FileGroupId]
     ordering_fields: tuple[str, ...]
     scope: KeyScope
+    view: FileSystemView
     keys_repeat: bool = False
     key_patterns: tuple[str, ...] = ()
 

@@ -142,18 +142,18 @@ def tag_files(context: TaskContext, task: TagTask) -> TagResult:
 def keys_with_slices(storage: Storage, task: TagTask) -> Iterator[tuple[StagedKeys, tuple[SliceToSearch, ...]]]:
     """The staged keys, a bounded number at a time, each time with the slices of the task that may hold them."""
     if task.scope.is_table_wide:
-        for keys in _staged_keys(storage, task, None):
+        for keys in staged_keys(storage, task, None):
             yield keys, task.slices
         return
     by_partition: dict[str, list[SliceToSearch]] = defaultdict(list)
     for searched in task.slices:
         by_partition[searched.partition_path].append(searched)
     for partition_path, slices in by_partition.items():
-        for keys in _staged_keys(storage, task, partition_path):
+        for keys in staged_keys(storage, task, partition_path):
             yield keys, tuple(slices)
 
 
-def _staged_keys(storage: Storage, task: TagTask, partition_path: str | None) -> Iterator[StagedKeys]:
+def staged_keys(storage: Storage, task: TagTask, partition_path: str | None) -> Iterator[StagedKeys]:
     """The staged keys of a partition path, or all of them, at most about `KEYS_AT_ONCE` at a time."""
     batches: list[pa.RecordBatch] = []
     splits: list[npt.NDArray[np.int32]] = []
@@ -205,7 +205,7 @@ def _stored_keys_of(storage: Storage, task: TagTask, slices: Iterable[SliceToSea
     columns = [RECORD_KEY, *(task.ordering_fields if task.scope.is_table_wide else ())]
     for searched in slices:
         start = 0
-        for batch in _stored_keys(storage, task, searched.files, columns):
+        for batch in stored_rows(storage, searched.files, task.merging, columns):
             check_stored_keys(batch.column(RECORD_KEY), task.key_patterns)
             yield _StoredKeys(searched, start, batch)
             start += batch.num_rows
@@ -227,11 +227,13 @@ def _matches(
             yield stored.searched, tags, rows
 
 
-def _stored_keys(storage: Storage, task: TagTask, files: SliceFiles, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """The keys of a slice; of a base file without logs in the order of its rows, as tags name rows by position."""
+def stored_rows(
+    storage: Storage, files: SliceFiles, merging: MergeSettings, columns: list[str]
+) -> Iterator[pa.RecordBatch]:
+    """Columns of a slice; of a base file without logs in the order of its rows, as tags name rows by position."""
     if files.base is not None and not files.logs:
         return read_batches(storage, files.base, columns=columns, batch_rows=KEY_BATCH_ROWS)
-    return read_merged(storage, files, task.merging, columns)
+    return read_merged(storage, files, merging, columns)
 
 
 def _tags(

@@ -119,7 +119,8 @@ def _stage(job: WriteJob, rows: Any, write: StagedWrite, folder: str) -> tuple[S
 def _view(table: TableState, job: WriteJob, splits: Sequence[StagedSplit], write: StagedWrite) -> FileSystemView:
     """The file slices of the partitions of the rows, or of all if a key may be in any partition."""
     overwrites_all = isinstance(write, Overwrite) and write.whole_table
-    everywhere = overwrites_all or (looks_up(write) and job.config.index.index_type.is_global)
+    whole = job.config.index.index_type.is_global or job.config.index_remembers
+    everywhere = overwrites_all or (looks_up(write) and whole)
     paths = None if everywhere else {p.partition_path for split in splits for p in split.partitions}
     view = load_view(table.storage, table.timeline, paths, lister=table.lister)
     remove_orphans(view)
@@ -148,8 +149,9 @@ def _tag(
         scope=scope_of(job.config, may_move=isinstance(write, Upsert)),
         keys_repeat=not write.combine,
         key_patterns=job.key_patterns,
+        view=view,
     )
-    tagged = index_of(job.config).tag(job.engine, lookup, slices)
+    tagged = index_of(job.config, job.table.storage.uri).tag(job.engine, lookup, slices)
     if job.config.input.tombstone_hours and not isinstance(write, Delete):
         tagged = bar_late_rows(job.engine, lookup, slices, tagged)
     if isinstance(write, Insert) and write.on_known is DuplicatePolicy.FAIL and tagged.known_rows:

@@ -60,7 +60,6 @@ WRITES = {
     "hoodie.static.overwrite.partition.paths": "a,b",
     "hoodie.merge.allow.duplicate.on.inserts": "false",
     "hoodie.keygen.datetime.parser.class": "com.example.Parser",
-    "hoodie.index.class": "com.example.Index",
     "hoodie.storage.layout.type": "BUCKET",
     "hoodie.write.merge.handle.class": "com.example.Handle",
     "hoodie.record.merge.property.hoodie.payload.partial.update.unavailable.value": "x",
@@ -75,7 +74,7 @@ WRITES = {
     "hoodie.storage.class": "com.example.Storage",
     "parquet.crypto.factory.class": "org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory",
     "parquet.encryption.footer.key": "k1",
-    "HOODIE.INDEX.CLASS": "com.example.Index",
+    "HOODIE.STORAGE.CLASS": "com.example.Storage",
 }
 READS = {
     "hoodie.realtime.merge.skip": "true",

@@ -220,10 +220,11 @@ def test_records_are_found_after_clustering(index: IndexCase, kind: str) -> None
         table.upsert(*((n, "oslo", 1, "a") for n in range(turn * 5, turn * 5 + 5)))
     assert table.opened().services.cluster().num_rows
 
-    result = table.upsert(*((n, "oslo", 2, "b") for n in range(0, 20, 2)))
+    alone = table.upsert((0, "oslo", 2, "b"))
+    result = table.upsert(*((n, "oslo", 3, "c") for n in range(0, 20, 2)))
 
     table.assert_as_expected()
-    assert (result.updated, result.inserted) == (8, 2)
+    assert (alone.updated, result.updated, result.inserted) == (1, 8, 2)
 
 
 @every_index

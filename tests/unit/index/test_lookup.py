@@ -15,6 +15,7 @@ from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.bloom import MAX_RECORD_KEY_KEY, MIN_RECORD_KEY_KEY
 from pyhudi.format.file_names import BaseFileName, LogFileName
 from pyhudi.format.schema.meta_columns import with_meta_columns
+from pyhudi.format.timeline.table_version import NEWEST
 from pyhudi.index.bloom import ProbeTask, candidates_in, key_range, probe_files
 from pyhudi.index.protocol import KeyScope, Lookup, SliceToSearch
 from pyhudi.index.search import spread, to_search
@@ -26,6 +27,8 @@ from pyhudi.merge.rules import MergeRules
 from pyhudi.merge.table_rules import TableRules
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile, slice_files
+from pyhudi.table.file_system_view import load_view
+from pyhudi.table.timeline import timeline_of
 from pyhudi.tasks.stage import ROW, StageTask, stage_split
 from pyhudi.tasks.tagged_rows import FILE, POSITION
 from pyhudi.testing.faults import FaultStorage
@@ -245,6 +248,7 @@ def test_a_slice_is_searched_with_its_logs_where_they_decide_what_it_holds(
         inserts_in_logs=[one.group] if inserts else [],
         ordering_fields=(),
         scope=_scope(table_wide),
+        view=load_view(MemoryStorage(), timeline_of(NEWEST, ())),
     )
 
     found = to_search(lookup, 4, one)

@@ -1,0 +1,1 @@
+"""External stores that an index keeps its entries in."""

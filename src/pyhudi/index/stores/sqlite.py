@@ -1,0 +1,47 @@
+"""A store of index entries in an SQLite file: for all processes of one machine, without a server."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+
+_WAIT_SECONDS = 60
+_VARIABLES_MAX = 10_000
+"""How many keys one statement names."""
+
+
+class SqliteKeyStore:
+    """Entries in one table of a file, which is made if it is not there; its folder is not. See `KeyStore`."""
+
+    def __init__(self, path: str) -> None:
+        # One thread at a time uses it, and not always the same.
+        self._connection = sqlite3.connect(path, timeout=_WAIT_SECONDS, check_same_thread=False)
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        with self._connection:
+            self._connection.execute(
+                "CREATE TABLE IF NOT EXISTS entries (key BLOB, entry BLOB, PRIMARY KEY (key, entry)) WITHOUT ROWID"
+            )
+
+    def get(self, keys: Sequence[bytes]) -> Sequence[Collection[bytes]]:
+        """See `KeyStore.get`."""
+        found: dict[bytes, list[bytes]] = defaultdict(list)
+        for start in range(0, len(keys), _VARIABLES_MAX):
+            named = keys[start : start + _VARIABLES_MAX]
+            marks = ",".join("?" * len(named))
+            query = f"SELECT key, entry FROM entries WHERE key IN ({marks})"  # noqa: S608 - marks only
+            for key, entry in self._connection.execute(query, named):
+                found[key].append(entry)
+        return [found.get(key, []) for key in keys]
+
+    def add(self, keys: Sequence[bytes], entries: Sequence[bytes]) -> None:
+        """See `KeyStore.add`."""
+        with self._connection:
+            self._connection.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?)", zip(keys, entries, strict=True))
+
+    def remove(self, keys: Sequence[bytes], entries: Sequence[bytes]) -> None:
+        """See `KeyStore.remove`."""
+        with self._connection:
+            self._connection.executemany(
+                "DELETE FROM entries WHERE key = ? AND entry = ?", zip(keys, entries, strict=True)
+            )
