@@ -74,7 +74,7 @@ WRITES = {
     "hoodie.storage.class": "com.example.Storage",
     "parquet.crypto.factory.class": "org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory",
     "parquet.encryption.footer.key": "k1",
-    "HOODIE.STORAGE.CLASS": "com.example.Storage",
+    "HOODIE.PREWRITE.VALIDATORS": "com.example.Validator",
 }
 READS = {
     "hoodie.realtime.merge.skip": "true",
