@@ -19,6 +19,7 @@ from pyhudi.config.options_locks import LockOptions
 from pyhudi.config.options_logs import CompactionOptions, LogOptions
 from pyhudi.config.options_markers import MarkerOptions
 from pyhudi.config.options_merging import MemoryOptions, MergingOptions
+from pyhudi.config.options_metadata_table import MetadataTableOptions
 from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.options_table import KeyOptions, TableOptions
 from pyhudi.config.options_ttl import ExpiryOptions
@@ -64,6 +65,7 @@ SECTIONS = (
     Section("Archiving", ArchivingOptions),
     Section("Expiry of partitions", ExpiryOptions),
     Section("Clustering", ClusteringOptions),
+    Section("The metadata table", MetadataTableOptions),
     Section("Memory", MemoryOptions),
     Section("Concurrency", ConcurrencyOptions),
     Section("Markers and early conflict detection", MarkerOptions),

@@ -16,6 +16,7 @@ from pyhudi.config.options_locks import LockOptions, lock_problems
 from pyhudi.config.options_logs import BLOCK_BYTES_MAX, CompactionOptions, LogOptions
 from pyhudi.config.options_markers import MarkerOptions, marker_problems
 from pyhudi.config.options_merging import MERGER_OPTIONS_KEY, MERGERS_KEY, MemoryOptions, MergingOptions
+from pyhudi.config.options_metadata_table import MetadataTableOptions
 from pyhudi.config.options_table import KeyOptions, TableOptions
 from pyhudi.config.options_ttl import ExpiryOptions
 from pyhudi.config.options_write import (
@@ -57,6 +58,7 @@ class WriteConfig:
     archiving: ArchivingOptions = field(default_factory=ArchivingOptions)
     expiry: ExpiryOptions = field(default_factory=ExpiryOptions)
     clustering: ClusteringOptions = field(default_factory=ClusteringOptions)
+    metadata_table: MetadataTableOptions = field(default_factory=MetadataTableOptions)
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     concurrency: ConcurrencyOptions = field(default_factory=ConcurrencyOptions)
     markers: MarkerOptions = field(default_factory=MarkerOptions)
@@ -91,6 +93,7 @@ class WriteConfig:
             archiving=read_group(ArchivingOptions, given),
             expiry=read_group(ExpiryOptions, given),
             clustering=read_group(ClusteringOptions, given),
+            metadata_table=read_group(MetadataTableOptions, given),
             memory=read_group(MemoryOptions, given),
             concurrency=read_group(ConcurrencyOptions, given),
             markers=read_group(MarkerOptions, given),

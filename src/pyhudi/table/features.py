@@ -27,6 +27,7 @@ from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
 from pyhudi.format.safe_paths import METADATA_FOLDER
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.metadata_partitions import Upkeep, with_upkeep
 from pyhudi.table.newest import NewestWrites
 from pyhudi.table.timeline import Timeline
 
@@ -271,13 +272,9 @@ def _consistent_buckets(table: Facts) -> str | None:
     )
 
 
-_REBUILT_PARTITIONS: Final = frozenset({"files", "column_stats", "partition_stats", "bloom_filters"})
-"""Partitions of a metadata table that JVM Hudi always builds again from the files at its next write."""
-
-
 def _indexes(config: TableConfig) -> str | None:
     partitions = {*config.metadata_partitions, *config.metadata_partitions_inflight}
-    indexes = sorted(partitions - _REBUILT_PARTITIONS)
+    indexes = sorted(with_upkeep(partitions, Upkeep.REFUSED))
     return f"the index {', '.join(indexes)} in its metadata table" if indexes else None
 
 

@@ -1,11 +1,13 @@
-"""The metadata table: this release does not maintain it, so a commit deletes it first.
+"""The metadata table as the table's properties show it, and how it is switched off, whole or in part.
 
-A commit that is missing in a live metadata table is invisible to JVM Hudi, and lost at its next upsert. JVM Hudi builds
-the metadata table again at its next write. The property is cleared before the folder is deleted: a reader between the
-two steps ignores the folder.
+A commit that is missing in a live metadata table is invisible to JVM Hudi, and lost at its next upsert. So what a
+commit cannot keep it drops first, and JVM Hudi builds it again at its next write. The property is cleared before the
+files are deleted: a reader between the two steps ignores them. What keeps it is in `pyhudi.metadata_table`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from pyhudi.table.state import TableState, update_properties
 
@@ -26,3 +28,18 @@ def drop_metadata_table(state: TableState) -> None:
     listing = state.storage.list_folder(METADATA_TABLE_FOLDER)
     if listing.files or listing.folders:
         state.storage.delete_folder(METADATA_TABLE_FOLDER)
+
+
+def drop_partitions(state: TableState, partitions: Collection[str]) -> None:
+    """Take partitions out of a metadata table that stays, under the table lock.
+
+    Cost: a read and a put of the properties, and a deletion of each folder.
+    """
+    config, gone = state.config, {*partitions}
+    changes = {
+        PARTITIONS_KEY: ",".join(name for name in config.metadata_partitions if name not in gone),
+        INFLIGHT_PARTITIONS_KEY: ",".join(name for name in config.metadata_partitions_inflight if name not in gone),
+    }
+    update_properties(state.storage, changes)
+    for partition in sorted(gone):
+        state.storage.delete_folder(f"{METADATA_TABLE_FOLDER}/{partition}")

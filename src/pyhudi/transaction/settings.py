@@ -23,7 +23,8 @@ class TransactionSettings:
 
     `settling_ms`: in table version 6, the age at which a write may be completed; see `_let_earlier_writes_begin`.
     `passes_clusterings`: a write goes on beside a planned clustering of its file groups, and the clustering gives way.
-    `rolls_back_clusterings`: a write rolls it back, unless it is running.
+    `rolls_back_clusterings`: a write rolls it back, unless it is running. `metadata_table`: True creates one where
+    there is none, False drops it, None keeps what is there.
     """
 
     lock_wait_ms: int = 60_000
@@ -31,6 +32,7 @@ class TransactionSettings:
     settling_ms: int = 0
     passes_clusterings: bool = False
     rolls_back_clusterings: bool = False
+    metadata_table: bool | None = None
 
 
 def transaction_settings(config: WriteConfig) -> TransactionSettings:
@@ -44,6 +46,7 @@ def transaction_settings(config: WriteConfig) -> TransactionSettings:
         _SETTLING_MS if is_shared else 0,
         passes_clusterings=config.clustering.conflict_strategy is ConflictStrategy.PREFER_WRITER,
         rolls_back_clusterings=config.clustering.update_strategy is UpdateStrategy.ALLOW,
+        metadata_table=config.metadata_table.enabled,
     )
 
 

@@ -25,9 +25,11 @@ from pyhudi.format.markers import marker_folder
 from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, encode_commit_metadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced, parse_instant_time
 from pyhudi.format.timeline.table_version import TableVersion
+from pyhudi.metadata_table.change import change_of_commit
+from pyhudi.metadata_table.settle import settle_metadata_table, with_kept_partitions
+from pyhudi.metadata_table.update import apply_change
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.instant_times import completed_now, next_time, table_zone
-from pyhudi.table.metadata_table import drop_metadata_table
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_timeline, position_of
@@ -98,6 +100,7 @@ def begin(
         _check_version(table, version)
         own = Own.OVERWRITE if action is Action.REPLACE_COMMIT else Own.WRITE
         check_nothing_exclusive(table.timeline, own)
+        table = settle_metadata_table(table, settings.metadata_table, environment, lock.check_held)
         instant = Instant(
             requested_time=next_time(table.timeline, table.config, environment.clock),
             action=action,
@@ -334,11 +337,12 @@ def _complete(
     `run`: of a compaction, the number of its execution.
     """
     storage, environment = transaction.storage, transaction.environment
-    drop_metadata_table(now)
+    now = with_kept_partitions(now, lock.check_held)
     timeline = now.timeline
     if lock.can_be_lost:
         timeline = load_timeline(storage, now.version)
         check_still_ours(timeline, transaction.base.timeline, storage, transaction.instant_time)
+    apply_change(now, change_of_commit(transaction.instant_time, metadata), environment, lock.check_held)
     (pending,) = (i for i in timeline.instants if i.requested_time == transaction.instant_time)
     completed = completed_now(pending, timeline, now.config, environment.clock)
     put_completed(storage, now.version, completed, encode_commit_metadata(metadata, now.version), lock)

@@ -70,7 +70,7 @@ def test_known_jvm_key_warns_with_the_reason():
 @pytest.mark.parametrize(
     "options",
     [
-        {"hoodie.metadata.enable": False},
+        {"hoodie.metadata.index.async": False},
         {"hoodie.clean.multiple.enabled": "false"},
         {"hoodie.write.auto.upgrade": "false"},
         {"some.other.key": 1, "fs.s3a.access.key": "k"},

@@ -29,6 +29,9 @@ from pyhudi.format.metadata.clean import (
 )
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced
+from pyhudi.metadata_table.change import change_of_clean
+from pyhudi.metadata_table.settle import with_kept_partitions
+from pyhudi.metadata_table.update import apply_change
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.cleaning.plan import PlannedClean, commits_since_clean, plan_clean
 from pyhudi.services.due import Due
@@ -38,7 +41,6 @@ from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.features import check_writable
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.instant_times import completed_now, next_time, table_zone
-from pyhudi.table.metadata_table import drop_metadata_table
 from pyhudi.table.savepoints import load_savepoints
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, instant_path
@@ -221,8 +223,7 @@ def _execute(call: ServiceCall, instant: Instant, plan: CleanPlan) -> Cleaned | 
         if instant not in table.timeline.instants:
             return None
         ended = _end_partitions(table, plan)
-        drop_metadata_table(table)
-        completed = completed_now(instant, table.timeline, table.config, call.environment.clock)
+        table = with_kept_partitions(table, lock.check_held)
         metadata = CleanMetadata(
             start_time=instant.requested_time,
             time_taken_ms=int((call.environment.clock.monotonic() - started) * 1000),
@@ -233,6 +234,8 @@ def _execute(call: ServiceCall, instant: Instant, plan: CleanPlan) -> Cleaned | 
             deleted_partitions=ended,
             extra=plan.extra,
         )
+        apply_change(table, change_of_clean(instant.requested_time, metadata), call.environment, lock.check_held)
+        completed = completed_now(instant, table.timeline, table.config, call.environment.clock)
         put_completed(storage, version, completed, encode_clean_metadata(metadata), lock)
     earliest = InstantTime(plan.earliest[0]) if plan.earliest is not None else None
     return Cleaned(instant=instant.requested_time, files=len(plan.paths), earliest=earliest, partitions=ended)

@@ -37,7 +37,6 @@ from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.features import check_undoable
 from pyhudi.table.instant_times import completed_now, next_time
 from pyhudi.table.lister import list_data_files
-from pyhudi.table.metadata_table import drop_metadata_table
 from pyhudi.table.savepoints import savepoint_named
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, instant_path
@@ -145,7 +144,6 @@ def _run(table: TableState, pending: Instant, plan: RestorePlan, environment: En
         pending = advanced(pending, InstantState.INFLIGHT)
         with suppress(AlreadyExistsError):
             storage.put_if_absent(instant_path(pending, version), b"")
-    drop_metadata_table(table)
     resume_rollbacks(table.reload(), environment, lock, for_restore=True)
     listed, undone = list_data_files(storage), frozenset(instant_time for instant_time, _ in plan.instants)
     for instant_time, action in plan.instants:

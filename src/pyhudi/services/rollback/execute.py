@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pyhudi.environment import Environment
 from pyhudi.errors import AlreadyExistsError, CorruptDataError, LockLostError, UnsafePathError
 from pyhudi.format.file_names import LogFileName, parse_data_file
-from pyhudi.format.log.blocks import BlockType, rollback_block
 from pyhudi.format.metadata.rollback import (
     RollbackMetadata,
     RollbackPartition,
@@ -30,19 +29,18 @@ from pyhudi.format.timeline.instant import (
     completed_action,
     parse_instant_file_name,
 )
-from pyhudi.io.log.scan import scan_blocks
-from pyhudi.services.rollback.plan import LogSlice, logs_of_slice
+from pyhudi.io.log.exclusion import UNKNOWN_TASK, LogSlice, exclude_blocks
+from pyhudi.metadata_table.rollback import begin_rollback, end_rollback
 from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.instant_times import completed_now
-from pyhudi.table.metadata_table import drop_metadata_table
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path
+from pyhudi.transaction.locks.table_lock import HeldLock
 from pyhudi.transaction.plan_fencing import forget_runs
 from pyhudi.transaction.transaction import tidy_up
 
-_UNKNOWN_TASK = "1-0-1"  # as in JVM Hudi, the log of a command block has the write token of no task
 _SERVICES = (Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING)
 
 
@@ -72,7 +70,13 @@ class _Done:
 
 
 def run_rollback(
-    table: TableState, rollback: Instant, plan: RollbackPlan, environment: Environment, *, keeps_service_plan: bool
+    table: TableState,
+    rollback: Instant,
+    plan: RollbackPlan,
+    environment: Environment,
+    lock: HeldLock,
+    *,
+    keeps_service_plan: bool,
 ) -> RolledBack:
     """Execute a plan to its end, under the table lock.
 
@@ -86,11 +90,11 @@ def run_rollback(
     if rollback.state is InstantState.REQUESTED:
         rollback = advanced(rollback, InstantState.INFLIGHT)
         _put(table, rollback, b"")
-    drop_metadata_table(table)
     files = _timeline_files(table, plan)
     if keeps_service_plan and _is_of_service(table, plan):
         files.pop(InstantState.REQUESTED, None)
     _delete(storage, files.pop(InstantState.COMPLETED, None))
+    table, was_merged = begin_rollback(table, plan.instant_time, rollback.requested_time, lock.check_held)
     done: dict[str, _Done] = {}
     for request in plan.requests:
         _undo(storage, rollback.requested_time, plan, request, done.setdefault(request.partition_path, _Done()))
@@ -101,7 +105,6 @@ def run_rollback(
         # the plan.
         inflight = Instant(InstantTime(plan.instant_time), action, InstantState.INFLIGHT)
         storage.delete(instant_path(inflight, table.version))
-    completed = completed_now(rollback, table.reload().timeline, table.config, environment.clock)
     metadata = RollbackMetadata(
         start_time=rollback.requested_time,
         time_taken_ms=environment.clock.now_ms() - started_ms,
@@ -109,6 +112,8 @@ def run_rollback(
         action=plan.action,
         partitions={path: _partition(path, partition) for path, partition in done.items()},
     )
+    end_rollback(table, metadata, environment, lock.check_held, was_merged=was_merged)
+    completed = completed_now(rollback, table.reload().timeline, table.config, environment.clock)
     _put(table, completed, encode_rollback_metadata(metadata))
     # Also for other actions: a completed compaction is a commit, and cannot be told from one here.
     forget_runs(storage, plan.instant_time)
@@ -128,34 +133,6 @@ def _put(table: TableState, rollback: Instant, body: bytes) -> None:
         raise LockLostError(
             "another process has taken this rollback over, and finishes it", instant=rollback.requested_time
         ) from error
-
-
-def exclude_blocks(
-    storage: Storage, rollback_time: str, instant_time: str, log_slice: LogSlice
-) -> tuple[str, int] | None:
-    """Make sure that a command block excludes the blocks of a write in a slice. Returns its log and the size in bytes.
-
-    None where no log has such blocks. Can be repeated: one command block behind all of them is enough.
-    """
-    undo: tuple[str, int] | None = None
-    counting = False
-    logs = logs_of_slice(storage, log_slice)
-    for _, info in logs:
-        for block in scan_blocks(storage, info.path):
-            if block.kind is BlockType.COMMAND:
-                if block.target_instant_time == instant_time:
-                    undo, counting = (info.path, info.size), False
-            elif block.kind is not BlockType.CORRUPT and block.instant_time == instant_time:
-                counting = True
-    if counting:
-        name = LogFileName(
-            log_slice.file_id, log_slice.base_instant, max(name.version for name, _ in logs) + 1, _UNKNOWN_TASK
-        )
-        path = f"{log_slice.partition_path}/{name}" if log_slice.partition_path else str(name)
-        data = rollback_block(rollback_time, instant_time)
-        storage.put_if_absent(path, data)
-        undo = (path, len(data))
-    return undo
 
 
 def _undo(storage: Storage, rollback_time: str, plan: RollbackPlan, request: RollbackRequest, done: _Done) -> None:
@@ -221,7 +198,7 @@ def _check_plan(storage: Storage, plan: RollbackPlan) -> None:
         for file in request.files_to_be_deleted:
             _check_belongs_to(_relative_to_table(storage.uri, file), plan.instant_time)
         if request.log_blocks_to_be_deleted:
-            name = LogFileName(request.file_id, request.latest_base_instant, 1, _UNKNOWN_TASK)
+            name = LogFileName(request.file_id, request.latest_base_instant, 1, UNKNOWN_TASK)
             if parse_data_file(str(name)) != name:
                 raise UnsafePathError(
                     "a rollback plan names an impossible file slice; nothing was changed",

@@ -21,6 +21,7 @@ from pyhudi.format.log.blocks import BlockType
 from pyhudi.format.metadata.commit import JSON_BYTES_MAX, CommitMetadata, decode_commit_metadata
 from pyhudi.format.metadata.rollback import RollbackPlan, RollbackRequest
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
+from pyhudi.io.log.exclusion import LogSlice
 from pyhudi.io.log.scan import scan_blocks
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import FileInfo, Storage
@@ -35,15 +36,6 @@ _APPENDING = (Action.DELTA_COMMIT, Action.LOG_COMPACTION)
 """The actions that may append to logs, as they are called while they are pending."""
 
 _log = logging.getLogger("pyhudi")
-
-
-@dataclass(frozen=True, slots=True)
-class LogSlice:
-    """The logs of one file slice in table version 6, which share a name: those of a file group and a base instant."""
-
-    partition_path: str
-    file_id: str
-    base_instant: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,19 +123,6 @@ def plan_rollback(base_uri: str, instant: Instant, leftovers: Leftovers) -> Roll
             )
         )
     return RollbackPlan(instant_time=instant.requested_time, action=instant.action.value, requests=tuple(requests))
-
-
-def logs_of_slice(storage: Storage, log_slice: LogSlice) -> list[tuple[LogFileName, FileInfo]]:
-    """The logs of a slice in the order in which readers read their blocks. Cost: one listing."""
-    found = [
-        (name, info)
-        for info in storage.list_folder(log_slice.partition_path).files
-        if isinstance(name := parse_data_file(info.name), LogFileName)
-        and (name.file_id, name.instant_time, name.is_cdc) == (log_slice.file_id, log_slice.base_instant, False)
-    ]
-    return sorted(
-        found, key=lambda log: (log[0].version, [int(part) for part in (log[0].write_token or "0").split("-")])
-    )
 
 
 def _own_files(

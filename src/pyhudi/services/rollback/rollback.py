@@ -17,8 +17,9 @@ from pyhudi.errors import CorruptDataError, NotFoundError, WriteConflictError
 from pyhudi.format.metadata.rollback import RollbackPlan, encode_rollback_plan
 from pyhudi.format.safe_paths import name_problem
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.io.log.exclusion import exclude_blocks
 from pyhudi.services.rollback.checks import check_rollback, instant_to_roll_back, planned_service
-from pyhudi.services.rollback.execute import RolledBack, exclude_blocks, run_rollback
+from pyhudi.services.rollback.execute import RolledBack, run_rollback
 from pyhudi.services.rollback.plan import Leftovers, find_leftovers, find_lost_attempts, find_orphans, plan_rollback
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.features import check_undoable
@@ -269,7 +270,7 @@ def roll_back_instant(
         return None
     # A writer that has the lock again does not check for the plan after its put. So here only the plan may remain.
     lock.check_held()
-    return run_rollback(table, rollback, plan, environment, keeps_service_plan=False)
+    return run_rollback(table, rollback, plan, environment, lock, keeps_service_plan=False)
 
 
 def _was_completed(table: TableState, instant: Instant, environment: Environment) -> bool:
@@ -374,5 +375,5 @@ def resume_rollbacks(
             # The write may have been completed, and reported so, before the plan was put; see `roll_back_instant`.
             table.storage.delete(instant_path(rollback, table.version))
             continue
-        done.append(run_rollback(table, rollback, plan, environment, keeps_service_plan=not for_restore))
+        done.append(run_rollback(table, rollback, plan, environment, lock, keeps_service_plan=not for_restore))
     return done

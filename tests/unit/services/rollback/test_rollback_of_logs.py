@@ -30,9 +30,8 @@ from pyhudi.format.metadata.rollback import (
     encode_rollback_plan,
 )
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.io.log.exclusion import LogSlice, exclude_blocks
 from pyhudi.io.log.scan import scan_blocks
-from pyhudi.services.rollback.execute import exclude_blocks
-from pyhudi.services.rollback.plan import LogSlice
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import load_table

@@ -1,0 +1,50 @@
+"""What the delta commits of the metadata table say, and what they are written under."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from pyhudi.environment import Environment
+from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, WriteStat
+from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.format.metadata_table.schema import record_schema
+from pyhudi.format.schema.meta_columns import META_COLUMNS
+from pyhudi.format.timeline.instant import Instant
+from pyhudi.format.timeline.table_version import TableVersion
+from pyhudi.table.instant_times import completed_now
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import Timeline
+
+CheckHeld = Callable[[], None]
+"""Raises `LockLostError` unless the table lock is still held."""
+
+
+def delta_commit_metadata(
+    version: TableVersion, operation: WriteOperation, stats: Sequence[WriteStat], *, compacted: bool = False
+) -> CommitMetadata:
+    """The metadata of a commit of the metadata table that wrote these files."""
+    by_partition: dict[str, list[WriteStat]] = defaultdict(list)
+    for stat in stats:
+        by_partition[stat.partition_path].append(stat)
+    return CommitMetadata(
+        operation=operation,
+        stats_by_partition={name: tuple(group) for name, group in sorted(by_partition.items())},
+        extra={SCHEMA_KEY: _schema_without_meta_columns(version.number)},
+        compacted=compacted,
+    )
+
+
+def completed_after(inflight: Instant, inner: Timeline, table: TableState, environment: Environment) -> Instant:
+    """An instant of the metadata table as completed now: later than all of its own timeline and of the table's."""
+    both = Timeline(inner.version, (*inner.instants, *table.timeline.instants))
+    return completed_now(inflight, both, table.config, environment.clock)
+
+
+@functools.cache
+def _schema_without_meta_columns(table_version: int) -> str:
+    record = json.loads(record_schema(table_version))
+    fields = [field for field in record["fields"] if field["name"] not in META_COLUMNS]
+    return json.dumps({**record, "fields": fields}, separators=(",", ":"), ensure_ascii=False)

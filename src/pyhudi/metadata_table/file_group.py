@@ -1,0 +1,166 @@
+"""Files of one file group of the metadata table: its first log, its logs and its base files.
+
+Records are HFiles: a base file is one, and a log is one data block whose content is one, with a delete block behind it
+where records are removed. Runs on the driver or in tasks; nothing written here is visible before its delta commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.format.file_names import BaseFileName, LogFileName
+from pyhudi.format.hfile.writer import write_hfile
+from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block
+from pyhudi.format.log.delete_block_encode import encode_delete_block
+from pyhudi.format.metadata.commit import WriteStat
+from pyhudi.format.metadata_table.keys import file_group_of
+from pyhudi.format.metadata_table.records import encode_metadata_records, sorted_by_key
+from pyhudi.format.metadata_table.schema import KEY, record_schema
+from pyhudi.metadata_table.folders import partition_folder
+from pyhudi.storage.protocol import Storage, StorageSpec
+
+FIRST_TASK: Final = "0-0-0"
+"""The write token of the log by which JVM Hudi creates a file group."""
+EXTENSION: Final = ".hfile"
+PAYLOAD_AT: Final = 2
+"""The column of a record's payload, after its key and its type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupTarget:
+    """Where the records of one partition of the metadata table go under one instant. Picklable, for tasks.
+
+    Attributes:
+        storage: the store of the table.
+        partition: the name of the partition of the metadata table.
+        file_ids: its file groups, by number.
+        instant_time: the instant of the delta commit.
+        table_version: the version of the table, which decides the schema of the records.
+        names_slice: in table version 6, where names of logs carry the instant of their slice: by file id that instant
+            and the number of the next log. Elsewhere empty.
+        created_ms: the time that the HFiles state.
+    """
+
+    storage: StorageSpec
+    partition: str
+    file_ids: tuple[str, ...]
+    instant_time: str
+    table_version: int
+    names_slice: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    created_ms: int = 0
+
+
+def file_ids(prefix: str, groups: int) -> tuple[str, ...]:
+    """The ids of so many file groups, by number."""
+    return tuple(f"{prefix}{number:04d}-0" for number in range(groups))
+
+
+def by_file_group(hashed: pa.Array, records: pa.RecordBatch, groups: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The records of each file group that has some, by the group's number; `hashed`: what of their keys is hashed."""
+    if groups == 1:
+        yield 0, records
+        return
+    numbers = pa.array(file_group_of(hashed, groups))
+    for number in sorted(pc.unique(numbers).to_pylist()):
+        yield number, records.filter(pc.equal(numbers, number))
+
+
+def write_log(storage: Storage, target: GroupTarget, group: int, records: pa.RecordBatch, token: str) -> WriteStat:
+    """Write the log with these records of one file group, in any order (`partition.py` says what records are).
+
+    Cost: one put. Memory: about three times the records. Raises what `write_hfile` does.
+    """
+    file_id = target.file_ids[group]
+    name_time, number = target.names_slice.get(file_id, (target.instant_time, 1))
+    name = str(LogFileName(file_id, name_time, number, token))
+    data = _log_content(target, records)
+    storage.put(f"{partition_folder(target.partition)}/{name}", data)
+    removed = records.column(PAYLOAD_AT).null_count
+    return WriteStat(
+        file_id=file_id,
+        path=f"{target.partition}/{name}",
+        partition_path=target.partition,
+        prev_commit=name_time,
+        num_writes=records.num_rows - removed,
+        num_update_writes=records.num_rows - removed,
+        num_deletes=removed,
+        total_write_bytes=len(data),
+        file_size_in_bytes=len(data),
+        log_version=number,
+        log_offset=0,
+        base_file="",
+        log_files=(name,),
+    )
+
+
+def write_base(
+    storage: Storage, target: GroupTarget, group: int, records: pa.RecordBatch, token: str, former: str | None = None
+) -> WriteStat:
+    """Write the base file of one file group: all of its records, none of them removed. `former`: the base file before.
+
+    Cost: one put. Memory: about three times the records.
+    """
+    file_id = target.file_ids[group]
+    name = str(BaseFileName(file_id, token, target.instant_time, EXTENSION))
+    rows = sorted_by_key(records)
+    data = _hfile(target, rows, _range_of(rows.column(KEY)))
+    storage.put(f"{partition_folder(target.partition)}/{name}", data)
+    return WriteStat(
+        file_id=file_id,
+        path=f"{target.partition}/{name}",
+        partition_path=target.partition,
+        num_writes=rows.num_rows,
+        num_inserts=rows.num_rows,
+        total_write_bytes=len(data),
+        file_size_in_bytes=len(data),
+        prev_base_file=former,
+    )
+
+
+def create_group(storage: Storage, target: GroupTarget, group: int) -> None:
+    """Put the first log of a file group, which has no records: its name makes the group exist. Cost: one put."""
+    name = LogFileName(target.file_ids[group], target.instant_time, 1, FIRST_TASK)
+    nothing = pa.array([], pa.string())
+    content = encode_delete_block(nothing, nothing, [], array_wrapper_allowed=False)
+    block = encode_block(BlockType.DELETE, {BlockHeader.INSTANT_TIME: target.instant_time}, content)
+    storage.put(f"{partition_folder(target.partition)}/{name}", b"".join(block))
+
+
+def _log_content(target: GroupTarget, records: pa.RecordBatch) -> bytes:
+    headers = {
+        BlockHeader.INSTANT_TIME: target.instant_time,
+        BlockHeader.SCHEMA: record_schema(target.table_version),
+    }
+    is_there = pc.is_valid(records.column(PAYLOAD_AT))
+    pieces: list[bytes] = []
+    kept = sorted_by_key(records.filter(is_there))
+    if kept.num_rows:
+        pieces += encode_block(BlockType.HFILE_DATA, headers, _hfile(target, kept, {}))
+    removed = records.filter(pc.invert(is_there)).column(KEY)
+    if len(removed):
+        content = encode_delete_block(
+            removed,
+            pa.repeat(target.partition, len(removed)),
+            [pa.repeat(pa.scalar(0, pa.int32()), len(removed))],
+            array_wrapper_allowed=False,
+        )
+        pieces += encode_block(BlockType.DELETE, headers, content)
+    return b"".join(pieces)
+
+
+def _hfile(target: GroupTarget, rows: pa.RecordBatch, file_info: Mapping[str, bytes]) -> bytes:
+    keys, values = encode_metadata_records(rows, target.table_version)
+    return write_hfile(
+        keys, values, schema=record_schema(target.table_version), created_ms=target.created_ms, file_info=file_info
+    )
+
+
+def _range_of(keys: pa.Array) -> dict[str, bytes]:
+    if not len(keys):
+        return {}
+    return {"minRecordKey": keys[0].as_py().encode(), "maxRecordKey": keys[-1].as_py().encode()}

@@ -1,0 +1,113 @@
+"""Building partitions of the metadata table from the table as it is: the whole of it first, or one more index.
+
+A partition counts from the put of the table's properties on that names it. Before, nobody looks at its files, and who
+builds it again begins by deleting them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from pyhudi.engine.protocol import Engine
+from pyhudi.environment import Environment
+from pyhudi.format.metadata.commit import WriteStat, encode_commit_metadata
+from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE, encode_partition_metadata
+from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced
+from pyhudi.metadata_table.create import put_metadata_table_properties
+from pyhudi.metadata_table.delta_commit import CheckHeld, completed_after, delta_commit_metadata
+from pyhudi.metadata_table.file_group import GroupTarget, by_file_group, create_group, file_ids, write_base
+from pyhudi.metadata_table.folders import inner_version, partition_folder
+from pyhudi.metadata_table.partition import LargePartition, MetadataPartition, Source
+from pyhudi.table.metadata_partitions import FILES
+from pyhudi.table.metadata_table import PARTITIONS_KEY, drop_metadata_table
+from pyhudi.table.state import TableState, update_properties
+from pyhudi.table.timeline import Timeline, instant_path, load_timeline
+
+_FIRST_TIME: Final = {True: 0, False: 10}
+"""The first instant of a metadata table as a number, by whether its version has completion times."""
+_TASK: Final = "0-0-0"
+
+
+def initialize_partitions(
+    table: TableState,
+    partitions: Sequence[MetadataPartition],
+    environment: Environment,
+    check_held: CheckHeld,
+    *,
+    engine: Engine | None = None,
+) -> TableState:
+    """Build partitions from the completed writes of the table, under the table lock; the table with them.
+
+    `partitions`: `files` alone or first where the table has no metadata table, which is then created. What the folder
+    of a partition holds is deleted first. Cost: four puts and those of the files per partition, a put for each file
+    group, and what `initial_records` costs; at the end a put of the properties per partition.
+    """
+    if FILES not in table.config.metadata_partitions:
+        drop_metadata_table(table)
+        check_held()
+        put_metadata_table_properties(table.storage, table.config)
+    for partition in partitions:
+        _build(table, partition, environment, check_held, engine)
+        check_held()
+        names = [*table.config.metadata_partitions, partition.name]
+        update_properties(table.storage, {PARTITIONS_KEY: ",".join(sorted(set(names)))})
+        table = table.reload()
+    return table
+
+
+def _build(
+    table: TableState,
+    partition: MetadataPartition,
+    environment: Environment,
+    check_held: CheckHeld,
+    engine: Engine | None,
+) -> None:
+    storage, version = table.storage, inner_version(table.version)
+    folder, source = partition_folder(partition.name), Source(table, environment, engine)
+    storage.delete_folder(folder)
+    timeline = load_timeline(storage, version)
+    requested = Instant(_next_initial_time(timeline), Action.DELTA_COMMIT, InstantState.REQUESTED)
+    inflight = advanced(requested, InstantState.INFLIGHT)
+    target = GroupTarget(
+        storage=storage.spec,
+        partition=partition.name,
+        file_ids=file_ids(partition.file_id_prefix, partition.new_file_groups(source)),
+        instant_time=requested.requested_time,
+        table_version=table.version.number,
+        created_ms=environment.clock.now_ms(),
+    )
+    check_held()
+    storage.put(instant_path(requested, version), b"")
+    storage.put(instant_path(inflight, version), b"")
+    storage.put(f"{folder}/{PARTITION_METADATA_FILE}", encode_partition_metadata(requested.requested_time, 1))
+    for group in range(len(target.file_ids)):
+        create_group(storage, target, group)
+    stats = _write(partition, source, target)
+    completed = completed_after(inflight, timeline, table, environment)
+    metadata = delta_commit_metadata(table.version, WriteOperation.BULK_INSERT_PREPPED, stats)
+    check_held()
+    storage.put(instant_path(completed, version), encode_commit_metadata(metadata, version))
+
+
+def _write(partition: MetadataPartition, source: Source, target: GroupTarget) -> list[WriteStat]:
+    if isinstance(partition, LargePartition) and source.engine is not None:
+        return list(partition.write_initial(source, target))
+    batches = [batch for batch in partition.initial_records(source) if batch.num_rows]
+    if not batches:
+        return []
+    records = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+    return [
+        write_base(source.storage, target, group, part, _TASK)
+        for group, part in by_file_group(partition.hashed(records.column(0)), records, len(target.file_ids))
+    ]
+
+
+def _next_initial_time(timeline: Timeline) -> InstantTime:
+    """The time of the next partition that is built: small numbers of 17 digits, below all times of the clock."""
+    first = _FIRST_TIME[timeline.version.has_completion_times]
+    taken = [int(one.requested_time) for one in timeline.instants if one.requested_time.startswith("0" * 10)]
+    return InstantTime(f"{max([first - 1, *taken]) + 1:017d}")

@@ -1,0 +1,27 @@
+"""The partitions of the metadata table that this release maintains, as values that do it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyhudi.errors import InternalError
+from pyhudi.metadata_table.files import FilesPartition
+from pyhudi.metadata_table.partition import MetadataPartition
+from pyhudi.table.metadata_partitions import FILES
+from pyhudi.table.state import TableState
+
+PARTITIONS: Final[Mapping[str, MetadataPartition]] = {FILES: FilesPartition()}
+"""Those that a table has once. Whoever adds one changes its row in `pyhudi.table.metadata_partitions`, too."""
+
+
+def maintained_partition(name: str, table: TableState) -> MetadataPartition:
+    """The value that maintains a partition of this table, which `upkeep_of` says is maintained.
+
+    Indexes of which a table may have several take their definition from the table; they get a branch here.
+    """
+    del table
+    found = PARTITIONS.get(name)
+    if found is None:
+        raise InternalError("no code maintains this partition of the metadata table", partition=name)
+    return found

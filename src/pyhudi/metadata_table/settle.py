@@ -1,0 +1,69 @@
+"""Which metadata table a table is to have: created, kept, made smaller, or dropped; before a write, under the lock."""
+
+from __future__ import annotations
+
+import logging
+
+from pyhudi.engine.protocol import Engine
+from pyhudi.environment import Environment
+from pyhudi.metadata_table.delta_commit import CheckHeld
+from pyhudi.metadata_table.initialize import initialize_partitions
+from pyhudi.metadata_table.maintained import maintained_partition
+from pyhudi.metadata_table.trust import distrust
+from pyhudi.table.metadata_partitions import FILES, Upkeep, with_upkeep
+from pyhudi.table.metadata_table import drop_metadata_table, drop_partitions, has_metadata_table
+from pyhudi.table.state import TableState
+
+_log = logging.getLogger("pyhudi")
+
+
+def settle_metadata_table(
+    table: TableState,
+    wanted: bool | None,
+    environment: Environment,
+    check_held: CheckHeld,
+    *,
+    engine: Engine | None = None,
+) -> TableState:
+    """Give the table the metadata table that it is to have, at the begin of a write; the table as it is then.
+
+    `wanted`: True creates one, False drops it, None keeps what is there. Cost: nothing where nothing is to do;
+    otherwise see `initialize_partitions` and `drop_metadata_table`.
+    """
+    if wanted is False:
+        if not has_metadata_table(table):
+            return table
+        check_held()
+        drop_metadata_table(table)
+        return table.reload()
+    if has_metadata_table(table):
+        table = with_kept_partitions(table, check_held)
+    if wanted and FILES not in table.config.metadata_partitions:
+        files = maintained_partition(FILES, table)
+        return initialize_partitions(table, (files,), environment, check_held, engine=engine)
+    return table
+
+
+def with_kept_partitions(table: TableState, check_held: CheckHeld) -> TableState:
+    """The table with those partitions of its metadata table that a commit keeps; the others are dropped.
+
+    The whole metadata table is dropped where it cannot be trusted, with a warning: a commit that went on from there
+    would make the next upsert of JVM Hudi lose rows. Cost: a listing; a put and deletes where something is dropped.
+    """
+    config = table.config
+    if not has_metadata_table(table):
+        return table
+    reason = distrust(table)
+    if reason is not None:
+        _log.warning(
+            "the metadata table is dropped: %s; a write with hoodie.metadata.enable=true builds it again", reason
+        )
+        check_held()
+        drop_metadata_table(table)
+        return table.reload()
+    left = (*with_upkeep(config.metadata_partitions, Upkeep.DROPPED), *config.metadata_partitions_inflight)
+    if not left:
+        return table
+    check_held()
+    drop_partitions(table, left)
+    return table.reload()

@@ -1,0 +1,80 @@
+"""Taking a delta commit of the metadata table back, whether it was completed or not.
+
+From table version 8 on its files are deleted, as JVM Hudi does it: each carries the instant in its name. In version 6
+logs are named after their slice, and a command block behind them excludes the blocks of the instant. The completed
+instant goes first, so that readers see all of it or nothing. Every step can be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pyhudi.format.file_names import LogFileName, parse_data_file
+from pyhudi.format.timeline.instant import Action, InstantState, parse_instant_file_name
+from pyhudi.io.log.exclusion import LogSlice, exclude_blocks
+from pyhudi.metadata_table.folders import inner_version
+from pyhudi.metadata_table.trust import INITIAL_PREFIX
+from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER, has_metadata_table
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import load_timeline, position_of
+
+
+def undo_delta_commit(
+    table: TableState, instant_time: str, undone_by: str, *, besides: Collection[str] = frozenset()
+) -> None:
+    """Take the delta commit of an instant back, under the table lock; nothing where there is none.
+
+    `undone_by`: the instant that the command blocks of version 6 carry. `besides`: files that stay, as paths in the
+    metadata table. Cost: two listings and one more per partition; one delete per file; in version 6 the headers of the
+    log blocks.
+    """
+    if not has_metadata_table(table):
+        return
+    storage, version = table.storage, inner_version(table.version)
+    names = storage.list_names(version.timeline_folder)
+    found = [(name, parsed) for name in names if (parsed := parse_instant_file_name(name, version)) is not None]
+    mine = [(name, instant) for name, instant in found if instant.requested_time == instant_time]
+    for name, instant in mine:
+        if instant.state is InstantState.COMPLETED:
+            storage.delete(f"{version.timeline_folder}/{name}")
+    for partition in storage.list_folder(METADATA_TABLE_FOLDER).folders:
+        if partition.rpartition("/")[2] != ".hoodie":
+            _undo_files(table, partition, instant_time, undone_by, besides)
+    for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
+        for name, instant in mine:
+            if instant.state is state:
+                storage.delete(f"{version.timeline_folder}/{name}")
+
+
+def is_merged(table: TableState, instant_time: str) -> bool:
+    """Whether a compaction of the metadata table has merged the delta commit of an instant into base files.
+
+    Then it cannot be taken back, and what it said must be said otherwise by another delta commit. Cost: a listing.
+    """
+    inner = load_timeline(table.storage, inner_version(table.version))
+    compactions = [one.requested_time for one in inner.completed_writes if one.action is Action.COMMIT]
+    if not compactions:
+        return False
+    mine = next((one for one in inner.completed_writes if one.requested_time == instant_time), None)
+    if mine is not None:
+        return position_of(mine) < max(compactions)
+    first = min(one.requested_time for one in inner.instants if not one.requested_time.startswith(INITIAL_PREFIX))
+    return instant_time < first
+
+
+def _undo_files(table: TableState, folder: str, instant_time: str, undone_by: str, besides: Collection[str]) -> None:
+    storage = table.storage
+    slices: set[LogSlice] = set()
+    for info in storage.list_folder(folder).files:
+        name = parse_data_file(info.name)
+        if isinstance(name, LogFileName) and not table.version.has_completion_times:
+            slices.add(LogSlice(folder, name.file_id, name.instant_time))
+        elif name is not None and name.instant_time == instant_time and _inner(info.path) not in besides:
+            storage.delete(info.path)
+    for log_slice in sorted(slices, key=lambda one: (one.file_id, one.base_instant)):
+        exclude_blocks(storage, undone_by, instant_time, log_slice)
+
+
+def _inner(path: str) -> str:
+    """The path within the metadata table."""
+    return path.removeprefix(f"{METADATA_TABLE_FOLDER}/")

@@ -1,0 +1,51 @@
+"""Which partitions of the metadata table this release maintains, which a commit drops, and which make it refuse.
+
+The one table of it. Who implements a partition (`pyhudi.metadata_table.maintained`) changes its row here.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+FILES: Final = "files"
+"""The partition that lists the files; without it there is no metadata table."""
+
+
+class Upkeep(enum.Enum):
+    """What a commit does about a partition of the metadata table."""
+
+    MAINTAINED = "maintained"
+    """The commit writes its records."""
+    DROPPED = "dropped"
+    """The commit drops it, and JVM Hudi builds it again at its next write: nothing is lost but time."""
+    REFUSED = "refused"
+    """The table is not written: a user asked for this index by name, and it would be gone."""
+
+
+UPKEEP: Final[Mapping[str, Upkeep]] = {
+    FILES: Upkeep.MAINTAINED,
+    "column_stats": Upkeep.DROPPED,
+    "partition_stats": Upkeep.DROPPED,
+    "bloom_filters": Upkeep.DROPPED,
+    "record_index": Upkeep.REFUSED,
+    "secondary_index_": Upkeep.REFUSED,
+    "expr_index_": Upkeep.REFUSED,
+}
+"""By the name of the partition, or what its name begins with where it ends in `_`."""
+
+
+def upkeep_of(partition: str) -> Upkeep:
+    """What a commit does about a partition; one that this release does not know makes it refuse."""
+    found = UPKEEP.get(partition)
+    if found is None:
+        found = next(
+            (upkeep for name, upkeep in UPKEEP.items() if name.endswith("_") and partition.startswith(name)), None
+        )
+    return found or Upkeep.REFUSED
+
+
+def with_upkeep(partitions: Iterable[str], upkeep: Upkeep) -> tuple[str, ...]:
+    """Those of the partitions that a commit treats so, in their order."""
+    return tuple(partition for partition in partitions if upkeep_of(partition) is upkeep)
