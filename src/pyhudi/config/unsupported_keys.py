@@ -107,7 +107,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "metadata table and its indexes",
-        "not built yet: of the metadata table commits keep the list of files, and drop the rest, which JVM Hudi rebuilds",
+        "not built yet: of the metadata table commits keep the list of files, and drop the rest; JVM Hudi rebuilds it",
         """metadata metadata. table.metadata. metaserver metaserver. table.index.defs.path index.name
         expression.index. bloom.index.use.metadata record.index. enable.data.skipping fileIndex.
         table.secondary.indexes.metadata datasource.write.secondarykey.column _hoodie.metadata.""",

@@ -1,4 +1,4 @@
-"""What one action did to the files of the table: what every partition of the metadata table makes its records from.
+"""Changes: what one action did to the files of the table. The partitions of the metadata table make records of them.
 
 Commits, delta commits, replace commits, compactions and cleans are changes. A rollback is none as a rule: it takes back
 the delta commit of the metadata table that the write made (`rollback.py` has the exceptions).
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyhudi.errors import UnsafePathError
+from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.metadata.clean import CleanMetadata
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.rollback import RollbackMetadata
@@ -124,19 +124,21 @@ def change_of_clean(instant_time: str, metadata: CleanMetadata) -> Change:
 
 
 def change_of_rollback(done: RollbackMetadata) -> Change:
-    """What a rollback did: files went, and in table version 6 logs with command blocks came.
-
-    Raises `UnsafePathError` for a path outside its partition.
-    """
-    removed: list[str] = []
+    """What a rollback did: files went, and in table version 6 logs with command blocks came."""
+    removed: dict[str, tuple[str, ...]] = {}
     added: dict[str, tuple[AddedFile, ...]] = {}
     for partition, files in sorted(done.partitions.items()):
-        removed += (_in_partition(file, partition) for file in (*files.deleted, *files.failed))
+        removed[partition] = tuple(sorted({_name(file) for file in (*files.deleted, *files.failed)}))
+        # By markers, Hudi 0.15 writes the folder of the table where the name of a log should be.
         logs = {**files.log_files_from_failed_commit, **files.rollback_log_files}
-        sizes = {_in_partition(file, partition).rpartition("/")[2]: size for file, size in logs.items()}
-        if sizes:
-            added[partition] = tuple(AddedFile(name=name, size=size) for name, size in sorted(sizes.items()))
-    return Change(instant_time=done.start_time, added=added, removed=_by_partition(removed), undoes=done.instant_time)
+        sizes = {_name(file): size for file, size in logs.items() if parse_data_file(_name(file)) is not None}
+        added[partition] = tuple(AddedFile(name=name, size=size) for name, size in sorted(sizes.items()))
+    return Change(
+        instant_time=done.start_time,
+        added={partition: files for partition, files in added.items() if files},
+        removed={partition: names for partition, names in removed.items() if names},
+        undoes=done.instant_time,
+    )
 
 
 def _all_of(by_partition: Mapping[str, tuple[str, ...]]) -> Iterable[str]:
@@ -151,9 +153,5 @@ def _by_partition(paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return {partition: tuple(sorted(names)) for partition, names in sorted(found.items())}
 
 
-def _in_partition(file: str, partition: str) -> str:
-    """The path relative to the table of a file whose absolute path ends with it."""
-    folder, _, name = file.rpartition("/")
-    if partition and not folder.endswith(f"/{partition}") and folder != partition:
-        raise UnsafePathError("a rollback names a file outside of its partition", path=file, partition_path=partition)
-    return f"{partition}/{name}" if partition else name
+def _name(file: str) -> str:
+    return file.rpartition("/")[2]

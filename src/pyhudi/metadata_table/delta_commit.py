@@ -1,4 +1,4 @@
-"""What the delta commits of the metadata table say, and what they are written under."""
+"""The instants of delta commits of the metadata table: their metadata and completion times."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def delta_commit_metadata(
     return CommitMetadata(
         operation=operation,
         stats_by_partition={name: tuple(group) for name, group in sorted(by_partition.items())},
-        extra={SCHEMA_KEY: _schema_without_meta_columns(version.number)},
+        extra={SCHEMA_KEY: _schema_without_meta_columns(version)},
         compacted=compacted,
     )
 
@@ -44,7 +44,7 @@ def completed_after(inflight: Instant, inner: Timeline, table: TableState, envir
 
 
 @functools.cache
-def _schema_without_meta_columns(table_version: int) -> str:
-    record = json.loads(record_schema(table_version))
+def _schema_without_meta_columns(version: TableVersion) -> str:
+    record = json.loads(record_schema(version))
     fields = [field for field in record["fields"] if field["name"] not in META_COLUMNS]
     return json.dumps({**record, "fields": fields}, separators=(",", ":"), ensure_ascii=False)

@@ -21,6 +21,7 @@ from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.metadata_table.keys import file_group_of
 from pyhudi.format.metadata_table.records import encode_metadata_records, sorted_by_key
 from pyhudi.format.metadata_table.schema import KEY, record_schema
+from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.storage.protocol import Storage, StorageSpec
 
@@ -40,7 +41,7 @@ class GroupTarget:
         partition: the name of the partition of the metadata table.
         file_ids: its file groups, by number.
         instant_time: the instant of the delta commit.
-        table_version: the version of the table, which decides the schema of the records.
+        version: the version of the table, which decides the schema of the records.
         names_slice: in table version 6, where names of logs carry the instant of their slice: by file id that instant
             and the number of the next log. Elsewhere empty.
         created_ms: the time that the HFiles state.
@@ -50,7 +51,7 @@ class GroupTarget:
     partition: str
     file_ids: tuple[str, ...]
     instant_time: str
-    table_version: int
+    version: TableVersion
     names_slice: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     created_ms: int = 0
 
@@ -134,7 +135,7 @@ def create_group(storage: Storage, target: GroupTarget, group: int) -> None:
 def _log_content(target: GroupTarget, records: pa.RecordBatch) -> bytes:
     headers = {
         BlockHeader.INSTANT_TIME: target.instant_time,
-        BlockHeader.SCHEMA: record_schema(target.table_version),
+        BlockHeader.SCHEMA: record_schema(target.version),
     }
     is_there = pc.is_valid(records.column(PAYLOAD_AT))
     pieces: list[bytes] = []
@@ -154,9 +155,9 @@ def _log_content(target: GroupTarget, records: pa.RecordBatch) -> bytes:
 
 
 def _hfile(target: GroupTarget, rows: pa.RecordBatch, file_info: Mapping[str, bytes]) -> bytes:
-    keys, values = encode_metadata_records(rows, target.table_version)
+    keys, values = encode_metadata_records(rows, target.version)
     return write_hfile(
-        keys, values, schema=record_schema(target.table_version), created_ms=target.created_ms, file_info=file_info
+        keys, values, schema=record_schema(target.version), created_ms=target.created_ms, file_info=file_info
     )
 
 

@@ -109,6 +109,4 @@ def _records(table: TableState, by_partition: dict[str, list[_Entry]], ended: It
         [pa.array(sizes, pa.int64()), pa.array(deleted, pa.bool_())], names=["size", "isDeleted"]
     )
     maps = pa.MapArray.from_arrays(pa.array(offsets), pa.array(names, pa.string()), values)
-    return make_records(
-        table.version.number, FILES_COLUMN, pa.array(keys, pa.string()), pa.array(types, pa.int32()), maps
-    )
+    return make_records(table.version, FILES_COLUMN, pa.array(keys, pa.string()), pa.array(types, pa.int32()), maps)

@@ -1,4 +1,4 @@
-"""Where the metadata table lies, and how its timeline is found: in the store of the table, below `.hoodie/metadata`."""
+"""The folders of the metadata table, below `.hoodie/metadata` in the store of the table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Building partitions of the metadata table from the table as it is: the whole of it first, or one more index.
 
-A partition counts from the put of the table's properties on that names it. Before, nobody looks at its files, and who
+A partition counts from the put of the table's properties on that names it. Before, no reader opens its files, and who
 builds it again begins by deleting them.
 """
 
@@ -77,7 +77,7 @@ def _build(
         partition=partition.name,
         file_ids=file_ids(partition.file_id_prefix, partition.new_file_groups(source)),
         instant_time=requested.requested_time,
-        table_version=table.version.number,
+        version=table.version,
         created_ms=environment.clock.now_ms(),
     )
     check_held()

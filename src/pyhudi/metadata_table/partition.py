@@ -1,4 +1,4 @@
-"""What a partition of the metadata table has to be able to do, so that commits keep it.
+"""The protocol of partitions of the metadata table: everything that commits need to keep one.
 
 One module for each partition implements `MetadataPartition`, as `files.py` does; `maintained.py` lists them. What is
 not listed is dropped by a commit, or makes the table unwritable (`pyhudi.table.metadata_partitions`).

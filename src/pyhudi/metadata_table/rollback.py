@@ -1,6 +1,6 @@
-"""What a rollback of a write does to the metadata table, under the table lock.
+"""The part of a rollback that concerns the metadata table, under the table lock.
 
-The delta commit of the write is taken back. Where a compaction of the metadata table has merged it, which JVM Hudi
+The delta commit of the write is undone. Where a compaction of the metadata table has merged it, which JVM Hudi
 refuses, a delta commit of the rollback's own instant takes the files out. In table version 6 there is such a delta
 commit in any case: a rollback adds logs with command blocks.
 """
@@ -13,28 +13,24 @@ from pyhudi.environment import Environment
 from pyhudi.format.metadata.rollback import RollbackMetadata
 from pyhudi.metadata_table.change import change_of_rollback
 from pyhudi.metadata_table.delta_commit import CheckHeld
-from pyhudi.metadata_table.settle import with_kept_partitions
 from pyhudi.metadata_table.undo import is_merged, undo_delta_commit
 from pyhudi.metadata_table.update import apply_change
 from pyhudi.table.metadata_table import has_metadata_table
 from pyhudi.table.state import TableState
 
 
-def begin_rollback(
-    table: TableState, instant_time: str, rollback_time: str, check_held: CheckHeld
-) -> tuple[TableState, bool]:
+def begin_rollback(table: TableState, instant_time: str, rollback_time: str) -> bool:
     """Take the delta commit of a write back, whose completed instant is gone already.
 
-    Returns the table with the metadata table that a rollback keeps, and whether the delta commit was merged, so that
-    `end_rollback` has to say what went. Cost: two listings and `undo_delta_commit`; nothing without a metadata table.
+    Returns whether it was merged, so that `end_rollback` has to say what went. Cost: a listing and
+    `undo_delta_commit`; nothing without a metadata table.
     """
-    table = with_kept_partitions(table, check_held)
     if not has_metadata_table(table):
-        return table, False
+        return False
     if is_merged(table, instant_time):
-        return table, True
+        return True
     undo_delta_commit(table, instant_time, rollback_time)
-    return table, False
+    return False
 
 
 def end_rollback(

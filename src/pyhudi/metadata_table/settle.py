@@ -1,4 +1,4 @@
-"""Which metadata table a table is to have: created, kept, made smaller, or dropped; before a write, under the lock."""
+"""The decision before a write, under the lock: a metadata table is created, kept, made smaller, or dropped."""
 
 from __future__ import annotations
 

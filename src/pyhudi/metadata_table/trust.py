@@ -1,4 +1,4 @@
-"""Whether a metadata table knows all that the table's timeline says: only then a commit may go on from it."""
+"""The check that a metadata table knows all that the table's timeline says: only then a commit may go on from it."""
 
 from __future__ import annotations
 

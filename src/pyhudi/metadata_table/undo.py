@@ -1,4 +1,4 @@
-"""Taking a delta commit of the metadata table back, whether it was completed or not.
+"""The undoing of a delta commit of the metadata table, completed or not.
 
 From table version 8 on its files are deleted, as JVM Hudi does it: each carries the instant in its name. In version 6
 logs are named after their slice, and a command block behind them excludes the blocks of the instant. The completed
@@ -49,7 +49,7 @@ def undo_delta_commit(
 def is_merged(table: TableState, instant_time: str) -> bool:
     """Whether a compaction of the metadata table has merged the delta commit of an instant into base files.
 
-    Then it cannot be taken back, and what it said must be said otherwise by another delta commit. Cost: a listing.
+    Then it cannot be undone, and what it said must be said otherwise by another delta commit. Cost: a listing.
     """
     inner = load_timeline(table.storage, inner_version(table.version))
     compactions = [one.requested_time for one in inner.completed_writes if one.action is Action.COMMIT]

@@ -2,8 +2,8 @@
 
 The metadata table is committed before the table, under the table lock: `apply_change`, then the completed instant of
 the table. Between the two, readers ignore the delta commit, since the table has no completed instant of its time. What
-dies there is taken back with the instant of the table (`undo.py`); what retries finds the delta commit, takes it back
-and writes it again, so that it counts once.
+dies there is undone with the instant of the table (`undo.py`); what retries finds the delta commit, undoes it and
+writes it again, so that it counts once.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def group_target(table: TableState, partition: MetadataPartition, instant_time: 
         partition=partition.name,
         file_ids=ids,
         instant_time=instant_time,
-        table_version=table.version.number,
+        version=table.version,
         names_slice=slices if by_slice else {},
         created_ms=created_ms,
     )

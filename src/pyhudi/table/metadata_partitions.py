@@ -1,4 +1,4 @@
-"""Which partitions of the metadata table this release maintains, which a commit drops, and which make it refuse.
+"""The partitions of the metadata table: this release maintains some, a commit drops some, and some make it refuse.
 
 The one table of it. Who implements a partition (`pyhudi.metadata_table.maintained`) changes its row here.
 """

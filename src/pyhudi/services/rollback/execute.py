@@ -31,6 +31,7 @@ from pyhudi.format.timeline.instant import (
 )
 from pyhudi.io.log.exclusion import UNKNOWN_TASK, LogSlice, exclude_blocks
 from pyhudi.metadata_table.rollback import begin_rollback, end_rollback
+from pyhudi.metadata_table.settle import with_kept_partitions
 from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.instant_times import completed_now
@@ -90,11 +91,12 @@ def run_rollback(
     if rollback.state is InstantState.REQUESTED:
         rollback = advanced(rollback, InstantState.INFLIGHT)
         _put(table, rollback, b"")
+    table = with_kept_partitions(table, lock.check_held)
     files = _timeline_files(table, plan)
     if keeps_service_plan and _is_of_service(table, plan):
         files.pop(InstantState.REQUESTED, None)
     _delete(storage, files.pop(InstantState.COMPLETED, None))
-    table, was_merged = begin_rollback(table, plan.instant_time, rollback.requested_time, lock.check_held)
+    was_merged = begin_rollback(table, plan.instant_time, rollback.requested_time)
     done: dict[str, _Done] = {}
     for request in plan.requests:
         _undo(storage, rollback.requested_time, plan, request, done.setdefault(request.partition_path, _Done()))
