@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from tests.support.table_builder import TableBuilder
 
@@ -26,7 +27,7 @@ Listed = dict[str, dict[str, int]]
 """Sizes of files by partition path and name."""
 
 
-def with_files(version: int, kind: str) -> TableBuilder:
+def with_files(version: int, kind: Literal["cow", "mor"]) -> TableBuilder:
     """A table whose first write builds a metadata table."""
     return TableBuilder(version, kind, has_delete_flag=True, options=WITH_METADATA_TABLE)
 
