@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import Engine, TaskContext
+from pyhudi.engine.shares import TASKS_PER_CORE, spread
 from pyhudi.format.bloom import (
     BLOOM_FILTER_KEY,
     BLOOM_FILTER_KIND_KEY,
@@ -26,7 +27,7 @@ from pyhudi.format.bloom import (
     parse_bloom_filter,
 )
 from pyhudi.index.protocol import Lookup, Tagged
-from pyhudi.index.search import TASKS_PER_CORE, search, spread, tag_task, to_search
+from pyhudi.index.search import search, tag_task, to_search
 from pyhudi.index.stored_keys import check_stored_keys
 from pyhudi.index.tagging import TagTask, keys_with_slices
 from pyhudi.io.base_file import read_footer

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from pyhudi.engine.protocol import Engine
+from pyhudi.engine.shares import TASKS_PER_CORE, spread
 from pyhudi.index.protocol import Lookup, SliceToSearch, Tagged
 from pyhudi.index.tagging import TagTask, tag_files
 from pyhudi.io.exchange import Segment
 from pyhudi.table.file_slice import FileSlice, slice_files
-
-TASKS_PER_CORE = 2
-"""More tasks than cores, so that one slow file does not leave the other cores idle."""
 
 
 def to_search(lookup: Lookup, number: int, file_slice: FileSlice) -> SliceToSearch:
@@ -67,13 +64,3 @@ def search(
         for key, rows in result.known_rows:
             known[key] += rows
     return Tagged(tuple(slices), {split: tuple(found) for split, found in segments.items()}, updates, known)
-
-
-def spread(weights: Mapping[int, int], parts: int) -> tuple[tuple[int, ...], ...]:
-    """Divide numbered items into at most `parts` shares of about equal weight, the heaviest item first."""
-    shares: list[tuple[int, int, list[int]]] = [(0, n, []) for n in range(max(1, min(parts, len(weights))))]
-    for item, weight in sorted(weights.items(), key=lambda entry: (-entry[1], entry[0])):
-        total, number, share = heapq.heappop(shares)
-        share.append(item)
-        heapq.heappush(shares, (total + weight + 1, number, share))
-    return tuple(tuple(sorted(share)) for _, _, share in sorted(shares, key=lambda entry: entry[1]) if share)

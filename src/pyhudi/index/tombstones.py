@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import Engine, TaskContext
+from pyhudi.engine.shares import TASKS_PER_CORE, spread
 from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.format.tombstones import TOMBSTONES_KEY, decode_tombstones
 from pyhudi.index.protocol import Lookup, Tagged
-from pyhudi.index.search import TASKS_PER_CORE, spread, tag_task, to_search
+from pyhudi.index.search import tag_task, to_search
 from pyhudi.index.tagging import KeyIndex, StagedKeys, TagTask, keys_with_slices
 from pyhudi.io.base_file import read_footer
 from pyhudi.io.exchange import ExchangeWriter, Segment, open_exchange, read_segment

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from tests.support.tables import contents, new_table, open_table, rows
 
 from pyhudi.engine.protocol import TaskContext
+from pyhudi.engine.shares import spread
 from pyhudi.format.bloom import MAX_RECORD_KEY_KEY, MIN_RECORD_KEY_KEY
 from pyhudi.format.file_names import BaseFileName, LogFileName
 from pyhudi.format.schema.meta_columns import with_meta_columns
 from pyhudi.format.timeline.table_version import NEWEST
 from pyhudi.index.bloom import ProbeTask, candidates_in, key_range, probe_files
 from pyhudi.index.protocol import KeyScope, Lookup, SliceToSearch
-from pyhudi.index.search import spread, to_search
+from pyhudi.index.search import to_search
 from pyhudi.index.tagging import TagTask, tag_files
 from pyhudi.io.exchange import read_segment
 from pyhudi.io.slices.files import SliceFiles

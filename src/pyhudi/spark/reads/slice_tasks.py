@@ -10,7 +10,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from pyhudi.index.search import spread
+from pyhudi.engine.shares import spread
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.spark.engine import conformed, session_parallelism
 from pyhudi.spark.reads.log_columns import unpacked_plan
