@@ -28,9 +28,9 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import timeline_of
+from pyhudi.transaction.exchange_folder import EXCHANGE_FOLDER
 from pyhudi.transaction.heartbeat import Heartbeat, HeartbeatSettings, heartbeat_path
 from pyhudi.transaction.locks.in_process import HeldMutex, InProcessLocks
-from pyhudi.write.exchange_folder import EXCHANGE_FOLDER
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("ts", pa.int64()), ("note", pa.string())])
 Row = tuple[int, str, int, str]

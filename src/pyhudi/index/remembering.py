@@ -19,11 +19,12 @@ import pyarrow.compute as pc
 
 from pyhudi.engine.local import LocalEngine
 from pyhudi.engine.protocol import Engine, TaskContext
+from pyhudi.engine.shares import TASKS_PER_CORE, spread
 from pyhudi.format.schema.meta_columns import COMMIT_TIME, RECORD_KEY
 from pyhudi.format.timeline.instant import Action
 from pyhudi.index.locations import Coverage, Location, Locations
 from pyhudi.index.protocol import Lookup, SliceToSearch, Tagged
-from pyhudi.index.search import TASKS_PER_CORE, search, spread, tag_task, to_search
+from pyhudi.index.search import search, tag_task, to_search
 from pyhudi.index.stored_keys import check_stored_keys
 from pyhudi.index.tagging import TagTask, staged_keys, stored_rows
 from pyhudi.storage.open import open_spec

@@ -34,11 +34,14 @@ class Source:
         table: the table, with the state that the change is applied to: the action itself is still pending in it.
         environment: the clock and the ids.
         engine: runs tasks. None where no tasks can run; then a partition reads what it needs itself.
+        exchange: a folder for files from tasks to tasks, which is deleted afterwards; there is one where there is an
+            engine and records are written ahead, or a partition is built.
     """
 
     table: TableState
     environment: Environment
     engine: Engine | None = None
+    exchange: str | None = None
 
     @property
     def storage(self) -> Storage:

@@ -40,8 +40,8 @@ from pyhudi.tasks.rewrite_base import BaseFileTask, write_base_file
 from pyhudi.tasks.route import RouteTask, route_split
 from pyhudi.tasks.settings import log_settings
 from pyhudi.tasks.stage import StagedSplit, StageTask, stage_split
+from pyhudi.transaction.exchange_folder import exchange_folder
 from pyhudi.transaction.transaction import Transaction, mark_inflight
-from pyhudi.write.exchange_folder import exchange_folder
 from pyhudi.write.finish import committed, write_transaction
 from pyhudi.write.inserts_in_logs import groups_with_inserts_in_logs
 from pyhudi.write.job import WriteJob

@@ -13,9 +13,9 @@ from tests.support.tables import NO_PROCESS, CountingLocks, environment, new_tab
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.testing.faults import FaultStorage
+from pyhudi.transaction.exchange_folder import EXCHANGE_FOLDER
 from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER, Heartbeat, HeartbeatSettings
 from pyhudi.transaction.locks.waiting import wait_for
-from pyhudi.write.exchange_folder import EXCHANGE_FOLDER
 
 
 def table_in_memory() -> MemoryStorage:

@@ -17,6 +17,7 @@ from pyhudi.format.avro.records import decode_avro_data, encode_avro_data
 from pyhudi.format.metadata_table.schema import KEY, PAYLOAD_COLUMNS, TYPE, arrow_schema, payload_type, record_schema
 from pyhudi.format.timeline.table_version import TableVersion
 
+_PAYLOAD_AT = 2
 _KNOWN_TYPES = pa.array([*PAYLOAD_COLUMNS], pa.int32())
 
 
@@ -53,14 +54,32 @@ def sorted_by_key(records: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def encode_metadata_records(records: pa.RecordBatch, version: TableVersion) -> tuple[pa.StringArray, pa.BinaryArray]:
-    """Keys and values for `write_hfile`, whose `schema` is `record_schema(version)`; sort the records first."""
+    """Keys and values for `write_hfile`, whose `schema` is `record_schema(version)`; sort the records first.
+
+    The payloads of records of one type may be a dictionary: then each distinct one is encoded once.
+    """
     rows = records.num_rows
+    payloads = records.column(_PAYLOAD_AT)
+    if pa.types.is_dictionary(payloads.type):
+        return records.column(KEY), _distinct_values(records, version).take(payloads.indices)
     given = {field.name: records.column(number) for number, field in enumerate(records.schema)}
     given[KEY] = pa.array([""], pa.string()).take(pa.array([0] * rows, pa.int32()))
     schema = arrow_schema(version)
     columns = [given.get(field.name, pa.nulls(rows, field.type)) for field in schema]
     whole = pa.RecordBatch.from_arrays(columns, schema=schema)
     return records.column(KEY), encode_avro_data(whole, record_schema(version), with_unions=True)
+
+
+def _distinct_values(records: pa.RecordBatch, version: TableVersion) -> pa.BinaryArray:
+    """The values of the payloads in a dictionary."""
+    distinct = records.column(_PAYLOAD_AT).dictionary
+    kinds = pc.unique(records.column(TYPE))
+    if len(kinds) != min(1, records.num_rows):
+        raise InternalError("records with payloads in a dictionary are not of one type")
+    kind = kinds[0] if len(kinds) else pa.scalar(0, pa.int32())
+    keys, types = pa.repeat("", len(distinct)), pa.repeat(kind, len(distinct))
+    rows = make_records(version, records.schema.names[_PAYLOAD_AT], keys, types, distinct)
+    return encode_metadata_records(rows, version)[1]
 
 
 def decode_metadata_records(

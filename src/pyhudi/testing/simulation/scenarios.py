@@ -42,9 +42,9 @@ from pyhudi.testing.simulation.key_value_writes import Request, TaskLostError
 from pyhudi.testing.simulation.scheduler import AGES_MS, Actor, Powers, Run
 from pyhudi.testing.simulation.simulated import NoLocks
 from pyhudi.testing.simulation.start_tables import KINDS, Kind, Seat, kind_of
+from pyhudi.transaction.exchange_folder import exchange_folder
 from pyhudi.transaction.locks.storage_based import StorageLocks
 from pyhudi.transaction.settings import TransactionSettings
-from pyhudi.write.exchange_folder import exchange_folder
 
 POLLS = 2
 """How often a reader looks at the table."""

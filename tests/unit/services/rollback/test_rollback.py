@@ -35,9 +35,9 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash
+from pyhudi.transaction.exchange_folder import EXCHANGE_FOLDER
 from pyhudi.transaction.heartbeat import HEARTBEAT_FOLDER, HeartbeatSettings, Liveness, liveness_of
 from pyhudi.transaction.locks.in_process import HeldMutex, InProcessLocks
-from pyhudi.write.exchange_folder import EXCHANGE_FOLDER
 
 
 def fail_at_the_commit(operation: str, path: str) -> None:
