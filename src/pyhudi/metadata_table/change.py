@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.metadata.clean import CleanMetadata
@@ -18,6 +19,8 @@ from pyhudi.format.metadata.rollback import RollbackMetadata
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.metadata.written_files import end_of
 from pyhudi.format.metadata_table.keys import NO_PARTITION
+
+NOTHING_LEARNED: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +94,9 @@ def partition_path_of(stored: str) -> str:
     return "" if stored == NO_PARTITION else stored
 
 
-def change_of_commit(instant_time: str, metadata: CommitMetadata, learned: Mapping[str, Any] | None = None) -> Change:
+def change_of_commit(
+    instant_time: str, metadata: CommitMetadata, learned: Mapping[str, Any] = NOTHING_LEARNED
+) -> Change:
     """What a commit, delta commit, replace commit, clustering or compaction of any table version did."""
     added: dict[str, dict[str, AddedFile]] = defaultdict(dict)
     for stats in metadata.stats_by_partition.values():
@@ -110,7 +115,7 @@ def change_of_commit(instant_time: str, metadata: CommitMetadata, learned: Mappi
         added={partition: tuple(files.values()) for partition, files in sorted(added.items())},
         replaced=metadata.replaced_file_ids or {},
         metadata=metadata,
-        learned=learned or {},
+        learned=learned,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from pyhudi.errors import InternalError
 from pyhudi.metadata_table.files import FilesPartition
 from pyhudi.metadata_table.partition import MetadataPartition
-from pyhudi.table.metadata_partitions import FILES
+from pyhudi.table.metadata_partitions import FILES, Upkeep, with_upkeep
 from pyhudi.table.state import TableState
 
 PARTITIONS: Final[Mapping[str, MetadataPartition]] = {FILES: FilesPartition()}
@@ -25,3 +25,11 @@ def maintained_partition(name: str, table: TableState) -> MetadataPartition:
     if found is None:
         raise InternalError("no code maintains this partition of the metadata table", partition=name)
     return found
+
+
+def kept_partitions(table: TableState) -> tuple[MetadataPartition, ...]:
+    """What maintains the partitions of the table's metadata table, `files` first; empty where it has none."""
+    names = with_upkeep(table.config.metadata_partitions, Upkeep.MAINTAINED)
+    if FILES not in names:
+        return ()
+    return tuple(maintained_partition(name, table) for name in sorted(names, key=lambda name: (name != FILES, name)))

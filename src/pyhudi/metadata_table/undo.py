@@ -7,8 +7,6 @@ instant goes first, so that readers see all of it or nothing. Every step can be 
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.timeline.instant import Action, InstantState, parse_instant_file_name
 from pyhudi.io.log.exclusion import LogSlice, exclude_blocks
@@ -19,14 +17,11 @@ from pyhudi.table.state import TableState
 from pyhudi.table.timeline import load_timeline, position_of
 
 
-def undo_delta_commit(
-    table: TableState, instant_time: str, undone_by: str, *, besides: Collection[str] = frozenset()
-) -> None:
+def undo_delta_commit(table: TableState, instant_time: str, undone_by: str) -> None:
     """Take the delta commit of an instant back, under the table lock; nothing where there is none.
 
-    `undone_by`: the instant that the command blocks of version 6 carry. `besides`: files that stay, as paths in the
-    metadata table. Cost: two listings and one more per partition; one delete per file; in version 6 the headers of the
-    log blocks.
+    `undone_by`: the instant that the command blocks of version 6 carry. Logs that were written ahead go, too. Cost: two
+    listings and one more per partition; one delete per file; in version 6 the headers of the log blocks.
     """
     if not has_metadata_table(table):
         return
@@ -39,7 +34,7 @@ def undo_delta_commit(
             storage.delete(f"{version.timeline_folder}/{name}")
     for partition in storage.list_folder(METADATA_TABLE_FOLDER).folders:
         if partition.rpartition("/")[2] != ".hoodie":
-            _undo_files(table, partition, instant_time, undone_by, besides)
+            _undo_files(table, partition, instant_time, undone_by)
     for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
         for name, instant in mine:
             if instant.state is state:
@@ -62,19 +57,14 @@ def is_merged(table: TableState, instant_time: str) -> bool:
     return instant_time < first
 
 
-def _undo_files(table: TableState, folder: str, instant_time: str, undone_by: str, besides: Collection[str]) -> None:
+def _undo_files(table: TableState, folder: str, instant_time: str, undone_by: str) -> None:
     storage = table.storage
     slices: set[LogSlice] = set()
     for info in storage.list_folder(folder).files:
         name = parse_data_file(info.name)
         if isinstance(name, LogFileName) and not table.version.has_completion_times:
             slices.add(LogSlice(folder, name.file_id, name.instant_time))
-        elif name is not None and name.instant_time == instant_time and _inner(info.path) not in besides:
+        elif name is not None and name.instant_time == instant_time:
             storage.delete(info.path)
     for log_slice in sorted(slices, key=lambda one: (one.file_id, one.base_instant)):
         exclude_blocks(storage, undone_by, instant_time, log_slice)
-
-
-def _inner(path: str) -> str:
-    """The path within the metadata table."""
-    return path.removeprefix(f"{METADATA_TABLE_FOLDER}/")

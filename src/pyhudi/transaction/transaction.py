@@ -7,10 +7,12 @@ nothing before the last put of `commit`. What follows that put is cleanup, which
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
+from pyhudi.engine.protocol import Engine
 from pyhudi.environment import Environment
 from pyhudi.errors import (
     AlreadyExistsError,
@@ -25,7 +27,8 @@ from pyhudi.format.markers import marker_folder
 from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, encode_commit_metadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced, parse_instant_time
 from pyhudi.format.timeline.table_version import TableVersion
-from pyhudi.metadata_table.change import change_of_commit
+from pyhudi.metadata_table.ahead import Ahead, write_ahead
+from pyhudi.metadata_table.change import NOTHING_LEARNED, Change, change_of_commit
 from pyhudi.metadata_table.settle import settle_metadata_table, with_kept_partitions
 from pyhudi.metadata_table.update import apply_change
 from pyhudi.storage.protocol import Storage
@@ -75,6 +78,15 @@ class Transaction:
     def storage(self) -> Storage:
         """The table's store."""
         return self.base.storage
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    """What the metadata table gets to know of a commit: the change, and what of it has been written already."""
+
+    change: Change
+    ahead: Mapping[str, Ahead]
+    engine: Engine | None
 
 
 @contextmanager
@@ -174,11 +186,19 @@ def mark_inflight(transaction: Transaction, profile: CommitMetadata) -> None:
 
 
 def commit(
-    transaction: Transaction, metadata: CommitMetadata, *, base_schema: str | None, unique_keys: UniqueKeys
+    transaction: Transaction,
+    metadata: CommitMetadata,
+    *,
+    base_schema: str | None,
+    unique_keys: UniqueKeys,
+    engine: Engine | None = None,
+    learned: Mapping[str, Any] = NOTHING_LEARNED,
 ) -> InstantTime:
     """Make the write visible, or raise with nothing visible. Returns its position for incremental reads.
 
     `base_schema` is the Avro schema of the table that the write began from, `unique_keys` what the write guarantees.
+    `engine` runs the tasks that keep indexes of the metadata table, and `learned` is what its tasks found out for them
+    (`pyhudi.metadata_table.change.Change`).
 
     Raises `WriteConflictError` when it must give way by the table of conflicts (`conflicts/table.py`), or a write of
     the same batch was completed (`idempotence.py`); `LockLostError` when another writer rolled this write back because
@@ -191,6 +211,8 @@ def commit(
     storage, base, own = transaction.storage, transaction.base, transaction.instant_time
     _delete_lost_attempts(storage, own, metadata)
     mine = footprint_of(metadata, unique_keys)
+    change = change_of_commit(own, metadata, learned)
+    ahead = write_ahead(base, change, transaction.environment, engine)
     _let_earlier_writes_begin(transaction)
     with (
         naming(storage),
@@ -212,7 +234,7 @@ def commit(
         )
         check_intents(now.timeline, rivals, own=own, metadata=metadata, mine=mine)
         withdraw_stale(storage, rivals, _pending_times(now))
-        completed = _complete(transaction, now, metadata, lock)
+        completed = _complete(transaction, now, metadata, lock, _Indexed(change, ahead, engine))
     _tidy_up_after_commit(transaction, metadata)
     return position_of(completed)
 
@@ -235,7 +257,9 @@ def _let_earlier_writes_begin(transaction: Transaction) -> None:
         environment.clock.sleep((settling_ms - age_ms) / 1000)
 
 
-def commit_compaction(transaction: Transaction, metadata: CommitMetadata, *, run: int) -> InstantTime:
+def commit_compaction(
+    transaction: Transaction, metadata: CommitMetadata, *, run: int, engine: Engine | None = None
+) -> InstantTime:
     """Complete a compaction: its base files replace the slices that were planned.
 
     `run`: the number of the execution that wrote them (`transaction/plan_fencing.py`).
@@ -248,18 +272,22 @@ def commit_compaction(transaction: Transaction, metadata: CommitMetadata, *, run
     `CommitOutcomeUnknownError` like `commit`. Cost: that of a commit, and one listing per partition path.
     """
     storage = transaction.storage
+    change = change_of_commit(transaction.instant_time, metadata)
+    ahead = write_ahead(transaction.base, change, transaction.environment, engine)
     with (
         naming(storage),
         table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
     ):
         now = _checked_run(transaction, Own.COMPACTION, run)
         metadata = _with_schema_of_now(metadata, now)
-        completed = _complete(transaction, now, metadata, lock, run=run)
+        completed = _complete(transaction, now, metadata, lock, _Indexed(change, ahead, engine), run=run)
     _tidy_up_after_commit(transaction, metadata, is_planned=True)
     return position_of(completed)
 
 
-def commit_clustering(transaction: Transaction, metadata: CommitMetadata, *, run: int) -> InstantTime:
+def commit_clustering(
+    transaction: Transaction, metadata: CommitMetadata, *, run: int, engine: Engine | None = None
+) -> InstantTime:
     """Complete a clustering: its files replace the file groups that were planned.
 
     `run` as for `commit_compaction`, and the same holds of the columns of the table. A write that changed a file group
@@ -270,6 +298,8 @@ def commit_clustering(transaction: Transaction, metadata: CommitMetadata, *, run
     """
     storage, base, own = transaction.storage, transaction.base, transaction.instant_time
     mine = footprint_of(metadata)
+    change = change_of_commit(own, metadata)
+    ahead = write_ahead(base, change, transaction.environment, engine)
     with (
         naming(storage),
         table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
@@ -280,7 +310,7 @@ def commit_clustering(transaction: Transaction, metadata: CommitMetadata, *, run
         check_intents(now.timeline, rivals, own=own, metadata=metadata, mine=mine)
         withdraw_stale(storage, rivals, _pending_times(now))
         metadata = _with_schema_of_now(metadata, now)
-        completed = _complete(transaction, now, metadata, lock, run=run)
+        completed = _complete(transaction, now, metadata, lock, _Indexed(change, ahead, engine), run=run)
     _tidy_up_after_commit(transaction, metadata, is_planned=True)
     return position_of(completed)
 
@@ -330,7 +360,13 @@ def _announced(transaction: Transaction, intent: Intent, lock: HeldLock) -> Iter
 
 
 def _complete(
-    transaction: Transaction, now: TableState, metadata: CommitMetadata, lock: HeldLock, *, run: int | None = None
+    transaction: Transaction,
+    now: TableState,
+    metadata: CommitMetadata,
+    lock: HeldLock,
+    indexed: _Indexed,
+    *,
+    run: int | None = None,
 ) -> Instant:
     """Put the completed instant, which makes everything visible, after all checks have passed.
 
@@ -342,7 +378,7 @@ def _complete(
     if lock.can_be_lost:
         timeline = load_timeline(storage, now.version)
         check_still_ours(timeline, transaction.base.timeline, storage, transaction.instant_time)
-    apply_change(now, change_of_commit(transaction.instant_time, metadata), environment, lock.check_held)
+    apply_change(now, indexed.change, environment, lock.check_held, engine=indexed.engine, ahead=indexed.ahead)
     (pending,) = (i for i in timeline.instants if i.requested_time == transaction.instant_time)
     completed = completed_now(pending, timeline, now.config, environment.clock)
     put_completed(storage, now.version, completed, encode_commit_metadata(metadata, now.version), lock)

@@ -60,7 +60,11 @@ def committed(
     )
     base_schema = job.former_schema.avro if job.former_schema else None
     completion_time = commit(
-        transaction, metadata, base_schema=base_schema, unique_keys=_unique_keys(job.config, operation)
+        transaction,
+        metadata,
+        base_schema=base_schema,
+        unique_keys=_unique_keys(job.config, operation),
+        engine=job.engine,
     )
     _warn_of_full_filters(job.config, stats)
     seconds = job.environment.clock.monotonic() - job.started

@@ -136,7 +136,7 @@ def _run(call: ServiceCall, run: PlannedRun) -> Clustered:
         size = 2 * sum(task.stored_bytes for task in tasks)
         results = call.engine.map(cluster_group, tasks, size_bytes=size, description="cluster")
     stats = [stat for result in results for stat in result]
-    commit_clustering(transaction, _metadata(schema, plan, stats), run=run.number)
+    commit_clustering(transaction, _metadata(schema, plan, stats), run=run.number, engine=call.engine)
     return Clustered(
         instant=run.instant.requested_time,
         groups=len(groups),

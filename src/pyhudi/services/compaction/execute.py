@@ -80,7 +80,7 @@ def run_compaction(call: ServiceCall, instant_time: str) -> Compacted | None:
         with task_markers(transaction, call.config, call.engine, may_conflict=False) as markers:
             shared = _merging(call, instant, markers, number)
             stats = run(call, instant, plan, view, shared)
-        commit_compaction(transaction, _metadata(shared.schema, plan, stats), run=number)
+        commit_compaction(transaction, _metadata(shared.schema, plan, stats), run=number, engine=call.engine)
     return _compacted(instant.requested_time, stats)
 
 
