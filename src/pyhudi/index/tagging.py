@@ -23,8 +23,8 @@ from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
 from pyhudi.index.protocol import KeyScope, SliceToSearch
 from pyhudi.index.stored_keys import check_stored_keys
-from pyhudi.io.base_file import read_batches
 from pyhudi.io.exchange import ExchangeWriter, Segment, read_segment
+from pyhudi.io.slices.base_rows import read_base_rows
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings, read_merged
 from pyhudi.merge.pairs import incoming_wins
@@ -232,7 +232,8 @@ def stored_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Columns of a slice; of a base file without logs in the order of its rows, as tags name rows by position."""
     if files.base is not None and not files.logs:
-        return read_batches(storage, files.base, columns=columns, batch_rows=KEY_BATCH_ROWS)
+        schema = pa.schema([merging.schema.field(name) for name in columns])
+        return read_base_rows(storage, files, schema, batch_rows=KEY_BATCH_ROWS)
     return read_merged(storage, files, merging, columns)
 
 

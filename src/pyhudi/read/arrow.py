@@ -23,7 +23,7 @@ from pyhudi.format.schema.meta_columns import COMMIT_TIME
 from pyhudi.io.parquet_batches import rows_at_once, wide_dictionaries
 from pyhudi.read.conditions import Condition, Where, columns_of, condition_of
 from pyhudi.read.scan import ScanPlan, ScanSlice
-from pyhudi.read.slices import missing_files_named, read_base_file, read_slice
+from pyhudi.read.slices import missing_files_named, read_slice
 from pyhudi.storage.protocol import Storage
 
 BATCH_ROWS = 131_072
@@ -168,7 +168,7 @@ def _read_whole(
     needed = _with_columns_of(condition, names, plan.schema) or plan.schema.names[:1]
     schema = pa.schema([plan.schema.field(name) for name in names])
     for scan_slice in slices:
-        for batch in (read_slice if scan_slice.files.logs else read_base_file)(storage, plan, scan_slice, needed):
+        for batch in read_slice(storage, plan, scan_slice, needed):
             rows = _matching(batch, condition, names)
             for kept in (rows.cast(schema) if names else rows).to_batches():
                 if kept.num_rows:

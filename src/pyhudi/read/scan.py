@@ -75,13 +75,15 @@ class ScanPlan:
 
     @property
     def plain(self) -> tuple[ScanSlice, ...]:
-        """The slices with only a base file, which any reader of Parquet can read."""
-        return tuple(each for each in self.slices if not each.files.logs) if not self.texts_of_numbers else ()
+        """The slices whose rows are those of one Parquet file, which any reader of Parquet can read."""
+        return tuple(each for each in self.slices if each.files.is_plain) if not self.texts_of_numbers else ()
 
     @property
     def merged(self) -> tuple[ScanSlice, ...]:
         """The other slices."""
-        return tuple(each for each in self.slices if each.files.logs) if not self.texts_of_numbers else self.slices
+        return (
+            tuple(each for each in self.slices if not each.files.is_plain) if not self.texts_of_numbers else self.slices
+        )
 
 
 def plan_scan(storage: Storage, config: ReadConfig) -> ScanPlan:

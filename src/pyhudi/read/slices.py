@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pyhudi.errors import HistoryNotRetainedError, NotFoundError
 from pyhudi.format.schema.evolution import align
-from pyhudi.io.base_file import read_batches
+from pyhudi.io.slices.base_rows import read_base_rows
 from pyhudi.io.slices.merged import read_merged
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.storage.protocol import Storage
@@ -18,21 +18,23 @@ from pyhudi.storage.protocol import Storage
 def read_slice(
     storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """The merged rows of one slice of a scan, with these columns; conditions of the scan are not applied."""
+    """The rows of one slice of a scan, with these columns; conditions of the scan are not applied."""
+    if not scan_slice.files.logs:
+        yield from _base_rows(storage, plan, scan_slice, columns)
+        return
     with missing_files_named():
         for batch in read_merged(storage, scan_slice.files, plan.merging, _in_files(plan, columns)):
             yield _with_path_columns(plan, scan_slice, batch, columns)
 
 
-def read_base_file(
+def _base_rows(
     storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one slice without logs, with these columns, in batches of bounded bytes, also for wide rows."""
     in_files = _in_files(plan, columns)
     schema = pa.schema([plan.schema.field(name).with_nullable(True) for name in in_files])
-    assert scan_slice.files.base is not None
     with missing_files_named():
-        for batch in read_batches(storage, scan_slice.files.base, columns=in_files):
+        for batch in read_base_rows(storage, scan_slice.files, schema):
             yield _with_path_columns(plan, scan_slice, align(batch, schema), columns)
 
 

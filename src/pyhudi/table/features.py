@@ -167,6 +167,17 @@ def _log_format(config: TableConfig) -> str | None:
     return None if log_format.upper() == "HOODIE_LOG" else f"log files in the format {log_format}"
 
 
+def _bootstrap_index(config: TableConfig) -> str | None:
+    if not config.values.get("hoodie.bootstrap.base.path"):
+        return None
+    kind = config.values.get("hoodie.bootstrap.index.type") or "HFILE"
+    class_ = config.values.get("hoodie.bootstrap.index.class") or "HFileBootstrapIndex"
+    enabled = config.values.get("hoodie.bootstrap.index.enable") or "true"
+    if kind.upper() == "HFILE" and class_.endswith("HFileBootstrapIndex") and enabled.lower() == "true":
+        return None
+    return f"a bootstrap without an index of HFiles ({kind}, {class_}, enabled: {enabled})"
+
+
 def _table_format(config: TableConfig) -> str | None:
     table_format = config.values.get("hoodie.table.format") or "native"
     return None if table_format == "native" else f"the table format {table_format}"
@@ -326,11 +337,10 @@ FEATURES: Final[tuple[Feature, ...]] = (
         remedy="use the release of Hudi that made the table",
     ),
     Feature(
-        name="bootstrap",
-        shown_by="`hoodie.bootstrap.base.path`",
-        found=_by_property(
-            lambda config: "bootstrapped files" if config.values.get("hoodie.bootstrap.base.path") else None
-        ),
+        name="bootstrap indexes of other kinds",
+        shown_by="`hoodie.bootstrap.base.path`, with an index in `hoodie.bootstrap.index.type` or `.class` that is "
+        "not HFILE, or with `hoodie.bootstrap.index.enable=false`",
+        found=_by_property(_bootstrap_index),
         refused=_ALL,
         remedy="copy its rows with JVM Hudi into a new table",
     ),

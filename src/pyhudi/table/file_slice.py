@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyhudi.format.file_names import BaseFileName, LogFileName
 from pyhudi.io.log.block_filter import Stretch
-from pyhudi.io.slices.files import SliceFiles
+from pyhudi.io.slices.files import SliceFiles, SourceFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +20,16 @@ class FileGroupId:
 
 @dataclass(frozen=True, slots=True)
 class BaseFile:
-    """One version of a file group. `path` is relative to the table, `size` in bytes."""
+    """One version of a file group. `path` is relative to the table, `size` in bytes.
+
+    `source`: of the skeleton of a bootstrap, the file with the other columns.
+    """
 
     partition_path: str
     name: BaseFileName
     path: str
     size: int
+    source: SourceFile | None = None
 
     @property
     def group(self) -> FileGroupId:
@@ -114,5 +118,8 @@ def slice_files(base: BaseFile | None, logs: Iterable[LogFile]) -> SliceFiles:
     """These files of a slice in the form that tasks get."""
     logs = tuple(logs)
     return SliceFiles(
-        base.path if base else None, tuple(log.path for log in logs), tuple(log.committed for log in logs)
+        base.path if base else None,
+        tuple(log.path for log in logs),
+        tuple(log.committed for log in logs),
+        base.source if base else None,
     )

@@ -14,15 +14,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
+from pyhudi.format.bootstrap_index import PARTITIONS_PATH
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
-from pyhudi.format.timeline.instant import Action
+from pyhudi.format.timeline.instant import SKELETON_INSTANT, Action
 from pyhudi.io.log.block_filter import Stretch
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.archived_writes import ArchivedWrites, in_place_of_archive, readable_archived_writes
+from pyhudi.table.bootstrap import load_sources
 from pyhudi.table.committed_files import CommittedFiles, Shortfall, committed_files, refuse
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
 from pyhudi.table.lister import Lister, StorageLister
@@ -188,6 +190,7 @@ def view_of(
             stretches = _stretches(info, name, writer, timeline, committed)
             log = LogFile(partition_path, name, info.path, info.size, position, stretches, writer)
             logs[log.group].append(log)
+    _join_with_sources(storage, bases)
     return FileSystemView(
         storage,
         timeline,
@@ -203,6 +206,24 @@ def view_of(
         ),
         skips_damaged,
     )
+
+
+def _join_with_sources(storage: Storage, bases: Mapping[FileGroupId, dict[str, BaseFile]]) -> None:
+    """Give the skeleton files of a bootstrap the files with their columns. Cost: none for other tables."""
+    skeletons = [files[SKELETON_INSTANT] for files in bases.values() if SKELETON_INSTANT in files]
+    if not skeletons:
+        return
+    sources = load_sources(storage, {each.partition_path for each in skeletons})
+    for skeleton in skeletons:
+        source = sources.get(skeleton.group)
+        if source is None:
+            raise CorruptDataError(
+                "the bootstrap index does not name the file with the columns of a skeleton file; restore the index "
+                "from a copy, or bootstrap the table again",
+                path=skeleton.path,
+                index=PARTITIONS_PATH,
+            )
+        bases[skeleton.group][SKELETON_INSTANT] = replace(skeleton, source=source)
 
 
 _DataFileName = BaseFileName | LogFileName

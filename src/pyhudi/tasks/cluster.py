@@ -17,10 +17,11 @@ from pyhudi.format.file_names import file_id
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.schema.evolution import align
 from pyhudi.format.tombstones import TOMBSTONES_KEY
-from pyhudi.io.base_file import read_batches, read_footer
+from pyhudi.io.base_file import read_footer
 from pyhudi.io.log.changes import merge_logs
 from pyhudi.io.log.records import LogVersions, read_log_versions
 from pyhudi.io.row_group_copy import NotAlikeError
+from pyhudi.io.slices.base_rows import read_base_rows
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings, merge_base
 from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED
@@ -101,7 +102,7 @@ def _rows(storage: Storage, task: ClusterTask, past: _Past) -> Iterator[pa.Recor
                 past.footers[files.base] = text
         if not files.logs and files.base is not None:
             schema = pa.schema([task.merging.schema.field(name).with_nullable(True) for name in columns])
-            for batch in read_batches(storage, files.base, columns=columns):
+            for batch in read_base_rows(storage, files, schema):
                 yield align(batch, schema)
             continue
         schema = task.merging.needed_for(columns)
@@ -115,7 +116,7 @@ def _rows(storage: Storage, task: ClusterTask, past: _Past) -> Iterator[pa.Recor
         )
         if remembers:
             past.deletes.append(_deletes(task, versions))
-        for piece in merge_base(storage, files.base, versions, task.merging, schema, columns):
+        for piece in merge_base(storage, files, versions, task.merging, schema, columns):
             for rows in (piece.stored, piece.updated, piece.inserted):
                 if rows.num_rows:
                     yield rows
@@ -128,11 +129,11 @@ def _samples(storage: Storage, task: ClusterTask) -> Iterator[pa.RecordBatch]:
     """
     columns = list(dict.fromkeys(_top_column(name, task.target.schema) for name in task.order.columns))
     schema = pa.schema([task.merging.schema.field(name).with_nullable(True) for name in columns])
-    bases = [files.base for files in task.slices if files.base is not None]
-    if not bases:
+    with_base = [files for files in task.slices if files.base is not None]
+    if not with_base:
         yield from _rows(storage, task, _Past())
-    for base in bases:
-        for batch in read_batches(storage, base, columns=columns):
+    for files in with_base:
+        for batch in read_base_rows(storage, files, schema):
             yield align(batch, schema)
 
 
@@ -141,9 +142,10 @@ def _top_column(name: str, schema: pa.Schema) -> str:
 
 
 def _copied(storage: Storage, context: TaskContext, task: ClusterTask) -> tuple[WriteStat, ...] | None:
-    """Copy the row groups of the slices; None if there are logs, or files that cannot be joined without decoding."""
+    """Copy the row groups of the slices; None if there are logs, skeletons of a bootstrap, or files that cannot be joined without
+    decoding."""
     bases = [files.base for files in task.slices if files.base is not None]
-    if len(bases) < len(task.slices) or any(files.logs for files in task.slices):
+    if len(bases) < len(task.slices) or not all(files.is_plain for files in task.slices):
         return None
     try:
         joins = joins_of(storage, bases, task.target)

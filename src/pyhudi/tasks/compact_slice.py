@@ -61,7 +61,7 @@ def compact_slice(context: TaskContext, task: CompactTask) -> WriteStat:
         blocks=task.files.judged_by(task.merging.blocks),
         spill=task.merging.spill,
     )
-    pieces = merge_base(storage, task.files.base, versions, task.merging, schema, columns)
+    pieces = merge_base(storage, task.files, versions, task.merging, schema, columns)
     return _with_log_counts(_written(context, task, pieces, _deletes(task, versions)), task, versions)
 
 

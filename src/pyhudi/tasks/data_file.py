@@ -38,6 +38,7 @@ from pyhudi.format.tombstones import (
 )
 from pyhudi.io.base_file import BaseFileSettings, BaseFileWriter, read_footer
 from pyhudi.io.key_footer import KeyFooter
+from pyhudi.io.slices.files import SourceFile
 from pyhudi.merge.pairs import flattened
 from pyhudi.merge.rules import MergeRules
 from pyhudi.storage.protocol import Storage, StorageSpec
@@ -66,11 +67,12 @@ class WriteTarget:
 
 @dataclass(frozen=True, slots=True)
 class FormerVersion:
-    """The previous base file of a file group, which a new version is made from."""
+    """The previous base file of a file group, which a new version is made from. `source`: see `SliceFiles`."""
 
     path: str
     file_name: str
     instant_time: str
+    source: SourceFile | None = None
 
 
 _META_BYTES_PER_ROW = 64

@@ -21,9 +21,10 @@ from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.pieces import meetings, row_bytes, take_rows
 from pyhudi.format.schema.evolution import align
 from pyhudi.format.schema.meta_columns import RECORD_KEY, with_meta_columns
-from pyhudi.io.base_file import read_batches
 from pyhudi.io.exchange import Segment, read_segment
 from pyhudi.io.log.records import SpillSettings, delete_mask, gather
+from pyhudi.io.slices.base_rows import read_base_rows
+from pyhudi.io.slices.files import SliceFiles
 from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED
 from pyhudi.merge.pairs import as_mask, newest_versions
 from pyhudi.merge.rules import MergeRules
@@ -122,7 +123,7 @@ def _write_next(context: TaskContext, task: BaseFileTask, former: FormerVersion,
         SequenceNumbers(task.target.instant_time, context),
     ) as file:
         start = 0
-        for stored in read_batches(storage, former.path, columns=[*COPIED_META_COLUMNS, *task.target.schema.names]):
+        for stored in read_base_rows(storage, SliceFiles(former.path, (), source=former.source), _copied(task.target)):
             for rows, first, last in changes.meeting(start, stored):
                 part = _with_control(take_rows(incoming, changes.number[first:last]), changes.deleted[first:last])
                 _write_merged(rows, part, changes.position[first:last] - start, task.target, file)
@@ -130,6 +131,12 @@ def _write_next(context: TaskContext, task: BaseFileTask, former: FormerVersion,
         for batch in incoming.to_batches():
             file.append(_live(batch.filter(pc.equal(batch.column(POSITION), -1)), rules, file))
         return file.close()
+
+
+def _copied(target: WriteTarget) -> pa.Schema:
+    """The columns of the previous version that the next one takes over."""
+    whole = with_meta_columns(target.schema)
+    return pa.schema([whole.field(name) for name in (*COPIED_META_COLUMNS, *target.schema.names)])
 
 
 def _gathered(storage: Storage, task: BaseFileTask) -> pa.Table:

@@ -97,10 +97,12 @@ def begin(
     requested: bytes,
     settings: TransactionSettings,
     environment: Environment,
+    at: InstantTime | None = None,
 ) -> Iterator[Transaction]:
     """Take an instant time, announce the write, and keep its heartbeat while the block runs.
 
-    `requested` is the content of the requested instant (empty but for replace commits). Raises `WriteConflictError`
+    `requested` is the content of the requested instant (empty but for replace commits). `at`: the time that a bootstrap
+    has; None: the next one. Raises `WriteConflictError`
     while JVM Hudi restores the table or builds an index of it, or when the table's version was changed since it was
     loaded, and `LockLostError` when another writer took the same
     instant time, which only happens where a lock was lost. Cost: one listing, two puts, the lock; one more listing
@@ -114,7 +116,7 @@ def begin(
         check_nothing_exclusive(table.timeline, own)
         table = settle_metadata_table(table, settings.metadata_table, environment, lock.check_held)
         instant = Instant(
-            requested_time=next_time(table.timeline, table.config, environment.clock),
+            requested_time=at or next_time(table.timeline, table.config, environment.clock),
             action=action,
             state=InstantState.REQUESTED,
         )

@@ -352,7 +352,7 @@ def _former(assignment: FileAssignment) -> FormerVersion | None:
     if assignment.former is None or assignment.former.base is None:
         return None
     base = assignment.former.base
-    return FormerVersion(base.path, str(base.name), base.instant_time)
+    return FormerVersion(base.path, str(base.name), base.instant_time, base.source)
 
 
 def _changes(plan: FilePlan, replaced: Mapping[str, Sequence[str]] | None) -> list[FileGroupId]:

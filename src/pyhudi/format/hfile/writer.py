@@ -65,7 +65,7 @@ def write_hfile(
     keys: pa.Array,
     values: pa.Array,
     *,
-    schema: str,
+    schema: str | None,
     codec: HFileCodec = HFileCodec.GZ,
     created_ms: int = 0,
     file_info: Mapping[str, bytes] = _NOTHING,
@@ -76,8 +76,8 @@ def write_hfile(
 
     Args:
         keys: Record keys, strings or their UTF-8 bytes, ascending by bytes; a key may occur more than once.
-        values: Binary, as long as `keys`: Avro datums of `schema`.
-        schema: Avro JSON of the values.
+        values: Binary, as long as `keys`: Avro datums of `schema`, if there is one.
+        schema: Avro JSON of the values; None for values that carry their own, as in the bootstrap index.
         codec: GZ, as in the metadata table, or NONE, as in the bootstrap index.
         created_ms: Epoch milliseconds that the file info states.
         file_info: More of it; base files have `minRecordKey`, `maxRecordKey` and `bloomFilterTypeCode`.
@@ -100,7 +100,8 @@ def write_hfile(
     load_on_open = out.position
     out.block(ROOT_INDEX_MAGIC, b"".join(_index_entry(span, _whole_key(row)) for span, row in data))
     out.block(ROOT_INDEX_MAGIC, b"".join(_index_entry(span, name) for span, name in meta))
-    info = {SCHEMA: schema.encode(), **_statistics(rows, values, created_ms), **file_info}
+    of_schema = {} if schema is None else {SCHEMA: schema.encode()}
+    info = {**of_schema, **_statistics(rows, values, created_ms), **file_info}
     file_info_at = out.block(FILE_INFO_MAGIC, _file_info(info))
     first, last = (data[0][0], data[-1][0]) if data else (_Span(0, 0), _Span(0, 0))
     fields: dict[TrailerField, int | bytes] = {

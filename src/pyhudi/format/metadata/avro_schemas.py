@@ -347,3 +347,55 @@ RESTORE_METADATA: Final = _root(
     # A record that was defined above is named here, as Avro wants it.
     _list_of("restoreInstantInfo", "HoodieInstantInfo"),
 )
+
+_PATH: Final = _record("HoodiePath", _count("version"), _optional("uri", _TEXT))
+
+_FILE_STATUS: Final = _record(
+    "HoodieFileStatus",
+    _count("version"),
+    _optional("path", _PATH),
+    _optional("length", "long"),
+    _optional("isDir", "boolean"),
+    _optional("blockReplication", "int"),
+    _optional("blockSize", "long"),
+    _optional("modificationTime", "long"),
+    _optional("accessTime", "long"),
+    _optional(
+        "permission",
+        _record(
+            "HoodieFSPermission",
+            _count("version"),
+            _optional("userAction", _TEXT),
+            _optional("groupAction", _TEXT),
+            _optional("otherAction", _TEXT),
+            _optional("stickyBit", "boolean"),
+        ),
+    ),
+    _optional("owner", _TEXT),
+    _optional("group", _TEXT),
+    _optional("symlink", "HoodiePath"),
+)
+
+BOOTSTRAP_PARTITION: Final = _root(
+    "HoodieBootstrapPartitionMetadata",
+    _count("version"),
+    _optional("bootstrapPartitionPath", _TEXT),
+    _optional("partitionPath", _TEXT),
+    _optional("fileIdToBootstrapFile", _map(_FILE_STATUS)),
+)
+
+BOOTSTRAP_FILE: Final = _root(
+    "HoodieBootstrapFilePartitionInfo",
+    _count("version"),
+    _optional("bootstrapPartitionPath", _TEXT),
+    _optional("bootstrapFileStatus", _FILE_STATUS),
+    _optional("partitionPath", _TEXT),
+)
+
+BOOTSTRAP_INDEX_INFO: Final = _root(
+    "HoodieBootstrapIndexInfo",
+    _count("version"),
+    _optional("bootstrapBasePath", _TEXT),
+    _optional("createdTimestamp", "long"),
+    _optional("numKeys", "int"),
+)

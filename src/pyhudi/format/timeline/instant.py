@@ -63,6 +63,11 @@ class Instant:
     completion_time: InstantTime | None = None
 
 
+SKELETON_INSTANT: Final = InstantTime("00000000000001")
+"""The bootstrap of the files that stay where they are: it wrote their skeletons."""
+FULL_RECORD_INSTANT: Final = InstantTime("00000000000002")
+"""The bootstrap of the files whose rows it copied."""
+
 USER_TIME_FORMATS: Final = ("yyyyMMddHHmmss[SSS]", "yyyy-MM-dd HH:mm:ss[.SSS]", "yyyy-MM-dd")
 """The formats that `instant_time_from_user` accepts, in the notation of Hudi's documentation."""
 
@@ -248,7 +253,8 @@ def instant_time_from_user(text: str) -> InstantTime:
     """Convert a time that a user typed, for time travel and the bounds of incremental reads, to an instant time.
 
     As in JVM Hudi, text without milliseconds means the end of its second, and a date means its midnight; 14 digits
-    stay unchanged. A time of zeros means the beginning. The time zone is that of the table.
+    stay unchanged. A time of zeros means the beginning, and those of a bootstrap follow it. The time zone is that of
+    the table.
 
     Raises:
         ConfigError: the text has none of `USER_TIME_FORMATS`, or is not a valid date and time.
@@ -263,7 +269,8 @@ def instant_time_from_user(text: str) -> InstantTime:
         digits = "".join(match.groups()) + "0" * 9
     else:
         digits = ""
-    if not digits or (_moment_of(digits) is None and digits.strip("0")):
+    is_moment = not digits.strip("0") or digits in (SKELETON_INSTANT, FULL_RECORD_INSTANT) or _moment_of(digits)
+    if not digits or not is_moment:
         raise ConfigError(f"this is no instant time; write it as one of {', '.join(USER_TIME_FORMATS)}", value=text)
     return InstantTime(digits)
 

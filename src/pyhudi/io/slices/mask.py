@@ -25,9 +25,10 @@ import pyarrow.compute as pc
 from pyhudi.errors import StorageError
 from pyhudi.format.schema.evolution import align
 from pyhudi.format.schema.meta_columns import RECORD_KEY
-from pyhudi.io.base_file import read_batches, read_footer
+from pyhudi.io.base_file import read_footer
 from pyhudi.io.log.changes import LogChanges, merge_logs
 from pyhudi.io.log.records import BlockPlace, LogVersions, read_log_versions
+from pyhudi.io.slices.base_rows import read_base_rows
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings, read_merged, stays_as_it_is
 from pyhudi.storage.protocol import Storage
@@ -59,7 +60,7 @@ def rows_out_of_use(
     if versions.column_sets:
         yield _words(base_part, np.ones(read_footer(storage, files.base).rows, dtype=bool))
         return
-    met = _met(storage, files.base, settings, merge_logs(settings.rules, versions))
+    met = _met(storage, files, settings, merge_logs(settings.rules, versions))
     yield _words(base_part, met.replaced)
     yield _words(log_part, _flags(met.lost, versions.rows.num_rows))
 
@@ -85,7 +86,7 @@ def stored_rows_out_of_use(
     unused = np.ones(versions.rows.num_rows, dtype=bool)
     unused[_live(changes)] = False
     if files.base is not None:
-        met = _met(storage, files.base, settings, changes)
+        met = _met(storage, files, settings, changes)
         unused[met.lost] = True
         yield _words(base_part, met.replaced)
     changed, first = [place for place in block_parts if place not in versions.rows_of], 0
@@ -123,12 +124,12 @@ class _Met:
     lost: npt.NDArray[np.int64]
 
 
-def _met(storage: Storage, base: str, settings: MergeSettings, changes: LogChanges) -> _Met:
+def _met(storage: Storage, files: SliceFiles, settings: MergeSettings, changes: LogChanges) -> _Met:
     nothing = np.zeros(0, dtype=np.int64)
     replaced, lost, rows = [nothing], [nothing], 0
     schema = settings.needed_for([RECORD_KEY])
     nullable = pa.schema([field.with_nullable(True) for field in schema])
-    for batch in read_batches(storage, base, columns=schema.names, batch_rows=KEY_BATCH_ROWS):
+    for batch in read_base_rows(storage, files, schema, batch_rows=KEY_BATCH_ROWS):
         stored = align(batch, nullable)
         at = pc.index_in(stored.column(RECORD_KEY), value_set=changes.keys)
         places = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))

@@ -19,10 +19,10 @@ from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.pieces import cuts, meetings
 from pyhudi.format.schema.evolution import align
 from pyhudi.format.schema.meta_columns import COMMIT_TIME, RECORD_KEY
-from pyhudi.io.base_file import read_batches
 from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.log.changes import merge_logs
 from pyhudi.io.log.records import LogVersions, SpillSettings, read_log_versions, with_record_keys
+from pyhudi.io.slices.base_rows import read_base_rows
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED
 from pyhudi.merge.pairs import as_mask, choose, flattened, incoming_wins
@@ -109,12 +109,12 @@ def merge_slice(
         spill=settings.spill,
         keys=settings.keys,
     )
-    yield from merge_base(storage, files.base, versions, settings, schema, columns)
+    yield from merge_base(storage, files, versions, settings, schema, columns)
 
 
 def merge_base(
     storage: Storage,
-    base: str | None,
+    files: SliceFiles,
     versions: LogVersions,
     settings: MergeSettings,
     schema: pa.Schema,
@@ -124,9 +124,9 @@ def merge_base(
     changes = merge_logs(settings.rules, versions)
     sizes, met = changes.sizes(), np.zeros(changes.count, dtype=bool)
     result = pa.schema([schema.field(name).with_nullable(True) for name in columns])
-    if base is not None:
+    if files.base is not None:
         stored_schema = pa.schema([field.with_nullable(True) for field in schema])
-        for stored in read_batches(storage, base, columns=schema.names, batch_rows=BATCH_ROWS):
+        for stored in read_base_rows(storage, files, schema, batch_rows=BATCH_ROWS):
             rows = _of_writes(align(stored, stored_schema), settings.commit_times)
             if settings.keys is not None:
                 rows = with_record_keys(rows, settings.keys)

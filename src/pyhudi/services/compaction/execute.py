@@ -160,7 +160,7 @@ def _run_on_slices(
                 target=shared.target,
                 partition_path=operation.partition_path,
                 file_id=operation.file_id,
-                former=FormerVersion(base.path, str(base.name), base.instant_time) if base else None,
+                former=FormerVersion(base.path, str(base.name), base.instant_time, base.source) if base else None,
                 files=slice_files(base, logs),
                 merging=replace(shared.settings, blocks=with_archive(shared.settings.blocks, view.archived)),
                 log_bytes=log_bytes,

@@ -1,0 +1,119 @@
+"""The rows of the base file of a slice, also where a bootstrap left its columns in a file of the source.
+
+Row `i` of a skeleton file and row `i` of its source file are one record. Nothing is filtered on either side, as that
+would shift the rows against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from pyhudi.errors import CorruptDataError, NotFoundError
+from pyhudi.format.keys.partition_paths import typed_value
+from pyhudi.format.schema.meta_columns import META_COLUMNS
+from pyhudi.io.base_file import READ_BATCH_ROWS, read_batches
+from pyhudi.io.slices.files import SliceFiles, SourceFile
+from pyhudi.storage.open import open_spec
+from pyhudi.storage.protocol import Storage
+
+
+def read_base_rows(
+    storage: Storage, files: SliceFiles, schema: pa.Schema, *, batch_rows: int = READ_BATCH_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the base file of a slice, which has one, with the columns of `schema` that it has, in its order.
+
+    The types are those of the file. Columns that the source has only in the names of its folders have the types of
+    `schema`. Cost: the wanted columns; of a skeleton and its source only the one that has wanted columns is opened, and
+    one more request for the source. Memory: see `read_batches`.
+
+    Raises:
+        CorruptDataError: a file is damaged; or the source is gone, or is not what it was at the bootstrap.
+    """
+    base = files.base
+    assert base is not None
+    if files.source is None:
+        yield from read_batches(storage, base, columns=schema.names, batch_rows=batch_rows)
+        return
+    meta = [name for name in schema.names if name in META_COLUMNS]
+    others = pa.schema([field for field in schema if field.name not in META_COLUMNS])
+    if not len(others):
+        yield from read_batches(storage, base, columns=meta, batch_rows=batch_rows)
+        return
+    source = read_source_rows(files.source, base, others, batch_rows=batch_rows)
+    if not meta:
+        yield from source
+        return
+    skeleton = read_batches(storage, base, columns=meta, batch_rows=batch_rows)
+    for left, right in _side_by_side(skeleton, source, base, files.source):
+        yield pa.RecordBatch.from_arrays(
+            [*left.columns, *right.columns], names=[*left.schema.names, *right.schema.names]
+        ).select([name for name in schema.names if name in left.schema.names or name in right.schema.names])
+
+
+def read_source_rows(
+    source: SourceFile, base: str, schema: pa.Schema, *, batch_rows: int = READ_BATCH_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a file of the source; otherwise like `read_base_rows`. `base`: its skeleton, for errors."""
+    storage = open_spec(source.storage)
+    try:
+        info = storage.info(source.path)
+        if info is None or info.size != source.size:
+            raise _changed(source, base, None if info is None else info.size)
+        for batch in read_batches(storage, source.path, columns=schema.names, batch_rows=batch_rows):
+            yield _with_path_values(batch, source, schema)
+    except NotFoundError as error:
+        raise _changed(source, base, None) from error
+
+
+def _with_path_values(batch: pa.RecordBatch, source: SourceFile, schema: pa.Schema) -> pa.RecordBatch:
+    for name, text in source.path_values:
+        if name in schema.names and name not in batch.schema.names:
+            kind = schema.field(name).type
+            value = None if text is None else typed_value(text, kind)
+            if text is not None and value is None:
+                raise CorruptDataError(
+                    "the name of the folder of a bootstrapped file is no value of its column",
+                    path=source.uri,
+                    column=name,
+                    type=str(kind),
+                )
+            values = pa.nulls(batch.num_rows, kind) if value is None else pa.repeat(value, batch.num_rows)
+            batch = batch.append_column(pa.field(name, kind), values)
+    return batch
+
+
+def _side_by_side(
+    skeleton: Iterator[pa.RecordBatch], source: Iterator[pa.RecordBatch], base: str, named: SourceFile
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """The same rows of both, a piece at a time."""
+    left, right = next(skeleton, None), next(source, None)
+    while left is not None and right is not None:
+        count = min(left.num_rows, right.num_rows)
+        yield left.slice(0, count), right.slice(0, count)
+        left = _rest(left, count, skeleton)
+        right = _rest(right, count, source)
+    if left is not None or right is not None:
+        raise CorruptDataError(
+            "a bootstrapped file and its skeleton have different numbers of rows: the file was changed since the "
+            "bootstrap; put the former file back, or bootstrap the table again",
+            path=base,
+            source=named.uri,
+        )
+
+
+def _rest(batch: pa.RecordBatch, taken: int, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    return batch.slice(taken) if taken < batch.num_rows else next(batches, None)
+
+
+def _changed(source: SourceFile, base: str, size: int | None) -> CorruptDataError:
+    state = "is gone" if size is None else "was changed since the bootstrap"
+    return CorruptDataError(
+        f"the file with the columns of a bootstrapped base file {state}; put the former file back, or bootstrap the "
+        "table again. Other file groups can still be read",
+        path=base,
+        source=source.uri,
+        expected=source.size,
+        found=size,
+    )

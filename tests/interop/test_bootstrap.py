@@ -1,0 +1,139 @@
+"""Bootstrapped tables: JVM Hudi and pyhudi read the same rows of skeletons and sources, and write on in turn."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.interop.compare import assert_same_rows
+from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
+from tests.support.sources import SOURCE_SCHEMA, parquet_source
+
+import pyhudi
+
+OracleOf = Callable[[str], Oracle]
+TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def bootstrapped_by_jvm_hudi(oracle: Oracle, source: Path, path: Path, version: int, table_type: str) -> None:
+    options = {"hoodie.metadata.enable": "false", "hoodie.datasource.write.hive_style_partitioning": "true"}
+    if oracle.release != "0.15.0":
+        options["hoodie.write.table.version"] = str(version)
+    settings = ",".join(f"{key}={value}" for key, value in options.items())
+    answer = oracle.sql(
+        f"call run_bootstrap(table => '{path.name}', table_type => '{TYPES[table_type]}', bootstrap_path => '{source}',"
+        f" base_path => '{path}', rowKey_field => 'id', partition_path_field => 'city',"
+        f" key_generator_class => 'org.apache.hudi.keygen.SimpleKeyGenerator', options => '{settings}')"
+    )
+    assert answer == [{"status": "0"}]
+
+
+def rows(keys: list[str], city: str, n: int) -> pa.Table:
+    """Rows as those of the source, with the column that the source has in the names of its folders."""
+    schema = pa.schema([*SOURCE_SCHEMA, ("city", pa.string())])
+    return pa.Table.from_pylist(
+        [{"id": key, "n": n, "x": 0.5, "ts": n, "when": None, "city": city} for key in keys], schema
+    )
+
+
+def jvm_options(path: Path, table_type: str) -> dict[str, str]:
+    return {
+        "hoodie.table.name": path.name,
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "city",
+        "hoodie.datasource.write.table.type": TYPES[table_type],
+        "hoodie.datasource.write.operation": "upsert",
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+        "hoodie.metadata.enable": "false",
+        "hoodie.compact.inline": "false",
+    }
+
+
+@pytest.mark.parametrize(
+    ("version", "table_type"),
+    [
+        pytest.param(9, "cow", marks=pytest.mark.quick),
+        (9, "mor"),
+        (8, "mor"),
+        (6, "cow"),
+        pytest.param(6, "mor", marks=pytest.mark.thorough),
+        pytest.param(8, "cow", marks=pytest.mark.thorough),
+    ],
+)
+def test_table_that_jvm_hudi_bootstrapped_is_read_and_written_in_turn(
+    version: int, table_type: str, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle, path = oracle_of(RELEASE_OF_TABLE_VERSION[version]), tmp_path / f"boot_{version}_{table_type}"
+    source = parquet_source(tmp_path / "source")
+    before = hashes(source)
+    bootstrapped_by_jvm_hudi(oracle, source, path, version, table_type)
+
+    def check(hint: str, count: int) -> None:
+        ours = pyhudi.HudiTable.for_path(path).scan().to_arrow()
+        assert_same_rows(oracle.read(path), ours, hint=hint)
+        assert ours.num_rows == count, hint
+
+    table = pyhudi.HudiTable.for_path(path)
+    check("bootstrapped", 20)
+    table.upsert(pa.concat_tables([rows(["a01", "a99"], "a", 50), rows(["b13"], "b", 51), rows(["c01"], "c", 52)]))
+    check("upserted by pyhudi", 22)
+    oracle.write(
+        path, pa.concat_tables([rows(["a01", "b00"], "b", 60), rows(["a12"], "a", 61)]), jvm_options(path, table_type)
+    )
+    check("upserted by JVM Hudi", 23)
+    table.refresh().delete(pa.table({"id": ["a00", "b14"], "city": ["a", "b"]}))
+    check("deleted by pyhudi", 21)
+    if table_type == "mor":
+        table.refresh().services.compact()
+        check("compacted by pyhudi", 21)
+    table.refresh().services.cluster()
+    check("clustered by pyhudi", 21)
+    oracle.write(path, rows(["a99", "a10"], "a", 70), jvm_options(path, table_type))
+    check("upserted by JVM Hudi again", 21)
+    assert hashes(source) == before
+
+
+def test_incremental_reads_and_time_travel_of_a_bootstrapped_table_equal_those_of_jvm_hudi(
+    tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle, path = oracle_of("1.2.0"), tmp_path / "boot_history"
+    source = parquet_source(tmp_path / "source")
+    bootstrapped_by_jvm_hudi(oracle, source, path, 9, "cow")
+    first = pyhudi.HudiTable.for_path(path).upsert(rows(["a01", "a99"], "a", 50))
+    pyhudi.HudiTable.for_path(path).upsert(rows(["b00"], "b", 51))
+    table = pyhudi.HudiTable.for_path(path)
+    for as_of in ("00000000000001", first.instant):
+        then = oracle.read(path, {"as.of.instant": as_of})
+        assert_same_rows(then, table.scan(as_of=as_of).to_arrow(), hint=f"as of {as_of}")
+    assert table.changes().to_arrow().num_rows == 21
+    bootstrap = table.inspect.history().to_pylist()[-1]
+    assert (bootstrap["instant"], bootstrap["operation"]) == ("00000000000001", "bootstrap")
+    later = table.changes(begin=bootstrap["completion_time"]).to_arrow()
+    assert sorted(later["id"].to_pylist()) == ["a01", "a99", "b00"]
+
+
+def test_source_without_partitions_and_with_types_of_its_own_is_read_as_jvm_hudi_reads_it(
+    tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle, path, source = oracle_of("1.2.0"), tmp_path / "boot_flat", tmp_path / "flat"
+    source.mkdir()
+    flat = pa.table({"id": [f"k{i}" for i in range(9)], "deep": [{"a": i, "b": [str(i)] * i} for i in range(9)]})
+    pq.write_table(flat, source / "one.parquet", row_group_size=4)
+    oracle.sql(
+        f"call run_bootstrap(table => 'boot_flat', table_type => 'COPY_ON_WRITE', bootstrap_path => '{source}',"
+        f" base_path => '{path}', rowKey_field => 'id',"
+        " key_generator_class => 'org.apache.hudi.keygen.NonpartitionedKeyGenerator',"
+        " options => 'hoodie.metadata.enable=false')"
+    )
+    ours = pyhudi.HudiTable.for_path(path).scan().to_arrow()
+    assert_same_rows(oracle.read(path), ours)
+    assert ours.num_rows == 9

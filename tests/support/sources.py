@@ -1,0 +1,40 @@
+"""Folders of Parquet files that are no Hudi tables, for bootstraps."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SOURCE_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("n", pa.int32()),
+        ("x", pa.float64()),
+        ("ts", pa.int64()),
+        ("when", pa.timestamp("us", tz="UTC")),
+    ]
+)
+ROWS_PER_FILE = 5
+
+
+def parquet_source(folder: Path, cities: str = "ab", files: int = 2) -> Path:
+    """Folders `city=a`, `city=b`, each with files of five rows in row groups of two; keys such as `a13`."""
+    for city in cities:
+        (folder / f"city={city}").mkdir(parents=True)
+        for number in range(files):
+            of_file = [
+                {
+                    "id": f"{city}{number}{i}",
+                    "n": i,
+                    "x": i * 1.5 if i % 3 else None,
+                    "ts": 10,
+                    "when": dt.datetime(2024, 1, 1, i, tzinfo=dt.UTC),
+                }
+                for i in range(ROWS_PER_FILE)
+            ]
+            table = pa.Table.from_pylist(of_file, SOURCE_SCHEMA)
+            pq.write_table(table, folder / f"city={city}" / f"part-{number}.parquet", row_group_size=2)
+    return folder
