@@ -58,6 +58,7 @@ def jvm_options(path: Path, table_type: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.parametrize("maker", ["JVM Hudi", "pyhudi"])
 @pytest.mark.parametrize(
     ("version", "table_type"),
     [
@@ -69,13 +70,16 @@ def jvm_options(path: Path, table_type: str) -> dict[str, str]:
         pytest.param(8, "cow", marks=pytest.mark.thorough),
     ],
 )
-def test_table_that_jvm_hudi_bootstrapped_is_read_and_written_in_turn(
-    version: int, table_type: str, tmp_path: Path, oracle_of: OracleOf
+def test_bootstrapped_table_is_read_and_written_in_turn(
+    version: int, table_type: str, maker: str, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
     oracle, path = oracle_of(RELEASE_OF_TABLE_VERSION[version]), tmp_path / f"boot_{version}_{table_type}"
     source = parquet_source(tmp_path / "source")
     before = hashes(source)
-    bootstrapped_by_jvm_hudi(oracle, source, path, version, table_type)
+    if maker == "pyhudi":
+        pyhudi.HudiTable.bootstrap(source, path, record_key="id", table_type=table_type, table_version=version)
+    else:
+        bootstrapped_by_jvm_hudi(oracle, source, path, version, table_type)
 
     def check(hint: str, count: int) -> None:
         ours = pyhudi.HudiTable.for_path(path).scan().to_arrow()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from pyhudi.api.arguments import HudiOptions, known_options
+from pyhudi.api.arguments import HudiOptions, joined, known_options, table_type_of
 from pyhudi.api.handle import TableHandle
 from pyhudi.config.location import table_path
 from pyhudi.config.write_config import WriteConfig
@@ -17,6 +17,25 @@ from pyhudi.merge.rules import Merger
 from pyhudi.storage.open import open_storage
 from pyhudi.table.state import load_table
 from pyhudi.write.create import create_for_schema
+
+
+def described_table(
+    name: str | None,
+    record_key: str | Sequence[str] | None,
+    partition_by: str | Sequence[str] | None,
+    ordering_fields: str | Sequence[str] | None,
+    table_type: str,
+    table_version: int | None,
+) -> dict[str, str | None]:
+    """What a new table is to be, under Hudi's option names."""
+    return {
+        "hoodie.table.name": name,
+        "hoodie.datasource.write.table.type": table_type_of(table_type),
+        "hoodie.write.table.version": None if table_version is None else str(table_version),
+        "hoodie.datasource.write.recordkey.field": joined(record_key, "record_key"),
+        "hoodie.datasource.write.partitionpath.field": joined(partition_by, "partition_by"),
+        "hoodie.table.ordering.fields": joined(ordering_fields, "ordering_fields"),
+    }
 
 
 def create(

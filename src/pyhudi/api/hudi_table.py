@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyhudi.api.alter import Alter
-from pyhudi.api.arguments import HudiOptions, joined, table_type_of, texts_of
-from pyhudi.api.create import create, open_handle
+from pyhudi.api.arguments import HudiOptions, texts_of
+from pyhudi.api.bootstrap import ModeLike, bootstrap, planned
+from pyhudi.api.create import create, described_table, open_handle
 from pyhudi.api.handle import TableHandle
 from pyhudi.api.inspect import Inspect
 from pyhudi.api.recovery import Recovery
@@ -126,15 +127,84 @@ class HudiTable:
 
         Cost: one read and two puts.
         """
-        described = {
-            "hoodie.table.name": name,
-            "hoodie.datasource.write.table.type": table_type_of(table_type),
-            "hoodie.write.table.version": str(table_version),
-            "hoodie.datasource.write.recordkey.field": joined(record_key, "record_key"),
-            "hoodie.datasource.write.partitionpath.field": joined(partition_by, "partition_by"),
-            "hoodie.table.ordering.fields": joined(ordering_fields, "ordering_fields"),
-        }
+        described = described_table(name, record_key, partition_by, ordering_fields, table_type, table_version)
         return cls(create(path, schema, described, merger, hudi_options))
+
+    @classmethod
+    def bootstrap(
+        cls,
+        source: str | os.PathLike[str],
+        path: str | os.PathLike[str],
+        *,
+        record_key: str | Sequence[str],
+        partition_by: str | Sequence[str] | None = None,
+        ordering_fields: str | Sequence[str] | None = None,
+        mode: ModeLike = "metadata_only",
+        check_keys: bool = False,
+        name: str | None = None,
+        table_type: str = "cow",
+        table_version: int = 9,
+        spark: SparkSession | None = None,
+        hudi_options: HudiOptions | None = None,
+    ) -> HudiTable:
+        """Make a folder of Parquet files a table, without rewriting its data.
+
+        With the mode "metadata_only" the files stay where they are, and are part of the table from then on: stop
+        whatever writes to them. For each the table gets a skeleton file with the meta columns. With "full_record" the
+        rows are copied. The source is never written to.
+
+        Args:
+            source: the folder with the files, which may be in folders such as `month=2013-01`. Not inside `path`.
+            path: the folder of the table, which may not be one yet.
+            record_key: the columns that identify a row of the source.
+            partition_by: the columns of the folders of the source; if not given, those in the names of its folders.
+            ordering_fields: as in `create`.
+            mode: "metadata_only", "full_record", or a function that gives one of them for a partition path.
+            check_keys: raise `RecordKeyError` if a record key occurs twice in a partition. Otherwise upserts of such
+                a key change one row or several.
+            name: as in `create`.
+            table_type: as in `create`.
+            table_version: as in `create`.
+            spark: the session whose tasks do the work; without one, threads of this process do.
+            hudi_options: as in `create`.
+
+        Raises:
+            TableExistsError: there is a table with rows already. What a bootstrap that died has left is removed.
+            InvalidRequestError: the source has no files, or one that is no Parquet file.
+            SchemaMismatchError: files disagree about a column, or have one that no table can store; names the file.
+            RecordKeyError: a key is null or empty, or occurs twice.
+            ConfigError: rows of a file belong to another partition than that of its folder; a mode is unknown.
+            WriteConflictError: another process bootstraps the table, or the source was changed meanwhile.
+
+        Cost: two recursive listings of the source, one footer and the key columns of each file, one skeleton file for
+        each. "full_record": as `bulk_insert`. `check_keys`: the keys through the table's exchange folder once.
+
+        The format is described in https://github.com/apache/hudi/blob/master/rfc/rfc-12/rfc-12.md.
+        """
+        described = described_table(name, record_key, partition_by, ordering_fields, table_type, table_version)
+        engine = LocalEngine() if spark is None else engine_of_session(spark)
+        return cls(bootstrap(source, path, described, mode, check_keys, hudi_options, engine))
+
+    @classmethod
+    def plan_bootstrap(
+        cls,
+        source: str | os.PathLike[str],
+        path: str | os.PathLike[str],
+        *,
+        record_key: str | Sequence[str],
+        partition_by: str | Sequence[str] | None = None,
+        mode: ModeLike = "metadata_only",
+        spark: SparkSession | None = None,
+        hudi_options: HudiOptions | None = None,
+    ) -> pa.Table:
+        """What `bootstrap` with these arguments would do. Nothing is written.
+
+        Columns: partition_path, mode, files, rows, bytes. Raises what `bootstrap` raises before it reads rows. Cost:
+        one recursive listing of the source, and one footer per file.
+        """
+        described = described_table(None, record_key, partition_by, None, "cow", None)
+        engine = LocalEngine() if spark is None else engine_of_session(spark)
+        return planned(source, path, described, mode, hudi_options, engine).to_table()
 
     def refresh(self) -> HudiTable:
         """The table as it is now. Cost: one read and one listing."""

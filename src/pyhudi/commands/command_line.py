@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from pyhudi.commands.bootstrap import add_bootstrap_command
 from pyhudi.commands.services import add_services_command
 from pyhudi.errors import HudiError
 
@@ -16,7 +17,9 @@ REFUSED = 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command, and return its exit status: 0 if all is well, 1 if something failed, 2 if nothing was begun."""
     parser = argparse.ArgumentParser(prog="python -m pyhudi", description="Apache Hudi tables without a jar.")
-    add_services_command(parser.add_subparsers(title="commands", required=True, metavar="COMMAND"))
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    add_services_command(commands)
+    add_bootstrap_command(commands)
     chosen = parser.parse_args(arguments)
     try:
         status: int = chosen.run(chosen)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pyhudi.api.hudi_table import HudiTable
+from pyhudi.commands.arguments import key_and_value
 from pyhudi.errors import HudiError, InvalidRequestError
 
 _EPILOG = (
@@ -28,7 +29,12 @@ def add_services_command(commands: Any) -> None:
     parser.add_argument("--only", default="", metavar="NAMES", help="only these services, separated by commas")
     parser.add_argument("--plan", action="store_true", help="only say what is due, and why")
     parser.add_argument(
-        "--option", action="append", default=[], type=_option, metavar="KEY=VALUE", help="an option; may be repeated"
+        "--option",
+        action="append",
+        default=[],
+        type=key_and_value,
+        metavar="KEY=VALUE",
+        help="an option; may be repeated",
     )
     parser.set_defaults(run=_run)
 
@@ -38,13 +44,6 @@ def _seconds(text: str) -> float:
     if not 0 < seconds < threading.TIMEOUT_MAX:
         raise argparse.ArgumentTypeError("must be a number of seconds above 0")
     return seconds
-
-
-def _option(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise argparse.ArgumentTypeError(f"must be KEY=VALUE, not {text!r}")
-    return key, value
 
 
 def _run(chosen: argparse.Namespace) -> int:

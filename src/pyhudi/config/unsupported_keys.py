@@ -181,7 +181,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "bootstrap",
-        "not built yet, and the operation bootstrap is refused",
+        "`HudiTable.bootstrap` takes arguments instead, and the operation bootstrap of the data source is refused",
         "bootstrap.",
     ),
     _area(

@@ -1,7 +1,7 @@
 """The bootstrap index: which file of the source a skeleton file belongs to.
 
-A bootstrap of mode METADATA_ONLY leaves the files of a source where they are. For each it writes a skeleton, a base file
-with the meta columns only, whose rows are in the order of the source's. Two HFiles join them, without compression:
+A bootstrap of mode METADATA_ONLY leaves the files of a source where they are. For each it writes a skeleton, a base
+file with the meta columns only, whose rows are in the order of the source's. Two HFiles join them, without compression:
 
     .partitions   part=<partition path>                      all source files of a partition, by file id
     .fileids      part=<partition path>;fileid=<file id>     the source file of one file id
@@ -158,7 +158,7 @@ def _status(status: SourceStatus) -> dict[str, object]:
 
 
 _BLOCK_BYTES: Final = 32 * 1024 * 1024
-"""What Hadoop says of files on local disk. Nobody reads it."""
+"""What Hadoop says of files on local disk. Readers ignore it."""
 
 
 def _fields_of(value: bytes, name: str, path: str) -> RecordFields:

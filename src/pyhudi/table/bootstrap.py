@@ -14,7 +14,7 @@ from pyhudi.format.bootstrap_index import (
     partition_key,
 )
 from pyhudi.format.hfile.reader import read_hfile
-from pyhudi.format.keys.partition_paths import NULL_PARTITION, unescape_value
+from pyhudi.format.keys.partition_paths import path_columns
 from pyhudi.format.safe_paths import path_problem
 from pyhudi.io.slices.files import SourceFile
 from pyhudi.storage.open import open_storage
@@ -64,17 +64,9 @@ def _source_file(root: StorageSpec, folder: str, partition: SourcePartition, sta
             named=status.uri,
             folder=folder,
         )
-    return SourceFile(root, path, status.size, _path_values(partition.source_path))
+    return SourceFile(root, path, status.size, path_columns(partition.source_path))
 
 
 def _plain(uri: str) -> str:
     """A path or URI as Hadoop means it: with or without the scheme of local files it is the same file."""
     return str(local_path(uri) or uri)
-
-
-def _path_values(source_path: str) -> tuple[tuple[str, str | None], ...]:
-    """Columns and values in the names of the source's folders, as Spark finds them: `name=value`, escaped as in Hive."""
-    pairs = [segment.partition("=") for segment in source_path.split("/") if "=" in segment]
-    return tuple(
-        (unescape_value(name), None if text == NULL_PARTITION else unescape_value(text)) for name, _, text in pairs
-    )

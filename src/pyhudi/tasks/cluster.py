@@ -142,8 +142,7 @@ def _top_column(name: str, schema: pa.Schema) -> str:
 
 
 def _copied(storage: Storage, context: TaskContext, task: ClusterTask) -> tuple[WriteStat, ...] | None:
-    """Copy the row groups of the slices; None if there are logs, skeletons of a bootstrap, or files that cannot be joined without
-    decoding."""
+    """Copy the row groups of the slices; None if they are not plain, or cannot be joined without decoding."""
     bases = [files.base for files in task.slices if files.base is not None]
     if len(bases) < len(task.slices) or not all(files.is_plain for files in task.slices):
         return None

@@ -108,11 +108,11 @@ def removed_on_failure(
         yield
     except (Exception, KeyboardInterrupt, SystemExit):
         if created:
-            _remove_unused(storage, config, environment)
+            remove_unused(storage, config, environment)
         raise
 
 
-def _remove_unused(storage: Storage, config: WriteConfig, environment: Environment) -> None:
+def remove_unused(storage: Storage, config: WriteConfig, environment: Environment) -> None:
     """Remove the metadata of a table and of its partitions, unless a write was completed or is pending."""
     environment = locking(environment, config, config.table.name or "")
     with table_lock(storage, environment, wait_ms=config.concurrency.lock_wait_ms):

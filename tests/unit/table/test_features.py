@@ -69,7 +69,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
         ({"hoodie.table.base.file.format": "HFILE"}, "HFILE"),
         ({"hoodie.table.multiple.base.file.formats.enable": "true"}, "several formats"),
         ({"hoodie.table.log.file.format": "PARQUET"}, "log files in the format PARQUET"),
-        ({"hoodie.bootstrap.base.path": "/src"}, "bootstrapped"),
+        ({"hoodie.bootstrap.base.path": "/src", "hoodie.bootstrap.index.type": "NO_OP"}, "NO_OP"),
         ({"hoodie.table.format": "iceberg"}, "iceberg"),
         ({"hoodie.table.storage.layout": "lsm_tree"}, "the storage layout lsm_tree"),
         ({"hoodie.meta.fields.mode": "COMMIT_TIME_ONLY"}, "COMMIT_TIME_ONLY"),

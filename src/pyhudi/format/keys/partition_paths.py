@@ -115,6 +115,15 @@ def partition_values(path: str, fields: Sequence[str], *, hive_style: bool, url_
     return {field: _value_of(text, url_encoded=url_encoded) for field, text in zip(fields, texts, strict=True)}
 
 
+def path_columns(path: str) -> tuple[tuple[str, str | None], ...]:
+    """Columns and their texts in a path that is made as Hive and Spark make it, with escapes; None for null.
+
+    Folders without a `=` are passed over.
+    """
+    pairs = [segment.partition("=") for segment in path.split("/") if "=" in segment]
+    return tuple((unescape_value(name), _value_of(text, url_encoded=True)) for name, _, text in pairs)
+
+
 def typed_value(text: str, kind: pa.DataType) -> pa.Scalar | None:
     """Convert the text of a partition value to a column's type; None for types whose text in a path differs."""
     if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_date(kind)):

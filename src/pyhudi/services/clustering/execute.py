@@ -159,10 +159,9 @@ def _plan_of(table: TableState, instant: Instant) -> ClusteringPlan:
             "JVM Hudi, or roll it back",
             plan=path,
         )
-    if plan.keeps_meta is False or any(each.bootstrap_file for each in plan.slices):
+    if plan.keeps_meta is False:
         raise UnsupportedFeatureError(
-            "the plan of a clustering gives rows new commit times, or has files of a bootstrap: execute it with JVM "
-            "Hudi, or roll it back",
+            "the plan of a clustering gives rows new commit times: execute it with JVM Hudi, or roll it back",
             plan=path,
         )
     return plan

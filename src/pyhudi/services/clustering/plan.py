@@ -149,6 +149,7 @@ def _group_of(group: list[FileSlice], options: ClusteringOptions, base_file_byte
                 partition_path=each.partition_path,
                 file_id=each.file_id,
                 data_file=str(each.base.name) if each.base else None,
+                bootstrap_file=each.base.source.uri if each.base and each.base.source else None,
                 # Newest first, as in JVM Hudi.
                 delta_files=tuple(str(log.name) for log in reversed(each.logs)),
             )

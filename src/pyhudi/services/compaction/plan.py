@@ -143,6 +143,7 @@ def _operation_of(candidate: Candidate) -> CompactionOperation:
         delta_files=tuple(str(log.name) for log in each.logs),
         data_file=str(each.base.name) if each.base else None,
         metrics=candidate.metrics,
+        bootstrap_file=each.base.source.uri if each.base and each.base.source else None,
     )
 
 

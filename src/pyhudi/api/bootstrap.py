@@ -1,0 +1,77 @@
+"""Bootstrap on the public face: checks of a call, and what it becomes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+from pyhudi.api.arguments import HudiOptions, known_options
+from pyhudi.api.handle import TableHandle
+from pyhudi.config.location import table_path
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.engine.protocol import Engine
+from pyhudi.environment import SYSTEM
+from pyhudi.errors import ConfigError
+from pyhudi.storage.open import open_storage
+from pyhudi.write.bootstrap.plan import BootstrapPlan, Mode, ModeOf, plan_bootstrap
+from pyhudi.write.bootstrap.run import run_bootstrap
+
+ModeLike = str | Callable[[str], str]
+"""`"metadata_only"`, `"full_record"`, or a function that gives one of them for a partition path."""
+
+
+def planned(
+    source: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    described: Mapping[str, str | None],
+    mode: ModeLike,
+    hudi_options: HudiOptions | None,
+    engine: Engine,
+) -> BootstrapPlan:
+    """The plan of a bootstrap. `described`: what the table is to be, under Hudi's option names."""
+    options, place = _options(path, described, hudi_options)
+    config = WriteConfig.from_options(options)
+    return plan_bootstrap(
+        open_storage(os.fspath(source), options), open_storage(place, options), config, engine, _mode(mode)
+    )
+
+
+def bootstrap(
+    source: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    described: Mapping[str, str | None],
+    mode: ModeLike,
+    check_keys: bool,
+    hudi_options: HudiOptions | None,
+    engine: Engine,
+) -> TableHandle:
+    """Make the table, and open it."""
+    plan = planned(source, path, described, mode, hudi_options, engine)
+    options, place = _options(path, described, hudi_options)
+    state = run_bootstrap(
+        plan, open_storage(place, options), options=options, engine=engine, environment=SYSTEM, check_keys=check_keys
+    )
+    return TableHandle(state, known_options(hudi_options, call="bootstrap"), engine)
+
+
+def _options(
+    path: str | os.PathLike[str], described: Mapping[str, str | None], hudi_options: HudiOptions | None
+) -> tuple[dict[str, str], str]:
+    options = known_options(hudi_options, call="bootstrap")
+    place = table_path(path, options)
+    given = {name: text for name, text in described.items() if text is not None}
+    return {"hoodie.table.name": place.rstrip("/").rpartition("/")[2], **given, **options}, place
+
+
+def _mode(mode: ModeLike) -> ModeOf:
+    if callable(mode):
+        chosen = mode
+        return lambda path: _named(chosen(path))
+    return _named(mode)
+
+
+def _named(mode: object) -> Mode:
+    names = [each.value for each in Mode]
+    if mode not in names:
+        raise ConfigError(f"mode must be {' or '.join(names)}, or a function that gives one of them", mode=repr(mode))
+    return Mode(mode)

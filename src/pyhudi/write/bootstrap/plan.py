@@ -1,0 +1,130 @@
+"""The plan of a bootstrap: which files stay, which are copied, and under which options."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.engine.protocol import Engine
+from pyhudi.errors import ConfigError
+from pyhudi.format.keys.partition_paths import path_columns
+from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.storage.paths import local_path
+from pyhudi.storage.protocol import Storage
+from pyhudi.write.bootstrap.source import Source, SourceColumns, load_columns, load_source
+
+
+class Mode(enum.Enum):
+    """How the files of a partition come into the table."""
+
+    METADATA_ONLY = "metadata_only"
+    """They stay where they are; the table has skeleton files beside them."""
+    FULL_RECORD = "full_record"
+    """Their rows are copied into files of the table."""
+
+
+ModeOf = Mode | Callable[[str], Mode]
+"""A mode for all partitions, or a function of their paths."""
+
+PLAN_SCHEMA = pa.schema(
+    [
+        ("partition_path", pa.string()),
+        ("mode", pa.string()),
+        ("files", pa.int64()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapPlan:
+    """A bootstrap that was checked as far as that goes without reading rows. `modes` by partition path."""
+
+    source: Source
+    columns: SourceColumns
+    modes: Mapping[str, Mode]
+    config: WriteConfig
+
+    def partitions_of(self, mode: Mode) -> tuple[str, ...]:
+        """The paths of the partitions with a mode."""
+        return tuple(path for path, of_partition in self.modes.items() if of_partition is mode)
+
+    def to_table(self) -> pa.Table:
+        """One row per partition, as `PLAN_SCHEMA`."""
+        rows = [
+            {
+                "partition_path": path,
+                "mode": mode.value,
+                "files": len(self.source.files[path]),
+                "rows": sum(self.columns.rows[info.path] for info in self.source.files[path]),
+                "bytes": sum(info.size for info in self.source.files[path]),
+            }
+            for path, mode in self.modes.items()
+        ]
+        return pa.Table.from_pylist(rows, schema=PLAN_SCHEMA)
+
+
+def plan_bootstrap(
+    source_storage: Storage, storage: Storage, config: WriteConfig, engine: Engine, mode: ModeOf
+) -> BootstrapPlan:
+    """Look at the source. Cost: a recursive listing, and one footer per file, in tasks.
+
+    Without partition columns among the options, the table has those in the names of the source's folders.
+
+    Raises:
+        InvalidRequestError: the source has no files, or one that is no Parquet file.
+        SchemaMismatchError: its files disagree about columns, or have some that no table can store.
+        ConfigError: one of source and table is inside the other; there is no record key; or the source has folders and
+            no partition columns are known.
+    """
+    _check_apart(source_storage, storage)
+    if not config.table.record_key_fields:
+        raise ConfigError("a bootstrap needs a record key: name the columns that identify a row of the source")
+    source = load_source(source_storage)
+    columns = load_columns(source, engine)
+    modes = {path: mode if isinstance(mode, Mode) else Mode(mode(path)) for path in source.partition_paths}
+    return BootstrapPlan(source, columns, modes, _with_partitions(config, source))
+
+
+def _check_apart(source: Storage, table: Storage) -> None:
+    first, second = (f"{_plain(storage.uri)}/" for storage in (source, table))
+    if first.startswith(second) or second.startswith(first):
+        raise ConfigError(
+            "the source and the table are the same folder, or one is inside the other: give the table a folder beside "
+            "the source",
+            source=source.uri,
+            path=table.uri,
+        )
+
+
+def _plain(uri: str) -> str:
+    folder = local_path(uri)
+    return (str(folder.resolve()) if folder is not None else uri.replace("s3a://", "s3://")).rstrip("/")
+
+
+def _with_partitions(config: WriteConfig, source: Source) -> WriteConfig:
+    """The options, with the partition columns and the style of folders that the source shows."""
+    table = config.table
+    folders = [path for path in source.partition_paths if path]
+    named = {tuple(name for name, _ in path_columns(path)) for path in folders}
+    is_hive = bool(folders) and all(segment.count("=") for path in folders for segment in path.split("/"))
+    fields = table.partition_fields
+    if fields is None and is_hive and len(named) == 1:
+        (fields,) = named
+    if folders and not fields:
+        raise ConfigError(
+            "the files of the source are in folders: name the partition columns by which they are divided",
+            path=source.storage.uri,
+            folder=folders[0],
+        )
+    style = is_hive if table.hive_style is None else table.hive_style
+    return replace(
+        config,
+        table=replace(table, partition_fields=fields, hive_style=style),
+        what=replace(config.what, operation=WriteOperation.BULK_INSERT),
+    )

@@ -1,0 +1,258 @@
+"""The bootstrap: a table over a source, in one commit for each mode."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.engine.protocol import Engine
+from pyhudi.environment import Environment
+from pyhudi.errors import InternalError, RecordKeyError, TableExistsError, WriteConflictError
+from pyhudi.format.bootstrap_index import (
+    FILE_IDS_PATH,
+    PARTITIONS_PATH,
+    SourcePartition,
+    SourceStatus,
+    encode_bootstrap_index,
+)
+from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
+from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.format.schema.avro_arrow import avro_with_meta_columns
+from pyhudi.format.timeline.instant import FULL_RECORD_INSTANT, SKELETON_INSTANT, InstantTime
+from pyhudi.index.search import spread
+from pyhudi.services.rollback.own_write import undone_on_failure
+from pyhudi.services.rollback.rollback import roll_back_failed_writes
+from pyhudi.storage.protocol import FileInfo, Storage
+from pyhudi.table.state import TableState, create_table, load_table, table_exists
+from pyhudi.tasks.bulk_insert import SplitTask
+from pyhudi.tasks.copy_source import CopySourceTask, copy_source
+from pyhudi.tasks.markers import task_markers
+from pyhudi.tasks.repeated_keys import RepeatedKeysTask, find_repeated_keys
+from pyhudi.tasks.skeletons import SKELETON_SCHEMA, Skeleton, SkeletonTask, write_skeletons
+from pyhudi.transaction.presence import only_writer_if_needed
+from pyhudi.transaction.settings import locking, transaction_settings
+from pyhudi.transaction.transaction import Transaction, begin, mark_inflight
+from pyhudi.write.bootstrap.plan import BootstrapPlan, Mode
+from pyhudi.write.bootstrap.source import check_unchanged
+from pyhudi.write.create import remove_unused, removed_on_failure, table_properties
+from pyhudi.write.finish import committed
+from pyhudi.write.job import WriteJob, prepare
+
+TASKS_PER_CORE: Final = 4
+_SKELETON_AVRO: Final = '{"type":"record","name":"HoodieRecordKey","fields":[]}'
+
+
+def run_bootstrap(
+    plan: BootstrapPlan,
+    storage: Storage,
+    *,
+    options: Mapping[str, str],
+    engine: Engine,
+    environment: Environment,
+    check_keys: bool = False,
+) -> TableState:
+    """Make the table that was planned. If this fails, there is no table; the source is never written to.
+
+    What an earlier call left that died is removed first. `check_keys`: refuse keys that occur twice in a partition.
+
+    Raises:
+        TableExistsError: the folder has a table with rows.
+        WriteConflictError: another process is bootstrapping the table, or the source was changed meanwhile.
+        RecordKeyError: a record key of the source is null or empty.
+        ConfigError: rows of a file belong to another partition than that of its folder.
+    """
+    config = plan.config
+    assert config.table.name is not None
+    environment = locking(environment, config, config.table.name)
+    _remove_dead_bootstrap(storage, config, environment)
+    table = create_table(storage, {**table_properties(config), **_properties(plan, config)})
+    settings = transaction_settings(config)
+    with (
+        removed_on_failure(storage, config, environment, created=True),
+        only_writer_if_needed(table, settings.heartbeat, environment) as environment,
+    ):
+        for mode, run in ((Mode.METADATA_ONLY, _write_skeletons), (Mode.FULL_RECORD, _copy)):
+            if plan.partitions_of(mode):
+                schema = plan.columns.schema
+                job = prepare(
+                    load_table(storage), config, schema, engine=engine, environment=environment, options=options
+                )
+                run(job, plan, check_keys=check_keys)
+    return load_table(storage)
+
+
+@contextmanager
+def _transaction(job: WriteJob, at: InstantTime, operation: WriteOperation) -> Iterator[Transaction]:
+    """The transaction with the instant of a bootstrap; if the block fails, its files are removed again."""
+    with (
+        begin(
+            job.table,
+            job.action,
+            requested=b"",
+            settings=job.transaction_settings,
+            environment=job.environment,
+            at=at,
+        ) as transaction,
+        undone_on_failure(transaction),
+    ):
+        mark_inflight(transaction, CommitMetadata(operation=operation, stats_by_partition={}))
+        yield transaction
+
+
+def _properties(plan: BootstrapPlan, config: WriteConfig) -> dict[str, str]:
+    version = config.new_table_version
+    kind = (
+        {"hoodie.bootstrap.index.type": "HFILE"}
+        if version.has_generator_types
+        else {"hoodie.bootstrap.index.class": "org.apache.hudi.common.bootstrap.index.hfile.HFileBootstrapIndex"}
+    )
+    return {"hoodie.bootstrap.base.path": plan.source.storage.uri, **kind}
+
+
+def _remove_dead_bootstrap(storage: Storage, config: WriteConfig, environment: Environment) -> None:
+    """Remove a table without rows whose bootstrap died. Raises `TableExistsError` for any other table."""
+    if not table_exists(storage):
+        return
+    table = load_table(storage)
+    if table.timeline.completed_writes or not table.config.values.get("hoodie.bootstrap.base.path"):
+        raise TableExistsError("there is a table in this folder already: bootstrap makes a new one", path=storage.uri)
+    settings = transaction_settings(config)
+    roll_back_failed_writes(table, settings.heartbeat, environment, lock_wait_ms=settings.lock_wait_ms)
+    if table.reload().timeline.pending_writes:
+        raise WriteConflictError(
+            "another process is bootstrapping this table; wait for it. If it is dead, its heartbeat expires soon",
+            path=storage.uri,
+        )
+    remove_unused(storage, config, environment)
+
+
+def _write_skeletons(job: WriteJob, plan: BootstrapPlan, *, check_keys: bool) -> None:
+    """The commit of the files that stay where they are."""
+    seed = uuid.UUID(job.environment.ids.uuid())
+    files = [(path, info) for path in plan.partitions_of(Mode.METADATA_ONLY) for info in plan.source.files[path]]
+    skeletons = [
+        Skeleton(str(uuid.uuid5(seed, info.path)), path, plan.source.source_file(info)) for path, info in files
+    ]
+    with _transaction(job, SKELETON_INSTANT, WriteOperation.BOOTSTRAP) as transaction:
+        with task_markers(transaction, job.config, job.engine, may_conflict=False) as markers:
+            target = job.target(transaction.instant_time, markers)
+            target = replace(
+                target,
+                schema=SKELETON_SCHEMA,
+                files=replace(target.files, avro_schema=avro_with_meta_columns(_SKELETON_AVRO)),
+                stays_by=None,
+            )
+            shares = spread(
+                {number: info.size for number, (_, info) in enumerate(files)}, job.engine.parallelism * TASKS_PER_CORE
+            )
+            tasks = [
+                SkeletonTask(
+                    target=target,
+                    keys=job.keys,
+                    key_columns=job.key_columns,
+                    skeletons=tuple(skeletons[number] for number in share),
+                )
+                for share in shares
+            ]
+            size = sum(info.size for _, info in files)
+            results = job.engine.map(write_skeletons, tasks, size_bytes=size, description="write skeleton files")
+        stats = [stat for result in results for stat in result]
+        _check_rows(plan, skeletons, stats)
+        if check_keys:
+            _check_unique(job, stats)
+        _put_index(transaction, plan, skeletons, files)
+        check_unchanged(plan.source)
+        committed(job, transaction, WriteOperation.BOOTSTRAP, stats, None)
+
+
+def _check_rows(plan: BootstrapPlan, skeletons: Sequence[Skeleton], stats: Sequence[WriteStat]) -> None:
+    """Every skeleton has as many rows as its source file; a batch that is lost on the way must not be committed."""
+    written = {stat.file_id: stat.num_writes for stat in stats}
+    for skeleton in skeletons:
+        if written.get(skeleton.file_id) != plan.columns.rows[skeleton.source.path]:
+            raise InternalError("a skeleton file has another number of rows than its source", path=skeleton.source.uri)
+
+
+def _check_unique(job: WriteJob, stats: Sequence[WriteStat]) -> None:
+    """Raise `RecordKeyError` if a record key occurs twice in the files of a partition. Cost: their keys, sorted."""
+    by_partition: dict[str, list[WriteStat]] = defaultdict(list)
+    for stat in stats:
+        by_partition[stat.partition_path or ""].append(stat)
+    tasks = [
+        RepeatedKeysTask(
+            job.table.storage.spec,
+            tuple(stat.path for stat in group if stat.path),
+            sum(stat.file_size_in_bytes or 0 for stat in group),
+            job.config.memory.spill_folder,
+        )
+        for group in by_partition.values()
+    ]
+    size = sum(task.size for task in tasks)
+    found = job.engine.map(find_repeated_keys, tasks, size_bytes=size, description="compare record keys")
+    for path, repeated in zip(by_partition, found, strict=True):
+        if repeated.rows:
+            raise RecordKeyError(
+                "record keys occur more than once in a partition of the source: an upsert of such a key would not know "
+                "which row to change; name more columns as the record key, or remove the rows",
+                partition_path=path,
+                rows=repeated.rows,
+                keys=repeated.examples,
+            )
+
+
+def _put_index(
+    transaction: Transaction,
+    plan: BootstrapPlan,
+    skeletons: Sequence[Skeleton],
+    files: Sequence[tuple[str, FileInfo]],
+) -> None:
+    by_partition: dict[str, dict[str, SourceStatus]] = {}
+    for skeleton, (path, info) in zip(skeletons, files, strict=True):
+        status = SourceStatus(skeleton.source.uri, info.size, info.modified_ms)
+        by_partition.setdefault(path, {})[skeleton.file_id] = status
+    partitions, file_ids = encode_bootstrap_index(
+        [SourcePartition(path, path, of_partition) for path, of_partition in by_partition.items()],
+        source_folder=plan.source.storage.uri,
+        created_ms=transaction.environment.clock.now_ms(),
+    )
+    transaction.storage.put(PARTITIONS_PATH, partitions)
+    transaction.storage.put(FILE_IDS_PATH, file_ids)
+
+
+def _copy(job: WriteJob, plan: BootstrapPlan, *, check_keys: bool) -> None:
+    """The commit of the files whose rows are copied."""
+    with _transaction(job, FULL_RECORD_INSTANT, WriteOperation.BULK_INSERT) as transaction:
+        with task_markers(transaction, job.config, job.engine, may_conflict=False) as markers:
+            split = SplitTask(
+                target=job.target(transaction.instant_time, markers),
+                keys=job.keys,
+                seed=job.environment.ids.uuid(),
+                spill_folder=job.config.memory.spill_folder,
+            )
+            tasks = [
+                CopySourceTask(split, tuple(plan.source.source_file(info) for info in share))
+                for path in plan.partitions_of(Mode.FULL_RECORD)
+                for share in _shares(plan.source.files[path], job.config.files.max_file_size)
+            ]
+            size = sum(file.size for task in tasks for file in task.files)
+            results = job.engine.map(copy_source, tasks, size_bytes=size, description="copy the source")
+        stats = [stat for result in results for stat in result]
+        if check_keys:
+            _check_unique(job, stats)
+        check_unchanged(plan.source)
+        committed(job, transaction, WriteOperation.BULK_INSERT, stats, None)
+
+
+def _shares(files: Sequence[FileInfo], bytes_max: int) -> list[list[FileInfo]]:
+    """The files of a partition in parts of about the maximum size of a file."""
+    shares: list[list[FileInfo]] = [[]]
+    for info in files:
+        if shares[-1] and sum(one.size for one in shares[-1]) + info.size > bytes_max:
+            shares.append([])
+        shares[-1].append(info)
+    return shares

@@ -1,0 +1,365 @@
+"""Bootstrap: a folder of Parquet files becomes a table, and stays as it is."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.support.crashes import copied
+from tests.support.sources import SOURCE_SCHEMA, parquet_source
+from tests.support.tables import LATER_MS, StepClock, environment
+
+import pyhudi
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.engine.local import LocalEngine
+from pyhudi.errors import (
+    ConfigError,
+    CorruptDataError,
+    InvalidRequestError,
+    RecordKeyError,
+    SchemaMismatchError,
+    TableExistsError,
+    UnsafePathError,
+    WriteConflictError,
+)
+from pyhudi.format.bootstrap_index import PARTITIONS_PATH, SourcePartition, SourceStatus, encode_bootstrap_index
+from pyhudi.storage.local import LocalStorage
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.state import table_exists
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
+from pyhudi.write.bootstrap.plan import Mode, plan_bootstrap
+from pyhudi.write.bootstrap.run import run_bootstrap
+
+Change = Callable[[Path], object]
+META = ["_hoodie_commit_time", "_hoodie_record_key", "_hoodie_partition_path"]
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def expected_rows(source: Path) -> list[dict[str, object]]:
+    rows = []
+    for path in sorted(source.rglob("*.parquet")):
+        of_file = pq.ParquetFile(path).read().to_pylist()
+        rows += [{**row, "city": path.parent.name.removeprefix("city=")} for row in of_file]
+    return sorted(rows, key=lambda row: str(row["id"]))
+
+
+def rows_of(table: pyhudi.HudiTable, *names: str) -> list[dict[str, object]]:
+    found = table.refresh().scan(columns=list(names) or [*SOURCE_SCHEMA.names, "city"]).to_arrow().to_pylist()
+    return sorted(found, key=lambda row: str(row.get("id")))
+
+
+def more(city: str, *keys: str, n: int = 99) -> pa.Table:
+    schema = pa.schema([*SOURCE_SCHEMA, ("city", pa.string())])
+    return pa.Table.from_pylist(
+        [{"id": key, "n": n, "x": None, "ts": n, "when": None, "city": city} for key in keys], schema
+    )
+
+
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_bootstrapped_table_has_the_rows_of_its_source_and_takes_writes(
+    tmp_path: Path, version: int, table_type: str
+) -> None:
+    source = parquet_source(tmp_path / "source")
+    before, expected = bytes_of(source), expected_rows(source)
+    table = pyhudi.HudiTable.bootstrap(
+        source, tmp_path / "table", record_key="id", table_type=table_type, table_version=version
+    )
+    assert rows_of(table) == expected
+    assert table.scan().count() == 20
+    assert {tuple(row.values()) for row in rows_of(table, *META)} == {
+        ("00000000000001", row["id"], f"city={row['city']}") for row in expected
+    }
+    table.upsert(more("a", "a01", "a99"))
+    table.refresh().delete(pa.table({"id": ["b13"], "city": ["b"]}))
+    changed = {row["id"]: row["n"] for row in rows_of(table)}
+    assert changed == {**{row["id"]: row["n"] for row in expected if row["id"] != "b13"}, "a01": 99, "a99": 99}
+    if table_type == "mor":
+        table.refresh().services.compact()
+    table.refresh().services.cluster()
+    assert {row["id"]: row["n"] for row in rows_of(table)} == changed
+    assert bytes_of(source) == before
+
+
+def test_rows_of_a_bootstrap_are_part_of_time_travel_and_of_changes(tmp_path: Path) -> None:
+    source = parquet_source(tmp_path / "source")
+    table = pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id")
+    bootstrap = table.inspect.history().to_pylist()[0]
+    table.upsert(more("a", "a01"))
+    table = table.refresh()
+    assert table.scan(as_of="00000000000001").count() == 20
+    assert {
+        row["n"] for row in table.scan(as_of="00000000000001", where=[("id", "==", "a01")]).to_arrow().to_pylist()
+    } == {1}
+    assert table.changes().count() == 20
+    assert [row["id"] for row in table.changes(begin=bootstrap["completion_time"]).to_arrow().to_pylist()] == ["a01"]
+
+
+def test_each_side_is_opened_only_for_its_own_columns(tmp_path: Path) -> None:
+    source = parquet_source(tmp_path / "source")
+    table = pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id")
+    for path in source.rglob("*.parquet"):
+        path.rename(path.with_suffix(".away"))
+    assert table.scan(columns=META).to_arrow().num_rows == 20
+    for path in source.rglob("*.away"):
+        path.rename(path.with_suffix(".parquet"))
+    for path in (tmp_path / "table").rglob("*.parquet"):
+        path.write_bytes(bytes(path.stat().st_size))
+    assert [row["id"] for row in rows_of(table, "id", "city")] == [row["id"] for row in expected_rows(source)]
+
+
+def test_source_of_one_file_is_gone_or_changed_is_an_error_and_other_files_are_read(tmp_path: Path) -> None:
+    source = parquet_source(tmp_path / "source")
+    table = pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id")
+    lost = source / "city=a" / "part-0.parquet"
+    content = lost.read_bytes()
+    lost.unlink()
+    with pytest.raises(CorruptDataError, match="is gone") as gone:
+        table.scan().to_arrow()
+    assert str(gone.value.context["source"]).endswith("city=a/part-0.parquet")
+    assert str(gone.value.context["path"]).startswith("city=a/")
+    assert table.scan(where=[("city", "==", "b")]).to_arrow().num_rows == 10
+    lost.write_bytes(content + b"more")
+    with pytest.raises(CorruptDataError, match="was changed"):
+        table.scan().to_arrow()
+
+
+@pytest.mark.parametrize("mode", ["full_record", "mixed"])
+def test_rows_of_a_partition_with_mode_full_record_are_copied(tmp_path: Path, mode: str) -> None:
+    source = parquet_source(tmp_path / "source")
+    expected = expected_rows(source)
+    chosen = (
+        "full_record" if mode == "full_record" else {"city=a": "full_record", "city=b": "metadata_only"}.__getitem__
+    )
+    plan = pyhudi.HudiTable.plan_bootstrap(source, tmp_path / "table", record_key="id", mode=chosen)
+    assert plan.column("rows").to_pylist() == [10, 10]
+    table = pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id", mode=chosen, check_keys=True)
+    (source / "city=a" / "part-0.parquet").unlink()
+    assert (
+        rows_of(table, "id", "n", "city") == [{name: row[name] for name in ("id", "n", "city")} for row in expected]
+        or mode == "mixed"
+    )
+    times = {row["_hoodie_commit_time"] for row in rows_of(table, "_hoodie_commit_time")}
+    assert times == ({"00000000000002"} if mode == "full_record" else {"00000000000001", "00000000000002"})
+
+
+def test_folders_with_numbers_and_dates_become_columns_of_these_types(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    for day in ("2024-01-31", "2024-02-01"):
+        for hour in (0, 11):
+            folder = source / f"day={day}" / f"hour={hour}" / "kind=07"
+            folder.mkdir(parents=True)
+            pq.write_table(pa.table({"id": [f"{day}-{hour}"]}), folder / "x.parquet")
+    table = pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id")
+    found = {row["id"]: (row["day"], row["hour"], row["kind"]) for row in table.scan().to_arrow().to_pylist()}
+    assert found["2024-01-31-11"] == (dt.date(2024, 1, 31), 11, "07")
+    assert table.scan(where=[("hour", "==", 11)]).count() == 2
+
+
+def test_source_without_folders_and_files_with_fewer_columns_are_read_with_nulls(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    pq.write_table(pa.table({"id": [1, 2], "a": ["x", "y"]}), source / "1.parquet")
+    pq.write_table(pa.table({"b": [2.5], "id": [3]}), source / "2.parquet")
+    table = pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id")
+    assert rows_of(table, "id", "a", "b") == [
+        {"id": 1, "a": "x", "b": None},
+        {"id": 2, "a": "y", "b": None},
+        {"id": 3, "a": None, "b": 2.5},
+    ]
+
+
+def test_plain_folders_need_partition_columns_that_agree_with_them(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "2024").mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1, 2], "year": [2024, 2024], "n": [1, 2]}), source / "2024" / "x.parquet")
+    with pytest.raises(ConfigError, match="name the partition columns"):
+        pyhudi.HudiTable.plan_bootstrap(source, tmp_path / "table", record_key="id")
+    with pytest.raises(ConfigError, match="rows of another partition") as wrong:
+        pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id", partition_by="n")
+    assert str(wrong.value.context["path"]).endswith("2024/x.parquet")
+    assert not (tmp_path / "table" / ".hoodie").exists()
+    table = pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id", partition_by="year")
+    assert table.scan(where=[("year", "==", 2024)]).count() == 2
+
+
+def empty(source: Path) -> None:
+    for path in source.rglob("*.parquet"):
+        path.unlink()
+
+
+def another_type(source: Path) -> None:
+    pq.write_table(pa.table({"id": ["z"], "n": ["text"]}), source / "city=a" / "z.parquet")
+
+
+def not_parquet(source: Path) -> None:
+    (source / "city=a" / "z.parquet").write_bytes(b"PAR1 not really")
+
+
+def other_suffix(source: Path) -> None:
+    (source / "city=a" / "readme.txt").write_text("hello")
+
+
+def null_key(source: Path) -> None:
+    pq.write_table(pa.table({"id": pa.array(["z", None], pa.string())}), source / "city=a" / "z.parquet")
+
+
+def repeated_key(source: Path) -> None:
+    pq.write_table(pa.table({"id": ["a00", "new"]}), source / "city=a" / "z.parquet")
+
+
+def columns_of_hudi(source: Path) -> None:
+    pq.write_table(pa.table({"id": ["z"], "_hoodie_record_key": ["z"]}), source / "city=a" / "z.parquet")
+
+
+def nanoseconds(source: Path) -> None:
+    stamps = pa.array([1], pa.timestamp("ns"))
+    pq.write_table(pa.table({"id": ["z"], "at": stamps}), source / "city=a" / "z.parquet")
+
+
+def link_to_outside(source: Path) -> None:
+    outside = source.parent / "outside.parquet"
+    pq.write_table(pa.table({"id": ["z"]}), outside)
+    (source / "city=a" / "z.parquet").symlink_to(outside)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        (empty, InvalidRequestError, "no Parquet files"),
+        (another_type, SchemaMismatchError, "z.parquet"),
+        (not_parquet, InvalidRequestError, "z.parquet"),
+        (other_suffix, ConfigError, "readme.txt"),
+        (null_key, RecordKeyError, "z.parquet"),
+        (repeated_key, RecordKeyError, "a00"),
+        (columns_of_hudi, SchemaMismatchError, "_hoodie_record_key"),
+        (nanoseconds, SchemaMismatchError, "nanoseconds"),
+        (link_to_outside, UnsafePathError, "z.parquet"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["metadata_only", "full_record"])
+def test_source_that_no_table_can_stand_on_is_refused_and_leaves_nothing(
+    tmp_path: Path, change: Change, error: type[Exception], text: str, mode: str
+) -> None:
+    source = parquet_source(tmp_path / "source")
+    change(source)
+    with pytest.raises(error, match=text):
+        pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id", mode=mode, check_keys=True)
+    assert not [path for path in (tmp_path / "table").rglob("*") if path.is_file() and ".locks" not in path.parts]
+
+
+def test_table_inside_its_source_or_around_it_is_refused(tmp_path: Path) -> None:
+    source = parquet_source(tmp_path / "source")
+    for path in (source / "table", source, tmp_path):
+        with pytest.raises(ConfigError, match="inside the other"):
+            pyhudi.HudiTable.bootstrap(source, path, record_key="id")
+
+
+def test_folder_that_has_a_table_is_refused(tmp_path: Path) -> None:
+    source = parquet_source(tmp_path / "source")
+    pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id")
+    with pytest.raises(TableExistsError):
+        pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id")
+
+
+def test_unknown_mode_is_refused(tmp_path: Path) -> None:
+    source = parquet_source(tmp_path / "source")
+    with pytest.raises(ConfigError, match="metadata_only or full_record"):
+        pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id", mode="fast")
+    with pytest.raises(ConfigError, match="metadata_only or full_record"):
+        pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id", mode=lambda path: path)
+
+
+def run(source: Path, storage: Storage, *, later: bool = False, mode: Mode = Mode.METADATA_ONLY) -> None:
+    options = {
+        "hoodie.table.name": "t",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.write.markers.type": "DIRECT",
+    }
+    engine = LocalEngine(1)
+    config = WriteConfig.from_options(options)
+    plan = plan_bootstrap(LocalStorage(source), storage, config, engine, mode)
+    clock = StepClock(LATER_MS) if later else StepClock()
+    run_bootstrap(plan, storage, options=options, engine=engine, environment=environment(clock))
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_bootstrap_that_dies_shows_nothing_and_the_next_one_makes_the_table(tmp_path: Path, mode: Mode) -> None:
+    source = parquet_source(tmp_path / "source", files=1)
+    whole = FaultStorage(MemoryStorage())
+    run(source, whole, mode=mode)
+    for number in range(1, len(whole.effects) + 1):
+        inner = MemoryStorage()
+        with suppress(SimulatedCrash):
+            run(source, FaultStorage(inner, before=at_effect(number, SimulatedCrash())), mode=mode)
+        hint = f"before effect {number} of {len(whole.effects)}: {whole.effects[number - 1]}"
+        if table_exists(inner) and (rows := count(inner)):
+            assert rows == 10, hint
+            continue
+        run(source, inner, later=True, mode=mode)
+        assert count(inner) == 10, hint
+        assert count(copied(inner)) == 10, hint
+
+
+def count(storage: Storage) -> int:
+    from tests.support.tables import open_table
+
+    return open_table(storage).scan().to_arrow().num_rows
+
+
+def test_source_that_changes_during_the_bootstrap_is_an_error_and_leaves_no_table(tmp_path: Path) -> None:
+    source = parquet_source(tmp_path / "source", files=1)
+
+    class Meddling(FaultStorage):
+        def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
+            if path == PARTITIONS_PATH:
+                pq.write_table(pa.table({"id": ["late"]}), source / "city=a" / "late.parquet")
+            super().put(path, data, durable=durable)
+
+    storage = Meddling(MemoryStorage())
+    with pytest.raises(WriteConflictError, match="source was changed") as error:
+        run(source, storage)
+    assert str(error.value.context["path"]).endswith("late.parquet")
+    assert not table_exists(storage)
+
+
+def test_index_that_names_a_file_outside_the_source_is_refused(tmp_path: Path) -> None:
+    source = parquet_source(tmp_path / "source")
+    table = pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id")
+    ids = [row["file_id"] for row in table.inspect.files().to_pylist() if row["partition_path"] == "city=a"]
+    stranger = SourceStatus(f"file:{tmp_path}/other/x.parquet", 10, 0)
+    data, _ = encode_bootstrap_index(
+        [SourcePartition("city=a", "city=a", dict.fromkeys(ids, stranger))],
+        source_folder=f"file:{source}",
+        created_ms=0,
+    )
+    (tmp_path / "table" / PARTITIONS_PATH).write_bytes(data)
+    with pytest.raises(UnsafePathError, match="outside the folder of its source"):
+        table.refresh().scan().to_arrow()
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "of another partition"])
+def test_bootstrap_index_that_is_lost_or_damaged_is_an_error_and_never_nulls(tmp_path: Path, damage: str) -> None:
+    source = parquet_source(tmp_path / "source")
+    table = pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id")
+    index = tmp_path / "table" / PARTITIONS_PATH
+    if damage == "missing":
+        index.unlink()
+    elif damage == "cut":
+        index.write_bytes(index.read_bytes()[:-9])
+    else:
+        data, _ = encode_bootstrap_index(
+            [SourcePartition("city=z", "city=z", {})], source_folder=f"file:{source}", created_ms=0
+        )
+        index.write_bytes(data)
+    with pytest.raises(CorruptDataError):
+        table.refresh().scan().to_arrow()
