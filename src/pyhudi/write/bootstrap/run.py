@@ -24,7 +24,7 @@ from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import avro_with_meta_columns
 from pyhudi.format.timeline.instant import FULL_RECORD_INSTANT, SKELETON_INSTANT, InstantTime
-from pyhudi.index.search import spread
+from pyhudi.engine.shares import spread
 from pyhudi.services.rollback.own_write import undone_on_failure
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.protocol import FileInfo, Storage
