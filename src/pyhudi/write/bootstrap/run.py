@@ -11,6 +11,7 @@ from typing import Final
 
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
+from pyhudi.engine.shares import spread
 from pyhudi.environment import Environment
 from pyhudi.errors import InternalError, RecordKeyError, TableExistsError, WriteConflictError
 from pyhudi.format.bootstrap_index import (
@@ -24,7 +25,6 @@ from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import avro_with_meta_columns
 from pyhudi.format.timeline.instant import FULL_RECORD_INSTANT, SKELETON_INSTANT, InstantTime
-from pyhudi.engine.shares import spread
 from pyhudi.services.rollback.own_write import undone_on_failure
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.protocol import FileInfo, Storage
