@@ -7,6 +7,7 @@ builds it again begins by deleting them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -66,30 +67,52 @@ def _build(
     check_held: CheckHeld,
     engine: Engine | None,
 ) -> None:
-    storage, version = table.storage, inner_version(table.version)
-    folder, source = partition_folder(partition.name), Source(table, environment, engine)
+    timeline = load_timeline(table.storage, inner_version(table.version))
+    check_held()
+    built = write_initial_files(partition, Source(table, environment, engine), next_initial_time(timeline))
+    check_held()
+    commit_initial(table, built.target.instant_time, built.stats, environment)
+
+
+@dataclass(frozen=True, slots=True)
+class InitialFiles:
+    """The files of a partition that was built and does not count yet: where they are, and their stats."""
+
+    target: GroupTarget
+    stats: tuple[WriteStat, ...]
+
+
+def write_initial_files(partition: MetadataPartition, source: Source, instant_time: str) -> InitialFiles:
+    """Write all files of a partition under an instant of the metadata table. What its folder holds is deleted first.
+
+    Nothing of it counts before `commit_initial`, and the put of the properties that names the partition.
+    """
+    storage, folder = source.storage, partition_folder(partition.name)
     storage.delete_folder(folder)
-    timeline = load_timeline(storage, version)
-    requested = Instant(_next_initial_time(timeline), Action.DELTA_COMMIT, InstantState.REQUESTED)
-    inflight = advanced(requested, InstantState.INFLIGHT)
     target = GroupTarget(
         storage=storage.spec,
         partition=partition.name,
         file_ids=file_ids(partition.file_id_prefix, partition.new_file_groups(source)),
-        instant_time=requested.requested_time,
-        version=table.version,
-        created_ms=environment.clock.now_ms(),
+        instant_time=instant_time,
+        version=source.table.version,
+        created_ms=source.environment.clock.now_ms(),
     )
-    check_held()
-    storage.put(instant_path(requested, version), b"")
-    storage.put(instant_path(inflight, version), b"")
-    storage.put(f"{folder}/{PARTITION_METADATA_FILE}", encode_partition_metadata(requested.requested_time, 1))
+    storage.put(f"{folder}/{PARTITION_METADATA_FILE}", encode_partition_metadata(instant_time, 1))
     for group in range(len(target.file_ids)):
         create_group(storage, target, group)
-    stats = _write(partition, source, target)
+    return InitialFiles(target, tuple(_write(partition, source, target)))
+
+
+def commit_initial(table: TableState, instant_time: str, stats: Sequence[WriteStat], environment: Environment) -> None:
+    """Put the delta commit of the metadata table that names the files of a new partition, under the table lock."""
+    storage, version = table.storage, inner_version(table.version)
+    timeline = load_timeline(storage, version)
+    requested = Instant(InstantTime(instant_time), Action.DELTA_COMMIT, InstantState.REQUESTED)
+    inflight = advanced(requested, InstantState.INFLIGHT)
+    storage.put(instant_path(requested, version), b"")
+    storage.put(instant_path(inflight, version), b"")
     completed = completed_after(inflight, timeline, table, environment)
     metadata = delta_commit_metadata(table.version, WriteOperation.BULK_INSERT_PREPPED, stats)
-    check_held()
     storage.put(instant_path(completed, version), encode_commit_metadata(metadata, version))
 
 
@@ -106,7 +129,7 @@ def _write(partition: MetadataPartition, source: Source, target: GroupTarget) ->
     ]
 
 
-def _next_initial_time(timeline: Timeline) -> InstantTime:
+def next_initial_time(timeline: Timeline) -> InstantTime:
     """The time of the next partition that is built: small numbers of 17 digits, below all times of the clock."""
     first = _FIRST_TIME[timeline.version.has_completion_times]
     taken = [int(one.requested_time) for one in timeline.instants if one.requested_time.startswith("0" * 10)]
