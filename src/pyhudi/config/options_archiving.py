@@ -55,3 +55,22 @@ class ArchivingOptions:
         default=3,
         doc="How many manifests of the archived timeline stay, for readers that opened an older one.",
     )
+    merge_logs: bool = option(
+        "hoodie.archive.merge.enable",
+        parse=boolean(),
+        default=True,
+        doc="In table version 6, whether small files of the archived timeline are merged, so that few are read."
+        " JVM Hudi's default is false, and its releases since 1.0 do not merge them.",
+    )
+    merge_logs_batch: int = option(
+        "hoodie.archive.merge.files.batch.size",
+        parse=integer(minimum=2, unit="files"),
+        default=10,
+        doc="In table version 6, how many small files of the archived timeline there must be to be merged.",
+    )
+    merge_logs_below_bytes: int = option(
+        "hoodie.archive.merge.small.file.limit.bytes",
+        parse=integer(minimum=1, unit="bytes"),
+        default=20 * 1024 * 1024,
+        doc="In table version 6, the size up to which a file of the archived timeline counts as small.",
+    )

@@ -57,7 +57,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         "archiving",
         "pyhudi deletes archived instants one by one, keeps what a clean has not passed, merges archive files when"
         " there are enough, and warns where archiving fails after a write",
-        """archive.block.on.latest.clean.ectr archive.delete.parallelism archive.merge. commits.archival.batch
+        """archive.block.on.latest.clean.ectr archive.delete.parallelism commits.archival.batch
         fail.on.timeline.archiving timeline.compaction.enabled timeline.compaction.parallelism
         timeline.compaction.target.file.max.bytes""",
     ),

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from weakref import WeakKeyDictionary
 
 from pyhudi.errors import CorruptDataError, NotFoundError
-from pyhudi.format.timeline.archived_log import ARCHIVE_BYTES_MAX, is_archive_file, parse_archive_file
 from pyhudi.format.timeline.instant import Action
 from pyhudi.format.timeline.lsm_history import HistoryFile
 from pyhudi.format.timeline.table_version import TableVersion
-from pyhudi.storage.bounded import at_once, read_at_most
-from pyhudi.storage.protocol import FileInfo, Storage
+from pyhudi.storage.bounded import at_once
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.archived_logs import archived_logs
 from pyhudi.table.history import history_files, times_in
 from pyhudi.table.timeline import WRITE_ACTIONS, Timeline, load_rollback_plan
 
@@ -47,19 +46,6 @@ class ArchivedWrites:
 
 
 _WRITES = frozenset(action.value for action in WRITE_ACTIONS)
-
-
-@dataclass(frozen=True, slots=True)
-class _ArchiveLog:
-    """The writes in an archive file of table version 6, as far as it can be read."""
-
-    times: tuple[str, ...]
-    damage: CorruptDataError | None
-
-
-_kept: WeakKeyDictionary[Storage, dict[FileInfo, _ArchiveLog]] = WeakKeyDictionary()
-"""The instants in archive files of table version 6, by path, size and time: JVM Hudi may append to these files, and a
-table that is created again reuses their names."""
 
 
 def load_archived_writes(
@@ -129,23 +115,7 @@ def _spans(file: HistoryFile, instants: Collection[str]) -> bool:
 
 
 def _in_logs(storage: Storage, version: TableVersion) -> ArchivedWrites:
-    files = [info for info in storage.list_folder(version.history_folder).files if is_archive_file(info.name)]
-    logs = list(at_once(storage, lambda info: _read_log(storage, info), files))
-    times = {time: time for log in logs for time in log.times}
+    logs = archived_logs(storage, version)
+    times = {one.instant_time: one.instant_time for log in logs for one in log.instants if one.action in _WRITES}
     damage = next((log.damage for log in logs if log.damage is not None), None)
     return ArchivedWrites(times, min(times, default=None), damage=damage)
-
-
-def _read_log(storage: Storage, info: FileInfo) -> _ArchiveLog:
-    kept = _kept.setdefault(storage, {})
-    if info not in kept:
-        times: dict[str, None] = {}
-        damage = None
-        try:
-            for instant in parse_archive_file(read_at_most(storage, info.path, ARCHIVE_BYTES_MAX), path=info.path):
-                if instant.action in _WRITES:
-                    times[instant.instant_time] = None
-        except CorruptDataError as error:
-            damage = error
-        kept[info] = _ArchiveLog(tuple(times), damage)
-    return kept[info]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from typing import TypeAlias
@@ -13,7 +13,6 @@ from pyhudi.errors import NotFoundError
 from pyhudi.format.metadata.clean import decode_clean_metadata
 from pyhudi.format.metadata.commit import CommitMetadata, decode_commit_metadata
 from pyhudi.format.metadata.rollback import decode_rollback_metadata
-from pyhudi.format.timeline.archived_log import ARCHIVE_BYTES_MAX, ArchivedInstant, is_archive_file, parse_archive_file
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.timeline.lsm_history import (
     HISTORY_BYTES_MAX,
@@ -31,6 +30,15 @@ from pyhudi.format.timeline.lsm_history import (
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import FileInfo, Storage
+from pyhudi.table.archived_logs import (
+    ArchivedLog,
+    again_while_merged,
+    logged_cleaned_files,
+    logged_commit,
+    logged_instants,
+    logged_writes,
+    readable_logs,
+)
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.timeline import WRITE_ACTIONS
 
@@ -62,13 +70,7 @@ def archived_cleaned_files(storage: Storage, version: TableVersion, *, after: st
                 if entry.action == Action.CLEAN.value and entry.instant_time > after and entry.metadata
             )
         )
-    return frozenset().union(
-        *(
-            instant.cleaned
-            for instant in logged_instants(storage, version, details=True)
-            if instant.instant_time > after
-        )
-    )
+    return logged_cleaned_files(storage, version, after=after)
 
 
 def archived_replacements(storage: Storage, version: TableVersion) -> dict[FileGroupId, str]:
@@ -87,35 +89,28 @@ def archived_replacements(storage: Storage, version: TableVersion) -> dict[FileG
 def archived_metadata(storage: Storage, version: TableVersion) -> Iterator[tuple[Instant, CommitMetadata]]:
     """The completed writes of the archived timeline with their metadata, newest first.
 
-    Cost: three reads, and one per archive file as far as the caller iterates; in table version 6 the whole archive at
-    once. Raises `CorruptDataError` naming a damaged file.
+    Cost: three reads, and one per archive file as far as the caller iterates; in table version 6 also one per archive
+    file that this process has not read. Raises `CorruptDataError` naming a damaged file.
     """
     if version.has_completion_times:
         for file in sorted(history_files(storage, version), key=attrgetter("max_time"), reverse=True):
-            yield from reversed(list(_writes_in(storage, version, f"{version.history_folder}/{file.name}")))
+            yield from reversed(list(_writes_in(storage, f"{version.history_folder}/{file.name}")))
         return
-    logged = {
-        write: metadata
-        for info in _log_files(storage, version)
-        for write, metadata in _writes_in(storage, version, info.path)
-    }
-    yield from sorted(logged.items(), key=lambda found: found[0].requested_time, reverse=True)
+    for place, found in logged_writes(storage, version):
+        yield _write(*place, None), found
 
 
 def archived_commit(storage: Storage, version: TableVersion, instant: Instant) -> CommitMetadata | None:
     """The metadata of an archived write; None if the archive does not have it.
 
-    Cost: two reads, and one per archive file whose range contains it; in table version 6 all files up to it.
+    Cost: two reads, and one per archive file whose range contains it; in table version 6 a listing, one read per
+    archive file that this process has not read, and one of that with the write.
     """
-    if version.has_completion_times:
-        spanning = (
-            one for one in history_files(storage, version) if one.min_time <= instant.requested_time <= one.max_time
-        )
-        paths = [f"{version.history_folder}/{one.name}" for one in spanning]
-    else:
-        paths = [info.path for info in _log_files(storage, version)]
-    found = (one for path in paths for one in _writes_in(storage, version, path))
+    if not version.has_completion_times:
+        return logged_commit(storage, version, (instant.requested_time, instant.action.value))
     wanted = (instant.requested_time, instant.action)
+    spanning = (one for one in history_files(storage, version) if one.min_time <= wanted[0] <= one.max_time)
+    found = (one for file in spanning for one in _writes_in(storage, f"{version.history_folder}/{file.name}"))
     return next((metadata for write, metadata in found if (write.requested_time, write.action) == wanted), None)
 
 
@@ -125,40 +120,51 @@ def archived_values(storage: Storage, version: TableVersion, key: str) -> dict[s
     Cost: three reads, and one per archive file that this process has not read for this key. Raises `CorruptDataError`
     naming a damaged file.
     """
-    if version.has_completion_times:
-        files = [(f"{version.history_folder}/{file.name}", file.size, 0) for file in history_files(storage, version)]
-    else:
-        files = [(info.path, info.size, info.modified_ms) for info in _log_files(storage, version)]
-    kept = _kept_values.setdefault(storage, {})
+    return again_while_merged(lambda: _values(storage, version, key))
+
+
+def _values(storage: Storage, version: TableVersion, key: str) -> dict[str, str]:
+    files: Sequence[HistoryFile | ArchivedLog] = (
+        history_files(storage, version) if version.has_completion_times else readable_logs(storage, version)
+    )
+    of_store = _kept_values.setdefault(storage, {})
+    kept = of_store.get(key, {})
+    # What is in no file any more has been merged into others.
+    of_store[key] = kept = {
+        place: kept[place] if place in kept else _values_in(storage, version, file, key)
+        for place, file in ((_place(file), file) for file in files)
+    }
     found: dict[str, str] = {}
-    for path, size, modified_ms in files:
-        place = (path, size, modified_ms, key)
-        if place not in kept:
-            writes = _writes_in(storage, version, path)
-            kept[place] = {
-                metadata.extra[key]: write.requested_time for write, metadata in writes if key in metadata.extra
-            }
-        for value, instant_time in kept[place].items():
+    for values in kept.values():
+        for value, instant_time in values.items():
             found[value] = max(instant_time, found.get(value, ""))
     return found
 
 
-_kept_values: WeakKeyDictionary[Storage, dict[tuple[str, int, int, str], dict[str, str]]] = WeakKeyDictionary()
-"""Values by file and key. Files of version 6 may be appended to, and their names are numbers that come again when a
+def _place(file: HistoryFile | ArchivedLog) -> HistoryFile | FileInfo:
+    return file.info if isinstance(file, ArchivedLog) else file
+
+
+def _values_in(storage: Storage, version: TableVersion, file: HistoryFile | ArchivedLog, key: str) -> dict[str, str]:
+    if isinstance(file, ArchivedLog):
+        times = ((time, metadata) for (time, _), metadata in file.writes(storage).items())
+    else:
+        writes = _writes_in(storage, f"{version.history_folder}/{file.name}")
+        times = ((write.requested_time, metadata) for write, metadata in writes)
+    return {metadata.extra[key]: time for time, metadata in times if key in metadata.extra}
+
+
+_kept_values: WeakKeyDictionary[Storage, dict[str, dict[HistoryFile | FileInfo, dict[str, str]]]] = WeakKeyDictionary()
+"""Values by key and file. Files of version 6 may be appended to, and their names are numbers that come again when a
 table is made anew, so their size and time count."""
 
 
-def _writes_in(storage: Storage, version: TableVersion, path: str) -> Iterator[tuple[Instant, CommitMetadata]]:
-    """The completed writes in an archive file, in its order."""
-    if version.has_completion_times:
-        for entry in parse_history_file(read_at_most(storage, path, HISTORY_BYTES_MAX), path=path):
-            if entry.action in _WRITE_WORDS and entry.metadata:
-                write = _write(entry.instant_time, entry.action, entry.completion_time)
-                yield write, decode_commit_metadata(entry.metadata, path=path)
-        return
-    for instant in parse_archive_file(read_at_most(storage, path, ARCHIVE_BYTES_MAX), path=path, details=True):
-        if instant.action in _WRITE_WORDS and instant.metadata is not None:
-            yield _write(instant.instant_time, instant.action, None), instant.metadata
+def _writes_in(storage: Storage, path: str) -> Iterator[tuple[Instant, CommitMetadata]]:
+    """The completed writes in a history file, in its order."""
+    for entry in parse_history_file(read_at_most(storage, path, HISTORY_BYTES_MAX), path=path):
+        if entry.action in _WRITE_WORDS and entry.metadata:
+            write = _write(entry.instant_time, entry.action, entry.completion_time)
+            yield write, decode_commit_metadata(entry.metadata, path=path)
 
 
 def _write(requested_time: str, action: str, completion_time: InstantTime | None) -> Instant:
@@ -195,20 +201,6 @@ def _in_log(storage: Storage, version: TableVersion, instant_time: str) -> Archi
         if instant_time in instant.rolled_back:
             return ArchivedOutcome.ROLLED_BACK
     return None
-
-
-def logged_instants(storage: Storage, version: TableVersion, *, details: bool = False) -> Iterator[ArchivedInstant]:
-    """The completed instants in the archive of table version 6, in no order, with `details` of their metadata.
-
-    Cost: one listing, and one read per archive file. Raises `CorruptDataError` naming a damaged file.
-    """
-    for info in _log_files(storage, version):
-        data = read_at_most(storage, info.path, ARCHIVE_BYTES_MAX)
-        yield from parse_archive_file(data, path=info.path, details=details)
-
-
-def _log_files(storage: Storage, version: TableVersion) -> list[FileInfo]:
-    return [info for info in storage.list_folder(version.history_folder).files if is_archive_file(info.name)]
 
 
 def _entries(storage: Storage, version: TableVersion, *, after: str = "") -> Iterator[tuple[str, HistoryEntry]]:
@@ -251,7 +243,11 @@ def history_files(storage: Storage, version: TableVersion, *, manifest: int | No
     if number is None:
         return ()
     path = f"{version.history_folder}/{manifest_name(number)}"
-    return parse_manifest(read_at_most(storage, path, MANIFEST_BYTES_MAX), path=path)
+    files = parse_manifest(read_at_most(storage, path, MANIFEST_BYTES_MAX), path=path)
+    if manifest is None and (kept := _kept.get(storage)):
+        # What has been merged is not asked for any more.
+        _kept[storage] = {file: kept[file] for file in files if file in kept}
+    return files
 
 
 def current_manifest(storage: Storage, version: TableVersion) -> int | None:

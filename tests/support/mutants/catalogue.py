@@ -11,7 +11,7 @@ from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.services import planned_run
 from pyhudi.services.archiving import archive as archiving
-from pyhudi.services.archiving import into_history, into_logs
+from pyhudi.services.archiving import into_history, into_logs, merge_logs
 from pyhudi.services.cleaning import policy as cleaning_policy
 from pyhudi.services.clustering import schedule as clustering_schedule
 from pyhudi.services.compaction import schedule as compaction_schedule
@@ -791,6 +791,16 @@ ARCHIVING = (
     ),
 )
 
+MERGED_ARCHIVES = (
+    mutant(
+        "archive files are merged into one that is never put",
+        "whoever asks for history would not find what they had",
+        (merge_logs, merge_logs.create, defects.create_plan_only),
+        at="long-cow6/lock/tidy+recall",
+        breaks="K17 K1",
+    ),
+)
+
 RESTORES = (
     mutant(
         "a write goes on after a restore",
@@ -847,6 +857,7 @@ MUTANTS = (
     *CLUSTERING,
     *CLEANING,
     *ARCHIVING,
+    *MERGED_ARCHIVES,
     *RESTORES,
 )
 

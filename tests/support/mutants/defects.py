@@ -11,6 +11,7 @@ from tests.support.mutants.tools import stale
 
 from pyhudi.errors import CommitOutcomeUnknownError, LockLostError, UnavailableError
 from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.metadata.archive_merge import MERGE_PLAN_FILE
 from pyhudi.format.timeline.instant import (
     Instant,
     InstantState,
@@ -27,6 +28,7 @@ from pyhudi.format.timeline.lsm_history import (
 )
 from pyhudi.format.timeline.table_version import TableVersion, table_version
 from pyhudi.services.archiving import archive as archiving
+from pyhudi.services.archiving import into_logs
 from pyhudi.services.restore.audit import PastState
 from pyhudi.services.rollback import rollback
 from pyhudi.services.rollback.execute import RolledBack
@@ -57,6 +59,7 @@ find_leftovers_as_it_is = rollback.find_leftovers
 run_rollback_as_it_is = rollback.run_rollback
 put_if_absent_as_it_is = SimStorage.put_if_absent
 files_of_as_it_is = archiving._files_of
+create_as_it_is = into_logs.create
 recover_as_it_is = scenarios.roll_back_failed_writes
 
 
@@ -376,3 +379,9 @@ def rollback_of_nothing(*_args: Any, **_options: Any) -> RolledBack:
 
 def audit_of_nothing(table: TableState, *_args: Any, **_options: Any) -> PastState:
     return PastState({}, tuple(list_data_files(table.storage)))
+
+
+def create_plan_only(storage: Storage, path: str, data: bytes) -> None:
+    """Put the plan of a merging, and not the merged file."""
+    if path.endswith(MERGE_PLAN_FILE):
+        create_as_it_is(storage, path, data)

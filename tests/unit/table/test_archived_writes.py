@@ -14,7 +14,7 @@ from pyhudi.format.timeline.lsm_history import HistoryRow, encode_history_file
 from pyhudi.format.timeline.table_version import V9, table_version
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table import archived_writes
+from pyhudi.table import archived_logs
 from pyhudi.table.archived_writes import load_archived_writes
 from pyhudi.table.history import ArchivedOutcome, archived_outcome
 from pyhudi.table.state import load_table
@@ -38,7 +38,7 @@ def test_an_archive_of_version_6_is_read_once_per_process(monkeypatch: pytest.Mo
     storage.put(ARCHIVE, completed_in_version_6(archived))
     read: list[str] = []
     monkeypatch.setattr(
-        archived_writes,
+        archived_logs,
         "read_at_most",
         lambda storage, path, most: read.append(path) or read_at_most(storage, path, most),
     )

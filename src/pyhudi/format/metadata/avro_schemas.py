@@ -228,6 +228,13 @@ _CLEAN_FILE: Final = _record(
     "HoodieCleanFileInfo", _optional("filePath", _TEXT), _optional("isBootstrapBaseFile", "boolean")
 )
 
+MERGE_ARCHIVE_PLAN: Final = _root(
+    "HoodieMergeArchiveFilePlan",
+    _count("version"),
+    _optional("candidate", _array(_TEXT)),
+    _optional("mergedArchiveFileName", _TEXT),
+)
+
 CLEAN_PLAN: Final = _root(
     "HoodieCleanerPlan",
     _optional("earliestInstantToRetain", _ACTION_INSTANT),

@@ -56,6 +56,15 @@ def is_archive_file(name: str) -> bool:
     return name.startswith(_FILE_PREFIX)
 
 
+def check_archive_blocks(data: bytes, *, path: str) -> None:
+    """Raise `CorruptDataError` unless a file consists of whole blocks. What is in them is not decoded."""
+    view, offset = memoryview(data), 0
+    while offset < len(data):
+        offset = parse_block(
+            lambda start, length: view[start : start + length], offset, len(data), path=path, needs_headers=False
+        ).end
+
+
 def parse_archive_file(data: bytes, *, path: str, details: bool = False) -> Iterator[ArchivedInstant]:
     """Decode the completed instants of one file; with `details`, also the files that they cleaned or wrote.
 

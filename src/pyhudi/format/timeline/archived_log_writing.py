@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ from pyhudi.format.timeline.instant import Action, Instant, InstantState, Instan
 INSTANTS_PER_BLOCK: Final = 40
 """How many records a block gets. Each has the schema, 15 KB of text; by default JVM Hudi takes 10 records."""
 
+_NUMBER: Final = re.compile(r"\.commits_\.archive\.(\d{1,9})(?:_|$)")
 _SCHEMA_TEXT: Final = json.dumps(ARCHIVED_INSTANT, separators=(",", ":"))
 _SCHEMA: Final = fastavro.parse_schema(json.loads(_SCHEMA_TEXT))
 _HEADER: Final = struct.Struct(">iI")
@@ -202,6 +204,12 @@ def _state_of(values: Mapping[str, Any], path: str) -> ArchivedState:
 def archive_file_name(number: int) -> str:
     """The name of an archive file; each archiving takes the next number."""
     return f".commits_.archive.{number}_1-0-1"
+
+
+def archive_number(name: str) -> int | None:
+    """The number in the name of an archive file; None for another file."""
+    match = _NUMBER.match(name)
+    return int(match[1]) if match is not None else None
 
 
 def _record(state: ArchivedState, path: str) -> bytes:

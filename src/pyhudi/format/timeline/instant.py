@@ -121,7 +121,7 @@ def completed_action(action: Action) -> Action:
 
 
 # A write lists the timeline several times, and most names were there the last time.
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 12)
 def parse_instant_file_name(name: str, version: TableVersion) -> Instant | None:
     """Parse the name of a file in the timeline folder; None if it is not that of an instant.
 
@@ -182,17 +182,17 @@ def instants_of(names: Iterable[str], version: TableVersion) -> tuple[Instant, .
     """Parse and collapse file names of the timeline folder, ignoring other files.
 
     A write lists the timeline several times, and most names were there the last time. So names are grouped by second,
-    and the result for each group is cached. Raises the errors of `parse_instant_file_name`.
+    and the newest result for each second is cached. Raises the errors of `parse_instant_file_name`.
     """
     instants: list[Instant] = []
     odd: list[str] = []
     for second, of_second in groupby(sorted(names), key=_SECOND_OF_NAME):
         if second.isdigit():
-            instants += _instants_of_second(tuple(of_second), version)
+            instants += _KEPT.instants(second, tuple(of_second), version)
         else:
             # Not the file of an instant, or one with a shorter time, whose files may be in different groups.
             odd += of_second
-    if older := _instants_of_second(tuple(odd), version):
+    if older := _KEPT.instants("", tuple(odd), version):
         return tuple(sorted([*older, *instants], key=attrgetter("requested_time")))
     return tuple(instants)
 
@@ -204,10 +204,32 @@ def foreign_instants(names: Iterable[str], version: TableVersion) -> tuple[str, 
     return tuple(sorted(name for name in odd if _FOREIGN.fullmatch(name)))
 
 
-@lru_cache(maxsize=1 << 15)
-def _instants_of_second(names: tuple[str, ...], version: TableVersion) -> tuple[Instant, ...]:
-    parsed = (parse_instant_file_name(name, version) for name in names)
-    return collapse(instant for instant in parsed if instant is not None)
+_NAMES_MAX: Final = 1 << 17
+"""How many names are cached, with their instants: some 40 MB."""
+
+
+class _KeptSeconds:
+    """The instants of each second of a timeline, with the names that were there when it was listed last."""
+
+    def __init__(self) -> None:
+        self._of_second: dict[tuple[TableVersion, str], tuple[tuple[str, ...], tuple[Instant, ...]]] = {}
+        self._names = 0
+
+    def instants(self, second: str, names: tuple[str, ...], version: TableVersion) -> tuple[Instant, ...]:
+        key = (version, second)
+        kept = self._of_second.get(key)
+        if kept is not None and kept[0] == names:
+            return kept[1]
+        parsed = (parse_instant_file_name(name, version) for name in names)
+        instants = collapse(instant for instant in parsed if instant is not None)
+        self._names += len(names) - (len(kept[0]) if kept is not None else 0)
+        if self._names > _NAMES_MAX:
+            self._of_second, self._names = {}, len(names)
+        self._of_second[key] = names, instants
+        return instants
+
+
+_KEPT: Final = _KeptSeconds()
 
 
 def format_instant_time(epoch_ms: int, zone: tzinfo | None) -> InstantTime:

@@ -25,6 +25,7 @@ from pyhudi.format.timeline.instant import (
 from pyhudi.services.archiving.bounds import Needed, archivable
 from pyhudi.services.archiving.into_history import add_to_history, tidy_history
 from pyhudi.services.archiving.into_logs import add_to_logs
+from pyhudi.services.archiving.merge_logs import finish_merge, merge_logs
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.cleaning.plan import earliest_retained, last_clean
 from pyhudi.services.compaction.schedule import newest_compaction
@@ -67,7 +68,7 @@ def archive(call: ServiceCall) -> Archived | None:
 
     Raises `CorruptDataError` for an instant of a table of version 6 whose file cannot be decoded; nothing is archived.
     Cost: one or two reads and two or three deletes per instant, three puts, and the table lock; in version 6 a read per
-    file of an instant, one put, and a read of the newest archive file.
+    file of an instant, one put, a read of the newest archive file, and what `merge_logs` says.
     """
     call = call.reloaded()
     check_writable(call.table)
@@ -87,6 +88,7 @@ def archive(call: ServiceCall) -> Archived | None:
         if call.table.version.has_completion_times:
             add_to_history(call.table, files)
         else:
+            finish_merge(storage, call.table.version.history_folder, lock)
             add_to_logs(call.table, files)
         for instant in instants:
             lock.check_held()
@@ -94,6 +96,8 @@ def archive(call: ServiceCall) -> Archived | None:
                 storage.delete(info.path)
         if call.table.version.has_completion_times:
             tidy_history(call)
+        else:
+            merge_logs(call, lock)
     return Archived(instants=len(instants), first=instants[0].requested_time, last=instants[-1].requested_time)
 
 

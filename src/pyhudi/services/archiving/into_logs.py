@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import tzinfo
 from typing import Final
 
-from pyhudi.format.timeline.archived_log import ARCHIVE_BYTES_MAX, is_archive_file, parse_archive_file
+from pyhudi.errors import AlreadyExistsError, LockLostError
+from pyhudi.format.timeline.archived_log import ARCHIVE_BYTES_MAX, parse_archive_file
 from pyhudi.format.timeline.archived_log_writing import (
     ArchivedState,
     archive_file_name,
+    archive_number,
     archived_state,
     encode_archive_file,
 )
@@ -23,7 +24,6 @@ from pyhudi.table.state import TableState
 
 INSTANTS_PER_FILE: Final = 200
 """How many instants one file gets, so that a long timeline is not held in memory at once."""
-_NUMBER: Final = re.compile(r"\.commits_\.archive\.(\d{1,9})(?:_|$)")
 
 
 def add_to_logs(table: TableState, files: Mapping[Instant, Sequence[FileInfo]]) -> None:
@@ -39,7 +39,15 @@ def add_to_logs(table: TableState, files: Mapping[Instant, Sequence[FileInfo]]) 
     for number, at in enumerate(range(0, len(new), INSTANTS_PER_FILE), start=max(numbers, default=0) + 1):
         path = f"{version.history_folder}/{archive_file_name(number)}"
         states = [_state(table, info, zone) for one in new[at : at + INSTANTS_PER_FILE] for info in files[one]]
-        storage.put_if_absent(path, encode_archive_file(states, path=path))
+        create(storage, path, encode_archive_file(states, path=path))
+
+
+def create(storage: Storage, path: str, data: bytes) -> None:
+    """Put a file of the archive. Raises `LockLostError` where another archiver has put one of this name meanwhile."""
+    try:
+        storage.put_if_absent(path, data)
+    except AlreadyExistsError as error:
+        raise LockLostError("another process archived meanwhile; run the archiving again", path=path) from error
 
 
 def _state(table: TableState, info: FileInfo, zone: tzinfo | None) -> ArchivedState:
@@ -52,8 +60,7 @@ def _state(table: TableState, info: FileInfo, zone: tzinfo | None) -> ArchivedSt
 def _numbers(storage: Storage, version: TableVersion) -> dict[int, str]:
     """The paths of the archive files by their numbers."""
     files = storage.list_folder(version.history_folder).files
-    found = ((_NUMBER.match(info.name), info.path) for info in files if is_archive_file(info.name))
-    return {int(match[1]): path for match, path in found if match is not None}
+    return {number: info.path for info in files if (number := archive_number(info.name)) is not None}
 
 
 def _archived_already(

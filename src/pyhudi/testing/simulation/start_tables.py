@@ -13,6 +13,9 @@ from pyhudi.environment import Environment
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import arrow_to_avro
+from pyhudi.format.timeline.archived_log_writing import archive_file_name, archived_state, encode_archive_file
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.timeline.table_version import V6
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.restore.recover import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
@@ -54,6 +57,7 @@ _SHORT_TIMELINE = {
     "hoodie.keep.min.commits": "1",
     "hoodie.keep.max.commits": "2",
     "hoodie.timeline.compaction.batch.size": "2",
+    "hoodie.archive.merge.files.batch.size": "2",
 }
 
 
@@ -204,7 +208,20 @@ def _prepared(kind: Kind) -> World:
     actor = Actor(99, "builder", lambda: None, in_timer=True)
     for writer, request in kind.start.items():
         Seat(writer, kind, seen, environment_of(run, actor, None)).write(request)
+    if kind.is_long and not load_table(seen).version.has_completion_times:
+        seen.put(*_FORMER_ARCHIVE)
     return world
+
+
+def _former_archive() -> tuple[str, bytes]:
+    """A file of the archive of version 6, with a commit before all others that wrote nothing: archives merge it."""
+    path = f"{V6.history_folder}/{archive_file_name(1)}"
+    first = Instant(InstantTime("20200101000000000"), Action.COMMIT, InstantState.COMPLETED)
+    state = archived_state(first, b'{"partitionToWriteStats":{},"extraMetadata":{}}', first.requested_time, path=path)
+    return path, encode_archive_file([state], path=path)
+
+
+_FORMER_ARCHIVE = _former_archive()
 
 
 def prepared(kind: Kind) -> World:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tracemalloc
 from datetime import UTC, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -339,3 +340,17 @@ def test_instant_goes_from_requested_over_inflight_to_completed_and_no_other_way
 def test_compaction_that_is_completed_is_a_commit() -> None:
     inflight = instant(Action.COMPACTION, INFLIGHT)
     assert advanced(inflight, COMPLETED, T2) == Instant(T1, Action.COMMIT, COMPLETED, T2)
+
+
+def test_many_listings_of_a_growing_timeline_are_not_all_remembered() -> None:
+    """A write lists the timeline several times, and a second may have hundreds of files."""
+    names: list[str] = []
+    tracemalloc.start()
+    try:
+        for number in range(600):
+            names.append(f"20310102030405{number:03d}.commit.requested")
+            instants_of([name[:1] + name[1:] for name in names], V9)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1_000_000
