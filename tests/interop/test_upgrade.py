@@ -29,7 +29,6 @@ OPTIONS = {
 }
 KIND = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 RELEASE = {6: "0.15.0", 8: "1.0.2", 9: "1.2.0"}
-NEWEST_ALONE = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": "1"}
 EVERY_KIND = pytest.mark.parametrize("kind", [*KIND])
 
 
@@ -122,9 +121,6 @@ def test_jvm_hudi_goes_on_with_what_we_upgraded_and_downgraded(kind: str, tmp_pa
     for to in (8, 9, 8, 6, 8, 9):
         alter = table.here().alter
         present = table.here().handle.state.version.number
-        if to == 6 and kind == "mor":
-            table.here().services.compact()
-            table.here().services.clean(hudi_options=NEWEST_ALONE)
         (alter.upgrade if to > present else alter.downgrade)(to)
         table.check(to)
         table.write(to, range(1, 3), "a")
@@ -160,9 +156,6 @@ def test_jvm_hudi_keeps_a_metadata_table_on_what_we_downgraded_with_its_dead_wri
     with pytest.raises(WriteConflictError):
         table.here().alter.downgrade(to=6) if kind == "cow" else table.here().alter.downgrade(to=8)
     table.here().recovery.roll_back_failed_writes(eager=True)
-    if kind == "mor":
-        table.here().services.compact()
-        table.here().services.clean(hudi_options=NEWEST_ALONE)
     table.here().alter.downgrade(to=6)
     table.check(6)
     for number in range(15):

@@ -60,10 +60,11 @@ class Alter:
 
         Raises:
             InvalidRequestError: the table has an older version.
-            UnsupportedFeatureError: the table has what the older version cannot hold: several ordering fields, logs
-                (for version 6), delete markers or partial updates without a payload class.
+            UnsupportedFeatureError: the table has what the older version cannot hold: several ordering fields, a
+                savepoint that keeps logs (for version 6), delete markers or partial updates without a payload class.
 
-        Cost: as `upgrade`; to version 6 also a listing of a merge-on-read table, and no compaction.
+        A merge-on-read table that goes to version 6 is compacted, and cleaned of all file slices but the newest: states
+        of before cannot be read then. Cost: as `upgrade`; to version 6 also that of such a clean.
 
         >>> table.alter.downgrade(to=8).steps[-1]
         '9 to 8: drop the metadata table'

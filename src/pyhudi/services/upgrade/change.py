@@ -8,7 +8,7 @@ from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import WriteConflictError
 from pyhudi.format.timeline.table_version import TABLE_VERSIONS, TableVersion
 from pyhudi.services.call import ServiceCall
-from pyhudi.services.upgrade.checks import check_changeable, check_compacted, check_nothing_runs
+from pyhudi.services.upgrade.checks import check_changeable, check_compacted, check_logs, check_nothing_runs
 from pyhudi.services.upgrade.properties import Leg, legs_between, properties_after
 from pyhudi.services.upgrade.steps import STEPS, Move, Step, delete_leftovers, move_of
 from pyhudi.transaction.conflicts.check import naming
@@ -45,7 +45,8 @@ def change_version(call: ServiceCall, target: TableVersion) -> VersionChanged:
 
     Refuses everything that it can before anything is changed. Of a change that died before, what it left is removed.
     Cost: per leg the table lock, a put of the properties, and on the way from or to version 6 a read, a put and a
-    delete per file of the timeline and of the archive; in a merge-on-read table first a compaction.
+    delete per file of the timeline and of the archive; in a merge-on-read table first a compaction, and on the way to
+    version 6 a clean of all older file slices, which ends the time travel to them.
 
     Raises `UnsupportedFeatureError` for what one of the versions cannot hold, and `WriteConflictError` while something
     is pending that is not of a dead writer.
@@ -85,6 +86,7 @@ def _go(call: ServiceCall, leg: Leg) -> list[str]:
         check_changeable(call.table, (leg,))
         check_nothing_runs(call.table)
         check_compacted(call.table)
+        check_logs(call.table, leg)
         move: Move = move_of(call, leg, lock)
         for step in steps:
             if step.under_lock:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pyhudi.config.enums import TableType
 from pyhudi.errors import UnsupportedFeatureError, WriteConflictError
+from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.services.upgrade.properties import Leg
 from pyhudi.table.features import check_writable
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.pending_clusterings import is_clustering_plan
+from pyhudi.table.savepoints import load_savepoints
 from pyhudi.table.state import TableState
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive
 from pyhudi.transaction.conflicts.table import Own
@@ -20,27 +22,44 @@ _CARRIED = frozenset({Action.SAVEPOINT})
 def check_changeable(table: TableState, legs: tuple[Leg, ...]) -> None:
     """Refuse a table whose rows this release must not change, and what one of the versions cannot hold.
 
-    Raises `UnsupportedFeatureError`. Cost: for a downgrade of a merge-on-read table to version 6 a listing of it.
+    Raises `UnsupportedFeatureError`. Cost: for a downgrade of a merge-on-read table to version 6 a read per savepoint.
     """
     check_writable(table)
-    to_old_logs = any(leg.moves_timeline and not leg.is_upgrade for leg in legs)
-    if to_old_logs and table.config.table_type is TableType.MERGE_ON_READ:
-        _check_logs(table)
+    if any(_to_old_logs(leg) for leg in legs) and table.config.table_type is TableType.MERGE_ON_READ:
+        _check_savepoints(table)
 
 
-def _check_logs(table: TableState) -> None:
+def _to_old_logs(leg: Leg) -> bool:
+    return leg.moves_timeline and not leg.is_upgrade
+
+
+def _check_savepoints(table: TableState) -> None:
+    """Refuse savepoints that keep logs: version 6 would not find them, and no clean may delete them."""
+    for instant_time, savepoint in load_savepoints(table.storage, table.timeline).items():
+        for path in sorted(savepoint.paths):
+            if isinstance(parse_data_file(path.rpartition("/")[2]), LogFileName):
+                raise UnsupportedFeatureError(
+                    "a savepoint keeps logs, which version 6 would not find: delete it first, or stay",
+                    path=path,
+                    savepoint=instant_time,
+                )
+
+
+def check_logs(table: TableState, leg: Leg) -> None:
     """Refuse logs that version 6 would not find: there the name of a log says to which base file it belongs.
 
-    Neither would Hudi 0.15 read their blocks, which have headers that it does not know.
+    Neither would Hudi 0.15 read their blocks, which have headers that it does not know. Raises `WriteConflictError`.
+    Cost: a listing of a merge-on-read table.
     """
+    if not _to_old_logs(leg) or table.config.table_type is not TableType.MERGE_ON_READ:
+        return
     for group in load_view(table.storage, table.timeline).groups.values():
         bases = {base.instant_time for base in group.base_files}
         strange = next((log for log in group.logs if log.name.instant_time not in bases), None)
         if strange is not None:
-            raise UnsupportedFeatureError(
-                "version 6 would not find the logs of this table, those of older file slices included: compact it, and"
-                " clean it with hoodie.clean.policy=KEEP_LATEST_FILE_VERSIONS and hoodie.clean.fileversions.retained=1,"
-                " after which its older states cannot be read; delete savepoints that keep logs first",
+            raise WriteConflictError(
+                "version 6 would not find the logs of this table that came since it was compacted and cleaned, or that"
+                " a plan or another process holds: call this again; the version of the table is as it was",
                 path=strange.path,
             )
 

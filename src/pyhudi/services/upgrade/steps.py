@@ -14,12 +14,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pyhudi.config.enums import CompactionStrategy, TableType
+from pyhudi.config.options_cleaning import CleaningOptions
 from pyhudi.config.table_config import TableConfig
 from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
+from pyhudi.format.metadata.clean import CleaningPolicy
 from pyhudi.format.timeline.instant import InstantState, format_instant_time, parse_instant_file_name
 from pyhudi.format.timeline.table_version import V6, V8, TableVersion
 from pyhudi.services.call import ServiceCall
-from pyhudi.services.cleaning.execute import execute_clean, pending_cleans
+from pyhudi.services.cleaning.execute import clean, execute_clean, pending_cleans
 from pyhudi.services.compaction.execute import run_compaction, run_pending_compactions
 from pyhudi.services.compaction.schedule import schedule_compaction
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
@@ -97,6 +99,14 @@ def _finish_cleans(move: Move) -> None:
     call = move.call.reloaded()
     for instant in pending_cleans(call.table.timeline):
         execute_clean(call, instant)
+
+
+def _clean_logs(move: Move) -> None:
+    call = move.call.reloaded()
+    newest = replace(
+        CleaningOptions(), policy=CleaningPolicy.KEEP_LATEST_FILE_VERSIONS, versions_retained=1, trigger_commits=1
+    )
+    clean(replace(call, config=replace(call.config, cleaning=newest)))
 
 
 def _make_room(move: Move) -> None:
@@ -224,6 +234,14 @@ _CLEANS: Final = Step(
     is_needed=_has_cleans,
     under_lock=False,
 )
+_CLEAN_LOGS: Final = Step(
+    name="clean",
+    what="delete all file slices but the newest of each file group; older states of the table cannot be read then",
+    why="version 6 would not find the logs of the older slices, nor could Hudi 0.15 read them",
+    run=_clean_logs,
+    is_needed=_has_logs,
+    under_lock=False,
+)
 _ROOM: Final = Step(
     name="make room",
     what="delete what an interrupted change has left in the new timeline's folders",
@@ -271,11 +289,23 @@ _METADATA: Final = Step(
     run=_drop_metadata_table,
 )
 
+_TO_LOGS_OF_6: Final = (_RECOVER, _COMPACT, _CLEANS, _CLEAN_LOGS)
 STEPS: Final[Mapping[tuple[int, int], tuple[Step, ...]]] = {
     (6, 8): (_RECOVER, _COMPACT, _CLEANS, _ROOM, _HISTORY_TO_8, _TIMELINE_TO_8, _SWITCH, _LEAVE, _METADATA),
     (8, 9): (_RECOVER, _COMPACT, _CLEANS, _SWITCH, _METADATA),
     (9, 8): (_RECOVER, _COMPACT, _CLEANS, _SWITCH, _METADATA),
-    (8, 6): (_RECOVER, _CLEANS, _ROOM, _HISTORY_TO_6, _TIMELINE_TO_6, _SWITCH, _LEAVE, _METADATA),
+    (8, 6): (
+        _RECOVER,
+        _COMPACT,
+        _CLEANS,
+        _CLEAN_LOGS,
+        _ROOM,
+        _HISTORY_TO_6,
+        _TIMELINE_TO_6,
+        _SWITCH,
+        _LEAVE,
+        _METADATA,
+    ),
 }
 """The steps from each version to the next one, up and down, in order."""
 

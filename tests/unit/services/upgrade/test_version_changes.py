@@ -11,7 +11,6 @@ from tests.support.table_builder import TableBuilder
 from tests.support.tables import contents
 
 import pyhudi
-from pyhudi.config.enums import TableType
 from pyhudi.errors import (
     ConfigError,
     HudiError,
@@ -29,12 +28,12 @@ from pyhudi.services.upgrade.steps import STEPS, Step
 from pyhudi.storage.protocol import Storage
 from pyhudi.table import state
 from pyhudi.table.history import history_files, times_in
+from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import PROPERTIES_PATH, load_table, update_properties
 from pyhudi.testing.faults import FaultStorage, Hook
 
 KEEP = {"hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "6", "hoodie.clean.commits.retained": "3"}
 CLUSTERS = {"hoodie.clustering.plan.strategy.small.file.limit": "100000000"}
-NEWEST_ALONE = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": "1"}
 LEGS = [*STEPS]
 EVERY_LEG = pytest.mark.parametrize("leg", LEGS, ids=lambda leg: f"{leg[0]}-{leg[1]}")
 
@@ -135,19 +134,10 @@ def test_table_of_6_with_an_archive_keeps_its_history_in_9() -> None:
     assert answers(storage) == expected
 
 
-def without_logs(storage: Storage, to: int) -> Storage:
-    """The table as version 6 can hold it, if it goes there: a merge-on-read table compacted, and cleaned of logs."""
-    table = load_table(storage)
-    if to == 6 and table.version.number != 6 and table.config.table_type is TableType.MERGE_ON_READ:
-        opened(storage).services.compact()
-        opened(storage).services.clean(hudi_options=NEWEST_ALONE)
-    return storage
-
-
 def check_crashes(kind: str, leg: tuple[int, int]) -> None:
     """A crash at each effect leaves a whole table of one version; a write goes on, or the same call ends it."""
     start, to = leg
-    given = without_logs(prepared(next(each for each in (COW if kind == "cow" else MOR) if each.version == start)), to)
+    given = prepared(next(each for each in (COW if kind == "cow" else MOR) if each.version == start))
     for place, image in crash_images(given, lambda table: change(table, to)):
         assert version_of(image) in leg, place
         assert contents(image) == BEFORE, place
@@ -324,23 +314,46 @@ def test_pending_actions_of_jvm_hudi_stop_the_change(action: str) -> None:
     assert version_of(storage) == 9
 
 
-def test_logs_stop_a_downgrade_to_6_until_they_are_compacted_and_cleaned() -> None:
+def test_downgrade_to_6_compacts_and_cleans_the_logs_by_itself_and_says_so_before() -> None:
     storage = prepared(MOR[2])
-    with pytest.raises(UnsupportedFeatureError, match="clean"):
-        change(opened(storage), 6)
-    assert version_of(storage) == 9
     opened(storage).services.compact()
-    with pytest.raises(UnsupportedFeatureError, match="clean"):
-        change(opened(storage), 6)
-    opened(storage).services.clean(hudi_options=NEWEST_ALONE)
-    change(opened(storage), 6)
-    assert (version_of(storage), contents(storage)) == (6, BEFORE)
+    opened(storage).upsert(rows((2, "oslo", 9, "log")))
+    expected = contents(storage)
+    planned = opened(storage).alter.plan_version(6).to_pylist()
+    assert [one["step"] for one in planned if one["to_version"] == 6][:4] == [
+        "recover",
+        "compact",
+        "clean",
+        "make room",
+    ]
+
+    done = opened(storage).alter.downgrade(to=6)
+
+    assert (version_of(storage), contents(storage)) == (6, expected)
+    assert not any(".log." in info.name for info in list_data_files(storage))
+    assert "8 to 6: clean" in done.steps
     opened(storage).upsert(rows((3, "rome", 7, "later")))
     change(opened(storage), 9)
-    assert contents(storage) == BEFORE - {(3, "rome", 1, "a")} | {(3, "rome", 7, "later")}
+    assert contents(storage) == expected - {(3, "rome", 1, "a")} | {(3, "rome", 7, "later")}
 
 
-@pytest.mark.parametrize("leg", [(6, 8), (8, 9), (9, 8)], ids=str)
+def test_downgrade_to_6_is_refused_while_a_savepoint_keeps_logs_and_changes_nothing() -> None:
+    storage = prepared(MOR[2])
+    kept = opened(storage).savepoints.create(name="logs")
+    held = {info.path for info in storage.list_recursive("")}
+
+    with pytest.raises(UnsupportedFeatureError, match="savepoint keeps logs") as refused:
+        opened(storage).alter.plan_version(6)
+    with pytest.raises(UnsupportedFeatureError, match="savepoint keeps logs"):
+        change(opened(storage), 6)
+    assert refused.value.context["savepoint"] == kept.instant
+    assert {info.path for info in storage.list_recursive("")} == held
+    opened(storage).savepoints.delete("logs")
+    change(opened(storage), 6)
+    assert contents(storage) == BEFORE
+
+
+@pytest.mark.parametrize("leg", [(6, 8), (8, 9), (9, 8), (8, 6)], ids=str)
 def test_logs_that_come_after_the_compaction_stop_the_change(leg: tuple[int, int]) -> None:
     start, to = leg
     storage = prepared(next(each for each in MOR if each.version == start))
@@ -381,7 +394,7 @@ def test_change_in_the_wrong_direction_or_to_an_unknown_version_is_refused() -> 
 @pytest.mark.parametrize("kind", [*COW, *MOR], ids=str)
 @pytest.mark.parametrize("to", [*TABLE_VERSIONS])
 def test_plan_lists_the_steps_that_the_change_takes_and_writes_nothing(kind: TableBuilder, to: int) -> None:
-    storage = without_logs(prepared(kind), to)
+    storage = prepared(kind)
     recorder = FaultStorage(storage)
     plan = opened(recorder).alter.plan_version(to)
     assert not recorder.effects
