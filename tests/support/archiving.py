@@ -25,7 +25,7 @@ AUTOMATIC = {**KEEP, "hoodie.archive.automatic": "true"}
 
 
 def updated(storage: Storage, times: int, **options: str) -> list[pyhudi.WriteResult]:
-    return [opened(storage, **options).upsert(rows((1, "oslo", 10 + n, f"u{n}"))) for n in range(times)]
+    return [opened(storage, later=False, **options).upsert(rows((1, "oslo", 10 + n, f"u{n}"))) for n in range(times)]
 
 
 def commits(storage: Storage) -> list[str]:
