@@ -1,0 +1,78 @@
+"""xxHash32 with seed 0, for all strings of an array at once: their UTF-8 bytes are hashed."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyhudi.format.string_bytes import string_bytes
+
+_P1, _P2, _P3, _P4, _P5 = (np.uint32(p) for p in (2654435761, 2246822519, 3266489917, 668265263, 374761393))
+_STRINGS_AT_ONCE = 1 << 16
+_Words = npt.NDArray[np.uint32]
+
+
+def xxhash32(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint32]:
+    """The hashes. Cost: one step over all strings for each four bytes of the longest one."""
+    text = string_bytes(strings)
+    data = np.append(text.data, np.zeros(3, np.uint8))
+    found = np.empty(len(text.ends) - 1, np.uint32)
+    for first in range(0, len(found), _STRINGS_AT_ONCE):
+        last = min(first + _STRINGS_AT_ONCE, len(found))
+        found[first:last] = _hashes(data, text.ends[first:last], np.diff(text.ends[first : last + 1]))
+    return found
+
+
+def _hashes(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> _Words:
+    """The hashes of strings that start at `starts`; longest first, so that each step takes those that go on."""
+    order = np.argsort(-sizes, kind="stable")
+    at, left = starts[order], sizes[order].copy()
+    with np.errstate(over="ignore"):
+        value = _stripes(data, at, left)
+        value += sizes[order].astype(np.uint32)
+        # `at` and `left` stand behind the stripes of 16 bytes now: up to three words, then up to three bytes are left.
+        for _ in range(3):
+            on = np.flatnonzero(left >= 4)
+            value[on] = _rotated(value[on] + _word(data, at[on]) * _P3, 17) * _P4
+            at[on] += 4
+            left[on] -= 4
+        for _ in range(3):
+            on = np.flatnonzero(left >= 1)
+            value[on] = _rotated(value[on] + data[at[on]].astype(np.uint32) * _P5, 11) * _P1
+            at[on] += 1
+            left[on] -= 1
+        value = (value ^ (value >> np.uint32(15))) * _P2
+        value = (value ^ (value >> np.uint32(13))) * _P3
+        value ^= value >> np.uint32(16)
+    found = np.empty_like(value)
+    found[order] = value
+    return found
+
+
+def _stripes(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], left: npt.NDArray[np.int64]) -> _Words:
+    """The state after all whole stripes of 16 bytes; moves `at` and `left` behind them."""
+    value = np.full(len(at), _P5, np.uint32)
+    long = int(np.count_nonzero(left >= 16))
+    lanes = [np.full(long, seed, np.uint32) for seed in (_P1 + _P2, _P2, np.uint32(0), np.uint32(0) - _P1)]
+    on = long
+    while on:
+        for number, lane in enumerate(lanes):
+            lane[:on] = _rotated(lane[:on] + _word(data, at[:on] + 4 * number) * _P2, 13) * _P1
+        at[:on] += 16
+        left[:on] -= 16
+        on = int(np.count_nonzero(left[:on] >= 16))
+    if long:
+        value[:long] = sum(
+            (_rotated(lane, turn) for lane, turn in zip(lanes, (1, 7, 12, 18), strict=True)), np.uint32(0)
+        )
+    return value
+
+
+def _word(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> _Words:
+    parts = [data[at + n].astype(np.uint32) << np.uint32(8 * n) for n in range(4)]
+    return parts[0] | parts[1] | parts[2] | parts[3]
+
+
+def _rotated(value: _Words, bits: int) -> _Words:
+    return (value << np.uint32(bits)) | (value >> np.uint32(32 - bits))
