@@ -40,6 +40,7 @@ class IndexType(enum.Enum):
     GLOBAL_BLOOM = "GLOBAL_BLOOM"
     INMEMORY = "INMEMORY"
     HBASE = "HBASE"
+    BUCKET = "BUCKET"
 
     @property
     def is_global(self) -> bool:
@@ -55,6 +56,15 @@ class IndexType(enum.Enum):
     def uses_bloom_filters(self) -> bool:
         """Whether the index uses the Bloom filters in the footers of base files."""
         return self in {IndexType.BLOOM, IndexType.GLOBAL_BLOOM}
+
+
+class BucketEngine(enum.Enum):
+    """How a bucket index divides record keys into buckets."""
+
+    SIMPLE = "SIMPLE"
+    """A fixed number of buckets in each partition."""
+    CONSISTENT_HASHING = "CONSISTENT_HASHING"
+    """A ring of buckets in each partition, which can be split and merged."""
 
 
 class Arrangement(enum.Enum):

@@ -32,9 +32,8 @@ from pyhudi.format.metadata.write_operation import USER_OPERATIONS, WriteOperati
 METADATA_PREFIX, DEFAULT_METADATA_PREFIX = "hoodie.datasource.write.commitmeta.key.prefix", "_"
 """The option with the prefix of names that are stored in the commit metadata, and its default."""
 _INDEX_NOT_BUILT = {
-    name: f"the {name} index {NOT_BUILT}; use SIMPLE, BLOOM, GLOBAL_SIMPLE or GLOBAL_BLOOM"
+    name: f"the {name} index {NOT_BUILT}; use SIMPLE, BLOOM, GLOBAL_SIMPLE, GLOBAL_BLOOM or BUCKET"
     for name in (
-        "BUCKET",
         "FLINK_STATE",
         "GLOBAL_RECORD_LEVEL_INDEX",
         "RECORD_INDEX",
@@ -141,7 +140,8 @@ class IndexOptions:
         default=IndexType.SIMPLE,
         doc="SIMPLE reads the key columns of the partitions of the rows. BLOOM reads only the files whose footers "
         "cannot exclude the keys. The GLOBAL_ forms search all partitions. INMEMORY remembers keys in this process, "
-        "HBASE in an external store; docs/indexes.md describes them.",
+        "HBASE in an external store; docs/indexes.md describes them. BUCKET computes the file group from the key, and "
+        "reads nothing; a table has it from its first write on, and every write uses it then.",
     )
     index_class: str | None = option(
         "hoodie.index.class",

@@ -103,13 +103,19 @@ REFUSED: tuple[Refused, ...] = (
     ),
     _refused(
         "storage.layout.type",
-        "the bucket layout is not built: buckets are for tables that JVM Hudi writes",
+        "a layout decides where records go: a table has that of its index",
         WRITES,
-        ("default",),
+        ("default", "bucket"),
     ),
     _refused(
         "storage.layout.partitioner.class",
         "a layout of your own decides where records go, and pyhudi runs no Java",
+        WRITES,
+        ("org.apache.hudi.table.action.commit.sparkbucketindexpartitioner",),
+    ),
+    _refused(
+        "bucket.index.partition.expressions",
+        "other numbers of buckets for some partitions are not built yet",
         WRITES,
     ),
     _refused(

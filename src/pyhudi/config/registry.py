@@ -13,6 +13,7 @@ from pyhudi.config.defaults_file import warn_of_defaults_file
 from pyhudi.config.location import LocationOptions
 from pyhudi.config.option import Option, OptionWarning, options_of, text_of
 from pyhudi.config.options_archiving import ArchivingOptions
+from pyhudi.config.options_buckets import BucketOptions
 from pyhudi.config.options_cleaning import CleaningOptions
 from pyhudi.config.options_clustering import ClusteringOptions
 from pyhudi.config.options_locks import LockOptions
@@ -56,6 +57,7 @@ SECTIONS = (
     Section("Key generators", KeyOptions),
     Section("Incoming rows", InputOptions),
     Section("Index", IndexOptions),
+    Section("Buckets", BucketOptions),
     Section("Bloom filters", BloomOptions),
     Section("Files", FileOptions),
     Section("Mergers", MergingOptions),

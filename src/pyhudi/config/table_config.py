@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyhudi.config.enums import MergeMode, PartialUpdateMode, TableType, TimelineTimezone
+from pyhudi.config.bucket_properties import new_bucket_properties
+from pyhudi.config.enums import IndexType, MergeMode, PartialUpdateMode, TableType, TimelineTimezone
 from pyhudi.config.merge_properties import new_merge_properties, read_merging, stored_ordering_fields
 from pyhudi.config.option import options_of, text_of
 from pyhudi.config.options_merging import BUILT_IN_MERGERS, MERGERS_KEY
@@ -252,6 +253,8 @@ def new_table_properties(
     properties |= new_merge_properties(config, merger)
     if key_generator is KeyGeneratorType.TIMESTAMP:
         properties |= _timestamp_properties(config.keys)
+    if config.index.index_type is IndexType.BUCKET:
+        properties |= new_bucket_properties(config)
     if version.has_partition_extractor:
         properties["hoodie.table.partition_extractor_class"] = _extractor(config)
     return properties

@@ -113,9 +113,11 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         table.secondary.indexes.metadata datasource.write.secondarykey.column _hoodie.metadata.""",
     ),
     _area(
-        "bucket indexes",
-        "not built yet, and hoodie.index.type=BUCKET is refused",
-        "bucket.index. index.bucket.engine",
+        "resizing of consistent bucket indexes",
+        "not built yet: JVM Hudi resizes buckets, and writes here go by the buckets that it made",
+        """bucket.index.max.num.buckets bucket.index.min.num.buckets bucket.index.split.threshold
+        bucket.index.merge.threshold bucket.index.partition.rule. bucket.index.remote.partitioner.enable
+        bucket.index.query.pruning""",
     ),
     _area(
         "HBase indexes",

@@ -10,6 +10,7 @@ from typing import Any
 from pyhudi.config.enums import CompactionStrategy, DuplicatePolicy, IndexType, MergeMode, OverwriteMode
 from pyhudi.config.option import OptionWarning, read_group, text_of
 from pyhudi.config.options_archiving import ArchivingOptions
+from pyhudi.config.options_buckets import BucketOptions
 from pyhudi.config.options_cleaning import CleaningOptions
 from pyhudi.config.options_clustering import ClusteringOptions, clustering_problems
 from pyhudi.config.options_locks import LockOptions, lock_problems
@@ -49,6 +50,7 @@ class WriteConfig:
     keys: KeyOptions = field(default_factory=KeyOptions)
     input: InputOptions = field(default_factory=InputOptions)
     index: IndexOptions = field(default_factory=IndexOptions)
+    buckets: BucketOptions = field(default_factory=BucketOptions)
     bloom: BloomOptions = field(default_factory=BloomOptions)
     files: FileOptions = field(default_factory=FileOptions)
     merging: MergingOptions = field(default_factory=MergingOptions)
@@ -84,6 +86,7 @@ class WriteConfig:
             keys=read_group(KeyOptions, given),
             input=input_options,
             index=read_group(IndexOptions, given),
+            buckets=read_group(BucketOptions, given),
             bloom=read_group(BloomOptions, given),
             files=read_group(FileOptions, given),
             merging=merging,

@@ -21,7 +21,8 @@ def java_hash(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint32]:
     Cost: one step over all strings for each code unit of the longest one.
     """
     text = string_bytes(strings)
-    units, ends = _utf16(text) if text.data.size and text.data.max() >= 0x80 else (text.data, text.ends)
+    units: npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
+    units, ends = _utf16(text) if text.data.size and text.data.max() >= 0x80 else text
     found = np.empty(len(ends) - 1, np.uint32)
     for first in range(0, len(found), _STRINGS_AT_ONCE):
         last = min(first + _STRINGS_AT_ONCE, len(found))
@@ -34,10 +35,11 @@ def _hashes(
 ) -> npt.NDArray[np.uint32]:
     """The hashes of strings that start at `starts`; longest first, so that each step takes those that go on."""
     order = np.argsort(-sizes, kind="stable")
-    at, going_on = starts[order], np.searchsorted(-sizes[order], -np.arange(int(sizes.max(initial=0))), side="left")
-    value = np.zeros(len(order), np.uint32)
+    value: npt.NDArray[np.uint32] = np.zeros(len(order), np.uint32)
+    at = starts[order]
+    going_on = np.searchsorted(-sizes[order], -np.arange(int(sizes.max(initial=0))), side="left")
     for step, on in enumerate(going_on.tolist()):
-        value[:on] = value[:on] * np.uint32(31) + units[at[:on] + step]
+        value[:on] = value[:on] * np.uint32(31) + units[at[:on] + step].astype(np.uint32)
     found = np.empty_like(value)
     found[order] = value
     return found
@@ -48,11 +50,11 @@ def _utf16(text: StringBytes) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.in
     lead = np.flatnonzero((text.data & 0xC0) != 0x80)
     padded = np.append(text.data, np.zeros(3, np.uint8)).astype(np.uint32)
     byte, second, third, fourth = (padded[lead + n] for n in range(4))
-    second, third, fourth = second & 0x3F, third & 0x3F, fourth & 0x3F
+    two, three, four = second & 0x3F, third & 0x3F, fourth & 0x3F
     points = np.select(
         [byte < 0x80, byte < 0xE0, byte < 0xF0],
-        [byte, (byte & 0x1F) << 6 | second, (byte & 0x0F) << 12 | second << 6 | third],
-        (byte & 0x07) << 18 | second << 12 | third << 6 | fourth,
+        [byte, (byte & 0x1F) << 6 | two, (byte & 0x0F) << 12 | two << 6 | three],
+        (byte & 0x07) << 18 | two << 12 | three << 6 | four,
     )
     is_pair = points >= 0x10000
     counts = np.where(is_pair, 2, 1)

@@ -63,16 +63,17 @@ def _stripes(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], left: npt.N
         left[:on] -= 16
         on = int(np.count_nonzero(left[:on] >= 16))
     if long:
-        value[:long] = sum(
-            (_rotated(lane, turn) for lane, turn in zip(lanes, (1, 7, 12, 18), strict=True)), np.uint32(0)
-        )
+        one, two, three, four = (_rotated(lane, turn) for lane, turn in zip(lanes, (1, 7, 12, 18), strict=True))
+        value[:long] = one + two + three + four
     return value
 
 
 def _word(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> _Words:
-    parts = [data[at + n].astype(np.uint32) << np.uint32(8 * n) for n in range(4)]
-    return parts[0] | parts[1] | parts[2] | parts[3]
+    one, two, three, four = (data[at + n].astype(np.uint32) << np.uint32(8 * n) for n in range(4))
+    word: _Words = one | two | three | four
+    return word
 
 
 def _rotated(value: _Words, bits: int) -> _Words:
-    return (value << np.uint32(bits)) | (value >> np.uint32(32 - bits))
+    rotated: _Words = (value << np.uint32(bits)) | (value >> np.uint32(32 - bits))
+    return rotated

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from pyhudi.config.enums import MergeMode, TableType
+from pyhudi.config.bucket_properties import stored_buckets
+from pyhudi.config.enums import BucketEngine, MergeMode, TableType
 from pyhudi.config.jvm_names import KEY_GENERATORS_OF_WRITES
 from pyhudi.config.known_properties import is_known_property
 from pyhudi.config.merge_properties import strategy_id, unknown_merge_properties
@@ -65,9 +66,9 @@ class Use(enum.Enum):
     WRITE = "write"
     COMPACT = "compact"
     ROLL_BACK = "roll back writes of"
+    CLUSTER = "cluster"
 
 
-_TO_WRITE: Final = frozenset({Use.WRITE})
 _TO_REWRITE: Final = frozenset({Use.WRITE, Use.COMPACT})
 _TO_CHANGE: Final = frozenset({Use.WRITE, Use.COMPACT, Use.ROLL_BACK})
 _ALL: Final = frozenset(Use)
@@ -109,6 +110,15 @@ def check_writable(table: Facts) -> None:
 def check_compactable(table: Facts) -> None:
     """Raise `UnsupportedFeatureError` for a table whose logs this release must not merge. Cost: as `check_writable`."""
     _refuse(table, Use.COMPACT, FEATURES)
+
+
+def check_clusterable(table: Facts) -> None:
+    """Raise `UnsupportedFeatureError` for a table whose rows this release must not put into other file groups.
+
+    Cost: as `check_writable`.
+    """
+    check_writable(table)
+    _refuse(table, Use.CLUSTER, FEATURES)
 
 
 def check_undoable(table: Facts) -> None:
@@ -264,15 +274,29 @@ _BUCKET_MAX: Final = {1: 9_999, 2: 99_999, 3: 99_999, 4: 99_999}
 """Up to which number so few file groups count as buckets: of random ids, one in 400,000 would."""
 
 
+def bucket_engine_of(table: Facts) -> BucketEngine | None:
+    """The bucket index of a table, by its properties or its files; None if it has none.
+
+    Cost: what `newest_writes` and `has_hashing_metadata` cost, unless the properties say it.
+    """
+    if (stored := stored_buckets(table.config.values, path=table.config.path)) is not None:
+        return stored.engine
+    if _consistent_buckets(table) is not None:
+        return BucketEngine.CONSISTENT_HASHING
+    return BucketEngine.SIMPLE if _simple_buckets(table) is not None else None
+
+
 def _simple_buckets(table: Facts) -> str | None:
-    if table.config.values.get("hoodie.index.type", "").upper() == "BUCKET":
-        return "the bucket index of hoodie.index.type"
     ids = table.newest_writes.file_ids
     numbers = {int(match[1]): id_ for id_ in ids if (match := _BUCKET_ID.fullmatch(id_))}
     # Beside random ids if a writer without a bucket index has written to the table.
     has_two = len([number for number in numbers if number <= _BUCKET_MAX[1]]) > 1
     are_all = all(map(_BUCKET_ID.fullmatch, ids)) and max(numbers, default=0) <= _BUCKET_MAX.get(len(ids), 99_999_999)
     return f"a bucket index (file ids such as {numbers[min(numbers)]})" if numbers and (has_two or are_all) else None
+
+
+def _simple_bucket_index(table: Facts) -> str | None:
+    return "a simple bucket index" if bucket_engine_of(table) is BucketEngine.SIMPLE else None
 
 
 def _consistent_buckets(table: Facts) -> str | None:
@@ -473,10 +497,10 @@ FEATURES: Final[tuple[Feature, ...]] = (
     ),
     Feature(
         name="simple bucket index",
-        shown_by="file ids that begin with eight decimal digits, the number of a bucket",
-        found=_simple_buckets,
-        refused=_TO_WRITE,
-        remedy="write it with JVM Hudi, which knows in which bucket a key belongs; it may be compacted here",
+        shown_by="`hoodie.index.type=BUCKET`, or file ids that begin with eight decimal digits, the number of a bucket",
+        found=_simple_bucket_index,
+        refused=frozenset({Use.CLUSTER}),
+        remedy="its buckets say which file group a row is in",
         at_load=False,
     ),
     Feature(

@@ -18,7 +18,7 @@ from pyhudi.merge.control_columns import FRESH
 from pyhudi.merge.pairs import newest_versions
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
-from pyhudi.tasks.data_file import SequenceNumbers, WriteTarget
+from pyhudi.tasks.data_file import SequenceNumbers, WriteTarget, ensure_partition
 from pyhudi.tasks.log_writer import LogSettings, LogWriter, SliceToAppend
 from pyhudi.tasks.route import DELETE
 from pyhudi.tasks.staying_rows import with_values_of_path
@@ -30,7 +30,8 @@ DELETES_PER_BLOCK = 1_000_000
 class AppendTask:
     """Append the rows of some segments to one slice.
 
-    `keys_repeat`: the batch was not combined. `tasks_before`: see `SequenceNumbers`.
+    `keys_repeat`: the batch was not combined. `starts_group`: the slice has no file yet, nor has its partition perhaps.
+    `tasks_before`: see `SequenceNumbers`.
     """
 
     target: WriteTarget
@@ -38,6 +39,7 @@ class AppendTask:
     to: SliceToAppend
     segments: tuple[Segment, ...]
     keys_repeat: bool
+    starts_group: bool = False
     tasks_before: int = 0
 
 
@@ -45,6 +47,8 @@ def append_rows(context: TaskContext, task: AppendTask) -> list[WriteStat]:
     """Write the changes and return the stat of each log file. Memory: one block, and the keys of the deletes."""
     storage = open_spec(task.target.storage)
     numbers = SequenceNumbers(task.target.instant_time, context, tasks_before=task.tasks_before)
+    if task.starts_group:
+        ensure_partition(storage, task.to.partition_path, task.target.instant_time)
     deleted: list[pa.RecordBatch] = []
     pending: list[pa.RecordBatch] = []
     size = 0

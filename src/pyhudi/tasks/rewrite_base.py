@@ -40,7 +40,7 @@ from pyhudi.tasks.data_file import (
     WriteTarget,
     ensure_partition,
 )
-from pyhudi.tasks.route import DELETE
+from pyhudi.tasks.route import DELETE, UNKNOWN_POSITION
 from pyhudi.tasks.staying_rows import with_values_of_path
 from pyhudi.tasks.tagged_rows import POSITION
 
@@ -107,7 +107,7 @@ def _next_live(staged: Iterator[pa.RecordBatch], rules: MergeRules, file: DataFi
 
 def _write_next(context: TaskContext, task: BaseFileTask, former: FormerVersion, storage: Storage) -> WriteStat:
     """Stream the previous version, replace and remove rows by their position in it, then append the new records."""
-    incoming = _gathered(storage, task)
+    incoming = _with_positions(storage, former, _gathered(storage, task))
     rules = task.target.rules
     changes = _changes_by_position(incoming, rules)
     with DataFile(
@@ -145,6 +145,46 @@ def _gathered(storage: Storage, task: BaseFileTask) -> pa.Table:
         batches = (with_values_of_path(rows, task.partition_path, keys) for rows in batches)
     first = next(batches)
     return gather(itertools.chain([first], batches), first.schema, task.spill)
+
+
+def _with_positions(storage: Storage, former: FormerVersion, incoming: pa.Table) -> pa.Table:
+    """The rows with the positions of their stored versions, for rows that were not tagged: of a bucket index.
+
+    A row is repeated for each stored row of its key; there are several only where inserts did not look keys up. Cost:
+    the key column of the previous version, if there are such rows. Memory: their keys.
+    """
+    positions = incoming.column(POSITION).to_numpy()
+    unknown = np.flatnonzero(positions == UNKNOWN_POSITION)
+    if len(unknown) == 0:
+        return incoming
+    keys = incoming.column(RECORD_KEY).take(pa.array(unknown))
+    searched = keys.unique()
+    key, row, start = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
+    for batch in read_batches(storage, former.path, columns=[RECORD_KEY]):
+        at = pc.index_in(batch.column(RECORD_KEY), value_set=searched)
+        key.append(at.drop_null().to_numpy().astype(np.int64))
+        row.append(start + np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False)))
+        start += batch.num_rows
+    met = np.concatenate(key)
+    stored = np.concatenate(row)[np.argsort(met, kind="stable")]
+    counts = np.bincount(met, minlength=len(searched))
+    first = np.cumsum(counts) - counts
+    number = pc.index_in(keys, value_set=searched).to_numpy().astype(np.int64)
+    times = np.ones(len(positions), np.int64)
+    times[unknown] = np.maximum(counts[number], 1)
+    group = np.full(len(positions), -1, np.int64)
+    group[unknown] = number
+    again = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+    positions, group = np.repeat(positions, times), np.repeat(group, times)
+    looked_up = np.flatnonzero(group >= 0)
+    places = np.append(stored, -1)
+    at_first = np.where(counts[group[looked_up]] > 0, first[group[looked_up]] + again[looked_up], len(stored))
+    positions[looked_up] = places[at_first]
+    rows = (
+        incoming if len(positions) == len(times) else incoming.take(pa.array(np.repeat(np.arange(len(times)), times)))
+    )
+    place = rows.schema.get_field_index(POSITION)
+    return rows.set_column(place, rows.schema.field(place), pa.array(positions))
 
 
 @dataclass(frozen=True, slots=True)

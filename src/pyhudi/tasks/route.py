@@ -7,7 +7,7 @@ that the plan gave this split, in order, so that files become as large as planne
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,9 +24,11 @@ from pyhudi.tasks.stage import ROW, StagedSplit
 from pyhudi.tasks.tagged_rows import BARRED, FILE, MOVED, POSITION, TAGS_SCHEMA
 
 DELETE = "#delete"
+UNKNOWN_POSITION = -2
+"""Instead of the position of a stored row: its file has not been searched for the key."""
 ROUTED_FIELDS = (pa.field(POSITION, pa.int64()), pa.field(DELETE, pa.bool_()))
-"""Added to routed rows: row number of the stored version in the base file (-1: a new record), and whether the record
-leaves this file group."""
+"""Added to routed rows: row number of the stored version in the base file (-1: a new record; or `UNKNOWN_POSITION`),
+and whether the record leaves this file group."""
 CHUNK_BYTES = 64 * 1024 * 1024
 
 
@@ -65,16 +67,28 @@ class RoutedSplit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Routes:
-    """Parallel arrays, sorted by row: its file, the position of the stored row, whether that is deleted."""
+class Routes:
+    """Parallel arrays: a row, its file, the position of the stored row, whether that is deleted."""
 
     row: npt.NDArray[np.int64]
     assignment: npt.NDArray[np.int64]
     position: npt.NDArray[np.int64]
     delete: npt.NDArray[np.bool_]
 
-    def take(self, order: npt.NDArray[np.int64]) -> _Routes:
-        return _Routes(self.row[order], self.assignment[order], self.position[order], self.delete[order])
+    @classmethod
+    def joined(cls, parts: Sequence[Routes]) -> Routes:
+        """The routes of all parts, sorted by row."""
+        merged = cls(
+            row=np.concatenate([np.zeros(0, np.int64), *(part.row for part in parts)]),
+            assignment=np.concatenate([np.zeros(0, np.int64), *(part.assignment for part in parts)]),
+            position=np.concatenate([np.zeros(0, np.int64), *(part.position for part in parts)]),
+            delete=np.concatenate([np.zeros(0, np.bool_), *(part.delete for part in parts)]),
+        )
+        return merged.take(np.argsort(merged.row, kind="stable"))
+
+    def take(self, order: npt.NDArray[np.int64]) -> Routes:
+        """The routes of these numbers."""
+        return Routes(self.row[order], self.assignment[order], self.position[order], self.delete[order])
 
 
 def route_split(context: TaskContext, task: RouteTask) -> RoutedSplit:
@@ -82,11 +96,17 @@ def route_split(context: TaskContext, task: RouteTask) -> RoutedSplit:
     storage = open_spec(task.storage)
     if task.split.rows == 0:
         return RoutedSplit(())
-    routes = _routes_of(storage, task)
-    path = f"{task.folder}/routed-{context.write_token}.arrow"
+    return RoutedSplit(write_routed(storage, task.split, _routes_of(storage, task), task.folder, context))
+
+
+def write_routed(
+    storage: Storage, split: StagedSplit, routes: Routes, folder: str, context: TaskContext
+) -> tuple[tuple[int, Segment], ...]:
+    """Write the rows of a split grouped by file. Returns the segment of each file, by its number."""
+    path = f"{folder}/routed-{context.write_token}.arrow"
     batches: dict[int, list[int]] = defaultdict(list)
     rows: dict[int, int] = defaultdict(int)
-    with open_exchange(storage, task.split.rows_path) as reader:
+    with open_exchange(storage, split.rows_path) as reader:
         schema = pa.schema([*reader.schema, *ROUTED_FIELDS])
         with ExchangeWriter(storage, path, schema) as writer:
             for first, chunk in _chunks(reader):
@@ -94,30 +114,24 @@ def route_split(context: TaskContext, task: RouteTask) -> RoutedSplit:
                 for assignment, batch in _by_assignment(chunk, routes.take(np.arange(begin, end)), first, schema):
                     batches[assignment].append(writer.write(batch))
                     rows[assignment] += batch.num_rows
-    return RoutedSplit(tuple((b, Segment(path, tuple(numbers), rows[b])) for b, numbers in sorted(batches.items())))
+    return tuple((b, Segment(path, tuple(numbers), rows[b])) for b, numbers in sorted(batches.items()))
 
 
-def _routes_of(storage: Storage, task: RouteTask) -> _Routes:
+def _routes_of(storage: Storage, task: RouteTask) -> Routes:
     tags = pa.Table.from_batches((b for segment in task.tags for b in read_segment(storage, segment)), TAGS_SCHEMA)
     parts = [_tagged_routes(task, tags)] if task.writes_tagged else []
     if task.quotas is not None:
         # A record that leaves its partition is a new one where it goes.
         known = np.unique(_numbers(tags.filter(pc.invert(tags.column(MOVED))).column(ROW)))
         parts.extend(_new_routes(storage, task, known))
-    merged = _Routes(
-        row=np.concatenate([np.zeros(0, np.int64), *(part.row for part in parts)]),
-        assignment=np.concatenate([np.zeros(0, np.int64), *(part.assignment for part in parts)]),
-        position=np.concatenate([np.zeros(0, np.int64), *(part.position for part in parts)]),
-        delete=np.concatenate([np.zeros(0, np.bool_), *(part.delete for part in parts)]),
-    )
-    return merged.take(np.argsort(merged.row, kind="stable"))
+    return Routes.joined(parts)
 
 
-def _tagged_routes(task: RouteTask, tags: pa.Table) -> _Routes:
+def _tagged_routes(task: RouteTask, tags: pa.Table) -> Routes:
     tags = tags.filter(pc.not_equal(tags.column(FILE), BARRED))
     numbers = np.array(sorted(task.assignment_of_file), dtype=np.int64)
     assignments = np.array([task.assignment_of_file[int(number)] for number in numbers], dtype=np.int64)
-    return _Routes(
+    return Routes(
         row=_numbers(tags.column(ROW)),
         assignment=assignments[np.searchsorted(numbers, _numbers(tags.column(FILE)))],
         position=_numbers(tags.column(POSITION)),
@@ -125,7 +139,7 @@ def _tagged_routes(task: RouteTask, tags: pa.Table) -> _Routes:
     )
 
 
-def _new_routes(storage: Storage, task: RouteTask, known: npt.NDArray[np.int64]) -> Iterator[_Routes]:
+def _new_routes(storage: Storage, task: RouteTask, known: npt.NDArray[np.int64]) -> Iterator[Routes]:
     assert task.quotas is not None
     with open_exchange(storage, task.split.keys_path) as reader:
         for partition in task.split.partitions:
@@ -137,7 +151,7 @@ def _new_routes(storage: Storage, task: RouteTask, known: npt.NDArray[np.int64])
             bounds = np.cumsum([quota.rows for quota in quotas])
             index = np.minimum(np.searchsorted(bounds, np.arange(len(new)), side="right"), len(quotas) - 1)
             assignments = np.array([quota.assignment for quota in quotas], dtype=np.int64)[index]
-            yield _Routes(new, assignments, np.full(len(new), -1, np.int64), np.zeros(len(new), np.bool_))
+            yield Routes(new, assignments, np.full(len(new), -1, np.int64), np.zeros(len(new), np.bool_))
 
 
 def _chunks(reader: pa.ipc.RecordBatchFileReader) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -154,7 +168,7 @@ def _chunks(reader: pa.ipc.RecordBatchFileReader) -> Iterator[tuple[int, pa.Reco
 
 
 def _by_assignment(
-    chunk: pa.RecordBatch, routes: _Routes, first: int, schema: pa.Schema
+    chunk: pa.RecordBatch, routes: Routes, first: int, schema: pa.Schema
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     if len(routes.row) == 0:
         return

@@ -14,8 +14,9 @@ from pyhudi.transaction.authorship import WRITER_KEY
 def groups_with_inserts_in_logs(table: TableState, slices: Iterable[FileSlice]) -> frozenset[FileGroupId]:
     """The groups whose logs may hold records that their base files do not.
 
-    pyhudi writes new records into base files, and its commits have `WRITER_KEY`. JVM Hudi with a bucket index writes
-    them into logs, and its stats count all rows of a log as updates. So a log of another writer may hold any record.
+    pyhudi writes new records into base files, unless the table has buckets, for which this is not asked; and its
+    commits have `WRITER_KEY`. Some indexes of JVM Hudi write them into logs, and its stats count all rows of a log as
+    updates. So a log of another writer may hold any record.
     Cost: one read per delta commit that wrote one of the logs; in version 6, where names of logs do not show their
     write, per delta commit since the oldest slice with logs began. Nothing if no slice has both a base file and logs.
     """

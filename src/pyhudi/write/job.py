@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from pyhudi.config.enums import MergeMode, PartialUpdateMode, TableType
+from pyhudi.config.enums import IndexType, MergeMode, PartialUpdateMode, TableType
 from pyhudi.config.table_config import TableConfig, as_merged_by, check_against_table
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
@@ -20,6 +20,7 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.evolution import write_schema
 from pyhudi.format.timeline.instant import Action
+from pyhudi.index.buckets import BucketIndex
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.mergers import merger_to_properties
 from pyhudi.merge.rules import Merger, MergeRules, first_versions
@@ -42,6 +43,7 @@ from pyhudi.tasks.settings import merge_settings, write_target
 from pyhudi.transaction.idempotence import BATCH_ID_METADATA
 from pyhudi.transaction.markers.announcing import TaskMarkers
 from pyhudi.transaction.settings import TransactionSettings, transaction_settings
+from pyhudi.write.buckets import bucket_index_of
 from pyhudi.write.stored_texts import check_timestamp_texts, stored_key, timestamp_key_fields
 
 OPERATION_KEY = "hoodie.datasource.write.operation"
@@ -51,7 +53,8 @@ OPERATION_KEY = "hoodie.datasource.write.operation"
 class WriteJob:
     """One write: its base table, the request of the caller, and everything derived from both.
 
-    `schema` is what the table's schema will be after the write; `former_schema` what it was.
+    `schema` is what the table's schema will be after the write; `former_schema` what it was. `buckets`: None for a
+    table whose index looks keys up.
     """
 
     table: TableState
@@ -65,6 +68,7 @@ class WriteJob:
     schema: TableSchema
     former_schema: TableSchema | None
     started: float
+    buckets: BucketIndex | None = None
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -154,6 +158,9 @@ def prepare(
     former = load_table_schema(table)
     keys = _key_generator(table, options)
     config = _possible(config, keys, options)
+    buckets = bucket_index_of(table, config, options, keys)
+    if buckets is not None:
+        config = replace(config, index=replace(config.index, index_type=IndexType.BUCKET))
     if incoming is not None:
         check_columns(incoming, keys, merges.ordering_fields)
     rules = table_rules_of(merges, (*mergers, *mergers_of(config.merging)))
@@ -186,6 +193,7 @@ def prepare(
         former_schema=former,
         extra_metadata={**_own_metadata(config), **({BATCH_ID_METADATA: batch_id} if batch_id else {})},
         started=environment.clock.monotonic(),
+        buckets=buckets,
     )
 
 

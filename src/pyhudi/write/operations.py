@@ -51,12 +51,13 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """All rows are new records in new file groups: a bulk insert that combines its batch."""
+    """All rows are new records, in new file groups or in those of their buckets: a bulk insert.
 
-    @property
-    def combine(self) -> bool:
-        """Whether of several rows of one key in the batch one is kept: always."""
-        return True
+    `combine`: see `Upsert`. Without combining, and without buckets, a bulk insert needs no look at all rows
+    (`write/bulk_insert.py`).
+    """
+
+    combine: bool
 
     @property
     def operation(self) -> WriteOperation:
@@ -97,7 +98,7 @@ def staged_write_of(config: WriteConfig) -> StagedWrite:
             policy = config.duplicate_policy
             return Insert(combine or policy is DuplicatePolicy.DROP, policy)
         case WriteOperation.BULK_INSERT:
-            return Append()
+            return Append(combine)
         case _:
             return Overwrite(combine, config.operation, config.replaces_whole_table)
 

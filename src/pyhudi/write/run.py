@@ -168,7 +168,7 @@ def _run(job: WriteJob, rows: Any, *, overwrite: bool) -> WriteResult:
         if named is None:
             return delete_partitions(job, _partitions_of(job, rows), patterns=False)
         return delete_partitions(job, named, patterns=True) if named else truncate(job)
-    if config.operation is WriteOperation.BULK_INSERT and not config.combines_input:
+    if config.operation is WriteOperation.BULK_INSERT and not config.combines_input and job.buckets is None:
         return bulk_insert(job, rows, overwrite=overwrite)
     if overwrite and config.operation in _OVERWRITING:
         return write_staged(job, rows, overwrite_of(config))

@@ -11,47 +11,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyhudi.config.enums import Arrangement, DuplicatePolicy
+from pyhudi.config.enums import Arrangement
 from pyhudi.config.option import OptionWarning
 from pyhudi.engine.protocol import Distribution
-from pyhudi.errors import InvalidRequestError, WriteConflictError
-from pyhudi.format.file_names import file_id
+from pyhudi.errors import WriteConflictError
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
 from pyhudi.format.timeline.instant import Action
-from pyhudi.index.of_options import index_of, scope_of
-from pyhudi.index.protocol import Lookup, Tagged
-from pyhudi.index.tombstones import bar_late_rows
-from pyhudi.io.exchange import Segment
 from pyhudi.merge.rules import MergeRules
 from pyhudi.services.clustering.in_the_way import roll_back_clusterings
 from pyhudi.services.orphans import remove_orphans
-from pyhudi.table.block_filter import with_archive
-from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
-from pyhudi.table.pending_clusterings import clustered_groups
 from pyhudi.table.state import TableState
 from pyhudi.tasks.append_log import AppendTask, append_rows
 from pyhudi.tasks.data_file import FormerVersion, WriteTarget
 from pyhudi.tasks.log_writer import slice_to_append
 from pyhudi.tasks.markers import task_markers
 from pyhudi.tasks.rewrite_base import BaseFileTask, write_base_file
-from pyhudi.tasks.route import RouteTask, route_split
 from pyhudi.tasks.settings import log_settings
 from pyhudi.tasks.stage import StagedSplit, StageTask, stage_split
 from pyhudi.transaction.exchange_folder import exchange_folder
 from pyhudi.transaction.transaction import Transaction, mark_inflight
+from pyhudi.write.bucket_placement import hashed
 from pyhudi.write.finish import committed, write_transaction
-from pyhudi.write.inserts_in_logs import groups_with_inserts_in_logs
 from pyhudi.write.job import WriteJob
-from pyhudi.write.operations import Delete, Insert, LookingUp, Overwrite, StagedWrite, Upsert, looks_up
-from pyhudi.write.plan import FileAssignment, FilePlan, Profile, Sizing, plan_files, record_size_estimate
+from pyhudi.write.operations import Delete, LookingUp, Overwrite, StagedWrite, looks_up
+from pyhudi.write.placement import Batch, Segments, searched
+from pyhudi.write.plan import FileAssignment, FilePlan
 from pyhudi.write.result import WriteResult
 from pyhudi.write.stored_texts import check_date_folders
-
-_RECENT_COMMITS = 5
-"""How many commits are read to estimate the size of a record, as in JVM Hudi."""
 
 
 def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
@@ -79,13 +68,14 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
         requested = encode_requested_replace_metadata(requested_replace(write.operation)) if replaces else b""
         with write_transaction(job, action, requested) as transaction:
             view = _view(transaction.base, job, splits, write)
-            tagged = _tag(job, transaction, splits, view, write, folder)
-            plan = _plan(job, transaction, splits, tagged, view, write)
+            batch = Batch(job=job, write=write, transaction=transaction, view=view, splits=splits, folder=folder)
+            placement = searched(batch) if job.buckets is None else hashed(batch, job.buckets)
+            plan = placement.plan
             _check_targets(transaction, plan)
             replaced = _replaced(view.latest, splits, write) if isinstance(write, Overwrite) else None
             roll_back_clusterings(transaction, _changes(plan, replaced))
             mark_inflight(transaction, _profile_metadata(plan, write))
-            segments = _route(job, splits, tagged, plan, write, folder)
+            segments = placement.segments()
             with task_markers(transaction, job.config, job.engine) as markers:
                 target = job.target(transaction.instant_time, markers)
                 stats = _write_files(job, target, view, plan, segments, write, splits)
@@ -127,71 +117,6 @@ def _view(table: TableState, job: WriteJob, splits: Sequence[StagedSplit], write
     return view
 
 
-def _tag(
-    job: WriteJob,
-    transaction: Transaction,
-    splits: tuple[StagedSplit, ...],
-    view: FileSystemView,
-    write: StagedWrite,
-    folder: str,
-) -> Tagged:
-    slices = [file_slice for group in view.latest.values() for file_slice in group]
-    if not looks_up(write) or not slices or not splits:
-        return Tagged()
-    merging = job.merging
-    lookup = Lookup(
-        storage=job.table.storage.spec,
-        folder=folder,
-        splits=splits,
-        merging=replace(merging, blocks=with_archive(merging.blocks, view.archived)),
-        inserts_in_logs=groups_with_inserts_in_logs(transaction.base, slices),
-        ordering_fields=() if isinstance(write, Delete) else job.rules.ordering_fields,
-        scope=scope_of(job.config, may_move=isinstance(write, Upsert)),
-        keys_repeat=not write.combine,
-        key_patterns=job.key_patterns,
-        view=view,
-    )
-    tagged = index_of(job.config, job.table.storage.uri).tag(job.engine, lookup, slices)
-    if job.config.input.tombstone_hours and not isinstance(write, Delete):
-        tagged = bar_late_rows(job.engine, lookup, slices, tagged)
-    if isinstance(write, Insert) and write.on_known is DuplicatePolicy.FAIL and tagged.known_rows:
-        raise InvalidRequestError(
-            "rows of this insert have keys that are in the table already; nothing was written: use upsert, or set "
-            "hoodie.datasource.insert.dup.policy to drop or none",
-            rows=sum(tagged.known_rows.values()),
-        )
-    return tagged
-
-
-def _plan(
-    job: WriteJob,
-    transaction: Transaction,
-    splits: Sequence[StagedSplit],
-    tagged: Tagged,
-    view: FileSystemView,
-    write: StagedWrite,
-) -> FilePlan:
-    new_rows = {
-        (number, partition.partition_path): max(
-            0, partition.rows - tagged.known_rows.get((number, partition.partition_path), 0)
-        )
-        for number, split in enumerate(splits)
-        for partition in split.partitions
-        if not isinstance(write, Delete)
-    }
-    updates = {} if isinstance(write, Insert) else tagged.updates
-    ids = job.environment.ids
-    return plan_files(
-        Profile(new_rows, updates),
-        _packable(view, clustered_groups(job.table.storage, view.timeline))
-        if isinstance(write, (Upsert, Insert))
-        else {},
-        _sizing(job, transaction.base, has_new_rows=any(new_rows.values())),
-        lambda: file_id(ids.uuid(), 0),
-        appends=job.is_merge_on_read,
-    )
-
-
 def _check_targets(transaction: Transaction, plan: FilePlan) -> None:
     """Give way if the newest version of a file group has a later instant: files of this write would be hidden.
 
@@ -208,35 +133,6 @@ def _check_targets(transaction: Transaction, plan: FilePlan) -> None:
                 winner=assignment.former.instant_time,
                 file_groups=[f"{assignment.partition_path}/{assignment.file_id}"],
             )
-
-
-def _packable(view: FileSystemView, clustered: frozenset[FileGroupId]) -> SlicesByPartition:
-    """The slices whose base files may take new records: those without logs that are not input of a pending plan.
-
-    To rewrite the others would merge logs, or conflict with the compaction of the group. Rows written into `clustered`
-    groups, which JVM Hudi is about to replace, would be lost.
-    """
-    held = clustered.union(view.pending_compactions)
-    return {
-        path: tuple(file_slice for file_slice in slices if not file_slice.logs and file_slice.group not in held)
-        for path, slices in view.latest.items()
-    }
-
-
-def _sizing(job: WriteJob, table: TableState, *, has_new_rows: bool) -> Sizing:
-    """File-size targets of this write.
-
-    The average record size is estimated only if there are inserts, because only inserts make files grow.
-    """
-    files = job.config.files
-    recent = reversed(table.timeline.completed_writes[-_RECENT_COMMITS:] if has_new_rows else ())
-    record_size = record_size_estimate(
-        (load_commit_metadata(table.storage, instant, table.version) for instant in recent),
-        default=files.record_size_estimate,
-        threshold_bytes=files.record_size_threshold * files.small_file_limit,
-    )
-    small_files_max = job.config.logs.small_file_candidates if job.is_merge_on_read else None
-    return Sizing(files.max_file_size, files.small_file_limit, record_size, small_files_max=small_files_max)
 
 
 def _profile_metadata(plan: FilePlan, write: StagedWrite) -> CommitMetadata:
@@ -257,54 +153,12 @@ def _profile_metadata(plan: FilePlan, write: StagedWrite) -> CommitMetadata:
     )
 
 
-def _route(
-    job: WriteJob,
-    splits: Sequence[StagedSplit],
-    tagged: Tagged,
-    plan: FilePlan,
-    write: StagedWrite,
-    folder: str,
-) -> Mapping[int, list[Segment]]:
-    """Sort the rows by file. Returns the segments of each file, by the number of its assignment."""
-    assignment_of = {
-        assignment.former: assignment.number for assignment in plan.assignments if assignment.former is not None
-    }
-    tasks = [
-        RouteTask(
-            storage=job.table.storage.spec,
-            folder=folder,
-            split=split,
-            tags=tagged.segments.get(number, ()),
-            assignment_of_file={
-                n: assignment_of[file_slice]
-                for n, file_slice in enumerate(tagged.slices)
-                if file_slice in assignment_of
-            },
-            quotas=plan.quotas.get(number, {}) if not isinstance(write, Delete) else None,
-            writes_tagged=not isinstance(write, Insert),
-            delete_tagged=isinstance(write, Delete),
-        )
-        for number, split in enumerate(splits)
-    ]
-    routed = job.engine.map(
-        route_split,
-        tasks,
-        size_bytes=2 * sum(split.bytes for split in splits),
-        description="sort rows by file group",
-    )
-    segments: dict[int, list[Segment]] = {}
-    for result in routed:
-        for assignment, segment in result.segments:
-            segments.setdefault(assignment, []).append(segment)
-    return segments
-
-
 def _write_files(
     job: WriteJob,
     target: WriteTarget,
     view: FileSystemView,
     plan: FilePlan,
-    segments: Mapping[int, list[Segment]],
+    segments: Segments,
     write: StagedWrite,
     splits: Sequence[StagedSplit],
 ) -> list[WriteStat]:

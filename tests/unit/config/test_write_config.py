@@ -154,7 +154,6 @@ def test_unknown_operation_is_refused_with_the_legal_ones():
 @pytest.mark.parametrize(
     ("key", "value", "named"),
     [
-        ("hoodie.index.type", "BUCKET", "BUCKET"),
         ("hoodie.index.type", "record_index", "RECORD_INDEX"),
         ("hoodie.logfile.data.block.format", "hfile", "HFILE"),
         (

@@ -10,6 +10,7 @@ from tests.support.table_builder import every_version
 from tests.support.tables import MOR, contents, loaded, new_table, open_table, rows
 
 import pyhudi
+from pyhudi.config.enums import BucketEngine
 from pyhudi.config.table_config import TableConfig, new_table_properties
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import UnsafePathError, UnsupportedFeatureError
@@ -18,6 +19,8 @@ from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.features import (
     FEATURES,
     as_markdown,
+    bucket_engine_of,
+    check_clusterable,
     check_compactable,
     check_loadable,
     check_undoable,
@@ -93,7 +96,6 @@ def test_table_that_we_cannot_read_is_refused_by_feature(changes: dict[str, str]
         ({"hoodie.table.keygenerator.type": "GLOBAL_DELETE"}, "GLOBAL_DELETE"),
         ({"hoodie.table.of.the.future": "1"}, r"the property hoodie\.table\.of\.the\.future \(.*hoodie\.properties"),
         ({"hoodie.from.the.future": "1"}, r"the property hoodie\.from\.the\.future"),
-        ({"hoodie.index.type": "BUCKET"}, "bucket index"),
         ({"hoodie.table.metadata.partitions": "files,record_index"}, "the index record_index .*JVM Hudi"),
         ({"hoodie.table.metadata.partitions": "files,secondary_index_by_v"}, "the index secondary_index_by_v"),
         ({"hoodie.table.metadata.partitions.inflight": "expr_index_by_day"}, "the index expr_index_by_day"),
@@ -262,10 +264,9 @@ def test_partition_fields_that_nothing_tells_of_stop_writers() -> None:
 # -- bucket indexes ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["bucket", "consistent"])
 @every_version
-def test_a_table_with_a_bucket_index_is_not_written(kind: str, version: int, golden) -> None:
-    folder = golden(f"mor/v{version}-{kind}")
+def test_a_table_with_a_consistent_bucket_index_is_not_written(version: int, golden) -> None:
+    folder = golden(f"mor/v{version}-consistent")
     before = snapshot(folder)
     opened = pyhudi.HudiTable.for_path(str(folder))
     read = opened.scan().to_arrow()
@@ -325,11 +326,14 @@ BUCKET_ID, RANDOM_ID = "00000003-25c8-466a-9d8d-10dd609ff310-0", "5f0e1a2b-25c8-
 def test_file_ids_of_buckets_are_told_from_random_ones(ids: list[str], is_bucket: bool) -> None:
     state = table()
     state._loaded["newest writes"] = NewestWrites(file_ids=frozenset(ids))
+    check_writable(state)
     if is_bucket:
-        with pytest.raises(UnsupportedFeatureError, match="bucket index"):
-            check_writable(state)
+        assert bucket_engine_of(state) is BucketEngine.SIMPLE
+        with pytest.raises(UnsupportedFeatureError, match="cannot cluster this table: it has a simple bucket index"):
+            check_clusterable(state)
     else:
-        check_writable(state)
+        assert bucket_engine_of(state) is None
+        check_clusterable(state)
 
 
 # -- costs and documentation ------------------------------------------------------------------------------------------

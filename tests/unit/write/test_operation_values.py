@@ -35,7 +35,7 @@ def config(operation: str, **options: str) -> WriteConfig:
         (config("insert"), Insert(combine=False, on_known=DuplicatePolicy.NONE), False),
         (config("insert", **{POLICY: "drop"}), Insert(combine=True, on_known=DuplicatePolicy.DROP), True),
         (config("insert", **{POLICY: "fail"}), Insert(combine=False, on_known=DuplicatePolicy.FAIL), True),
-        (config("bulk_insert"), Append(), False),
+        (config("bulk_insert"), Append(combine=False), False),
         (
             config("insert_overwrite"),
             Overwrite(combine=False, operation=WriteOperation.INSERT_OVERWRITE, whole_table=False),

@@ -38,7 +38,7 @@ from pyhudi.services.clustering.schedule import schema_of
 from pyhudi.services.planned_run import PlannedRun, planned_run
 from pyhudi.services.rollback.rollback import roll_back_plan
 from pyhudi.table.block_filter import with_archive
-from pyhudi.table.features import check_writable
+from pyhudi.table.features import check_clusterable
 from pyhudi.table.file_slice import FileGroupId, FileSlice, slice_files
 from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.pending_clusterings import load_clustering_plan, load_clustering_plans
@@ -102,7 +102,7 @@ def run_clustering(call: ServiceCall, instant_time: str) -> Clustered | None:
     `ConfigError` for a sort column that the table no longer has, and `UnsupportedFeatureError` for a plan that this
     release cannot execute.
     """
-    check_writable(call.reloaded().table)
+    check_clusterable(call.reloaded().table)
     try:
         with planned_run(
             call,

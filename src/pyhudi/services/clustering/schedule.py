@@ -14,7 +14,7 @@ from pyhudi.services.clustering.plan import PlannedClustering, plan_clustering
 from pyhudi.services.due import Due
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.table.commits import load_commit_metadata
-from pyhudi.table.features import check_writable
+from pyhudi.table.features import check_clusterable
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.instant_times import next_time, table_zone
@@ -41,7 +41,7 @@ def planned_clustering(call: ServiceCall) -> PlannedClustering:
     Raises `ConfigError` for a sort column that the table does not have, or that has no order.
     """
     table, options = call.table, call.config.clustering
-    check_writable(table)
+    check_clusterable(table)
     check_sort_columns(schema_of(table).arrow, SortOrder(options.sort_columns, options.layout))
     view = load_view(table.storage, table.timeline)
     now = datetime.fromtimestamp(call.environment.clock.now_ms() / 1000, UTC).astimezone(table_zone(table.config))
@@ -70,7 +70,7 @@ def schedule_clustering(call: ServiceCall) -> InstantTime | None:
     options ask for that. Cost: a listing of the table, one put, the lock; a read per pending action.
     """
     storage = call.table.storage
-    check_writable(call.reloaded().table)
+    check_clusterable(call.reloaded().table)
     if call.config.concurrency.failed_writes_policy is FailedWritesPolicy.EAGER:
         roll_back_failed_writes(
             call.table.reload(), call.settings.heartbeat, call.environment, lock_wait_ms=call.settings.lock_wait_ms

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyhudi.errors import HudiError
+from pyhudi.format.buckets import bucket_of_file_id
 from pyhudi.format.file_names import BaseFileName, parse_data_file
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.metadata.compaction import CompactionPlan
@@ -30,6 +31,7 @@ class UniqueKeys(enum.Enum):
     NOWHERE = "it did not look its keys up"
     IN_PARTITION = "it looked them up in their partitions"
     IN_TABLE = "it looked them up in all partitions (global indexes)"
+    IN_BUCKET = "it put them into their buckets, each of which has one file group"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,9 +150,24 @@ def _base_files(mine: Footprint, theirs: Footprint) -> frozenset[FileGroupId]:
     return mine.rebased & theirs.changed
 
 
+def _buckets(mine: Footprint, theirs: Footprint) -> frozenset[FileGroupId]:
+    if mine.unique_keys is not UniqueKeys.IN_BUCKET:
+        return frozenset()
+    taken: dict[tuple[str, int], set[str]] = {}
+    for group in theirs.rewritten:
+        if (bucket := bucket_of_file_id(group.file_id)) is not None:
+            taken.setdefault((group.partition_path, bucket), set()).add(group.file_id)
+    return frozenset(
+        group
+        for group in mine.rewritten
+        if (bucket := bucket_of_file_id(group.file_id)) is not None
+        and taken.get((group.partition_path, bucket), {group.file_id}) != {group.file_id}
+    )
+
+
 def _new_keys(mine: Footprint, theirs: Footprint) -> frozenset[str]:
     match mine.unique_keys:
-        case UniqueKeys.NOWHERE:
+        case UniqueKeys.NOWHERE | UniqueKeys.IN_BUCKET:
             return frozenset()
         case UniqueKeys.IN_PARTITION:
             return mine.inserted_partitions & theirs.inserted_partitions
@@ -167,6 +184,7 @@ def _partitions(mine: Footprint, theirs: Footprint) -> frozenset[str]:
 _SHARED: Final[Mapping[Ground, Callable[[Footprint, Footprint], Iterable[FileGroupId | str]]]] = {
     Ground.GROUP: _groups,
     Ground.BASE_FILE: _base_files,
+    Ground.BUCKET: _buckets,
     Ground.NEW_KEYS: _new_keys,
     Ground.PARTITION: _partitions,
 }

@@ -22,6 +22,8 @@ class Ground(enum.Enum):
     """Both change, create or replace the same file group."""
     BASE_FILE = "base file"
     """Own wrote a base file, which the compaction does not read, in a file group that the other compacts."""
+    BUCKET = "bucket"
+    """Both made, or wrote to, a file group of the same bucket of a simple bucket index, under different ids."""
     NEW_KEYS = "new keys"
     """Own looked its keys up, and inserts into a partition that the other inserted into: the keys may be the same. With
     a global index the partition does not matter."""
@@ -133,16 +135,16 @@ _BESIDE_COMPACTION: Final = Cell(
 
 TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
     Other.WRITE: _row(
-        write=_on(Ground.GROUP, Ground.NEW_KEYS, Ground.SCHEMA),
-        overwrite=_on(Ground.GROUP, Ground.PARTITION, Ground.SCHEMA),
+        write=_on(Ground.GROUP, Ground.BUCKET, Ground.NEW_KEYS, Ground.SCHEMA),
+        overwrite=_on(Ground.GROUP, Ground.BUCKET, Ground.PARTITION, Ground.SCHEMA),
         # Only under PreferWriterConflictResolutionStrategy; otherwise the write has given way to the plan.
         clustering=_GROUP,
         # While one is pending; a clustering that was only planned is taken along.
         version_change=_ALL,
     ),
     Other.OVERWRITE: _row(
-        write=_on(Ground.GROUP, Ground.NEW_KEYS, Ground.PARTITION, Ground.SCHEMA),
-        overwrite=_on(Ground.GROUP, Ground.PARTITION, Ground.SCHEMA),
+        write=_on(Ground.GROUP, Ground.BUCKET, Ground.NEW_KEYS, Ground.PARTITION, Ground.SCHEMA),
+        overwrite=_on(Ground.GROUP, Ground.BUCKET, Ground.PARTITION, Ground.SCHEMA),
         clustering=_GROUP,
         version_change=_ALL,
     ),

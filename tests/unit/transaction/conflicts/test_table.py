@@ -61,6 +61,12 @@ def prepared(kind: str, version: int) -> Storage:
     return table.insert(*THREE_ROWS, (4, "hamn", 1, "a")).upsert((4, "hamn", 2, "b")).build()
 
 
+def prepared_buckets(kind: str, version: int) -> Storage:
+    """The same rows in two buckets of each partition, and no row in bern."""
+    buckets = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
+    return TableBuilder(version, kind, options={**OPTIONS, **buckets}, clock=CLOCK).insert(*THREE_ROWS).build()
+
+
 def group_of(storage: Storage, city: str) -> FileGroupId:
     files = opened(storage).inspect.files().to_pylist()
     (found,) = (FileGroupId(row["partition_path"], row["file_id"]) for row in files if city in row["partition_path"])
@@ -212,6 +218,7 @@ MINE: dict[tuple[Own, Ground | None], Act] = {
     (Own.WRITE, Ground.GROUP): WRITE_OSLO,
     (Own.WRITE, Ground.BASE_FILE): PACKED_INTO_ROME,
     (Own.WRITE, Ground.NEW_KEYS): upsert(NEW),
+    (Own.WRITE, Ground.BUCKET): upsert(NEW),
     (Own.WRITE, Ground.PARTITION): lambda storage: opened(storage).bulk_insert(rows(NEW)),
     (Own.WRITE, Ground.SCHEMA): WRITE_OSLO,
     (Own.WRITE, Ground.ORIGIN): WRITE_OSLO,
@@ -219,6 +226,7 @@ MINE: dict[tuple[Own, Ground | None], Act] = {
     (Own.WRITE, Ground.ANYTHING): WRITE_OSLO,
     (Own.OVERWRITE, None): OVERWRITE_OSLO,
     (Own.OVERWRITE, Ground.GROUP): OVERWRITE_OSLO,
+    (Own.OVERWRITE, Ground.BUCKET): overwrite(NEW),
     (Own.OVERWRITE, Ground.PARTITION): overwrite(NEW),
     (Own.OVERWRITE, Ground.SCHEMA): OVERWRITE_OSLO,
     (Own.OVERWRITE, Ground.ORIGIN): OVERWRITE_OSLO,
@@ -230,11 +238,13 @@ THEIRS: dict[tuple[Other, Ground | None], Act] = {
     (Other.WRITE, None): upsert((3, "rome", 5, "t"), (4, "hamn", 5, "t")),
     (Other.WRITE, Ground.GROUP): upsert((2, "oslo", 5, "t")),
     (Other.WRITE, Ground.NEW_KEYS): upsert(NEW),
+    (Other.WRITE, Ground.BUCKET): upsert(NEW),
     (Other.WRITE, Ground.PARTITION): upsert(NEW),
     (Other.WRITE, Ground.SCHEMA): widened("upsert", (3, "rome", 5, "t")),
     (Other.OVERWRITE, None): OVERWRITE_ROME,
     (Other.OVERWRITE, Ground.GROUP): OVERWRITE_OSLO,
     (Other.OVERWRITE, Ground.NEW_KEYS): overwrite(NEW),
+    (Other.OVERWRITE, Ground.BUCKET): overwrite(NEW),
     (Other.OVERWRITE, Ground.PARTITION): overwrite(NEW),
     (Other.OVERWRITE, Ground.SCHEMA): widened("insert_overwrite", (3, "rome", 5, "t")),
     (Other.SCHEMA_CHANGE, None): change_of_schema(changes=False),
@@ -360,7 +370,8 @@ def acts_of(case: Case) -> tuple[Act, Act]:
 
 @pytest.mark.parametrize("case", cases(Own.WRITE, Own.OVERWRITE), ids=str)
 def test_a_write_gives_way_on_every_ground_of_its_cell_and_on_no_other(case: Case) -> None:
-    storage = prepared(case.kind, case.version)
+    prepare = prepared_buckets if case.ground is Ground.BUCKET else prepared
+    storage = prepare(case.kind, case.version)
     mine, theirs = acts_of(case)
     before = contents(storage)
 
@@ -399,6 +410,9 @@ def assert_error_names_the_winner(error: TransactionError, case: Case) -> None:
     if case.ground in (Ground.GROUP, Ground.BASE_FILE):
         city = "rome" if case.ground is Ground.BASE_FILE else "oslo"
         assert all(city in group for group in error.context["file_groups"])
+        assert error.context["file_groups"]
+    if case.ground is Ground.BUCKET:
+        assert all("bern/0000000" in group for group in error.context["file_groups"])
         assert error.context["file_groups"]
     if case.ground in (Ground.NEW_KEYS, Ground.PARTITION):
         assert error.context["partitions"] == ["city=bern"]

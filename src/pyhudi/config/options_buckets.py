@@ -1,0 +1,46 @@
+"""Options of bucket indexes."""
+
+# ruff: noqa: RUF009 - option() declares a field, as dataclasses.field does
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyhudi.config.enums import BucketEngine
+from pyhudi.config.option import option
+from pyhudi.config.parsers import column_names, integer, one_of
+
+INDEX_TYPE_KEY: Final = "hoodie.index.type"
+ENGINE_KEY: Final = "hoodie.index.bucket.engine"
+NUMBER_KEY: Final = "hoodie.bucket.index.num.buckets"
+HASH_FIELDS_KEY: Final = "hoodie.bucket.index.hash.field"
+DEFAULT_BUCKETS: Final = 256
+"""The number of buckets of a new table whose options do not say it, as in JVM Hudi."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketOptions:
+    """Buckets: with `hoodie.index.type=BUCKET` the hash of a record key is the number of its file group."""
+
+    engine: BucketEngine | None = option(
+        ENGINE_KEY,
+        parse=one_of(BucketEngine),
+        default=None,
+        doc="SIMPLE (the default of a new table): a fixed number of buckets in each partition. CONSISTENT_HASHING, "
+        "only merge-on-read: a ring of buckets in each partition. A table keeps it.",
+    )
+    number: int | None = option(
+        NUMBER_KEY,
+        parse=integer(minimum=1, unit="buckets"),
+        default=None,
+        doc="The number of buckets in each partition; with CONSISTENT_HASHING of a new partition. Default for a new "
+        "table: 256. A table made by pyhudi keeps it in its properties. For others it is taken from their files, and a "
+        "write must name it if they do not show it; another number than they show is refused.",
+    )
+    hash_fields: tuple[str, ...] | None = option(
+        HASH_FIELDS_KEY,
+        parse=column_names(),
+        default=None,
+        doc="The record key fields whose values are hashed: all by default. A table made by pyhudi keeps them; for "
+        "others every write must name them.",
+    )

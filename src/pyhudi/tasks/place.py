@@ -1,0 +1,138 @@
+"""Placing: with a bucket index, one exchange sorts the rows of each split by the bucket of their keys.
+
+It takes the place of tagging and routing. It needs no plan, because the buckets do not depend on what is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.engine.protocol import TaskContext
+from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.format.buckets import HashRing, Numbers, ring_hashes, simple_hashes
+from pyhudi.format.hash_fields import differ_between_releases
+from pyhudi.format.schema.meta_columns import RECORD_KEY
+from pyhudi.io.exchange import Segment, open_exchange, read_segment
+from pyhudi.storage.open import open_spec
+from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.tasks.route import Routes, write_routed
+from pyhudi.tasks.stage import ROW, StagedSplit
+from pyhudi.tasks.tagged_rows import TAGS_SCHEMA
+
+
+class Buckets(Protocol):
+    """From the record keys of a partition to the numbers of their buckets in it."""
+
+    def numbers(self, partition_path: str, keys: pa.Array) -> Numbers:
+        """The bucket of each key."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleBuckets:
+    """The same `count` of buckets in every partition."""
+
+    count: int
+    fields: tuple[str, ...]
+
+    def numbers(self, partition_path: str, keys: pa.Array) -> Numbers:
+        """See `Buckets`."""
+        del partition_path
+        return simple_hashes(keys, self.fields) % self.count
+
+
+@dataclass(frozen=True, slots=True)
+class RingBuckets:
+    """A ring of buckets for each partition; the number of a bucket is that of its node."""
+
+    rings: Mapping[str, HashRing]
+    fields: tuple[str, ...]
+
+    def numbers(self, partition_path: str, keys: pa.Array) -> Numbers:
+        """See `Buckets`."""
+        return self.rings[partition_path].nodes_of(ring_hashes(keys, self.fields))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceTask:
+    """Sort one split by bucket.
+
+    `buckets`: each of them places every row, for a write to the buckets of before and after a resize. `position`: of
+    the stored version of a row (`route.POSITION`), the same for all rows. `deletes`: the rows are keys to be deleted.
+    `left_out`: tags of rows that are not written. `key_fields`: if given, keys that releases of JVM Hudi read in
+    different ways are refused, see `differ_between_releases`.
+    """
+
+    storage: StorageSpec
+    folder: str
+    split: StagedSplit
+    buckets: tuple[Buckets, ...]
+    position: int
+    deletes: bool
+    left_out: tuple[Segment, ...] = ()
+    key_fields: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedSegment:
+    """The rows of one split for one bucket: `ring` is the number of the `buckets` of the task."""
+
+    partition_path: str
+    ring: int
+    bucket: int
+    segment: Segment
+
+
+def place_split(context: TaskContext, task: PlaceTask) -> tuple[PlacedSegment, ...]:
+    """Write the rows of one split grouped by bucket. Memory: as `route_split`, and the keys of one partition."""
+    storage = open_spec(task.storage)
+    if task.split.rows == 0:
+        return ()
+    left_out = _left_out(storage, task)
+    places: list[tuple[str, int, int]] = []
+    parts: list[Routes] = []
+    with open_exchange(storage, task.split.keys_path) as reader:
+        for partition in task.split.partitions:
+            batch = reader.get_batch(partition.batch)
+            rows = np.asarray(batch.column(ROW)).astype(np.int64, copy=False)
+            keys = batch.column(RECORD_KEY)
+            _check_keys(keys, task.key_fields)
+            kept = ~np.isin(rows, left_out)
+            for ring, buckets in enumerate(task.buckets):
+                numbers, at = np.unique(buckets.numbers(partition.partition_path, keys)[kept], return_inverse=True)
+                parts.append(_routes(rows[kept], len(places) + at, task))
+                places += [(partition.partition_path, ring, int(number)) for number in numbers]
+    segments = write_routed(storage, task.split, Routes.joined(parts), task.folder, context)
+    return tuple(PlacedSegment(*places[number], segment) for number, segment in segments)
+
+
+def _routes(rows: Numbers, places: Numbers, task: PlaceTask) -> Routes:
+    return Routes(
+        row=rows,
+        assignment=places.astype(np.int64),
+        position=np.full(len(rows), task.position, np.int64),
+        delete=np.full(len(rows), task.deletes, np.bool_),
+    )
+
+
+def _left_out(storage: Storage, task: PlaceTask) -> Numbers:
+    tags = pa.Table.from_batches((b for segment in task.left_out for b in read_segment(storage, segment)), TAGS_SCHEMA)
+    return np.unique(np.asarray(tags.column(ROW)).astype(np.int64, copy=False))
+
+
+def _check_keys(keys: pa.Array, key_fields: int | None) -> None:
+    if key_fields is None:
+        return
+    differing = differ_between_releases(keys, key_fields)
+    if pc.any(differing).as_py():
+        raise UnsupportedFeatureError(
+            "releases of JVM Hudi put record keys with colons and commas in their values into different buckets, so in "
+            "a table of version 6 they would get records twice: use other keys, or a table of version 8 or 9",
+            first_key=keys.filter(differing)[0].as_py(),
+        )

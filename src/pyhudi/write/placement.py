@@ -1,0 +1,187 @@
+"""Placing the rows of a write: which files it writes, and which rows go into each.
+
+Either an index finds the file groups of stored records, and the plan packs new ones into files (`searched`); or the
+file group of every record is computed (`write/bucket_placement.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyhudi.config.enums import DuplicatePolicy
+from pyhudi.errors import InvalidRequestError
+from pyhudi.format.file_names import file_id
+from pyhudi.index.of_options import index_of, scope_of
+from pyhudi.index.protocol import Lookup, Tagged
+from pyhudi.index.tombstones import bar_late_rows
+from pyhudi.io.exchange import Segment
+from pyhudi.table.block_filter import with_archive
+from pyhudi.table.commits import load_commit_metadata
+from pyhudi.table.file_slice import FileGroupId
+from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition
+from pyhudi.table.pending_clusterings import clustered_groups
+from pyhudi.table.state import TableState
+from pyhudi.tasks.route import RouteTask, route_split
+from pyhudi.tasks.stage import StagedSplit
+from pyhudi.transaction.transaction import Transaction
+from pyhudi.write.inserts_in_logs import groups_with_inserts_in_logs
+from pyhudi.write.job import WriteJob
+from pyhudi.write.operations import Delete, Insert, StagedWrite, Upsert, looks_up
+from pyhudi.write.plan import FilePlan, Profile, Sizing, plan_files, record_size_estimate
+
+_RECENT_COMMITS = 5
+"""How many commits are read to estimate the size of a record, as in JVM Hudi."""
+
+Segments = Mapping[int, Sequence[Segment]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """The staged rows of one write, and the file slices that they meet."""
+
+    job: WriteJob
+    write: StagedWrite
+    transaction: Transaction
+    view: FileSystemView
+    splits: tuple[StagedSplit, ...]
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The files of a write. `segments`: the rows of each, by the number of its assignment; may run tasks."""
+
+    plan: FilePlan
+    segments: Callable[[], Segments]
+
+
+def searched(batch: Batch) -> Placement:
+    """Look the keys up, and pack new records into small files. Cost: that of the index, and a round of tasks."""
+    tagged = look_up(batch)
+    plan = _plan(batch, tagged)
+    return Placement(plan, lambda: _route(batch, tagged, plan))
+
+
+def look_up(batch: Batch, *, logs_may_insert: bool = False) -> Tagged:
+    """Tags of the rows whose keys are stored; none if the write does not look keys up.
+
+    `logs_may_insert`: all logs may have records that their base files do not have.
+    """
+    job, write = batch.job, batch.write
+    slices = [file_slice for group in batch.view.latest.values() for file_slice in group]
+    if not looks_up(write) or not slices or not batch.splits:
+        return Tagged()
+    merging = job.merging
+    lookup = Lookup(
+        storage=job.table.storage.spec,
+        folder=batch.folder,
+        splits=batch.splits,
+        merging=replace(merging, blocks=with_archive(merging.blocks, batch.view.archived)),
+        inserts_in_logs=frozenset(each.group for each in slices)
+        if logs_may_insert
+        else groups_with_inserts_in_logs(batch.transaction.base, slices),
+        ordering_fields=() if isinstance(write, Delete) else job.rules.ordering_fields,
+        scope=scope_of(job.config, may_move=isinstance(write, Upsert)),
+        keys_repeat=not write.combine,
+        key_patterns=job.key_patterns,
+        view=batch.view,
+    )
+    tagged = index_of(job.config, job.table.storage.uri).tag(job.engine, lookup, slices)
+    if job.config.input.tombstone_hours and not isinstance(write, Delete):
+        tagged = bar_late_rows(job.engine, lookup, slices, tagged)
+    if isinstance(write, Insert) and write.on_known is DuplicatePolicy.FAIL and tagged.known_rows:
+        raise InvalidRequestError(
+            "rows of this insert have keys that are in the table already; nothing was written: use upsert, or set "
+            "hoodie.datasource.insert.dup.policy to drop or none",
+            rows=sum(tagged.known_rows.values()),
+        )
+    return tagged
+
+
+def _plan(batch: Batch, tagged: Tagged) -> FilePlan:
+    job, write, view = batch.job, batch.write, batch.view
+    new_rows = {
+        (number, partition.partition_path): max(
+            0, partition.rows - tagged.known_rows.get((number, partition.partition_path), 0)
+        )
+        for number, split in enumerate(batch.splits)
+        for partition in split.partitions
+        if not isinstance(write, Delete)
+    }
+    updates = {} if isinstance(write, Insert) else tagged.updates
+    ids = job.environment.ids
+    return plan_files(
+        Profile(new_rows, updates),
+        _packable(view, clustered_groups(job.table.storage, view.timeline))
+        if isinstance(write, (Upsert, Insert))
+        else {},
+        _sizing(job, batch.transaction.base, has_new_rows=any(new_rows.values())),
+        lambda: file_id(ids.uuid(), 0),
+        appends=job.is_merge_on_read,
+    )
+
+
+def _packable(view: FileSystemView, clustered: frozenset[FileGroupId]) -> SlicesByPartition:
+    """The slices whose base files may take new records: those without logs that are not input of a pending plan.
+
+    To rewrite the others would merge logs, or conflict with the compaction of the group. Rows written into `clustered`
+    groups, which JVM Hudi is about to replace, would be lost.
+    """
+    held = clustered.union(view.pending_compactions)
+    return {
+        path: tuple(file_slice for file_slice in slices if not file_slice.logs and file_slice.group not in held)
+        for path, slices in view.latest.items()
+    }
+
+
+def _sizing(job: WriteJob, table: TableState, *, has_new_rows: bool) -> Sizing:
+    """File-size targets of this write.
+
+    The average record size is estimated only if there are inserts, because only inserts make files grow.
+    """
+    files = job.config.files
+    recent = reversed(table.timeline.completed_writes[-_RECENT_COMMITS:] if has_new_rows else ())
+    record_size = record_size_estimate(
+        (load_commit_metadata(table.storage, instant, table.version) for instant in recent),
+        default=files.record_size_estimate,
+        threshold_bytes=files.record_size_threshold * files.small_file_limit,
+    )
+    small_files_max = job.config.logs.small_file_candidates if job.is_merge_on_read else None
+    return Sizing(files.max_file_size, files.small_file_limit, record_size, small_files_max=small_files_max)
+
+
+def _route(batch: Batch, tagged: Tagged, plan: FilePlan) -> Segments:
+    """Sort the rows by file. Returns the segments of each file, by the number of its assignment."""
+    job, write = batch.job, batch.write
+    assignment_of = {
+        assignment.former: assignment.number for assignment in plan.assignments if assignment.former is not None
+    }
+    tasks = [
+        RouteTask(
+            storage=job.table.storage.spec,
+            folder=batch.folder,
+            split=split,
+            tags=tagged.segments.get(number, ()),
+            assignment_of_file={
+                n: assignment_of[file_slice]
+                for n, file_slice in enumerate(tagged.slices)
+                if file_slice in assignment_of
+            },
+            quotas=plan.quotas.get(number, {}) if not isinstance(write, Delete) else None,
+            writes_tagged=not isinstance(write, Insert),
+            delete_tagged=isinstance(write, Delete),
+        )
+        for number, split in enumerate(batch.splits)
+    ]
+    routed = job.engine.map(
+        route_split,
+        tasks,
+        size_bytes=2 * sum(split.bytes for split in batch.splits),
+        description="sort rows by file group",
+    )
+    segments: dict[int, list[Segment]] = {}
+    for result in routed:
+        for assignment, segment in result.segments:
+            segments.setdefault(assignment, []).append(segment)
+    return segments
