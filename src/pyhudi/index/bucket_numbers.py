@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from pyhudi.config.options_buckets import NUMBER_KEY
 from pyhudi.engine.protocol import Engine, TaskContext
+from pyhudi.engine.shares import TASKS_PER_CORE, spread
 from pyhudi.errors import ConfigError
 from pyhudi.format.buckets import BUCKETS_MAX, bucket_of_file_id, divisor_of, simple_hashes
 from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.index.buckets import BucketIndex
-from pyhudi.index.search import TASKS_PER_CORE, spread
 from pyhudi.io.base_file import read_batches
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import StorageSpec

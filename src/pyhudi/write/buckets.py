@@ -43,6 +43,12 @@ def bucket_index_of(
             f"the table has a bucket index, and {INDEX_TYPE_KEY} is {config.index.index_type.value}: leave it out",
             path=table.config.path,
         )
+    if config.index.index_class is not None:
+        raise ConfigError(
+            "hoodie.index.class finds keys, and in a table with a bucket index they are where their hash says: leave it "
+            "out",
+            path=table.config.path,
+        )
     stored = stored_buckets(table.config.values, path=table.config.path)
     fields = _fields(config, None if stored is None else stored.hash_fields, keys)
     number = _number(config, None if stored is None else stored.number)

@@ -60,7 +60,7 @@ WRITES = {
     "hoodie.static.overwrite.partition.paths": "a,b",
     "hoodie.merge.allow.duplicate.on.inserts": "false",
     "hoodie.keygen.datetime.parser.class": "com.example.Parser",
-    "hoodie.storage.layout.type": "BUCKET",
+    "hoodie.storage.layout.type": "CONSISTENT",
     "hoodie.write.merge.handle.class": "com.example.Handle",
     "hoodie.record.merge.property.hoodie.payload.partial.update.unavailable.value": "x",
     "hoodie.avro.write.support.class": "com.example.Encrypted",

@@ -55,7 +55,7 @@ def test_options_give_the_operation_with_its_own_fields(
     assert looks_up(wanted) is searches
 
 
-@pytest.mark.parametrize(("operation", "combine"), [("upsert", True), ("insert", False), ("bulk_insert", True)])
+@pytest.mark.parametrize(("operation", "combine"), [("upsert", True), ("insert", False), ("bulk_insert", False)])
 def test_mode_overwrite_replaces_the_whole_table_and_combines_as_the_operation_does(
     operation: str, combine: bool
 ) -> None:
