@@ -160,7 +160,8 @@ def _with_positions(storage: Storage, former: FormerVersion, incoming: pa.Table)
     keys = incoming.column(RECORD_KEY).take(pa.array(unknown))
     searched = keys.unique()
     key, row, start = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
-    for batch in read_batches(storage, former.path, columns=[RECORD_KEY]):
+    files, columns = SliceFiles(former.path, (), source=former.source), pa.schema([(RECORD_KEY, pa.string())])
+    for batch in read_base_rows(storage, files, columns):
         at = pc.index_in(batch.column(RECORD_KEY), value_set=searched)
         key.append(at.drop_null().to_numpy().astype(np.int64))
         row.append(start + np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False)))

@@ -45,8 +45,8 @@ def bucket_index_of(
         )
     if config.index.index_class is not None:
         raise ConfigError(
-            "hoodie.index.class finds keys, and in a table with a bucket index they are where their hash says: leave it "
-            "out",
+            "hoodie.index.class finds keys, and in a table with a bucket index their hash says where they are: leave "
+            "it out",
             path=table.config.path,
         )
     stored = stored_buckets(table.config.values, path=table.config.path)

@@ -46,6 +46,7 @@ from pyhudi.transaction.settings import TransactionSettings, transaction_setting
 from pyhudi.write.buckets import bucket_index_of
 from pyhudi.write.stored_texts import check_timestamp_texts, stored_key, timestamp_key_fields
 
+_UNLIMITED = 2**62
 OPERATION_KEY = "hoodie.datasource.write.operation"
 
 
@@ -122,6 +123,9 @@ class WriteJob:
     def target(self, instant_time: str, markers: TaskMarkers) -> WriteTarget:
         """The settings of the writing tasks."""
         target = write_target(self.table, self.config, instant_time, self.schema, self.rules, markers)
+        if self.buckets is not None:
+            # A bucket is one file group, whatever its size.
+            target = replace(target, files=replace(target.files, max_file_size=_UNLIMITED))
         stays = self.config.index.index_type.is_global and not self.config.moves_partition
         return replace(target, stays_by=self.keys) if stays else target
 

@@ -60,6 +60,15 @@ def test_every_row_is_in_the_bucket_of_its_key_whatever_wrote_it(kind: str, vers
     assert_in_their_buckets(table)
 
 
+def test_a_bucket_is_one_file_group_whatever_its_size() -> None:
+    table = bucketed("cow", **{"hoodie.bucket.index.num.buckets": "1"})
+
+    table.upsert(some(0, 500, note="x" * 1000), hudi_options={"hoodie.parquet.max.file.size": "1000"})
+
+    assert len(table.refresh().inspect.files()) == 2  # one in each partition
+    assert table.refresh().scan().count() == 500
+
+
 @KINDS
 def test_an_overwrite_gives_buckets_new_file_groups(kind: str) -> None:
     table = bucketed(kind)
