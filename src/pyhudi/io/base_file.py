@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pyhudi.errors import CorruptDataError, LockLostError
+from pyhudi.format.metadata_table.ranges import Range
 from pyhudi.format.schema.meta_columns import RECORD_KEY
+from pyhudi.io.column_ranges import ranges_of_footer
 from pyhudi.io.key_footer import BloomSettings, KeyFooter
 from pyhudi.io.parquet_batches import bounded_batches, open_parquet
 from pyhudi.io.row_groups import RowGroupWriter
@@ -27,7 +29,10 @@ _FULL_ENOUGH = 0.03
 
 @dataclass(frozen=True, slots=True)
 class BaseFileSettings:
-    """How base files are written: sizes in bytes, `avro_schema` with the meta columns as it goes into the footer."""
+    """How base files are written: sizes in bytes, `avro_schema` with the meta columns as it goes into the footer.
+
+    `indexed_columns`: those of which the metadata table keeps statistics.
+    """
 
     codec: str
     max_file_size: int
@@ -35,14 +40,16 @@ class BaseFileSettings:
     page_size: int
     avro_schema: str
     bloom: BloomSettings | None
+    indexed_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A closed base file: its rows and its size in bytes."""
+    """A closed base file: its rows, its size in bytes, and the ranges of its indexed columns."""
 
     rows: int
     size: int
+    ranges: tuple[Range, ...] = ()
 
 
 class BaseFileWriter:
@@ -116,7 +123,7 @@ class BaseFileWriter:
         """
         self.flush(is_last=True)
         footer = {"parquet.avro.schema": self._settings.avro_schema, "writer.model.name": "avro", **tombstones}
-        self._row_groups.close(footer if self._keys is None else {**footer, **self._keys.values()})
+        written = self._row_groups.close(footer if self._keys is None else {**footer, **self._keys.values()})
         self._sink.close()
         info = self._storage.info(self._path)
         if info is None:
@@ -125,7 +132,9 @@ class BaseFileWriter:
                 "expired; run it again",
                 path=self._path,
             )
-        return WrittenFile(self._rows, info.size)
+        columns = self._settings.indexed_columns
+        ranges = ranges_of_footer(written, columns, unlisted=self._row_groups.unlisted) if columns else ()
+        return WrittenFile(self._rows, info.size, tuple(ranges))
 
     @property
     def _row_group_size(self) -> int:
@@ -223,6 +232,15 @@ def _with_instants(kind: pa.DataType, leaves: Iterator[str]) -> pa.DataType:
 
 def _retyped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return batch.cast(pa.schema([schema.field(name) for name in batch.schema.names]))
+
+
+def read_ranges(storage: Storage, path: str, columns: Sequence[str]) -> list[Range]:
+    """The ranges of columns that the footer of a base file states. Cost: one or two ranged reads.
+
+    Raises `CorruptDataError` naming the file when its footer does not parse.
+    """
+    with opened_base_file(storage, path) as (_, parquet):
+        return ranges_of_footer(parquet.metadata, columns)
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,8 +16,16 @@ from pyhudi.format.metadata_table.value_types import LONG, ValueKind, ValueType,
 _INT96: Final = "INT96"
 
 
-def ranges_of_footer(footer: pq.FileMetaData, columns: Iterable[str]) -> list[Range]:
-    """The ranges of those columns that the file has and that have statistics. `columns`: dotted paths."""
+_NONE: Final[Mapping[str, Range]] = MappingProxyType({})
+
+
+def ranges_of_footer(
+    footer: pq.FileMetaData, columns: Iterable[str], *, unlisted: Mapping[str, Range] = _NONE
+) -> list[Range]:
+    """The ranges of those columns that the file has and that can have statistics.
+
+    `columns`: dotted paths. `unlisted`: what is known of a column in the row groups without statistics of it.
+    """
     places = {footer.schema.column(number).path: number for number in range(footer.num_columns)}
     wanted = [(name, places[name]) for name in columns if name in places]
     if not wanted:
@@ -28,7 +37,7 @@ def ranges_of_footer(footer: pq.FileMetaData, columns: Iterable[str]) -> list[Ra
         physical = footer.schema.column(place).physical_type
         kind = value_kind(pa.timestamp("us", "UTC") if physical == _INT96 else _type_of(schema, name))
         if kind is not None:
-            found.append(_of_chunks(name, kind, [group.column(place) for group in groups]))
+            found.append(_of_chunks(name, kind, [group.column(place) for group in groups], unlisted.get(name)))
     return found
 
 
@@ -44,16 +53,20 @@ def _type_of(schema: pa.Schema, path: str) -> pa.DataType:
     return kind
 
 
-def _of_chunks(column: str, kind: ValueKind, chunks: Sequence[Any]) -> Range:
+def _of_chunks(column: str, kind: ValueKind, chunks: Sequence[Any], unlisted: Range | None) -> Range:
     values = size = uncompressed = 0
-    nulls: int | None = 0
+    nulls: int | None = 0 if unlisted is None else unlisted.nulls
     bounds: list[tuple[Any, Any]] = []
     is_open = False
+    if unlisted is not None and unlisted.low is not None:
+        bounds.append((unlisted.low, unlisted.high))
     for chunk in chunks:
         values += chunk.num_values
         size += chunk.total_compressed_size
         uncompressed += chunk.total_uncompressed_size
         statistics = chunk.statistics
+        if statistics is None and unlisted is not None:
+            continue
         counted = statistics.null_count if statistics is not None and statistics.has_null_count else None
         nulls = None if nulls is None or counted is None else nulls + counted
         if chunk.num_values in (0, counted):

@@ -15,6 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pyhudi.format.metadata_table.ranges import Range
+from pyhudi.io.column_ranges import RangesOfRows
+
 DICTIONARY_SAMPLE_ROWS = 2_000
 DICTIONARY_DISTINCT_MAX = 0.8
 """Share of distinct values in the sample up to which a column is encoded by a dictionary."""
@@ -42,6 +45,7 @@ class RowGroupWriter:
         self._parts: list[pq.ParquetWriter] = []
         self._by_dictionary: set[str] = set()
         self._with_nan: set[str] = set()
+        self._unlisted = RangesOfRows(field.name for field in schema if pa.types.is_floating(field.type))
 
     def write(self, rows: pa.Table) -> None:
         """Write rows as a row group."""
@@ -52,17 +56,24 @@ class RowGroupWriter:
             self._with_nan |= with_nan
             self._by_dictionary -= with_negative_zero
             self._begin_part()
+        if self._with_nan:
+            self._unlisted.add(rows.select([name for name in rows.column_names if name in self._with_nan]))
         self._parts[-1].write_table(rows, row_group_size=rows.num_rows)
 
-    def close(self, metadata: Mapping[str, str]) -> None:
-        """Write the footer with these pairs of keys and values."""
+    @property
+    def unlisted(self) -> Mapping[str, Range]:
+        """The ranges of columns in those row groups that have no statistics of them, by column."""
+        return {one.column: one for one in self._unlisted.ranges()}
+
+    def close(self, metadata: Mapping[str, str]) -> pq.FileMetaData:
+        """Write the footer with these pairs of keys and values, and return it without them."""
         if not self._parts:
             self._begin_part()
         first, *others = self._parts
         first.add_key_value_metadata(metadata)
         if not others:
             first.close()
-            return
+            return first.writer.metadata
         with self._sink.silent():
             for part in self._parts:
                 part.close()
@@ -72,6 +83,7 @@ class RowGroupWriter:
         joined = pa.BufferOutputStream()
         footer.write_metadata_file(joined)
         self._sink.write(joined.getvalue().slice(_MAGIC_BYTES))
+        return footer
 
     def forget(self) -> None:
         """Abandon the file: otherwise finalisers would write a footer into a closed sink."""

@@ -9,11 +9,12 @@ import pyarrow as pa
 from pyhudi.errors import LockLostError, NotFoundError
 from pyhudi.format.markers import Marker, MarkerKind
 from pyhudi.format.metadata.commit import WriteStat
+from pyhudi.format.metadata_table.ranges import Range
 from pyhudi.format.schema.meta_columns import with_meta_columns
-from pyhudi.io.base_file import read_footer
+from pyhudi.io.base_file import read_footer, read_ranges
 from pyhudi.io.row_group_copy import FileJoin, NotAlikeError
 from pyhudi.storage.protocol import Storage
-from pyhudi.tasks.data_file import DataFileSpec, WriteTarget, check_write_is_running
+from pyhudi.tasks.data_file import DataFileSpec, WriteTarget, check_write_is_running, column_ranges
 from pyhudi.transaction.markers.announcing import create_markers
 
 
@@ -83,4 +84,10 @@ def write_joined(storage: Storage, spec: DataFileSpec, join: FileJoin) -> WriteS
         total_write_bytes=info.size,
         file_size_in_bytes=info.size,
         partition_path=spec.partition_path,
+        column_ranges=column_ranges(target, spec.partition_path, str(spec.name), _ranges(storage, path, target)),
     )
+
+
+def _ranges(storage: Storage, path: str, target: WriteTarget) -> list[Range]:
+    columns = target.files.indexed_columns
+    return read_ranges(storage, path, columns) if columns else []

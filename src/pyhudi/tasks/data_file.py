@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -20,6 +20,7 @@ from pyhudi.format.keys.partition_paths import partition_depth
 from pyhudi.format.markers import Marker, MarkerKind
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE, encode_partition_metadata
+from pyhudi.format.metadata_table.ranges import Range, ranges_batch
 from pyhudi.format.schema.evolution import align
 from pyhudi.format.schema.meta_columns import (
     COMMIT_SEQNO,
@@ -148,6 +149,13 @@ def check_write_is_running(storage: Storage, target: WriteTarget, path: str, *, 
         path=path,
         instant=target.instant_time,
     )
+
+
+def column_ranges(
+    target: WriteTarget, partition_path: str, name: str, ranges: Sequence[Range]
+) -> pa.RecordBatch | None:
+    """What a stat says of the columns of its file; None where the metadata table keeps no statistics."""
+    return ranges_batch({(partition_path, name): ranges}) if target.files.indexed_columns else None
 
 
 class DataFile:
@@ -279,6 +287,7 @@ class DataFile:
             file_size_in_bytes=written.size,
             partition_path=self._partition_path,
             prev_base_file=None if self._former is None else self._former.file_name,
+            column_ranges=column_ranges(self._target, self._partition_path, str(self._name), written.ranges),
         )
 
     def _tombstones(self) -> dict[str, str]:

@@ -20,11 +20,13 @@ from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block
 from pyhudi.format.log.delete_block_encode import encode_delete_block
 from pyhudi.format.markers import Marker, MarkerKind
 from pyhudi.format.metadata.commit import WriteStat
+from pyhudi.format.metadata_table.ranges import ranges_without_rows
+from pyhudi.io.column_ranges import RangesOfRows
 from pyhudi.io.row_groups import RowGroupWriter
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import FileSystemView
-from pyhudi.tasks.data_file import WriteTarget, check_write_is_running
+from pyhudi.tasks.data_file import WriteTarget, check_write_is_running, column_ranges
 from pyhudi.transaction.markers.announcing import create_markers
 
 WRITE_TOKEN_NUMBERS = 2**31 - 1
@@ -141,6 +143,7 @@ class LogWriter:
         self._name = ""
         self._size = self._rows = self._deletes = 0
         self._stats: list[WriteStat] = []
+        self._ranges = RangesOfRows(target.files.indexed_columns)
 
     def __enter__(self) -> LogWriter:
         return self
@@ -160,6 +163,7 @@ class LogWriter:
         else:
             self._write_block(BlockType.AVRO_DATA, encode_avro_records(rows, self._target.files.avro_schema))
         self._rows += rows.num_rows
+        self._ranges.add(rows)
 
     def write_deletes(
         self, record_keys: pa.Array, partition_paths: pa.Array, ordering: Sequence[pa.Array], *, counted: bool = True
@@ -216,6 +220,12 @@ class LogWriter:
     def _path(self) -> str:
         return f"{self._to.partition_path}/{self._name}" if self._to.partition_path else self._name
 
+    def _column_ranges(self) -> pa.RecordBatch | None:
+        """Those of all blocks of the file."""
+        columns = self._target.files.indexed_columns
+        ranges = self._ranges.ranges() if self._rows else ranges_without_rows(columns)
+        return column_ranges(self._target, self._to.partition_path, self._name, ranges)
+
     def _finish(self) -> None:
         if self._sink is None:
             return
@@ -237,7 +247,9 @@ class LogWriter:
                 log_offset=0,
                 base_file=to.base_file,
                 log_files=(*to.known_logs, *(stat.path.rpartition("/")[2] for stat in self._stats), self._name),
+                column_ranges=self._column_ranges(),
             )
         )
+        self._ranges = RangesOfRows(self._target.files.indexed_columns)
         self._sink, self._size, self._rows, self._deletes = None, 0, 0, 0
         self._version += 1

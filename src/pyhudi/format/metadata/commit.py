@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import pyarrow as pa
+
 from pyhudi.errors import CorruptDataError
 from pyhudi.format.avro.container import MAGIC, AvroRecord, decode_container, encode_container
 from pyhudi.format.metadata.avro_schemas import COMMIT_METADATA, REPLACE_COMMIT_METADATA
@@ -71,7 +73,9 @@ class WriteStat:
 
     `path` is relative to the table. In the workload profile of an inflight write it is empty, and for inserts `file_id`
     is empty, too. The fields from `log_version` to `log_files` belong to log appends, and are None otherwise. `unknown`
-    has fields of newer writers, which encoding omits.
+    has fields of newer writers, which encoding omits. `column_ranges`, rows of
+    `pyhudi.format.metadata_table.ranges.RANGES`, goes into the metadata table alone: it is what the task that wrote the
+    file learned of its columns, None where it did not ask.
     """
 
     file_id: str
@@ -106,6 +110,7 @@ class WriteStat:
     base_file: str | None = None
     log_files: tuple[str, ...] | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    column_ranges: pa.RecordBatch | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
