@@ -25,6 +25,7 @@ from pyhudi.read.conditions import condition_of
 from pyhudi.read.pruning import may_match
 
 _UTC = dt.UTC
+_SLICES = 4
 _TYPES: dict[str, tuple[tuple[pa.DataType, ...], Callable[[random.Random], Any]]] = {
     # The types that a column may have had, the last of them its own; and a value of each.
     "flag": ((pa.bool_(),), lambda chance: chance.random() < 0.5),
@@ -102,6 +103,10 @@ def test_random_files_are_pruned_and_no_row_is_lost(seed: int, version: int) -> 
     indexed = [name for name in _TYPES if chance.random() < 0.8]
     known = _known(chance, files, indexed, kind)
     whole = [pa.table([_column(file, field) for field in _SCHEMA], schema=_SCHEMA) for file in files]
+    groups = np.array([chance.randrange(_SLICES - 1) for _ in files])
+    united = {name: bounds.united(groups, _SLICES) for name, bounds in known.items()}
+    parts = [[file for file, at in zip(whole, groups, strict=True) if at == number] for number in range(_SLICES)]
+    merged = [_merged(chance, part) if part else _SCHEMA.empty_table() for part in parts]
     left_out = 0
     for _ in range(30):
         where = _condition(chance)
@@ -113,7 +118,18 @@ def test_random_files_are_pruned_and_no_row_is_lost(seed: int, version: int) -> 
         for file, is_kept in zip(whole, kept, strict=True):
             assert is_kept or file.filter(condition.whole).num_rows == 0, (where, file.to_pylist())
         left_out += int(np.count_nonzero(~kept))
+        kept = may_match(condition.prunes, _SCHEMA, united, _SLICES)
+        for rows, is_kept in zip(merged, kept, strict=True):
+            assert is_kept or rows.filter(condition.whole).num_rows == 0, (where, rows.to_pylist())
     assert left_out or not known
+
+
+def _merged(chance: random.Random, files: list[pa.Table]) -> pa.Table:
+    """Rows whose values may each come from another file of the slice, as partial updates make them."""
+    columns = [
+        pa.concat_tables([one.select([field.name]) for one in chance.sample(files, len(files))]) for field in _SCHEMA
+    ]
+    return pa.table([column.column(0).combine_chunks() for column in columns], schema=_SCHEMA)
 
 
 def _condition(chance: random.Random) -> Any:

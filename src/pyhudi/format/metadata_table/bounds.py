@@ -59,9 +59,41 @@ class ColumnBounds:
         flags = [np.where(known, flag[places], False) if len(flag) else known for flag in self._flags]
         return ColumnBounds(self.low.take(indices), self.high.take(indices), *flags)
 
+    def united(self, groups: npt.NDArray[np.int64], count: int) -> ColumnBounds:
+        """What is known of groups of these files, of all rows in all files of each: of file `i` the group `groups[i]`.
+
+        A group without files is empty. Cost: some vectorised steps.
+        """
+        no_rows = self.is_empty
+        low, high = (
+            _united(values, aggregate, groups, count, self.only_nulls | no_rows)
+            for values, aggregate in ((self.low, "min"), (self.high, "max"))
+        )
+        return ColumnBounds(
+            low,
+            high,
+            no_nulls=_all_of(self.no_nulls | no_rows, groups, count),
+            only_nulls=_all_of(self.only_nulls | no_rows, groups, count) & ~_all_of(no_rows, groups, count),
+            is_empty=_all_of(no_rows, groups, count),
+        )
+
     @property
     def _flags(self) -> tuple[Flags, Flags, Flags]:
         return self.no_nulls, self.only_nulls, self.is_empty
+
+
+def _all_of(flags: Flags, groups: npt.NDArray[np.int64], count: int) -> Flags:
+    found: Flags = np.bincount(groups[~flags], minlength=count) == 0
+    return found
+
+
+def _united(values: pa.Array, aggregate: str, groups: npt.NDArray[np.int64], count: int, is_void: Flags) -> pa.Array:
+    """The bounds of groups: null where one of their files has none, unless it has no values."""
+    found = pa.table({"group": groups, "bound": values}).group_by("group").aggregate([("bound", aggregate)])
+    places = np.full(count, -1)
+    places[found["group"].to_numpy()] = np.arange(found.num_rows)
+    bounds = found[f"bound_{aggregate}"].combine_chunks().take(pa.array(places, mask=places < 0))
+    return _only(bounds, _all_of(_valid(values) | is_void, groups, count))
 
 
 def believed_bounds(payloads: pa.StructArray, kind: pa.DataType, *, of_partitions: bool = False) -> ColumnBounds:

@@ -1,0 +1,138 @@
+"""Skipping of files by the indexes of the metadata table: no footer of them is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.format.metadata_table.bounds import ColumnBounds, believed_bounds
+from pyhudi.read.conditions import Condition, columns_of
+from pyhudi.read.pruning import may_match
+from pyhudi.read.scan import ScanPlan, ScanSlice
+
+COLUMN_STATS: Final = "column_stats"
+PARTITION_STATS: Final = "partition_stats"
+
+Statistics = Callable[[Sequence[str], Sequence[str]], Mapping[str, pa.StructArray]]
+"""Payloads of `HoodieMetadataColumnStats` by column, for columns and partition paths; none for columns without."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexUse:
+    """What an index of the metadata table did for a scan.
+
+    Attributes:
+        index: `partition_stats`, `column_stats` or another partition of the metadata table.
+        file_slices: how many file slices it left out.
+        columns: the columns of the condition that it knows.
+        note: why it left out none, or not more; None where there is nothing to say.
+    """
+
+    index: str
+    file_slices: int = 0
+    columns: tuple[str, ...] = ()
+    note: str | None = None
+
+
+def skip_by_column_stats(
+    plan: ScanPlan, condition: Condition, statistics: Statistics, indexed: Sequence[str]
+) -> tuple[ScanPlan, IndexUse]:
+    """The plan without the file slices that have no row for the condition, and what to say of it.
+
+    `indexed`: the columns that have statistics. Cost: that of `statistics`, for the partitions of the plan.
+    """
+    columns, note = deciding_columns(plan, condition, indexed)
+    if condition.prunes is None or not columns or not plan.slices:
+        return plan, IndexUse(COLUMN_STATS, note=note)
+    if plan.merging.rules.with_base.merger is not None and any(one.files.logs for one in plan.slices):
+        note = "a merger of the user's own may make any values of the rows in logs"
+        candidates = tuple(one for one in plan.slices if not one.files.logs)
+    else:
+        candidates = plan.slices
+    files, groups = _files_of(candidates)
+    found = statistics(columns, sorted({one.partition_path for one in candidates}))
+    known: dict[str, ColumnBounds] = {}
+    missing = 0
+    for name in columns:
+        places = _places(found[name], files) if name in found else np.full(len(files), -1)
+        missing = max(missing, int(np.count_nonzero(places < 0)))
+        if name in found:
+            bounds = believed_bounds(found[name], plan.schema.field(name).type).take(places)
+            known[name] = bounds.united(groups, len(candidates))
+    if missing:
+        note = f"{missing} of {len(files)} files have no statistics"
+    kept = may_match(condition.prunes, plan.schema, known, len(candidates))
+    dropped = {id(one) for one, is_kept in zip(candidates, kept, strict=True) if not is_kept}
+    slices = tuple(one for one in plan.slices if id(one) not in dropped)
+    use = IndexUse(COLUMN_STATS, len(dropped), tuple(columns), note)
+    return replace(plan, slices=slices), use
+
+
+def skip_by_partition_stats(
+    plan: ScanPlan, condition: Condition, statistics: Statistics, indexed: Sequence[str]
+) -> tuple[ScanPlan, IndexUse]:
+    """The plan without the partitions that have no row for the condition, and what to say of it.
+
+    Only for a plan of the newest state: the bounds of partitions know nothing of former files. Arguments as of
+    `skip_by_column_stats`.
+    """
+    columns, note = deciding_columns(plan, condition, indexed)
+    paths = sorted({one.partition_path for one in plan.slices})
+    if condition.prunes is None or not columns or len(paths) < 2:
+        return plan, IndexUse(PARTITION_STATS, note=note)
+    if plan.merging.rules.with_base.merger is not None and any(one.files.logs for one in plan.slices):
+        return plan, IndexUse(PARTITION_STATS, note="a merger of the user's own may make any values")
+    found = statistics(columns, paths)
+    named = [path or "." for path in paths]
+    known = {
+        name: believed_bounds(found[name], plan.schema.field(name).type, of_partitions=True).take(
+            _places(found[name], named)
+        )
+        for name in columns
+        if name in found
+    }
+    kept = may_match(condition.prunes, plan.schema, known, len(paths))
+    left = {path for path, is_kept in zip(paths, kept, strict=True) if is_kept}
+    slices = tuple(one for one in plan.slices if one.partition_path in left)
+    return replace(plan, slices=slices), IndexUse(PARTITION_STATS, len(plan.slices) - len(slices), tuple(columns), note)
+
+
+def deciding_columns(plan: ScanPlan, condition: Condition, indexed: Sequence[str]) -> tuple[list[str], str | None]:
+    """The columns of a condition whose statistics can decide it, and why there are no more."""
+    if condition.prunes is None:
+        return [], "statistics cannot decide this condition: NaN passes it"
+    asked = columns_of(condition.prunes, plan.schema)
+    usable = [name for name in asked if name in indexed and name not in plan.path_columns]
+    others = [name for name in asked if name not in usable]
+    return usable, f"it has no statistics of {', '.join(others)}" if others else None
+
+
+def _files_of(slices: Sequence[ScanSlice]) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """The names of the files of slices, and of each the number of its slice."""
+    files: list[str] = []
+    groups: list[int] = []
+    for number, one in enumerate(slices):
+        paths = [*([] if one.files.base is None else [one.files.base]), *one.files.logs]
+        files += [path.rpartition("/")[2] for path in paths]
+        groups += [number] * len(paths)
+    return files, np.array(groups, dtype=np.int64)
+
+
+def _places(payloads: pa.StructArray, names: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Where the records of files are; -1 for those without one, and for a name that several records have."""
+    stored = payloads.field("fileName")
+    wanted = pa.array(names, pa.string())
+    places: npt.NDArray[np.int64] = (
+        pc.fill_null(pc.index_in(wanted, value_set=stored), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    )
+    for texts, hides in ((stored, wanted), (wanted, wanted)):
+        counts = texts.value_counts()
+        repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+        places[pc.is_in(hides, value_set=repeated).to_numpy(zero_copy_only=False)] = -1
+    return places
