@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyhudi.config.option import option
-from pyhudi.config.parsers import boolean
+from pyhudi.config.parsers import boolean, column_names, integer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,4 +18,32 @@ class MetadataTableOptions:
         default=None,
         doc="A write with `true` builds the metadata table where there is none, and one with `false` drops it. Without"
         " the option every write keeps what is there.",
+    )
+    column_stats: bool = option(
+        "hoodie.metadata.index.column.stats.enable",
+        parse=boolean(),
+        default=False,
+        doc="A write with `true` builds the column statistics where there are none, and with them the metadata table:"
+        " the bounds of the columns of each file, by which reads leave files out. What is built stays, whatever later"
+        " writes say.",
+    )
+    partition_stats: bool = option(
+        "hoodie.metadata.index.partition.stats.enable",
+        parse=boolean(),
+        default=False,
+        doc="The same for the statistics of partitions, by which reads leave partitions out. They come with column"
+        " statistics, in tables with partitions of version 8 or 9.",
+    )
+    indexed_columns: tuple[str, ...] = option(
+        "hoodie.metadata.index.column.stats.column.list",
+        parse=column_names(may_be_empty=True),
+        default=(),
+        doc="The columns of which statistics are built, nested ones by dotted paths. Without the option the first"
+        " columns of the table, and those that are added to it.",
+    )
+    indexed_columns_max: int = option(
+        "hoodie.metadata.index.column.stats.max.columns.to.index",
+        parse=integer(minimum=1),
+        default=32,
+        doc="How many columns are the first ones.",
     )

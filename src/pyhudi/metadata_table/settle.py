@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import Environment
+from pyhudi.metadata_table.asked import can_be_built
 from pyhudi.metadata_table.delta_commit import CheckHeld
 from pyhudi.metadata_table.initialize import initialize_partitions
 from pyhudi.metadata_table.maintained import maintained_partition
+from pyhudi.metadata_table.partition import MetadataPartition
 from pyhudi.metadata_table.trust import distrust
 from pyhudi.table.metadata_partitions import FILES, Upkeep, with_upkeep
 from pyhudi.table.metadata_table import drop_metadata_table, drop_partitions, has_metadata_table
@@ -24,11 +27,13 @@ def settle_metadata_table(
     check_held: CheckHeld,
     *,
     engine: Engine | None = None,
+    indexes: Sequence[MetadataPartition] = (),
 ) -> TableState:
     """Give the table the metadata table that it is to have, at the begin of a write; the table as it is then.
 
-    `wanted`: True creates one, False drops it, None keeps what is there. Cost: nothing where nothing is to do;
-    otherwise see `initialize_partitions` and `drop_metadata_table`.
+    `wanted`: True creates one, False drops it, None keeps what is there. `indexes`: partitions that are built where
+    they are not there, and with them the metadata table, unless `wanted` is False. Cost: nothing where nothing is to
+    do; otherwise see `initialize_partitions` and `drop_metadata_table`.
     """
     if wanted is False:
         if not has_metadata_table(table):
@@ -38,10 +43,10 @@ def settle_metadata_table(
         return table.reload()
     if has_metadata_table(table):
         table = with_kept_partitions(table, check_held)
-    if wanted and FILES not in table.config.metadata_partitions:
-        files = maintained_partition(FILES, table)
-        return initialize_partitions(table, (files,), environment, check_held, engine=engine)
-    return table
+    asked = [one for one in indexes if one.name not in table.config.metadata_partitions and can_be_built(one, table)]
+    if (wanted or asked) and FILES not in table.config.metadata_partitions:
+        asked.insert(0, maintained_partition(FILES, table))
+    return initialize_partitions(table, asked, environment, check_held, engine=engine) if asked else table
 
 
 def with_kept_partitions(table: TableState, check_held: CheckHeld) -> TableState:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +14,7 @@ from pyhudi.format.metadata_table.bounds import ColumnBounds, believed_bounds
 from pyhudi.read.conditions import Condition, columns_of
 from pyhudi.read.pruning import may_match
 from pyhudi.read.scan import ScanPlan, ScanSlice
-
-COLUMN_STATS: Final = "column_stats"
-PARTITION_STATS: Final = "partition_stats"
+from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS
 
 Statistics = Callable[[Sequence[str], Sequence[str]], Mapping[str, pa.StructArray]]
 """Payloads of `HoodieMetadataColumnStats` by column, for columns and partition paths; none for columns without."""

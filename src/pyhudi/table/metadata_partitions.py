@@ -26,8 +26,8 @@ class Upkeep(enum.Enum):
 
 UPKEEP: Final[Mapping[str, Upkeep]] = {
     FILES: Upkeep.MAINTAINED,
-    "column_stats": Upkeep.DROPPED,
-    "partition_stats": Upkeep.DROPPED,
+    "column_stats": Upkeep.MAINTAINED,
+    "partition_stats": Upkeep.MAINTAINED,
     "bloom_filters": Upkeep.DROPPED,
     "record_index": Upkeep.REFUSED,
     "secondary_index_": Upkeep.REFUSED,

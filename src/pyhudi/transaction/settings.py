@@ -8,6 +8,8 @@ from pyhudi.config.options_clustering import ConflictStrategy, UpdateStrategy
 from pyhudi.config.options_locks import LockKind
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.environment import Environment
+from pyhudi.metadata_table.asked import asked_indexes
+from pyhudi.metadata_table.partition import MetadataPartition
 from pyhudi.transaction.heartbeat import HeartbeatSettings
 from pyhudi.transaction.locks.open import open_locks
 
@@ -24,7 +26,8 @@ class TransactionSettings:
     `settling_ms`: in table version 6, the age at which a write may be completed; see `_let_earlier_writes_begin`.
     `passes_clusterings`: a write goes on beside a planned clustering of its file groups, and the clustering gives way.
     `rolls_back_clusterings`: a write rolls it back, unless it is running. `metadata_table`: True creates one where
-    there is none, False drops it, None keeps what is there.
+    there is none, False drops it, None keeps what is there. `indexes`: the
+    partitions of it that are built where they are not there.
     """
 
     lock_wait_ms: int = 60_000
@@ -33,6 +36,7 @@ class TransactionSettings:
     passes_clusterings: bool = False
     rolls_back_clusterings: bool = False
     metadata_table: bool | None = None
+    indexes: tuple[MetadataPartition, ...] = ()
 
 
 def transaction_settings(config: WriteConfig) -> TransactionSettings:
@@ -47,6 +51,7 @@ def transaction_settings(config: WriteConfig) -> TransactionSettings:
         passes_clusterings=config.clustering.conflict_strategy is ConflictStrategy.PREFER_WRITER,
         rolls_back_clusterings=config.clustering.update_strategy is UpdateStrategy.ALLOW,
         metadata_table=config.metadata_table.enabled,
+        indexes=asked_indexes(config.metadata_table),
     )
 
 

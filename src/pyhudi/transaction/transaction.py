@@ -114,7 +114,9 @@ def begin(
         _check_version(table, version)
         own = Own.OVERWRITE if action is Action.REPLACE_COMMIT else Own.WRITE
         check_nothing_exclusive(table.timeline, own)
-        table = settle_metadata_table(table, settings.metadata_table, environment, lock.check_held)
+        table = settle_metadata_table(
+            table, settings.metadata_table, environment, lock.check_held, indexes=settings.indexes
+        )
         instant = Instant(
             requested_time=at or next_time(table.timeline, table.config, environment.clock),
             action=action,

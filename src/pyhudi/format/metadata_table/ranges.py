@@ -6,7 +6,7 @@ one without bounds, for a column without any value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,6 +26,16 @@ from pyhudi.format.metadata_table.value_types import (
     unscaled_bytes,
 )
 
+_WRAPPERS: Final = {
+    **dict.fromkeys((ValueType.V1, ValueType.NULL), ""),
+    ValueType.BOOLEAN: BOOLEAN,
+    **dict.fromkeys((ValueType.INT, ValueType.DATE, ValueType.TIME_MILLIS), INT),
+    ValueType.FLOAT: FLOAT,
+    ValueType.DOUBLE: DOUBLE,
+    ValueType.STRING: STRING,
+    **dict.fromkeys((ValueType.BYTES, ValueType.FIXED, ValueType.DECIMAL, ValueType.UUID), BYTES),
+    **dict.fromkeys((ValueType.LONG, *[one for one in ValueType if one >= ValueType.TIME_MICROS]), LONG),
+}
 WRAPPED: Final = pa.struct(
     [
         (BOOLEAN, pa.bool_()),
@@ -100,21 +110,67 @@ def _greatest(values: Sequence[float]) -> float:
 
 
 def united(one: Range, other: Range) -> Range:
-    """The range of the values of both, which are of one column and type."""
-    known = [(each.low, each.high) for each in (one, other) if each.low is not None]
-    low, high = joined_bounds(one.kind, known)
+    """The range of the values of both, of one column.
+
+    If its type was changed between them, the bounds are those of the wider type; where neither type is the wider one,
+    they are the widest bounds.
+    """
+    kind = one.kind if one.kind == other.kind else _wider(one.kind, other.kind)
     nulls = None if one.nulls is None or other.nulls is None else one.nulls + other.nulls
+    known = [(each.low, each.high) for each in (one, other)]
+    is_open = one.is_open or other.is_open
+    if _are_apart(one.kind, other.kind):
+        kind, known, is_open = other.kind, [], is_open or one.low is not None or other.low is not None
+    low, high = joined_bounds(kind, [(low, high) for low, high in known if low is not None])
     return Range(
         one.column,
-        one.kind,
+        kind,
         low,
         high,
         one.values + other.values,
         nulls,
         one.size + other.size,
         one.uncompressed_size + other.uncompressed_size,
-        one.is_open or other.is_open,
+        is_open,
     )
+
+
+_WIDTHS: Final = (
+    {ValueType.INT: 0, ValueType.LONG: 1},
+    {ValueType.FLOAT: 0, ValueType.DOUBLE: 1},
+)
+
+
+def _wider(one: ValueKind, other: ValueKind) -> ValueKind:
+    for widths in _WIDTHS:
+        if one.type in widths and other.type in widths:
+            return one if widths[one.type] >= widths[other.type] else other
+    return other
+
+
+def _are_apart(one: ValueKind, other: ValueKind) -> bool:
+    """Whether the values of two types do not compare as they are kept."""
+    return one != other and not any(one.type in widths and other.type in widths for widths in _WIDTHS)
+
+
+def ranges_of_batch(batch: pa.RecordBatch) -> Iterator[tuple[str, str, Range]]:
+    """The rows of `RANGES` as ranges, with partition path and file name."""
+    lows, highs = (_unwrapped(batch.column(name)) for name in ("low", "high"))
+    columns = [batch.column(name).to_pylist() for name in batch.schema.names if name not in ("low", "high")]
+    for low, high, *fields in zip(lows, highs, *columns, strict=True):
+        partition_path, file, column, values, nulls, size, uncompressed_size, number, info = fields
+        kind = ValueKind(ValueType(number), _WRAPPERS[number], info)
+        if kind.type is ValueType.DECIMAL and low is not None:
+            low, high = (int.from_bytes(bound, "big", signed=True) for bound in (low, high))  # noqa: PLW2901
+        yield partition_path, file, Range(column, kind, low, high, values, nulls, size, uncompressed_size)
+
+
+def _unwrapped(bounds: pa.StructArray) -> list[Any]:
+    found: list[Any] = [None] * len(bounds)
+    for field in bounds.flatten():
+        if field.null_count < len(field):
+            found = [former if value is None else value for former, value in zip(found, field.to_pylist(), strict=True)]
+    return found
 
 
 def ranges_without_rows(columns: Iterable[str]) -> list[Range]:

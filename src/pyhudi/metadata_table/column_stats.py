@@ -1,0 +1,202 @@
+"""The partition `column_stats`: the bounds and null counts of the indexed columns of each file.
+
+A record per file and column. What wrote a file reports the ranges of its columns (`WriteStat.column_ranges`); of other
+files they are read. When a file is deleted, its records are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.metadata_table.index_definitions import IndexDefinition
+from pyhudi.format.metadata_table.keys import column_stats_keys
+from pyhudi.format.metadata_table.records import make_records
+from pyhudi.format.metadata_table.schema import COLUMN_STATS_COLUMN, RecordType, payload_type
+from pyhudi.format.metadata_table.statistics import statistics_payloads
+from pyhudi.format.timeline.table_version import TableVersion
+from pyhudi.metadata_table.change import Change, stored_partition
+from pyhudi.metadata_table.file_ranges import read_file_ranges
+from pyhudi.metadata_table.partition import Source
+from pyhudi.table.file_system_view import load_view
+from pyhudi.table.index_definitions import (
+    COLUMN_STATS,
+    COLUMNS_MAX_KEY,
+    INDEXED_COLUMNS_MAX,
+    INDEXED_META_COLUMNS,
+    default_indexed_columns,
+    indexed_columns,
+    listed_columns,
+    load_index_definitions,
+    put_index_definitions,
+)
+from pyhudi.table.schema import TableSchema, load_table_schema
+from pyhudi.table.state import TableState
+
+_FILE_GROUPS = 2
+_FILES_AT_ONCE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatsPartition:
+    """See `MetadataPartition`.
+
+    When it is built: `columns` are the indexed columns; if there are none, the first `columns_max` of the table. Later
+    the definition of the index says which they are.
+    """
+
+    columns: tuple[str, ...] = ()
+    columns_max: int = INDEXED_COLUMNS_MAX
+
+    @property
+    def name(self) -> str:
+        """See `MetadataPartition.name`."""
+        return COLUMN_STATS
+
+    @property
+    def file_id_prefix(self) -> str:
+        """See `MetadataPartition.file_id_prefix`."""
+        return "col-stats-"
+
+    def new_file_groups(self, source: Source) -> int:
+        """See `MetadataPartition.new_file_groups`: two, as in JVM Hudi."""
+        del source
+        return _FILE_GROUPS
+
+    def hashed(self, keys: pa.Array) -> pa.Array:
+        """See `MetadataPartition.hashed`."""
+        return keys
+
+    def initial_records(self, source: Source) -> Iterator[pa.RecordBatch]:
+        """See `MetadataPartition.initial_records`. Cost: a footer per base file, and all logs."""
+        table = source.table
+        schema = load_table_schema(table)
+        if schema is None:
+            _define(table, (*_meta_columns(table), *self.columns), self._options)
+            return
+        columns = self._first_columns(table, schema)
+        _define(table, columns, self._options)
+        paths = live_paths(table)
+        for start in range(0, len(paths), _FILES_AT_ONCE):
+            ranges = read_file_ranges(source.storage, source.engine, paths[start : start + _FILES_AT_ONCE], columns)
+            yield from (column_stats_records(table.version, batch) for batch in ranges if batch.num_rows)
+
+    def _first_columns(self, table: TableState, schema: TableSchema) -> tuple[str, ...]:
+        if self.columns:
+            return (*_meta_columns(table), *listed_columns(self.columns, schema.arrow, table.version))
+        has_meta_columns = table.config.populate_meta_fields
+        return default_indexed_columns(
+            schema.arrow, table.version, columns_max=self.columns_max, meta_columns=has_meta_columns
+        )
+
+    @property
+    def _options(self) -> Mapping[str, str]:
+        return {} if self.columns_max == INDEXED_COLUMNS_MAX else {COLUMNS_MAX_KEY: str(self.columns_max)}
+
+    def follows(self, change: Change) -> bool:
+        """See `MetadataPartition.follows`."""
+        del change
+        return True
+
+    def records_of(self, change: Change, source: Source) -> Iterator[pa.RecordBatch]:
+        """See `MetadataPartition.records_of`. Cost: a read of the definitions; of files without ranges a footer."""
+        table = source.table
+        columns = columns_after(change, table)
+        for batch in ranges_of_change(change, source, columns):
+            if batch.num_rows:
+                yield column_stats_records(table.version, batch)
+        removed = [(partition, name) for partition, names in change.removed.items() for name in names]
+        if removed and columns:
+            yield _removals(table.version, removed, columns)
+
+
+def columns_with_statistics(table: TableState, schema: TableSchema) -> tuple[str, ...]:
+    """The columns of which the table keeps statistics under a schema. Cost: a read of the definitions."""
+    definition = load_index_definitions(table).get(COLUMN_STATS)
+    return indexed_columns(definition, schema.arrow, table.version, meta_columns=table.config.populate_meta_fields)
+
+
+def columns_after(change: Change, table: TableState) -> tuple[str, ...]:
+    """The columns of which the table keeps statistics from a change on; new ones are put into the definition."""
+    text = None if change.metadata is None else change.metadata.schema
+    schema = TableSchema.from_avro(text, source=change.instant_time) if text else load_table_schema(table)
+    if schema is None:
+        return ()
+    columns = columns_with_statistics(table, schema)
+    _define(table, columns)
+    return columns
+
+
+def _meta_columns(table: TableState) -> tuple[str, ...]:
+    return INDEXED_META_COLUMNS if table.config.populate_meta_fields else ()
+
+
+def _define(table: TableState, columns: Sequence[str], options: Mapping[str, str] | None = None) -> None:
+    """Put the definition of the index, where it is another one. Table version 6 has none.
+
+    `options`: None keeps those of the definition. Cost: a read; a put where it is another one.
+    """
+    if not table.version.has_secondary_indexes:
+        return
+    definitions = load_index_definitions(table)
+    former = definitions.get(COLUMN_STATS)
+    kept = {} if former is None else former.options
+    if former is not None and former.source_columns == tuple(columns) and options in (None, kept):
+        return
+    definitions[COLUMN_STATS] = IndexDefinition(
+        name=COLUMN_STATS,
+        kind=COLUMN_STATS,
+        function=COLUMN_STATS,
+        source_columns=tuple(columns),
+        options=kept if options is None else options,
+        version=("V2" if table.version.has_value_types else None) if former is None else former.version,
+    )
+    put_index_definitions(table, definitions.values())
+
+
+def ranges_of_change(change: Change, source: Source, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The ranges of the files that a change added: as its tasks report them, else read."""
+    unknown: list[str] = []
+    wanted = pa.array(columns, pa.string())
+    for partition, files in sorted(change.added.items()):
+        for file in files:
+            if parse_data_file(file.name) is None:
+                continue  # change data
+            ranges = None if file.stat is None else file.stat.column_ranges
+            if ranges is not None:
+                yield ranges.filter(pc.is_in(ranges.column("column"), value_set=wanted))
+            else:
+                unknown.append(f"{partition}/{file.name}" if partition else file.name)
+    if unknown and columns:
+        yield from read_file_ranges(source.storage, source.engine, unknown, columns)
+
+
+def live_paths(table: TableState) -> list[str]:
+    """The files of completed writes that a clean has not deleted, replaced file groups too. Cost: see `load_view`."""
+    view = load_view(table.storage, table.timeline, lister=table.lister, skips_damaged=True)
+    return sorted(
+        file.path for group in view.groups.values() for files in (group.base_files, group.logs) for file in files
+    )
+
+
+def column_stats_records(version: TableVersion, ranges: pa.RecordBatch) -> pa.RecordBatch:
+    """Records of the ranges of files."""
+    payloads = statistics_payloads(ranges, payload_type(version, COLUMN_STATS_COLUMN), is_tight=False)
+    partitions = pa.array(map(stored_partition, ranges.column("partition_path").to_pylist()), pa.string())
+    keys = column_stats_keys(ranges.column("column"), partitions, ranges.column("file"))
+    return make_records(version, COLUMN_STATS_COLUMN, keys, _types(len(keys)), payloads)
+
+
+def _removals(version: TableVersion, files: Sequence[tuple[str, str]], columns: Sequence[str]) -> pa.RecordBatch:
+    rows = [(column, stored_partition(partition), name) for partition, name in files for column in columns]
+    keys = column_stats_keys(*(pa.array(values, pa.string()) for values in zip(*rows, strict=True)))
+    kind = payload_type(version, COLUMN_STATS_COLUMN)
+    return make_records(version, COLUMN_STATS_COLUMN, keys, _types(len(keys)), pa.nulls(len(keys), kind))
+
+
+def _types(count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(int(RecordType.COLUMN_STATS), pa.int32()), count)

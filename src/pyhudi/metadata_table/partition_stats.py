@@ -1,0 +1,186 @@
+"""The partition `partition_stats`: the bounds and null counts of the indexed columns of each partition of the table.
+
+A commit that only adds files or versions of them widens the bounds: its records are not tight, and readers unite them
+with those before. What takes files out of the newest state, as a compaction or a clustering does, makes the bounds
+tight again: they are computed anew from all file slices of the partition, and readers forget the former ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+
+from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.format.metadata_table.keys import partition_stats_keys
+from pyhudi.format.metadata_table.ranges import RANGES, Range, ranges_batch, ranges_of_batch, united, widest
+from pyhudi.format.metadata_table.records import make_records
+from pyhudi.format.metadata_table.schema import COLUMN_STATS_COLUMN, RecordType, payload_type
+from pyhudi.format.metadata_table.statistics import statistics_payloads
+from pyhudi.format.metadata_table.value_types import BYTES, ValueType
+from pyhudi.format.timeline.table_version import TableVersion
+from pyhudi.metadata_table.change import Change, stored_partition
+from pyhudi.metadata_table.column_stats import columns_after, columns_with_statistics, ranges_of_change
+from pyhudi.metadata_table.file_ranges import read_file_ranges
+from pyhudi.metadata_table.partition import Source
+from pyhudi.table.file_slice import FileSlice
+from pyhudi.table.file_system_view import load_view
+from pyhudi.table.index_definitions import PARTITION_STATS
+from pyhudi.table.schema import load_table_schema
+
+_TIGHTENS: Final = frozenset({WriteOperation.COMPACT, WriteOperation.LOG_COMPACT, WriteOperation.CLUSTER})
+_Place = tuple[str, str]
+"""A partition path, and a column."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatsPartition:
+    """See `MetadataPartition`."""
+
+    @property
+    def name(self) -> str:
+        """See `MetadataPartition.name`."""
+        return PARTITION_STATS
+
+    @property
+    def file_id_prefix(self) -> str:
+        """See `MetadataPartition.file_id_prefix`."""
+        return "partition-stats-"
+
+    def new_file_groups(self, source: Source) -> int:
+        """See `MetadataPartition.new_file_groups`: one, as in JVM Hudi."""
+        del source
+        return 1
+
+    def hashed(self, keys: pa.Array) -> pa.Array:
+        """See `MetadataPartition.hashed`."""
+        return keys
+
+    def initial_records(self, source: Source) -> Iterator[pa.RecordBatch]:
+        """See `MetadataPartition.initial_records`. Cost: as of `ColumnStatsPartition.initial_records`."""
+        table = source.table
+        schema = load_table_schema(table)
+        if schema is None:
+            return
+        columns = columns_with_statistics(table, schema)
+        latest = load_view(table.storage, table.timeline, lister=table.lister).latest
+        found = _united(read_file_ranges(source.storage, source.engine, _paths(latest.values()), columns))
+        yield from _records(table.version, found.values(), is_tight=True)
+
+    def follows(self, change: Change) -> bool:
+        """See `MetadataPartition.follows`."""
+        del change
+        return True
+
+    def records_of(self, change: Change, source: Source) -> Iterator[pa.RecordBatch]:
+        """See `MetadataPartition.records_of`.
+
+        Cost: as of `ColumnStatsPartition.records_of`; for a compaction, a clustering and an overwrite also a view of
+        the table, and a footer per base file and all logs of the partitions that it touches.
+        """
+        version = source.table.version
+        columns = columns_after(change, source.table)
+        added = list(ranges_of_change(change, source, columns))
+        if change.operation in _TIGHTENS or change.replaced:
+            yield from _anew(change, source, columns, added)
+            return
+        tight: list[tuple[_Place, Range]] = []
+        loose: list[tuple[_Place, Range]] = []
+        for place, one in _united(added).values():
+            (tight if _is_united_wrongly(one) else loose).append((place, one))
+        yield from _records(version, loose, is_tight=False)
+        yield from _records(version, [(place, _wide(one)) for place, one in tight], is_tight=True)
+
+
+def _anew(
+    change: Change, source: Source, columns: Sequence[str], added: Sequence[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Tight records of the partitions that a change touches, and none of those that are empty after it."""
+    table = source.table
+    touched = {*change.added, *change.replaced}
+    latest = load_view(table.storage, table.timeline, lister=table.lister).latest
+    left = [_without(latest.get(path, ()), change, path) for path in sorted(touched)]
+    found = _united([*read_file_ranges(source.storage, source.engine, _paths(left), columns), *added])
+    yield from _records(table.version, found.values(), is_tight=True)
+    gone = [(path, column) for path in sorted(touched) for column in columns if (path, column) not in found]
+    if gone:
+        kind = payload_type(table.version, COLUMN_STATS_COLUMN)
+        keys = partition_stats_keys(
+            pa.array([column for _, column in gone], pa.string()),
+            pa.array([stored_partition(path) for path, _ in gone], pa.string()),
+        )
+        yield make_records(table.version, COLUMN_STATS_COLUMN, keys, _types(len(gone)), pa.nulls(len(gone), kind))
+
+
+def _without(slices: Iterable[FileSlice], change: Change, partition_path: str) -> list[FileSlice]:
+    """The slices of a partition that a change leaves as they are.
+
+    A compaction replaces the base file and the logs of a group until its instant; logs since then stay with their base
+    file, whose bounds hold for the new one, too.
+    """
+    replaced = {*change.replaced.get(partition_path, ())}
+    names = [parse_data_file(file.name) for file in change.added.get(partition_path, ())]
+    rewritten = {name.file_id for name in names if name is not None}
+    return [
+        one
+        for one in slices
+        if one.file_id not in replaced
+        and (one.file_id not in rewritten or any(log.instant_time >= change.instant_time for log in one.logs))
+    ]
+
+
+def _paths(slices: Iterable[Iterable[FileSlice]]) -> list[str]:
+    return [
+        path
+        for group in slices
+        for one in group
+        for path in (*([] if one.base is None else [one.base.path]), *(log.path for log in one.logs))
+    ]
+
+
+def _united(batches: Iterable[pa.RecordBatch]) -> Mapping[_Place, tuple[_Place, Range]]:
+    """The ranges of the rows of `RANGES` by partition path and column, as the values of a mapping."""
+    found: dict[_Place, tuple[_Place, Range]] = {}
+    for batch in batches:
+        for partition_path, _, one in ranges_of_batch(batch):
+            if one.values == 0:
+                continue  # a log with deletes alone
+            place = (partition_path, one.column)
+            former = found.get(place)
+            found[place] = (place, one if former is None else united(former[1], one))
+    return found
+
+
+def _is_united_wrongly(one: Range) -> bool:
+    """Whether JVM Hudi would unite such bounds with those before in another order than that in which it reads them."""
+    if one.kind.type is ValueType.STRING:
+        return any(character > "\ud7ff" for text in (one.low, one.high) for character in text or "")
+    return one.kind.wrapper == BYTES and one.kind.type is not ValueType.DECIMAL
+
+
+def _wide(one: Range) -> Range:
+    low, high = widest(one.kind)
+    return replace(one, low=low, high=high)
+
+
+def _records(
+    version: TableVersion, found: Iterable[tuple[_Place, Range]], *, is_tight: bool
+) -> Iterator[pa.RecordBatch]:
+    files: dict[tuple[str, str], list[Range]] = {}
+    for (partition_path, _), one in found:
+        stored = stored_partition(partition_path)
+        files.setdefault((stored, stored), []).append(one)
+    if not files:
+        return
+    ranges = ranges_batch(files)
+    assert ranges.schema == RANGES
+    keys = partition_stats_keys(ranges.column("column"), ranges.column("partition_path"))
+    payloads = statistics_payloads(ranges, payload_type(version, COLUMN_STATS_COLUMN), is_tight=is_tight)
+    yield make_records(version, COLUMN_STATS_COLUMN, keys, _types(len(keys)), payloads)
+
+
+def _types(count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(int(RecordType.PARTITION_STATS), pa.int32()), count)
