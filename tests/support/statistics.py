@@ -37,7 +37,9 @@ def _events(storage: Storage, partition: str) -> Iterator[tuple[str, Payload | N
     table = load_table(storage)
     valid = _valid(storage, table)
     parsed = [(parse_data_file(info.name), info) for info in storage.list_folder(f"{FOLDER}/{partition}").files]
-    completion: dict[str, str] = {one.requested_time: one.completion_time or one.requested_time for one in _inner(storage, table)}
+    completion: dict[str, str] = {
+        one.requested_time: one.completion_time or one.requested_time for one in _inner(storage, table)
+    }
     of_version_6 = not table.version.has_completion_times
     for file_id in sorted({name.file_id for name, _ in parsed if name is not None}):
         bases = [(name, info) for name, info in parsed if isinstance(name, BaseFileName) and name.file_id == file_id]
