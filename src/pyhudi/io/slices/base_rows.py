@@ -59,12 +59,17 @@ def read_source_rows(
     storage = open_spec(source.storage)
     try:
         info = storage.info(source.path)
-        if info is None or info.size != source.size:
-            raise _changed(source, base, None if info is None else info.size)
+        check_source(source, base, None if info is None else info.size)
         for batch in read_batches(storage, source.path, columns=schema.names, batch_rows=batch_rows):
             yield _with_path_values(batch, source, schema)
     except NotFoundError as error:
         raise _changed(source, base, None) from error
+
+
+def check_source(source: SourceFile, base: str, size: int | None) -> None:
+    """Raise `CorruptDataError` if the file of a skeleton has another size than at the bootstrap; None: it is gone."""
+    if size != source.size:
+        raise _changed(source, base, size)
 
 
 def _with_path_values(batch: pa.RecordBatch, source: SourceFile, schema: pa.Schema) -> pa.RecordBatch:

@@ -26,12 +26,14 @@ from pyspark.sql.column import Column
 
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.read.comparisons import OPERATORS, Comparison, comparisons_of
 from pyhudi.read.conditions import Where
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import read_slice
 from pyhudi.read.table_of_path import plan_of_path
 from pyhudi.spark.options import table_options, with_session_store
+from pyhudi.spark.reads.bootstrapped import bootstrapped_rows, native_slices, skeleton_rows
 from pyhudi.spark.reads.native_logs import can_split, read_of_blocks, rows_by_columns, rows_of_blocks
 from pyhudi.spark.reads.parquet_files import base_files, parquet_rows
 from pyhudi.spark.reads.slice_tasks import packed, task_rows
@@ -72,6 +74,10 @@ def scan_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | Non
     parts = []
     if plan.plain:
         parts.append(_plain_rows(spark, plan).select(*map(_quoted, names)))
+    if stay := native_slices(plan):
+        read = skeleton_rows if names and {*names} <= {*META_COLUMNS} else bootstrapped_rows
+        parts.append(_in_range(read(spark, plan, stay), plan).select(*map(_quoted, names)))
+        plan = replace(plan, slices=tuple(one for one in plan.slices if one not in stay))
     if plan.merged:
         parts += _rows_with_logs(spark, plan, columns)
     if not parts:

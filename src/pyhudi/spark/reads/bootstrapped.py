@@ -1,0 +1,97 @@
+"""Slices of a bootstrap that Spark reads itself: the files of the source, and columns of skeletons by functions.
+
+Spark's own reader prunes columns and row groups of the source, and splits large files. It removes the calls of
+functions whose columns a query does not need, so that such a query opens no skeleton file.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.column import Column
+from pyspark.sql.types import DataType, StructField, StructType
+
+from pyhudi.format.schema.meta_columns import META_COLUMNS
+from pyhudi.io.slices.base_rows import check_source
+from pyhudi.io.slices.files import SourceFile
+from pyhudi.read.scan import ScanPlan, ScanSlice
+from pyhudi.spark.reads.parquet_files import base_files, parquet_rows
+from pyhudi.spark.reads.skeleton_columns import read_skeleton_column
+from pyhudi.spark.reads.slice_tasks import packed
+from pyhudi.spark.types import arrow_schema, spark_schema
+from pyhudi.storage.open import open_spec
+
+_FILE, _ROW = "__source_file", "__source_row"
+
+
+def native_slices(plan: ScanPlan) -> tuple[ScanSlice, ...]:
+    """The bootstrapped slices of a scan that Spark can read itself: those without logs.
+
+    None of them if this Spark has no functions over Arrow, or the columns of the table differ from those in the files,
+    or have the names that are used here.
+    """
+    names = {name.lower() for name in plan.schema.names}
+    is_possible = hasattr(sql, "arrow_udf") and not plan.path_columns and not plan.texts_of_numbers  # PySpark 4.1
+    if not is_possible or not names.isdisjoint((_FILE, _ROW)):
+        return ()
+    return tuple(one for one in plan.merged if one.files.source is not None and not one.files.logs)
+
+
+def skeleton_rows(spark: SparkSession, plan: ScanPlan, slices: Sequence[ScanSlice]) -> DataFrame:
+    """The meta columns of bootstrapped slices without logs: no file of the source is opened."""
+    schema = pa.schema([field for field in plan.schema if field.name in META_COLUMNS])
+    return parquet_rows(spark, schema, base_files(plan, slices))
+
+
+def bootstrapped_rows(spark: SparkSession, plan: ScanPlan, slices: Sequence[ScanSlice]) -> DataFrame:
+    """The rows of bootstrapped slices without logs, with all columns. Cost: one listing per folder of the source.
+
+    Raises `CorruptDataError` for a file of the source that is gone, or has another size than at the bootstrap.
+    """
+    _check_sources(slices)
+    plan = replace(plan, slices=tuple(slices))
+    in_folders = {name for one in slices if one.files.source for name, _ in one.files.source.path_values}
+    in_files = pa.schema([field for field in plan.schema if field.name not in META_COLUMNS])
+    stored = pa.schema([field for field in in_files if field.name not in in_folders])
+    rows = parquet_rows(spark, stored, [one.files.source.uri for one in slices if one.files.source is not None])
+    rows = rows.selectExpr("*", f"_metadata.file_path as {_FILE}", f"_metadata.row_index as {_ROW}")
+    pickled = packed(plan)
+
+    @cache
+    def reader(kind: DataType) -> Any:
+        def read(paths: pa.Array, numbers: pa.Array, which: pa.Array) -> pa.Array:
+            shape = arrow_schema(StructType([StructField("value", kind)])).field(0).type
+            if not len(numbers):
+                return pa.nulls(0, shape)
+            return read_skeleton_column(pickled, plan.schema.names[which[0].as_py()], shape, paths, numbers)
+
+        return sql.arrow_udf(read, kind)
+
+    def column(number: int, name: str, kind: DataType) -> Column:
+        if name in stored.names:
+            return sql.col(f"`{name.replace('`', '``')}`")
+        return reader(kind)(sql.col(_FILE), sql.col(_ROW), sql.lit(number)).alias(name)
+
+    kinds = [field.dataType for field in spark_schema(plan.schema).fields]
+    every = [column(number, name, kinds[number]) for number, name in enumerate(plan.schema.names)]
+    return rows.select(*every)
+
+
+def _check_sources(slices: Sequence[ScanSlice]) -> None:
+    by_folder: dict[str, list[tuple[SourceFile, str]]] = defaultdict(list)
+    for one in slices:
+        source, base = one.files.source, one.files.base
+        assert source is not None
+        assert base is not None
+        by_folder[source.path.rpartition("/")[0]].append((source, base))
+    for folder, files in by_folder.items():
+        sizes = {info.path: info.size for info in open_spec(files[0][0].storage).list_folder(folder).files}
+        for source, base in files:
+            check_source(source, base, sizes.get(source.path))

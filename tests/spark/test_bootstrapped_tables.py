@@ -1,0 +1,78 @@
+"""Bootstrapped tables on Spark: made by its tasks, and read by its own Parquet reader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from tests.interop.compare import assert_same_rows
+from tests.support.sources import parquet_source
+
+import pyhudi
+from pyhudi.errors import CorruptDataError
+
+META = ["_hoodie_commit_time", "_hoodie_record_key", "_hoodie_file_name"]
+
+
+@pytest.fixture(scope="module")
+def boot(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> pyhudi.HudiTable:
+    folder = tmp_path_factory.mktemp("boot with blanks, 100% true")
+    source = parquet_source(folder / "source")
+    return pyhudi.HudiTable.bootstrap(source, folder / "table", record_key="id", spark=spark, table_type="mor")
+
+
+def loaded(spark: SparkSession, table: pyhudi.HudiTable) -> DataFrame:
+    return spark.read.format("hudi").load(table.handle.state.storage.uri)
+
+
+def test_spark_reads_the_same_rows_as_without_spark(spark: SparkSession, boot: pyhudi.HudiTable) -> None:
+    assert_same_rows(boot.scan().to_arrow(), loaded(spark, boot).toArrow())
+    assert loaded(spark, boot).count() == 20
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["n > 2", "city = 'b'", "x is null", "_hoodie_record_key in ('a01', 'b14')", "n = 1 and city = 'a'", "ts = 11"],
+)
+def test_filters_on_either_side_find_the_rows_that_they_find_without_pruning(
+    spark: SparkSession, boot: pyhudi.HudiTable, condition: str
+) -> None:
+    expected = spark.createDataFrame(boot.scan().to_arrow()).where(condition)
+    rows = loaded(spark, boot).where(condition)
+    assert_same_rows(expected.toArrow(), rows.toArrow(), hint=condition)
+    assert rows.select("id").count() == expected.count()
+
+
+def test_query_of_data_columns_calls_no_function_and_one_of_meta_columns_opens_no_source(
+    spark: SparkSession, boot: pyhudi.HudiTable
+) -> None:
+    plan = str(loaded(spark, boot).select("id", "n")._jdf.queryExecution().executedPlan())  # type: ignore[operator]
+    assert "ArrowEval" not in plan
+    of_skeletons = boot.scan(columns=META).to_df(spark)
+    assert not [path for path in of_skeletons.inputFiles() if "/source/" in path]
+    assert_same_rows(boot.scan(columns=META).to_arrow(), of_skeletons.toArrow())
+
+
+def test_rows_with_logs_and_rewritten_rows_are_read_beside_bootstrapped_ones(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    source = parquet_source(tmp_path / "source")
+    for kind in ("cow", "mor"):
+        table = pyhudi.HudiTable.bootstrap(source, tmp_path / kind, record_key="id", spark=spark, table_type=kind)
+        rows = table.scan(columns=["id", "n", "x", "ts", "when", "city"], where=[("id", "==", "a01")]).to_arrow()
+        table.upsert(
+            spark.createDataFrame(rows.set_column(1, "n", [[99]])).selectExpr("* except (n)", "cast(n as int) n")
+        )
+        table = table.refresh()
+        assert_same_rows(table.scan().to_arrow(), loaded(spark, table).toArrow(), hint=kind)
+        assert loaded(spark, table).where("n = 99").count() == 1
+
+
+def test_source_file_of_another_size_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    source = parquet_source(tmp_path / "source")
+    table = pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id")
+    file = source / "city=a" / "part-0.parquet"
+    file.write_bytes(file.read_bytes() + b"more")
+    with pytest.raises(CorruptDataError, match="was changed"):
+        loaded(spark, table)
