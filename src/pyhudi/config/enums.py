@@ -41,11 +41,30 @@ class IndexType(enum.Enum):
     INMEMORY = "INMEMORY"
     HBASE = "HBASE"
     BUCKET = "BUCKET"
+    RECORD_INDEX = "RECORD_INDEX"
+    """The older name of GLOBAL_RECORD_LEVEL_INDEX."""
+    GLOBAL_RECORD_LEVEL_INDEX = "GLOBAL_RECORD_LEVEL_INDEX"
+    RECORD_LEVEL_INDEX = "RECORD_LEVEL_INDEX"
 
     @property
     def is_global(self) -> bool:
         """Whether a key is unique in the whole table, not only in its partition."""
-        return self in {IndexType.GLOBAL_SIMPLE, IndexType.GLOBAL_BLOOM, IndexType.HBASE}
+        return self in {
+            IndexType.GLOBAL_SIMPLE,
+            IndexType.GLOBAL_BLOOM,
+            IndexType.HBASE,
+            IndexType.RECORD_INDEX,
+            IndexType.GLOBAL_RECORD_LEVEL_INDEX,
+        }
+
+    @property
+    def is_in_metadata_table(self) -> bool:
+        """Whether the index is the record index of the metadata table."""
+        return self in {
+            IndexType.RECORD_INDEX,
+            IndexType.GLOBAL_RECORD_LEVEL_INDEX,
+            IndexType.RECORD_LEVEL_INDEX,
+        }
 
     @property
     def remembers(self) -> bool:

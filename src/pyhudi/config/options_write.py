@@ -35,9 +35,6 @@ _INDEX_NOT_BUILT = {
     name: f"the {name} index {NOT_BUILT}; use SIMPLE, BLOOM, GLOBAL_SIMPLE, GLOBAL_BLOOM or BUCKET"
     for name in (
         "FLINK_STATE",
-        "GLOBAL_RECORD_LEVEL_INDEX",
-        "RECORD_INDEX",
-        "RECORD_LEVEL_INDEX",
     )
 }
 
@@ -140,8 +137,9 @@ class IndexOptions:
         default=IndexType.SIMPLE,
         doc="SIMPLE reads the key columns of the partitions of the rows. BLOOM reads only the files whose footers "
         "cannot exclude the keys. The GLOBAL_ forms search all partitions. INMEMORY remembers keys in this process, "
-        "HBASE in an external store; docs/indexes.md describes them. BUCKET computes the file group from the key, and "
-        "reads nothing; a table has it from its first write on, and every write uses it then.",
+        "HBASE in an external store. RECORD_INDEX, now GLOBAL_RECORD_LEVEL_INDEX, looks keys up in the metadata table, "
+        "RECORD_LEVEL_INDEX within their partitions; docs/indexes.md describes them. BUCKET computes the file group from "
+        "the key, and reads nothing; a table has it from its first write on, and every write uses it then.",
     )
     index_class: str | None = option(
         "hoodie.index.class",
@@ -175,6 +173,12 @@ class IndexOptions:
         parse=boolean(),
         default=True,
         doc="The same for GLOBAL_BLOOM.",
+    )
+    record_moves_partition: bool = option(
+        "hoodie.record.index.update.partition.path",
+        parse=boolean(),
+        default=False,
+        doc="The same for RECORD_INDEX.",
     )
     prune_by_ranges: bool = option(
         "hoodie.bloom.index.prune.by.ranges",

@@ -22,6 +22,7 @@ from pyhudi.config.options_markers import MarkerOptions
 from pyhudi.config.options_merging import MemoryOptions, MergingOptions
 from pyhudi.config.options_metadata_table import MetadataTableOptions
 from pyhudi.config.options_read import ReadOptions
+from pyhudi.config.options_record_index import RecordIndexOptions
 from pyhudi.config.options_table import KeyOptions, TableOptions
 from pyhudi.config.options_ttl import ExpiryOptions
 from pyhudi.config.options_write import (
@@ -68,6 +69,7 @@ SECTIONS = (
     Section("Expiry of partitions", ExpiryOptions),
     Section("Clustering", ClusteringOptions),
     Section("The metadata table", MetadataTableOptions),
+    Section("The record index", RecordIndexOptions),
     Section("Memory", MemoryOptions),
     Section("Concurrency", ConcurrencyOptions),
     Section("Markers and early conflict detection", MarkerOptions),

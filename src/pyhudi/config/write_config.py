@@ -18,6 +18,7 @@ from pyhudi.config.options_logs import BLOCK_BYTES_MAX, CompactionOptions, LogOp
 from pyhudi.config.options_markers import MarkerOptions, marker_problems
 from pyhudi.config.options_merging import MERGER_OPTIONS_KEY, MERGERS_KEY, MemoryOptions, MergingOptions
 from pyhudi.config.options_metadata_table import MetadataTableOptions
+from pyhudi.config.options_record_index import RecordIndexOptions
 from pyhudi.config.options_table import KeyOptions, TableOptions
 from pyhudi.config.options_ttl import ExpiryOptions
 from pyhudi.config.options_write import (
@@ -61,6 +62,7 @@ class WriteConfig:
     expiry: ExpiryOptions = field(default_factory=ExpiryOptions)
     clustering: ClusteringOptions = field(default_factory=ClusteringOptions)
     metadata_table: MetadataTableOptions = field(default_factory=MetadataTableOptions)
+    record_index: RecordIndexOptions = field(default_factory=RecordIndexOptions)
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     concurrency: ConcurrencyOptions = field(default_factory=ConcurrencyOptions)
     markers: MarkerOptions = field(default_factory=MarkerOptions)
@@ -97,6 +99,7 @@ class WriteConfig:
             expiry=read_group(ExpiryOptions, given),
             clustering=read_group(ClusteringOptions, given),
             metadata_table=read_group(MetadataTableOptions, given),
+            record_index=read_group(RecordIndexOptions, given),
             memory=read_group(MemoryOptions, given),
             concurrency=read_group(ConcurrencyOptions, given),
             markers=read_group(MarkerOptions, given),
@@ -195,6 +198,8 @@ class WriteConfig:
             return self.index.bloom_moves_partition
         if self.index.index_type is IndexType.HBASE:
             return self.index.store_moves_partition
+        if self.index.index_type.is_in_metadata_table:
+            return self.index.record_moves_partition
         return self.index.index_type is IndexType.GLOBAL_SIMPLE and self.index.simple_moves_partition
 
     @property

@@ -154,7 +154,7 @@ def test_unknown_operation_is_refused_with_the_legal_ones():
 @pytest.mark.parametrize(
     ("key", "value", "named"),
     [
-        ("hoodie.index.type", "record_index", "RECORD_INDEX"),
+        ("hoodie.index.type", "flink_state", "FLINK_STATE"),
         ("hoodie.logfile.data.block.format", "hfile", "HFILE"),
         (
             "hoodie.datasource.write.payload.class",
