@@ -33,9 +33,7 @@ METADATA_PREFIX, DEFAULT_METADATA_PREFIX = "hoodie.datasource.write.commitmeta.k
 """The option with the prefix of names that are stored in the commit metadata, and its default."""
 _INDEX_NOT_BUILT = {
     name: f"the {name} index {NOT_BUILT}; use SIMPLE, BLOOM, GLOBAL_SIMPLE, GLOBAL_BLOOM or BUCKET"
-    for name in (
-        "FLINK_STATE",
-    )
+    for name in ("FLINK_STATE",)
 }
 
 
@@ -138,8 +136,8 @@ class IndexOptions:
         doc="SIMPLE reads the key columns of the partitions of the rows. BLOOM reads only the files whose footers "
         "cannot exclude the keys. The GLOBAL_ forms search all partitions. INMEMORY remembers keys in this process, "
         "HBASE in an external store. RECORD_INDEX, now GLOBAL_RECORD_LEVEL_INDEX, looks keys up in the metadata table, "
-        "RECORD_LEVEL_INDEX within their partitions; docs/indexes.md describes them. BUCKET computes the file group from "
-        "the key, and reads nothing; a table has it from its first write on, and every write uses it then.",
+        "RECORD_LEVEL_INDEX within their partitions; docs/indexes.md describes them. BUCKET computes the file group "
+        "from the key, and reads nothing; a table has it from its first write on, and every write uses it then.",
     )
     index_class: str | None = option(
         "hoodie.index.class",

@@ -265,6 +265,10 @@ def check_combination(config: WriteConfig) -> None:
             "hoodie.index.type=HBASE needs the store that keeps the keys: set hoodie.index.hbase.store, or "
             "hoodie.index.class for a store of your own"
         )
+    if config.metadata_table.enabled is False and config.record_index.enabled:
+        problems.append(
+            "a record index is in the metadata table, so it cannot be built with hoodie.metadata.enable=false"
+        )
     if config.index.index_type.uses_bloom_filters and not config.bloom.enabled:
         problems.append(
             f"the {config.index.index_type.value} index needs bloom filters: set "

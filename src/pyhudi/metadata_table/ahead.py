@@ -16,7 +16,7 @@ from pyhudi.metadata_table.file_group import GroupTarget
 from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.groups import group_target, newest_slices
 from pyhudi.metadata_table.maintained import kept_partitions
-from pyhudi.metadata_table.partition import LargePartition, MetadataPartition, Source
+from pyhudi.metadata_table.partition import LargePartition, MetadataPartition, OpenExchange, Source
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import TableState
 
@@ -33,7 +33,11 @@ NOTHING_AHEAD: Final[Mapping[str, Ahead]] = MappingProxyType({})
 
 
 def write_ahead(
-    table: TableState, change: Change, environment: Environment, engine: Engine | None
+    table: TableState,
+    change: Change,
+    environment: Environment,
+    engine: Engine | None,
+    exchange: OpenExchange | None = None,
 ) -> Mapping[str, Ahead]:
     """Let large partitions write what a change means for them, without the lock; by partition.
 
@@ -42,7 +46,7 @@ def write_ahead(
     """
     if engine is None or not table.version.has_completion_times:
         return NOTHING_AHEAD
-    source, now_ms = Source(table, environment, engine), environment.clock.now_ms()
+    source, now_ms = Source(table, environment, engine, exchange), environment.clock.now_ms()
     written: dict[str, Ahead] = {}
     for partition in kept_partitions(table):
         if isinstance(partition, LargePartition) and partition.follows(change):

@@ -3,23 +3,49 @@
 from __future__ import annotations
 
 from pyhudi.config.options_metadata_table import MetadataTableOptions
+from pyhudi.config.options_record_index import RecordIndexOptions
+from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.metadata_table.column_stats import ColumnStatsPartition
 from pyhudi.metadata_table.partition import MetadataPartition
 from pyhudi.metadata_table.partition_stats import PartitionStatsPartition
+from pyhudi.metadata_table.record_index import GroupSizing, RecordIndexPartition
 from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS
+from pyhudi.table.metadata_partitions import RECORD_INDEX
 from pyhudi.table.state import TableState
 
 
-def asked_indexes(options: MetadataTableOptions) -> tuple[MetadataPartition, ...]:
+def asked_indexes(options: MetadataTableOptions, record_index: RecordIndexOptions) -> tuple[MetadataPartition, ...]:
     """The partitions that are to be built where they are not there, in the order in which they are built."""
-    if options.enabled is False or not (options.column_stats or options.partition_stats):
+    if options.enabled is False:
         return ()
-    columns = ColumnStatsPartition(options.indexed_columns, options.indexed_columns_max)
-    return (columns, PartitionStatsPartition()) if options.partition_stats else (columns,)
+    asked: list[MetadataPartition] = []
+    if options.column_stats or options.partition_stats:
+        asked.append(ColumnStatsPartition(options.indexed_columns, options.indexed_columns_max))
+    if options.partition_stats:
+        asked.append(PartitionStatsPartition())
+    if record_index.enabled:
+        asked.append(_record_index(record_index))
+    return tuple(asked)
+
+
+def _record_index(options: RecordIndexOptions) -> RecordIndexPartition:
+    return RecordIndexPartition(
+        GroupSizing(
+            groups_min=options.groups_min,
+            groups_max=options.groups_max,
+            growth=options.growth,
+            group_bytes_max=options.group_bytes_max,
+        )
+    )
 
 
 def can_be_built(partition: MetadataPartition, table: TableState) -> bool:
     """Whether a table can have a partition of the metadata table."""
+    if partition.name == RECORD_INDEX and not table.config.populate_meta_fields:
+        raise UnsupportedFeatureError(
+            "this table does not keep record keys (hoodie.populate.meta.fields=false), so it can have no index of them",
+            path=table.storage.uri,
+        )
     if partition.name != PARTITION_STATS:
         return True
     return bool(table.config.partition_fields) and table.version.has_secondary_indexes

@@ -22,7 +22,7 @@ from pyhudi.metadata_table.create import put_metadata_table_properties
 from pyhudi.metadata_table.delta_commit import CheckHeld, completed_after, delta_commit_metadata
 from pyhudi.metadata_table.file_group import GroupTarget, by_file_group, create_group, file_ids, write_base
 from pyhudi.metadata_table.folders import inner_version, partition_folder
-from pyhudi.metadata_table.partition import LargePartition, MetadataPartition, Source
+from pyhudi.metadata_table.partition import LargePartition, MetadataPartition, OpenExchange, Source
 from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.metadata_table import PARTITIONS_KEY, drop_metadata_table
 from pyhudi.table.state import TableState, update_properties
@@ -40,6 +40,7 @@ def initialize_partitions(
     check_held: CheckHeld,
     *,
     engine: Engine | None = None,
+    exchange: OpenExchange | None = None,
 ) -> TableState:
     """Build partitions from the completed writes of the table, under the table lock; the table with them.
 
@@ -52,7 +53,7 @@ def initialize_partitions(
         check_held()
         put_metadata_table_properties(table.storage, table.config)
     for partition in partitions:
-        _build(table, partition, environment, check_held, engine)
+        _build(partition, Source(table, environment, engine, exchange), check_held)
         check_held()
         names = [*table.config.metadata_partitions, partition.name]
         update_properties(table.storage, {PARTITIONS_KEY: ",".join(sorted(set(names)))})
@@ -60,18 +61,13 @@ def initialize_partitions(
     return table
 
 
-def _build(
-    table: TableState,
-    partition: MetadataPartition,
-    environment: Environment,
-    check_held: CheckHeld,
-    engine: Engine | None,
-) -> None:
+def _build(partition: MetadataPartition, source: Source, check_held: CheckHeld) -> None:
+    table = source.table
     timeline = load_timeline(table.storage, inner_version(table.version))
     check_held()
-    built = write_initial_files(partition, Source(table, environment, engine), next_initial_time(timeline))
+    built = write_initial_files(partition, source, next_initial_time(timeline))
     check_held()
-    commit_initial(table, built.target.instant_time, built.stats, environment)
+    commit_initial(table, built.target.instant_time, built.stats, source.environment)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,16 @@ from pyhudi.metadata_table.column_stats import ColumnStatsPartition
 from pyhudi.metadata_table.files import FilesPartition
 from pyhudi.metadata_table.partition import MetadataPartition
 from pyhudi.metadata_table.partition_stats import PartitionStatsPartition
+from pyhudi.metadata_table.record_index import RecordIndexPartition
 from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS
-from pyhudi.table.metadata_partitions import FILES, Upkeep, with_upkeep
+from pyhudi.table.metadata_partitions import FILES, RECORD_INDEX, Upkeep, with_upkeep
 from pyhudi.table.state import TableState
 
 PARTITIONS: Final[Mapping[str, MetadataPartition]] = {
     FILES: FilesPartition(),
     COLUMN_STATS: ColumnStatsPartition(),
     PARTITION_STATS: PartitionStatsPartition(),
+    RECORD_INDEX: RecordIndexPartition(),
 }
 """Those that a table has once. Whoever adds one changes its row in `pyhudi.table.metadata_partitions`, too."""
 

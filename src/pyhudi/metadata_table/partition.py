@@ -11,7 +11,8 @@ whose payload is null is removed: it becomes an entry of a delete block. A type 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -25,6 +26,8 @@ from pyhudi.metadata_table.file_group import GroupTarget
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import TableState
 
+OpenExchange = Callable[[], AbstractContextManager[str]]
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -34,14 +37,14 @@ class Source:
         table: the table, with the state that the change is applied to: the action itself is still pending in it.
         environment: the clock and the ids.
         engine: runs tasks. None where no tasks can run; then a partition reads what it needs itself.
-        exchange: a folder for files from tasks to tasks, which is deleted afterwards; there is one where there is an
-            engine and records are written ahead, or a partition is built.
+        exchange: opens a folder for files from tasks to tasks, which is deleted afterwards. There is one where there
+            is an engine.
     """
 
     table: TableState
     environment: Environment
     engine: Engine | None = None
-    exchange: str | None = None
+    exchange: OpenExchange | None = None
 
     @property
     def storage(self) -> Storage:

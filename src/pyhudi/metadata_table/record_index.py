@@ -37,8 +37,8 @@ from pyhudi.metadata_table.file_group import GroupTarget
 from pyhudi.metadata_table.partition import Source
 from pyhudi.metadata_table.slice_changes import SliceChange, current_slices, slice_changes
 from pyhudi.table.instant_times import table_zone
+from pyhudi.table.metadata_partitions import RECORD_INDEX
 
-RECORD_INDEX: Final = "record_index"
 LEARNED_BY_INDEX: Final = "tagged by the record index"
 """In `Change.learned`: the write looked its keys up here, so it has not brought a removed record back in its group."""
 _ENTRY_BYTES: Final = 48
@@ -152,8 +152,9 @@ class RecordIndexPartition:
         assert source.exchange is not None
         payloads = _payloads(changes, source, instant_time)
         maker = LocationMaker(len(groups.file_ids))
-        found = sorted_entries(source.engine, source.storage, source.exchange, changes, settings, maker)
-        return write_entries(source.engine, groups, found, payloads, is_base=is_base)
+        with source.exchange() as folder:
+            found = sorted_entries(source.engine, source.storage, folder, changes, settings, maker)
+            return write_entries(source.engine, groups, found, payloads, is_base=is_base)
 
 
 def changed_locations(change: Change, source: Source) -> tuple[SliceChange, ...]:

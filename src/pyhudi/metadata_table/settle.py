@@ -11,7 +11,7 @@ from pyhudi.metadata_table.asked import can_be_built
 from pyhudi.metadata_table.delta_commit import CheckHeld
 from pyhudi.metadata_table.initialize import initialize_partitions
 from pyhudi.metadata_table.maintained import maintained_partition
-from pyhudi.metadata_table.partition import MetadataPartition
+from pyhudi.metadata_table.partition import MetadataPartition, OpenExchange
 from pyhudi.metadata_table.trust import distrust
 from pyhudi.table.metadata_partitions import FILES, Upkeep, with_upkeep
 from pyhudi.table.metadata_table import drop_metadata_table, drop_partitions, has_metadata_table
@@ -28,6 +28,7 @@ def settle_metadata_table(
     *,
     engine: Engine | None = None,
     indexes: Sequence[MetadataPartition] = (),
+    exchange: OpenExchange | None = None,
 ) -> TableState:
     """Give the table the metadata table that it is to have, at the begin of a write; the table as it is then.
 
@@ -46,7 +47,9 @@ def settle_metadata_table(
     asked = [one for one in indexes if one.name not in table.config.metadata_partitions and can_be_built(one, table)]
     if (wanted or asked) and FILES not in table.config.metadata_partitions:
         asked.insert(0, maintained_partition(FILES, table))
-    return initialize_partitions(table, asked, environment, check_held, engine=engine) if asked else table
+    if not asked:
+        return table
+    return initialize_partitions(table, asked, environment, check_held, engine=engine, exchange=exchange)
 
 
 def with_kept_partitions(table: TableState, check_held: CheckHeld) -> TableState:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -23,12 +24,13 @@ from pyhudi.config.merge_properties import strategy_id, unknown_merge_properties
 from pyhudi.config.payloads import COMMIT_TIME_PAYLOAD, rule_of_payload
 from pyhudi.config.property_reader import Properties
 from pyhudi.config.table_config import TableConfig
-from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.errors import NotFoundError, UnsupportedFeatureError
 from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
+from pyhudi.format.metadata_table.index_definitions import parse_index_definitions
 from pyhudi.format.safe_paths import METADATA_FOLDER
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.metadata_partitions import Upkeep, with_upkeep
+from pyhudi.table.metadata_partitions import RECORD_INDEX, Upkeep, with_upkeep
 from pyhudi.table.newest import NewestWrites
 from pyhudi.table.timeline import Timeline
 
@@ -313,6 +315,18 @@ def _indexes(config: TableConfig) -> str | None:
     return f"the index {', '.join(indexes)} in its metadata table" if indexes else None
 
 
+def _partitioned_record_index(table: Facts) -> str | None:
+    """Cost: a read, where there is a record index."""
+    path = table.config.values.get("hoodie.table.index.defs.path")
+    if not path or RECORD_INDEX not in table.config.metadata_partitions:
+        return None
+    with suppress(NotFoundError):
+        definition = parse_index_definitions(table.storage.read(path), path=path).get(RECORD_INDEX)
+        if definition is not None and definition.options.get("isPartitioned") == "true":
+            return "a record index for each of its partitions in its metadata table"
+    return None
+
+
 def _internal_schema(table: Facts) -> str | None:
     return "a schema with column ids in its newest commit" if table.newest_writes.internal_schema else None
 
@@ -494,6 +508,15 @@ FEATURES: Final[tuple[Feature, ...]] = (
         refused=_TO_CHANGE,
         remedy="write it with JVM Hudi, which keeps the index, or drop the index there (`DROP INDEX`, or a write with "
         "hoodie.metadata.enable=false)",
+    ),
+    Feature(
+        name="partitioned record index",
+        shown_by="the definition of `record_index` has the option `isPartitioned`",
+        found=_partitioned_record_index,
+        refused=_TO_CHANGE,
+        remedy="write it with JVM Hudi, which keeps the index, or drop the index there (a write with "
+        "hoodie.metadata.enable=false)",
+        at_load=False,
     ),
     Feature(
         name="simple bucket index",

@@ -12,6 +12,9 @@ from typing import Final
 FILES: Final = "files"
 """The partition that lists the files; without it there is no metadata table."""
 
+RECORD_INDEX: Final = "record_index"
+"""The partition that has the file group of each record key."""
+
 
 class Upkeep(enum.Enum):
     """What a commit does about a partition of the metadata table."""
@@ -29,7 +32,7 @@ UPKEEP: Final[Mapping[str, Upkeep]] = {
     "column_stats": Upkeep.MAINTAINED,
     "partition_stats": Upkeep.MAINTAINED,
     "bloom_filters": Upkeep.DROPPED,
-    "record_index": Upkeep.REFUSED,
+    RECORD_INDEX: Upkeep.MAINTAINED,
     "secondary_index_": Upkeep.REFUSED,
     "expr_index_": Upkeep.REFUSED,
 }

@@ -51,7 +51,7 @@ def transaction_settings(config: WriteConfig) -> TransactionSettings:
         passes_clusterings=config.clustering.conflict_strategy is ConflictStrategy.PREFER_WRITER,
         rolls_back_clusterings=config.clustering.update_strategy is UpdateStrategy.ALLOW,
         metadata_table=config.metadata_table.enabled,
-        indexes=asked_indexes(config.metadata_table),
+        indexes=asked_indexes(config.metadata_table, config.record_index),
     )
 
 

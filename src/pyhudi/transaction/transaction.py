@@ -6,9 +6,10 @@ nothing before the last put of `commit`. What follows that put is cleanup, which
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,6 +49,7 @@ from pyhudi.transaction.conflicts.check import (
 )
 from pyhudi.transaction.conflicts.footprint import UniqueKeys, footprint_of
 from pyhudi.transaction.conflicts.table import Own
+from pyhudi.transaction.exchange_folder import exchange_folder
 from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path
 from pyhudi.transaction.idempotence import check_batch_is_new
 from pyhudi.transaction.intents import Intent, put_intent, standing_intents, withdraw, withdraw_stale
@@ -79,6 +81,10 @@ class Transaction:
         """The table's store."""
         return self.base.storage
 
+    def exchange(self) -> AbstractContextManager[str]:
+        """A folder for files from tasks to tasks, for the time of the block."""
+        return exchange_folder(self.storage, self.settings.heartbeat, self.environment)
+
 
 @dataclass(frozen=True, slots=True)
 class _Indexed:
@@ -98,11 +104,13 @@ def begin(
     settings: TransactionSettings,
     environment: Environment,
     at: InstantTime | None = None,
+    engine: Engine | None = None,
 ) -> Iterator[Transaction]:
     """Take an instant time, announce the write, and keep its heartbeat while the block runs.
 
     `requested` is the content of the requested instant (empty but for replace commits). `at`: the time that a bootstrap
-    has; None: the next one. Raises `WriteConflictError`
+    has; None: the next one. `engine` runs the tasks that build indexes of the metadata table, if the settings ask for
+    them. Raises `WriteConflictError`
     while JVM Hudi restores the table or builds an index of it, or when the table's version was changed since it was
     loaded, and `LockLostError` when another writer took the same
     instant time, which only happens where a lock was lost. Cost: one listing, two puts, the lock; one more listing
@@ -115,7 +123,13 @@ def begin(
         own = Own.OVERWRITE if action is Action.REPLACE_COMMIT else Own.WRITE
         check_nothing_exclusive(table.timeline, own)
         table = settle_metadata_table(
-            table, settings.metadata_table, environment, lock.check_held, indexes=settings.indexes
+            table,
+            settings.metadata_table,
+            environment,
+            lock.check_held,
+            indexes=settings.indexes,
+            engine=engine,
+            exchange=functools.partial(exchange_folder, storage, settings.heartbeat, environment),
         )
         instant = Instant(
             requested_time=at or next_time(table.timeline, table.config, environment.clock),
@@ -216,7 +230,7 @@ def commit(
     _delete_lost_attempts(storage, own, metadata)
     mine = footprint_of(metadata, unique_keys)
     change = change_of_commit(own, metadata, learned)
-    ahead = write_ahead(base, change, transaction.environment, engine)
+    ahead = write_ahead(base, change, transaction.environment, engine, transaction.exchange)
     _let_earlier_writes_begin(transaction)
     with (
         naming(storage),
@@ -277,7 +291,7 @@ def commit_compaction(
     """
     storage = transaction.storage
     change = change_of_commit(transaction.instant_time, metadata)
-    ahead = write_ahead(transaction.base, change, transaction.environment, engine)
+    ahead = write_ahead(transaction.base, change, transaction.environment, engine, transaction.exchange)
     with (
         naming(storage),
         table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
@@ -303,7 +317,7 @@ def commit_clustering(
     storage, base, own = transaction.storage, transaction.base, transaction.instant_time
     mine = footprint_of(metadata)
     change = change_of_commit(own, metadata)
-    ahead = write_ahead(base, change, transaction.environment, engine)
+    ahead = write_ahead(base, change, transaction.environment, engine, transaction.exchange)
     with (
         naming(storage),
         table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,

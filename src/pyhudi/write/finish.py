@@ -33,7 +33,14 @@ def write_transaction(job: WriteJob, action: Action, requested: bytes) -> Iterat
     """
     settings = job.transaction_settings
     with (
-        begin(job.table, action, requested=requested, settings=settings, environment=job.environment) as transaction,
+        begin(
+            job.table,
+            action,
+            requested=requested,
+            settings=settings,
+            environment=job.environment,
+            engine=job.engine,
+        ) as transaction,
         undone_on_failure(transaction),
     ):
         _check_schema_unchanged(job, transaction)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 import pyarrow as pa
 import pytest
@@ -145,7 +146,7 @@ def _flagged(*values: tuple[int, str, int, str], deleted: bool = False) -> pa.Ta
 
 
 def _source(table: TableState) -> Source:
-    return Source(table, environment(), LocalEngine(parallelism=1), ".hoodie/.aux/.exchange/a/a")
+    return Source(table, environment(), LocalEngine(parallelism=1), lambda: nullcontext(".hoodie/.aux/.exchange/a/a"))
 
 
 def _change(storage: Storage) -> Change:

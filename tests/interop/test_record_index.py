@@ -1,0 +1,93 @@
+"""The record index between two engines: what one writes into it, the other finds its records by."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pytest
+from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
+
+import pyhudi
+
+SCHEMA: Final = pa.schema([("id", pa.string()), ("p", pa.string()), ("ts", pa.int64()), ("v", pa.int64())])
+TABLE: Final = {
+    "hoodie.table.name": "t",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "p",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.table.ordering.fields": "ts",
+    "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
+    "hoodie.parquet.small.file.limit": "0",
+    "hoodie.compact.inline": "false",
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.record.index.min.filegroup.count": "4",
+}
+OURS: Final = {**TABLE, "hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "false"}
+THEIRS: Final = {**TABLE, "hoodie.index.type": "RECORD_INDEX", "hoodie.datasource.write.operation": "upsert"}
+#: Keys whose order by UTF-16 is not that of their bytes, and one that is long.
+SPECIAL: Final = ("\ue000", "\U0001f600", "é$\\", "x" * 5000)
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        pytest.param(9, "COPY_ON_WRITE", marks=pytest.mark.quick),
+        (9, "MERGE_ON_READ"),
+        (8, "MERGE_ON_READ"),
+        (6, "COPY_ON_WRITE"),
+    ],
+)
+def test_jvm_hudi_finds_every_record_by_the_index_that_we_keep(
+    oracle_of: Callable[[str], Oracle], tmp_path: Path, version: int, kind: str
+) -> None:
+    oracle, path = oracle_of(RELEASE_OF_TABLE_VERSION[version]), tmp_path / "t"
+    ours = {**OURS, "hoodie.datasource.write.table.type": kind, "hoodie.write.table.version": str(version)}
+    theirs = {**THEIRS, "hoodie.datasource.write.table.type": kind, "hoodie.write.table.version": str(version)}
+    keys = [*SPECIAL, *(f"k{number:03}" for number in range(60))]
+    pyhudi.save(_rows(keys[:40], ts=1), str(path), hudi_options=ours)
+    table = pyhudi.HudiTable.for_path(str(path), hudi_options=ours)
+    table.upsert(_rows(keys[30:50], ts=3))
+    table.refresh().delete(_rows(keys[2:4], ts=4).select(["id", "p"]))
+    table.refresh().upsert(_rows(keys[10:12], ts=0))
+    if kind == "MERGE_ON_READ":
+        table.refresh().services.compact()
+    table.refresh().services.cluster(hudi_options={"hoodie.clustering.plan.strategy.small.file.limit": "100000000"})
+    table.refresh().insert_overwrite(_rows([*keys[5:9], "other"], ts=5, partition="p1"))
+    here = set(table.refresh().scan(["id"]).to_arrow().column("id").to_pylist())
+    oracle.write(path, _rows(keys, ts=9), theirs)
+    after = oracle.read(path)
+    assert set(_once(after)) == here | set(keys)
+    assert set(after.column("ts").to_pylist()) == ({9, 5} if "other" in here else {9})
+    found = pyhudi.HudiTable.for_path(str(path)).scan(SCHEMA.names).to_arrow()
+    assert sorted(found.to_pylist(), key=repr) == sorted(after.select(SCHEMA.names).to_pylist(), key=repr)
+    _take_turns(oracle, path, ours, theirs, keys)
+
+
+def _take_turns(oracle: Oracle, path: Path, ours: dict[str, str], theirs: dict[str, str], keys: list[str]) -> None:
+    """Both engines write in turn; neither stores a key a second time."""
+    for turn in range(2):
+        table = pyhudi.HudiTable.for_path(str(path), hudi_options=ours)
+        table.upsert(_rows([*keys[:10], f"ours{turn}"], ts=20 + turn))
+        oracle.write(path, _rows([*keys[5:15], f"ours{turn}", f"theirs{turn}"], ts=30 + turn), theirs)
+        assert "record_index" in table.refresh().handle.state.config.metadata_partitions
+    _once(oracle.read(path))
+
+
+def _once(rows: pa.Table) -> list[str]:
+    """The keys of all rows, each of which must be there once."""
+    counts = Counter(rows.column("_hoodie_record_key").to_pylist())
+    assert max(counts.values()) == 1, counts.most_common(3)
+    return list(counts)
+
+
+def _rows(keys: list[str], *, ts: int, partition: str | None = None) -> pa.Table:
+    paths = [partition or f"p{len(key) % 3}" for key in keys]
+    columns = [keys, paths, [ts] * len(keys), list(range(len(keys)))]
+    return pa.table(
+        [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )
