@@ -29,7 +29,7 @@ def batch(keys: list[int], ts: int, chance: random.Random) -> pa.Table:
         {
             "id": [f"k-é{key}" for key in keys],
             "p": [str(key % 2) for key in keys],
-            "ts": pa.array([ts] * len(keys), pa.int64()),
+            "ts": pa.array([ts] * len(keys), pa.int32()),  # deletes of JVM Hudi 1.0 do not go with a long one
             "v": [chance.random() for _ in keys],
         }
     )

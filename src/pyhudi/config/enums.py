@@ -171,10 +171,11 @@ class OverwriteMode(enum.Enum):
 
 
 class ConcurrencyMode(enum.Enum):
-    """The concurrency mode of JVM Hudi. pyhudi detects conflicts in both modes."""
+    """What writers do that change the same file groups at the same time."""
 
     SINGLE_WRITER = "SINGLE_WRITER"
     OPTIMISTIC_CONCURRENCY_CONTROL = "OPTIMISTIC_CONCURRENCY_CONTROL"
+    NON_BLOCKING_CONCURRENCY_CONTROL = "NON_BLOCKING_CONCURRENCY_CONTROL"
 
 
 class FailedWritesPolicy(enum.Enum):

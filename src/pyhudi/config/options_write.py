@@ -290,12 +290,11 @@ class ConcurrencyOptions:
 
     mode: ConcurrencyMode = option(
         "hoodie.write.concurrency.mode",
-        parse=one_of(
-            ConcurrencyMode,
-            refused={"NON_BLOCKING_CONCURRENCY_CONTROL": f"NON_BLOCKING_CONCURRENCY_CONTROL {NOT_BUILT}"},
-        ),
+        parse=one_of(ConcurrencyMode),
         default=ConcurrencyMode.SINGLE_WRITER,
-        doc="Writes take the lock and detect conflicts in both modes. JVM Hudi does neither in SINGLE_WRITER.",
+        doc="Writes take the lock and detect conflicts in the first two modes. JVM Hudi does neither in SINGLE_WRITER. "
+        "NON_BLOCKING_CONCURRENCY_CONTROL, for merge-on-read tables of version 8 or 9 with a simple bucket index: "
+        "upserts, inserts and deletes append to logs, and do not conflict with one another (docs/buckets.md).",
     )
     lock_wait_ms: int = option(
         "hoodie.write.lock.wait_time_ms",

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.buckets import bucket_of_file_id, new_bucket_file_id
+from pyhudi.format.buckets import bucket_of_file_id, new_bucket_file_id, shared_bucket_file_id
 from pyhudi.index.bucket_numbers import number_of_buckets
 from pyhudi.index.buckets import BucketIndex
 from pyhudi.io.exchange import Segment
@@ -101,13 +101,20 @@ def slices_of_buckets(view: FileSystemView) -> Mapping[_Place, FileSlice]:
 
 def _assignment(batch: Batch, number: int, place: _Place, former: FileSlice | None, rows: int) -> FileAssignment:
     partition_path, bucket = place
-    is_upsert = isinstance(batch.write, (Upsert, Delete))
+    is_upsert, job = isinstance(batch.write, (Upsert, Delete)), batch.job
+    if former is not None:
+        file_id = former.file_id
+    elif job.is_lock_less:
+        # Another writer may be making the same file group, so both give it the same id, and begin it with logs.
+        file_id = shared_bucket_file_id(bucket)
+    else:
+        file_id = new_bucket_file_id(bucket, job.environment.ids.uuid())
     return FileAssignment(
         number=number,
         partition_path=partition_path,
-        file_id=former.file_id if former else new_bucket_file_id(bucket, batch.job.environment.ids.uuid()),
+        file_id=file_id,
         former=former,
         updates=rows if former and is_upsert else 0,
         inserts=0 if former and is_upsert else rows,
-        appends=batch.job.is_merge_on_read and former is not None,
+        appends=job.is_lock_less or (job.is_merge_on_read and former is not None),
     )

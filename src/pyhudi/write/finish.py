@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from pyhudi.config.enums import DuplicatePolicy, IndexType
+from pyhudi.config.enums import ConcurrencyMode, DuplicatePolicy, IndexType
 from pyhudi.config.option import OptionWarning
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.format.bloom import BloomFilterType, false_positive_rate
@@ -104,6 +104,8 @@ def _unique_keys(config: WriteConfig, operation: WriteOperation) -> UniqueKeys:
     looks_up = operation is WriteOperation.UPSERT or (
         operation is WriteOperation.INSERT and policy is not DuplicatePolicy.NONE
     )
+    if config.concurrency.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL:
+        return UniqueKeys.LOCK_LESS
     if config.index.index_type is IndexType.BUCKET:
         return UniqueKeys.IN_BUCKET
     if not looks_up:

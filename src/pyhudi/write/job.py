@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from pyhudi.config.enums import IndexType, MergeMode, PartialUpdateMode, TableType
+from pyhudi.config.enums import ConcurrencyMode, IndexType, MergeMode, PartialUpdateMode, TableType
 from pyhudi.config.table_config import TableConfig, as_merged_by, check_against_table
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
@@ -44,6 +44,7 @@ from pyhudi.transaction.idempotence import BATCH_ID_METADATA
 from pyhudi.transaction.markers.announcing import TaskMarkers
 from pyhudi.transaction.settings import TransactionSettings, transaction_settings
 from pyhudi.write.buckets import bucket_index_of
+from pyhudi.write.lock_less import check_lock_less
 from pyhudi.write.stored_texts import check_timestamp_texts, stored_key, timestamp_key_fields
 
 _UNLIMITED = 2**62
@@ -81,6 +82,11 @@ class WriteJob:
     def is_merge_on_read(self) -> bool:
         """Whether updates go to logs."""
         return self.table.config.table_type is TableType.MERGE_ON_READ
+
+    @property
+    def is_lock_less(self) -> bool:
+        """Whether the write appends to logs beside other writers, and conflicts with none of them."""
+        return self.config.concurrency.mode is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
 
     @property
     def action(self) -> Action:
@@ -165,6 +171,7 @@ def prepare(
     buckets = bucket_index_of(table, config, options, keys)
     if buckets is not None:
         config = replace(config, index=replace(config.index, index_type=IndexType.BUCKET))
+    check_lock_less(table, config, buckets, replaces_all=replaces_all)
     if incoming is not None:
         check_columns(incoming, keys, merges.ordering_fields)
     rules = table_rules_of(merges, (*mergers, *mergers_of(config.merging)))

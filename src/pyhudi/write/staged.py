@@ -21,7 +21,7 @@ from pyhudi.format.timeline.instant import Action
 from pyhudi.merge.rules import MergeRules
 from pyhudi.services.clustering.in_the_way import roll_back_clusterings
 from pyhudi.services.orphans import remove_orphans
-from pyhudi.table.file_slice import FileGroupId
+from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
 from pyhudi.table.state import TableState
 from pyhudi.tasks.append_log import AppendTask, append_rows
@@ -164,7 +164,7 @@ def _write_files(
 ) -> list[WriteStat]:
     staged_bytes = sum(split.bytes for split in splits)
     written = [assignment for assignment in plan.assignments if assignment.number in segments]
-    appended = [assignment for assignment in written if assignment.appends and assignment.former is not None]
+    appended = [assignment for assignment in written if assignment.appends]
     rewritten = [assignment for assignment in written if assignment not in appended]
     written_files = job.engine.map(
         write_base_file,
@@ -188,18 +188,23 @@ def _write_files(
             AppendTask(
                 target=target,
                 logs=log_settings(job.table, job.config),
-                to=slice_to_append(view, assignment.former, target.instant_time),
+                to=slice_to_append(view, assignment.former or _new_slice(assignment, target), target.instant_time),
                 segments=tuple(segments[assignment.number]),
                 keys_repeat=not write.combine,
+                starts_group=assignment.former is None,
                 tasks_before=len(rewritten),
             )
             for assignment in appended
-            if assignment.former is not None
         ],
         size_bytes=staged_bytes,
         description="append to logs",
     )
     return [stat for group in (*written_files, *logs) for stat in group]
+
+
+def _new_slice(assignment: FileAssignment, target: WriteTarget) -> FileSlice:
+    """The first slice of a file group that begins with a log."""
+    return FileSlice(FileGroupId(assignment.partition_path, assignment.file_id), target.instant_time, None)
 
 
 def _former(assignment: FileAssignment) -> FormerVersion | None:

@@ -170,7 +170,6 @@ def test_unknown_operation_is_refused_with_the_legal_ones():
             "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider",
             "HiveMetastoreBasedLockProvider",
         ),
-        ("hoodie.write.concurrency.mode", "NON_BLOCKING_CONCURRENCY_CONTROL", "NON_BLOCKING"),
         ("hoodie.table.cdc.enabled", "true", "change data capture"),
         ("hoodie.populate.meta.fields", "false", "_hoodie_"),
         ("hoodie.datasource.write.drop.partition.columns", True, "partition columns"),

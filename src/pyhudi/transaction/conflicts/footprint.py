@@ -32,6 +32,7 @@ class UniqueKeys(enum.Enum):
     IN_PARTITION = "it looked them up in their partitions"
     IN_TABLE = "it looked them up in all partitions (global indexes)"
     IN_BUCKET = "it put them into their buckets, each of which has one file group"
+    LOCK_LESS = "as before, and it appended to logs only, so that readers merge its rows with those of others"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,8 @@ class Footprint:
     @property
     def as_own(self) -> Own:
         """The kind of our action, which may have to give way."""
+        if self.unique_keys is UniqueKeys.LOCK_LESS:
+            return Own.LOCK_LESS_WRITE
         return {Other.OVERWRITE: Own.OVERWRITE, Other.CLUSTERING: Own.CLUSTERING}.get(self.kind, Own.WRITE)
 
 
@@ -151,7 +154,7 @@ def _base_files(mine: Footprint, theirs: Footprint) -> frozenset[FileGroupId]:
 
 
 def _buckets(mine: Footprint, theirs: Footprint) -> frozenset[FileGroupId]:
-    if mine.unique_keys is not UniqueKeys.IN_BUCKET:
+    if mine.unique_keys not in (UniqueKeys.IN_BUCKET, UniqueKeys.LOCK_LESS):
         return frozenset()
     taken: dict[tuple[str, int], set[str]] = {}
     for group in theirs.rewritten:
@@ -167,7 +170,7 @@ def _buckets(mine: Footprint, theirs: Footprint) -> frozenset[FileGroupId]:
 
 def _new_keys(mine: Footprint, theirs: Footprint) -> frozenset[str]:
     match mine.unique_keys:
-        case UniqueKeys.NOWHERE | UniqueKeys.IN_BUCKET:
+        case UniqueKeys.NOWHERE | UniqueKeys.IN_BUCKET | UniqueKeys.LOCK_LESS:
             return frozenset()
         case UniqueKeys.IN_PARTITION:
             return mine.inserted_partitions & theirs.inserted_partitions

@@ -67,6 +67,7 @@ class Own(enum.Enum):
     """An action of this release; the value is its name in the documentation."""
 
     WRITE = "write"
+    LOCK_LESS_WRITE = "lock-less write"
     OVERWRITE = "overwrite"
     COMPACTION_PLAN = "planning of a compaction"
     COMPACTION = "run of a compaction"
@@ -95,6 +96,7 @@ def _on(*grounds: Ground) -> Cell:
 def _row(
     *,
     write: Cell,
+    lock_less: Cell | None = None,
     overwrite: Cell,
     plan: Cell | None = None,
     run: Cell | None = None,
@@ -109,6 +111,7 @@ def _row(
 ) -> Mapping[Own, Cell]:
     return {
         Own.WRITE: write,
+        Own.LOCK_LESS_WRITE: lock_less or write,
         Own.OVERWRITE: overwrite,
         Own.COMPACTION_PLAN: plan or _NEVER,
         Own.COMPACTION: run or _NEVER,
@@ -136,6 +139,8 @@ _BESIDE_COMPACTION: Final = Cell(
 TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
     Other.WRITE: _row(
         write=_on(Ground.GROUP, Ground.BUCKET, Ground.NEW_KEYS, Ground.SCHEMA),
+        # Both append to logs of the group, and readers merge what they wrote.
+        lock_less=_on(Ground.BUCKET, Ground.SCHEMA),
         overwrite=_on(Ground.GROUP, Ground.BUCKET, Ground.PARTITION, Ground.SCHEMA),
         # Only under PreferWriterConflictResolutionStrategy; otherwise the write has given way to the plan.
         clustering=_GROUP,
@@ -144,6 +149,7 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
     ),
     Other.OVERWRITE: _row(
         write=_on(Ground.GROUP, Ground.BUCKET, Ground.NEW_KEYS, Ground.PARTITION, Ground.SCHEMA),
+        lock_less=_on(Ground.GROUP, Ground.BUCKET, Ground.SCHEMA),
         overwrite=_on(Ground.GROUP, Ground.BUCKET, Ground.PARTITION, Ground.SCHEMA),
         clustering=_GROUP,
         version_change=_ALL,
@@ -152,21 +158,23 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
     # An overwrite writes new file groups only, and readers ignore replaced groups, compacted or not.
     Other.COMPACTION_PLAN: _row(
         write=_BESIDE_PLAN,
+        lock_less=_NEVER,
         overwrite=_NEVER,
         plan=_GROUP,
         clustering_plan=_GROUP,
         version_change=_ALL,
     ),
     # Plans of ours leave each other's file groups alone; a compaction of JVM Hudi may have been planned beside ours.
-    Other.COMPACTION: _row(write=_BESIDE_COMPACTION, overwrite=_SCHEMA, clustering=_GROUP),
+    Other.COMPACTION: _row(write=_BESIDE_COMPACTION, lock_less=_SCHEMA, overwrite=_SCHEMA, clustering=_GROUP),
     Other.LOG_COMPACTION_PLAN: _row(
         write=_BESIDE_PLAN,
+        lock_less=_NEVER,
         overwrite=_NEVER,
         plan=_GROUP,
         clustering_plan=_GROUP,
         version_change=_ALL,
     ),
-    Other.LOG_COMPACTION: _row(write=_BESIDE_COMPACTION, overwrite=_SCHEMA, clustering=_GROUP),
+    Other.LOG_COMPACTION: _row(write=_BESIDE_COMPACTION, lock_less=_SCHEMA, overwrite=_SCHEMA, clustering=_GROUP),
     # A clustering copies the rows of its plan into new groups, even if the old groups have changed since.
     Other.CLUSTERING_PLAN: _row(
         write=_GROUP,

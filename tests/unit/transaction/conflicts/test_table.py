@@ -62,9 +62,10 @@ def prepared(kind: str, version: int) -> Storage:
 
 
 def prepared_buckets(kind: str, version: int) -> Storage:
-    """The same rows in two buckets of each partition, and no row in bern."""
-    buckets = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
-    return TableBuilder(version, kind, options={**OPTIONS, **buckets}, clock=CLOCK).insert(*THREE_ROWS).build()
+    """The same rows, with one bucket in each partition."""
+    buckets = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}
+    table = TableBuilder(version, kind, options={**OPTIONS, **buckets}, clock=CLOCK)
+    return table.insert(*THREE_ROWS, (4, "hamn", 1, "a")).upsert((4, "hamn", 2, "b")).build()
 
 
 def group_of(storage: Storage, city: str) -> FileGroupId:
@@ -201,9 +202,9 @@ def overwrite(*values: tuple[int, str, int, str]) -> Act:
     return lambda storage: opened(storage).insert_overwrite(rows(*values))
 
 
-def widened(write: str, *values: tuple[int, str, int, str]) -> Act:
+def widened(write: str, *values: tuple[int, str, int, str], **options: str) -> Act:
     wide = rows(*values).append_column("extra", pa.array([1] * len(values)))
-    return lambda storage: getattr(opened(storage), write)(wide)
+    return lambda storage: getattr(opened(storage), write)(wide, hudi_options=options)
 
 
 NEW = (9, "bern", 1, "n")
@@ -212,7 +213,12 @@ OVERWRITE_OSLO, OVERWRITE_ROME = overwrite((7, "oslo", 1, "o")), overwrite((7, "
 PACKED_INTO_ROME = upsert((9, "rome", 1, "n"), **PACKING)
 """A new row in the base file of a group, on merge-on-read too."""
 
+LOCK_LESS = {"hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"}
+APPEND_TO_OSLO = upsert((1, "oslo", 5, "w"), **LOCK_LESS)
+
 MINE: dict[tuple[Own, Ground | None], Act] = {
+    **{(Own.LOCK_LESS_WRITE, ground): APPEND_TO_OSLO for ground in (None, *Ground)},
+    (Own.LOCK_LESS_WRITE, Ground.BUCKET): upsert(NEW, **LOCK_LESS),
     # With None: what every harmless action of another is met with.
     (Own.WRITE, None): WRITE_OSLO,
     (Own.WRITE, Ground.GROUP): WRITE_OSLO,
@@ -283,9 +289,13 @@ for met, action in (
     THEIRS[met, None] = compaction_plan(action, "rome")
     THEIRS[met, Ground.GROUP] = compaction_plan(action, "oslo")
     THEIRS[met, Ground.BASE_FILE] = compaction_plan(action, "rome")
-WIDENS: dict[Other, tuple[Act, Act]] = {
+WIDENS: dict[Other, dict[Own, Act]] = {
     # The other way round: ours changes the columns, and a service that is planned later does not.
-    met: (widened("upsert", (1, "oslo", 5, "w")), widened("insert_overwrite", (7, "oslo", 1, "o")))
+    met: {
+        Own.WRITE: widened("upsert", (1, "oslo", 5, "w")),
+        Own.LOCK_LESS_WRITE: widened("upsert", (1, "oslo", 5, "w"), **LOCK_LESS),
+        Own.OVERWRITE: widened("insert_overwrite", (7, "oslo", 1, "o")),
+    }
     for met in (Other.COMPACTION, Other.LOG_COMPACTION, Other.CLUSTERING)
 }
 
@@ -342,6 +352,8 @@ def cases(*ours: Own) -> list[Case]:
             if (kind, version) == ("cow", 6) and ours[0] in (Own.CLUSTERING_PLAN, Own.CLUSTERING):
                 continue  # it differs from ("cow", 9) in names of instants alone
             for one in ours:
+                if one is Own.LOCK_LESS_WRITE and (kind, version) != ("mor", 8):
+                    continue
                 cell = TABLE[met][one]
                 grounds = cell.version_6 if version == 6 else cell.version_8
                 apart = () if Ground.ANYTHING in grounds else (None,)
@@ -364,20 +376,21 @@ def meeting(inner: Storage, theirs: Act, at: tuple[str, str] = ("put_if_absent",
 
 def acts_of(case: Case) -> tuple[Act, Act]:
     if case.ground is Ground.SCHEMA and case.met in WIDENS:
-        return WIDENS[case.met][case.ours is Own.OVERWRITE], schema_service(case.met)
+        return WIDENS[case.met][case.ours], schema_service(case.met)
     return MINE[case.ours, case.ground], THEIRS[case.met, case.ground]
 
 
-@pytest.mark.parametrize("case", cases(Own.WRITE, Own.OVERWRITE), ids=str)
+@pytest.mark.parametrize("case", cases(Own.WRITE, Own.LOCK_LESS_WRITE, Own.OVERWRITE), ids=str)
 def test_a_write_gives_way_on_every_ground_of_its_cell_and_on_no_other(case: Case) -> None:
-    prepare = prepared_buckets if case.ground is Ground.BUCKET else prepared
+    has_buckets = case.ground is Ground.BUCKET or case.ours is Own.LOCK_LESS_WRITE
+    prepare = prepared_buckets if has_buckets else prepared
     storage = prepare(case.kind, case.version)
     mine, theirs = acts_of(case)
     before = contents(storage)
 
     if case.ground is None:
         mine(meeting(storage, theirs))
-        own = {(1, "oslo", 5, "w")} if case.ours is Own.WRITE else {(7, "oslo", 1, "o")}
+        own = {(7, "oslo", 1, "o")} if case.ours is Own.OVERWRITE else {(1, "oslo", 5, "w")}
         assert own <= contents(storage)
         return
     with pytest.raises(TransactionError) as caught:
