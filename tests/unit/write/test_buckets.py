@@ -199,7 +199,7 @@ def test_a_bucket_with_two_file_groups_is_refused() -> None:
     assert caught.value.context["file_groups"] == [group.file_id for group in groups]
 
 
-@pytest.mark.parametrize(("kind", "version"), [("cow", 9), ("mor", 9), ("mor", 6)])
+@pytest.mark.parametrize(("kind", "version"), [("cow", 9), ("mor", 6)])
 def test_a_crash_at_any_moment_leaves_all_rows_or_those_of_before(kind: str, version: int) -> None:
     builder = TableBuilder(version, kind, options={**BUCKETS, "hoodie.compact.inline": "false"})
     given = builder.insert(*((n, "oslo", 1, "a") for n in range(6))).build()
