@@ -68,7 +68,7 @@ LINES_OF_THE_TABLE_CLASS = 380
 
 FILE_NAMES = {"hoodie.properties", "hoodie.properties.backup"}
 """Texts that look like a key and are none."""
-ONLY_CHECKED = {"incremental_format", "merge_type", "mode"}
+ONLY_CHECKED = {"translator", "incremental_format", "merge_type", "mode"}
 """Options whose legal values all mean the same: that the value is legal is all there is to honour."""
 
 

@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from pyhudi.api.arguments import HudiOptions, known_options
 from pyhudi.api.handle import TableHandle
 from pyhudi.config.location import table_path
+from pyhudi.config.options_bootstrap import BootstrapMode
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import SYSTEM
 from pyhudi.errors import ConfigError
 from pyhudi.storage.open import open_storage
-from pyhudi.write.bootstrap.plan import BootstrapPlan, Mode, ModeOf, plan_bootstrap
+from pyhudi.write.bootstrap.plan import BootstrapPlan, ModeOf, plan_bootstrap
 from pyhudi.write.bootstrap.run import run_bootstrap
 
 ModeLike = str | Callable[[str], str]
@@ -70,8 +71,8 @@ def _mode(mode: ModeLike) -> ModeOf:
     return _named(mode)
 
 
-def _named(mode: object) -> Mode:
-    names = [each.value for each in Mode]
+def _named(mode: object) -> BootstrapMode:
+    names = [each.value for each in BootstrapMode]
     if mode not in names:
         raise ConfigError(f"mode must be {' or '.join(names)}, or a function that gives one of them", mode=repr(mode))
-    return Mode(mode)
+    return BootstrapMode(mode)

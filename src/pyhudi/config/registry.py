@@ -13,6 +13,7 @@ from pyhudi.config.defaults_file import warn_of_defaults_file
 from pyhudi.config.location import LocationOptions
 from pyhudi.config.option import Option, OptionWarning, options_of, text_of
 from pyhudi.config.options_archiving import ArchivingOptions
+from pyhudi.config.options_bootstrap import BootstrapOptions
 from pyhudi.config.options_buckets import BucketOptions
 from pyhudi.config.options_cleaning import CleaningOptions
 from pyhudi.config.options_clustering import ClusteringOptions
@@ -70,6 +71,7 @@ SECTIONS = (
     Section("Clustering", ClusteringOptions),
     Section("The metadata table", MetadataTableOptions),
     Section("The record index", RecordIndexOptions),
+    Section("Bootstrap", BootstrapOptions),
     Section("Memory", MemoryOptions),
     Section("Concurrency", ConcurrencyOptions),
     Section("Markers and early conflict detection", MarkerOptions),

@@ -183,7 +183,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "bootstrap",
-        "`HudiTable.bootstrap` takes arguments instead, and the operation bootstrap of the data source is refused",
+        "sources are Parquet, indexes are HFiles, and the engine spreads the work",
         "bootstrap.",
     ),
     _area(

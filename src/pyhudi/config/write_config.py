@@ -10,6 +10,7 @@ from typing import Any
 from pyhudi.config.enums import CompactionStrategy, DuplicatePolicy, IndexType, MergeMode, OverwriteMode
 from pyhudi.config.option import OptionWarning, read_group, text_of
 from pyhudi.config.options_archiving import ArchivingOptions
+from pyhudi.config.options_bootstrap import BootstrapOptions
 from pyhudi.config.options_buckets import BucketOptions
 from pyhudi.config.options_cleaning import CleaningOptions
 from pyhudi.config.options_clustering import ClusteringOptions, clustering_problems
@@ -63,6 +64,7 @@ class WriteConfig:
     clustering: ClusteringOptions = field(default_factory=ClusteringOptions)
     metadata_table: MetadataTableOptions = field(default_factory=MetadataTableOptions)
     record_index: RecordIndexOptions = field(default_factory=RecordIndexOptions)
+    bootstrap: BootstrapOptions = field(default_factory=BootstrapOptions)
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     concurrency: ConcurrencyOptions = field(default_factory=ConcurrencyOptions)
     markers: MarkerOptions = field(default_factory=MarkerOptions)
@@ -100,6 +102,7 @@ class WriteConfig:
             clustering=read_group(ClusteringOptions, given),
             metadata_table=read_group(MetadataTableOptions, given),
             record_index=read_group(RecordIndexOptions, given),
+            bootstrap=read_group(BootstrapOptions, given),
             memory=read_group(MemoryOptions, given),
             concurrency=read_group(ConcurrencyOptions, given),
             markers=read_group(MarkerOptions, given),

@@ -14,8 +14,10 @@ from pyhudi.errors import (
     ConfigError,
     TableExistsError,
 )
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.storage.open import open_storage
 from pyhudi.table.state import TableState, load_table, table_exists
+from pyhudi.write.bootstrap.by_options import bootstrap_by_options
 from pyhudi.write.create import create_for_rows, removed_on_failure
 from pyhudi.write.result import WriteResult
 from pyhudi.write.run import write
@@ -57,6 +59,10 @@ def save(
     """
     storage = open_storage(path, options)
     config = WriteConfig.from_options(options)
+    if config.operation is WriteOperation.BOOTSTRAP:
+        return bootstrap_by_options(
+            rows, storage, config=config, options=options, engine=engine, environment=environment
+        )
     created = not table_exists(storage) and create_for_rows(rows, storage, config, options, engine)
     if not created and mode is SaveMode.IGNORE:
         return None

@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from tests.support.crashes import copied
 from tests.support.sources import SOURCE_SCHEMA, parquet_source
-from tests.support.tables import LATER_MS, StepClock, environment
+from tests.support.tables import LATER_MS, StepClock, environment, open_table
 
 import pyhudi
+from pyhudi.config.options_bootstrap import BootstrapMode
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.local import LocalEngine
 from pyhudi.errors import (
@@ -33,7 +34,7 @@ from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import table_exists
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
-from pyhudi.write.bootstrap.plan import Mode, plan_bootstrap
+from pyhudi.write.bootstrap.plan import plan_bootstrap
 from pyhudi.write.bootstrap.run import run_bootstrap
 
 Change = Callable[[Path], object]
@@ -279,7 +280,9 @@ def test_unknown_mode_is_refused(tmp_path: Path) -> None:
         pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id", mode=lambda path: path)
 
 
-def run(source: Path, storage: Storage, *, later: bool = False, mode: Mode = Mode.METADATA_ONLY) -> None:
+def run(
+    source: Path, storage: Storage, *, later: bool = False, mode: BootstrapMode = BootstrapMode.METADATA_ONLY
+) -> None:
     options = {
         "hoodie.table.name": "t",
         "hoodie.datasource.write.recordkey.field": "id",
@@ -292,8 +295,10 @@ def run(source: Path, storage: Storage, *, later: bool = False, mode: Mode = Mod
     run_bootstrap(plan, storage, options=options, engine=engine, environment=environment(clock))
 
 
-@pytest.mark.parametrize("mode", list(Mode))
-def test_bootstrap_that_dies_shows_nothing_and_the_next_one_makes_the_table(tmp_path: Path, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", list(BootstrapMode))
+def test_bootstrap_that_dies_shows_nothing_and_the_next_one_makes_the_table(
+    tmp_path: Path, mode: BootstrapMode
+) -> None:
     source = parquet_source(tmp_path / "source", files=1)
     whole = FaultStorage(MemoryStorage())
     run(source, whole, mode=mode)
@@ -311,8 +316,6 @@ def test_bootstrap_that_dies_shows_nothing_and_the_next_one_makes_the_table(tmp_
 
 
 def count(storage: Storage) -> int:
-    from tests.support.tables import open_table
-
     return open_table(storage).scan().to_arrow().num_rows
 
 
@@ -363,3 +366,35 @@ def test_bootstrap_index_that_is_lost_or_damaged_is_an_error_and_never_nulls(tmp
         index.write_bytes(data)
     with pytest.raises(CorruptDataError):
         table.refresh().scan().to_arrow()
+
+
+REGEX = {
+    "hoodie.bootstrap.mode.selector": "org.apache.hudi.client.bootstrap.selector.BootstrapRegexModeSelector",
+    "hoodie.bootstrap.mode.selector.regex": "city=a",
+    "hoodie.bootstrap.mode.selector.regex.mode": "FULL_RECORD",
+}
+
+
+def test_operation_bootstrap_of_the_data_source_takes_source_and_modes_from_options(tmp_path: Path) -> None:
+    source, no_rows = parquet_source(tmp_path / "source"), pa.table({})
+    options = {
+        "hoodie.table.name": "t",
+        "hoodie.datasource.write.operation": "bootstrap",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.bootstrap.base.path": str(source),
+        **REGEX,
+    }
+    done = pyhudi.save(no_rows, tmp_path / "table", hudi_options=options, mode="overwrite")
+    assert done is not None
+    assert (done.instant, done.inserted) == ("00000000000002", 10)
+    table = pyhudi.HudiTable.for_path(tmp_path / "table")
+    assert rows_of(table) == expected_rows(source)
+    times = {(row["city"], row["_hoodie_commit_time"]) for row in rows_of(table, "city", "_hoodie_commit_time")}
+    assert times == {("a", "00000000000002"), ("b", "00000000000001")}
+    with pytest.raises(TableExistsError):
+        pyhudi.save(no_rows, tmp_path / "table", hudi_options=options, mode="overwrite")
+    with pytest.raises(ConfigError, match="without rows"):
+        pyhudi.save(more("a", "z"), tmp_path / "other", hudi_options=options)
+    del options["hoodie.bootstrap.base.path"]
+    with pytest.raises(ConfigError, match="needs a source"):
+        pyhudi.save(no_rows, tmp_path / "other", hudi_options=options)

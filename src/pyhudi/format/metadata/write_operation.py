@@ -39,6 +39,7 @@ USER_OPERATIONS: Final = (
     WriteOperation.DELETE_PARTITION,
     WriteOperation.INSERT_OVERWRITE,
     WriteOperation.INSERT_OVERWRITE_TABLE,
+    WriteOperation.BOOTSTRAP,
 )
 """The operations that a user can ask for. The others come from table services, or from JVM Hudi alone."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from pyhudi.config.options_bootstrap import BootstrapMode
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
 from pyhudi.errors import ConfigError
@@ -17,17 +17,7 @@ from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import Storage
 from pyhudi.write.bootstrap.source import Source, SourceColumns, load_columns, load_source
 
-
-class Mode(enum.Enum):
-    """How the files of a partition come into the table."""
-
-    METADATA_ONLY = "metadata_only"
-    """They stay where they are; the table has skeleton files beside them."""
-    FULL_RECORD = "full_record"
-    """Their rows are copied into files of the table."""
-
-
-ModeOf = Mode | Callable[[str], Mode]
+ModeOf = BootstrapMode | Callable[[str], BootstrapMode]
 """A mode for all partitions, or a function of their paths."""
 
 PLAN_SCHEMA = pa.schema(
@@ -47,10 +37,10 @@ class BootstrapPlan:
 
     source: Source
     columns: SourceColumns
-    modes: Mapping[str, Mode]
+    modes: Mapping[str, BootstrapMode]
     config: WriteConfig
 
-    def partitions_of(self, mode: Mode) -> tuple[str, ...]:
+    def partitions_of(self, mode: BootstrapMode) -> tuple[str, ...]:
         """The paths of the partitions with a mode."""
         return tuple(path for path, of_partition in self.modes.items() if of_partition is mode)
 
@@ -87,7 +77,7 @@ def plan_bootstrap(
         raise ConfigError("a bootstrap needs a record key: name the columns that identify a row of the source")
     source = load_source(source_storage)
     columns = load_columns(source, engine)
-    modes = {path: mode if isinstance(mode, Mode) else Mode(mode(path)) for path in source.partition_paths}
+    modes = {path: mode if isinstance(mode, BootstrapMode) else mode(path) for path in source.partition_paths}
     return BootstrapPlan(source, columns, modes, _with_partitions(config, source))
 
 

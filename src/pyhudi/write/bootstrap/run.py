@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
+from pyhudi.config.options_bootstrap import BootstrapMode
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
 from pyhudi.engine.shares import spread
@@ -37,7 +38,7 @@ from pyhudi.tasks.skeletons import SKELETON_SCHEMA, Skeleton, SkeletonTask, writ
 from pyhudi.transaction.presence import only_writer_if_needed
 from pyhudi.transaction.settings import locking, transaction_settings
 from pyhudi.transaction.transaction import Transaction, begin, mark_inflight
-from pyhudi.write.bootstrap.plan import BootstrapPlan, Mode
+from pyhudi.write.bootstrap.plan import BootstrapPlan
 from pyhudi.write.bootstrap.source import check_unchanged
 from pyhudi.write.create import remove_unused, removed_on_failure, table_properties
 from pyhudi.write.finish import committed
@@ -76,7 +77,7 @@ def run_bootstrap(
         removed_on_failure(storage, config, environment, created=True),
         only_writer_if_needed(table, settings.heartbeat, environment) as environment,
     ):
-        for mode, run in ((Mode.METADATA_ONLY, _write_skeletons), (Mode.FULL_RECORD, _copy)):
+        for mode, run in ((BootstrapMode.METADATA_ONLY, _write_skeletons), (BootstrapMode.FULL_RECORD, _copy)):
             if plan.partitions_of(mode):
                 schema = plan.columns.schema
                 job = prepare(
@@ -134,7 +135,9 @@ def _remove_dead_bootstrap(storage: Storage, config: WriteConfig, environment: E
 def _write_skeletons(job: WriteJob, plan: BootstrapPlan, *, check_keys: bool) -> None:
     """The commit of the files that stay where they are."""
     seed = uuid.UUID(job.environment.ids.uuid())
-    files = [(path, info) for path in plan.partitions_of(Mode.METADATA_ONLY) for info in plan.source.files[path]]
+    files = [
+        (path, info) for path in plan.partitions_of(BootstrapMode.METADATA_ONLY) for info in plan.source.files[path]
+    ]
     skeletons = [
         Skeleton(str(uuid.uuid5(seed, info.path)), path, plan.source.source_file(info)) for path, info in files
     ]
@@ -236,7 +239,7 @@ def _copy(job: WriteJob, plan: BootstrapPlan, *, check_keys: bool) -> None:
             )
             tasks = [
                 CopySourceTask(split, tuple(plan.source.source_file(info) for info in share))
-                for path in plan.partitions_of(Mode.FULL_RECORD)
+                for path in plan.partitions_of(BootstrapMode.FULL_RECORD)
                 for share in _shares(plan.source.files[path], job.config.files.max_file_size)
             ]
             size = sum(file.size for task in tasks for file in task.files)

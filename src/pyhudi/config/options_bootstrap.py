@@ -1,0 +1,92 @@
+"""Options of the bootstrap: its source, and which of its partitions are copied."""
+
+# ruff: noqa: RUF009 - option() declares a field, as dataclasses.field does
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+
+from pyhudi.config.option import Parser, option
+from pyhudi.config.parsers import one_of, text
+from pyhudi.errors import UnsupportedFeatureError
+
+_CLIENT = "org.apache.hudi.client.bootstrap"
+
+
+class BootstrapMode(enum.Enum):
+    """How the files of a partition come into the table."""
+
+    METADATA_ONLY = "metadata_only"
+    """They stay where they are; the table has skeleton files beside them."""
+    FULL_RECORD = "full_record"
+    """Their rows are copied into files of the table."""
+
+
+class Selector(enum.Enum):
+    """What chooses the mode of a partition."""
+
+    METADATA_ONLY = f"{_CLIENT}.selector.MetadataOnlyBootstrapModeSelector"
+    FULL_RECORD = f"{_CLIENT}.selector.FullRecordBootstrapModeSelector"
+    REGEX = f"{_CLIENT}.selector.BootstrapRegexModeSelector"
+
+
+def _selector(name: str) -> Selector:
+    try:
+        return Selector(name)
+    except ValueError:
+        raise UnsupportedFeatureError(
+            "pyhudi runs no Java: give HudiTable.bootstrap a function of the partition path as its mode"
+        ) from None
+
+
+def _translator(name: str) -> str:
+    if name != f"{_CLIENT}.translator.IdentityBootstrapPartitionPathTranslator":
+        raise UnsupportedFeatureError("partitions have the paths that they have in the source")
+    return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootstrapOptions:
+    """Making a folder of Parquet files a table, for the operation bootstrap of the data source."""
+
+    source: str | None = option(
+        "hoodie.bootstrap.base.path",
+        parse=text(),
+        default=None,
+        doc="The folder with the files that the operation bootstrap makes a table of.",
+    )
+    selector: Selector = option(
+        "hoodie.bootstrap.mode.selector",
+        parse=Parser(_selector, f"one of {', '.join(each.value for each in Selector)}"),
+        default=Selector.METADATA_ONLY,
+        doc="What chooses the mode of a partition: METADATA_ONLY leaves its files where they are, FULL_RECORD copies "
+        "their rows, and the regular expression chooses by the path.",
+    )
+    regex: str = option(
+        "hoodie.bootstrap.mode.selector.regex",
+        parse=text(),
+        default=".*",
+        doc="The regular expression of that selector; it must match the whole path.",
+    )
+    regex_mode: BootstrapMode = option(
+        "hoodie.bootstrap.mode.selector.regex.mode",
+        parse=one_of(BootstrapMode),
+        default=BootstrapMode.METADATA_ONLY,
+        doc="The mode of the partitions that the regular expression matches; all others have the other mode.",
+    )
+    translator: str | None = option(
+        "hoodie.bootstrap.partitionpath.translator.class",
+        parse=Parser(_translator, "the class of the identity"),
+        default=None,
+        doc="How partition paths of the source become those of the table: they stay as they are.",
+    )
+
+    def mode_of(self, partition_path: str) -> BootstrapMode:
+        """The mode of a partition."""
+        if self.selector is not Selector.REGEX:
+            return BootstrapMode[self.selector.name]
+        if re.fullmatch(self.regex, partition_path):
+            return self.regex_mode
+        (other,) = (mode for mode in BootstrapMode if mode is not self.regex_mode)
+        return other
