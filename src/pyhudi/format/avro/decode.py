@@ -83,13 +83,13 @@ class Source:
             content_offset=self._base + position - PADDING,
         )
 
-    def count_round(self) -> None:
-        """Account for one more item of arrays.
+    def count_rounds(self, rounds: int) -> None:
+        """Account for so many more items of arrays, of the longest array.
 
         Raises:
             RaggedRecordsError: the rounds are used up.
         """
-        self._rounds_left -= 1
+        self._rounds_left -= rounds
         if self._rounds_left < 0:
             raise RaggedRecordsError
 
@@ -473,8 +473,8 @@ def _rounds(cursors: Cursors) -> Iterator[tuple[npt.NDArray[np.intp], Cursors]]:
         left = _block_counts(cursors, rows)
         rows, left = rows[left > 0], left[left > 0]
         block_rows = rows
+        cursors.source.count_rounds(int(left.max(initial=0)))
         while block_rows.size:
-            cursors.source.count_round()
             present = cursors.of(block_rows)
             yield block_rows, present
             cursors.put_back(block_rows, present)

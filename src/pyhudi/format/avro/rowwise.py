@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import decimal
 import io
+import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import count
 from typing import Any, Final
 
@@ -41,6 +43,7 @@ _DECODER_ERRORS: Final = (
     ArithmeticError,
     struct.error,
 )
+_PLAIN_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _EXACT: Final = decimal.Context(prec=64)
 
 
@@ -62,8 +65,8 @@ def read_rowwise(layout: Layout, records: Sequence[bytes], *, path: str, offset:
     try:
         rows = [_row(record, schema) for record in records]
         columns = [
-            pa.array([_converted(child, row[f"f{number}"]) for row in rows], child.arrow)
-            for number, child in enumerate(layout.children)
+            pa.array([_converted(child, row[name]) for row in rows], child.arrow)
+            for name, child in zip(_plain_names(layout), layout.children, strict=True)
         ]
         for column in columns:
             column.validate(full=True)  # finds times of day outside of a day
@@ -112,11 +115,26 @@ def _plain_type(layout: Layout, numbers: Iterator[int]) -> Any:
             return {"type": "map", "values": _plain_schema(layout.children[1], numbers)}
         case Kind.RECORD:
             fields = [
-                {"name": f"f{number}", "type": _plain_schema(child, numbers)}
-                for number, child in enumerate(layout.children)
+                {"name": name, "type": _plain_schema(child, numbers)}
+                for name, child in zip(_plain_names(layout), layout.children, strict=True)
             ]
             return {"type": "record", "name": f"t{next(numbers)}", "fields": fields}
     return _NAMES[layout.kind, layout.size]
+
+
+def _plain_names(layout: Layout) -> tuple[str, ...]:
+    """The names of a record's fields in the plain schema: their own, if any library takes them."""
+    if all(map(_PLAIN_NAME.fullmatch, layout.names)):
+        return layout.names
+    return tuple(f"f{number}" for number in range(len(layout.names)))
+
+
+@lru_cache(maxsize=1024)
+def _is_plain(layout: Layout) -> bool:
+    """Whether `pyarrow.array` takes the values of the plain schema as they are."""
+    if layout.kind in (Kind.ENUM, Kind.DECIMAL_FIXED, Kind.DECIMAL_BYTES, Kind.UNION, Kind.MAP):
+        return False
+    return _plain_names(layout) == layout.names and all(map(_is_plain, layout.children))
 
 
 def _converted(layout: Layout, value: Any) -> Any:
@@ -144,12 +162,14 @@ def _list(layout: Layout, values: list[Any]) -> list[Any]:
 
 
 def _map(layout: Layout, values: dict[str, Any]) -> list[tuple[str, Any]]:
+    if _is_plain(layout.children[1]):
+        return [*values.items()]
     return [(key, _converted(layout.children[1], value)) for key, value in values.items()]
 
 
 def _record(layout: Layout, values: dict[str, Any]) -> dict[str, Any]:
-    members = enumerate(zip(layout.names, layout.children, strict=True))
-    return {name: _converted(child, values[f"f{number}"]) for number, (name, child) in members}
+    members = zip(layout.names, _plain_names(layout), layout.children, strict=True)
+    return {name: _converted(child, values[plain]) for name, plain, child in members}
 
 
 def _union(layout: Layout, value: dict[str, Any]) -> dict[str, Any]:
