@@ -200,5 +200,9 @@ class InternalError(HudiError):
     """An invariant of pyhudi did not hold. This is a bug: please report it."""
 
 
+class MetadataTableWarning(UserWarning):
+    """A read did not use the metadata table, which is behind the table or damaged, and listed files instead."""
+
+
 class DamagedFileWarning(UserWarning):
     """A read left out missing or damaged files, because an option allows it."""

@@ -9,6 +9,7 @@ from typing import Any
 from pyhudi.config.enums import QueryType
 from pyhudi.config.option import read_group
 from pyhudi.config.options_merging import MemoryOptions, MergingOptions
+from pyhudi.config.options_metadata_table import MetadataTableOptions
 from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.refused_keys import Side
 from pyhudi.config.registry import given_options
@@ -31,6 +32,7 @@ class ReadConfig:
         skip_damaged_files: Leave out missing and damaged files, with a warning.
         merging: The mergers that the table may name.
         memory: The memory limits of merging.
+        metadata_table: Take the list of files from the metadata table; None from table version 8 on.
     """
 
     query_type: QueryType = QueryType.SNAPSHOT
@@ -41,6 +43,7 @@ class ReadConfig:
     skip_damaged_files: bool = False
     merging: MergingOptions = field(default_factory=MergingOptions)
     memory: MemoryOptions = field(default_factory=MemoryOptions)
+    metadata_table: bool | None = None
 
     @staticmethod
     def from_options(options: Mapping[str, Any]) -> ReadConfig:
@@ -55,9 +58,14 @@ class ReadConfig:
         texts = given_options(options, Side.READ)
         given = _with_query_type(read_group(ReadOptions, texts), texts)
         merging, memory = read_group(MergingOptions, texts), read_group(MemoryOptions, texts)
+        metadata_table = read_group(MetadataTableOptions, texts).enabled
         if given.query_type is QueryType.INCREMENTAL:
             return replace(
-                _incremental(given), merging=merging, memory=memory, skip_damaged_files=given.skip_damaged_files
+                _incremental(given),
+                merging=merging,
+                memory=memory,
+                skip_damaged_files=given.skip_damaged_files,
+                metadata_table=metadata_table,
             )
         if given.begin is not None or given.end is not None:
             raise ConfigError(
@@ -73,6 +81,7 @@ class ReadConfig:
             skip_damaged_files=given.skip_damaged_files,
             merging=merging,
             memory=memory,
+            metadata_table=metadata_table,
         )
 
 

@@ -21,12 +21,13 @@ from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.rules import Merger
 from pyhudi.merge.table_rules import TableRules, mergers_of, table_rules_of
+from pyhudi.metadata_table.lister import load_read_view
 from pyhudi.read.partition_columns import plain_fields, slashed_dates, texts_of_numbers, values_of_path
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.archived_writes import load_archived_writes
 from pyhudi.table.block_filter import block_filter, with_archive
 from pyhudi.table.file_slice import FileSlice, slice_files
-from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
+from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition
 from pyhudi.table.history import archived_metadata
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.retention import Cleaned, load_cleaned
@@ -87,7 +88,7 @@ class ScanPlan:
 
 
 def plan_scan(storage: Storage, config: ReadConfig) -> ScanPlan:
-    """Resolve a read against the table as it is now. Cost: see `load_view`; no data file is opened."""
+    """Resolve a read against the table as it is now. Cost: see `load_read_view`; no data file is opened."""
     return plan_table_scan(load_table(storage), config)
 
 
@@ -103,7 +104,7 @@ def plan_table_scan(table: TableState, config: ReadConfig, mergers: Sequence[Mer
         return _plan_incremental(table, config, mergers)
     if config.as_of is not None:
         return _plan_as_of(table, config, mergers, instant_time_from_user(config.as_of))
-    view = load_view(table.storage, table.timeline, lister=table.lister, skips_damaged=config.skip_damaged_files)
+    view = load_read_view(table, wanted=config.metadata_table, skips_damaged=config.skip_damaged_files)
     _check_newest(load_cleaned(table.storage, view), table.timeline)
     return _plan(table, config, mergers, view.latest, _blocks(view))
 
@@ -129,7 +130,7 @@ def _was_completed(timeline: Timeline, write: str) -> bool:
 def _plan_as_of(table: TableState, config: ReadConfig, mergers: Sequence[Merger], as_of: str) -> ScanPlan:
     """The rows of the writes that were requested until `as_of`, of which none may still be running."""
     _check_settled(table, as_of)
-    view = load_view(table.storage, table.timeline, lister=table.lister, skips_damaged=config.skip_damaged_files)
+    view = load_read_view(table, wanted=config.metadata_table, skips_damaged=config.skip_damaged_files)
     cleaned = load_cleaned(table.storage, view, since=as_of)
     if lost := cleaned.lost_at(lambda write: write <= as_of and _was_completed(table.timeline, write)):
         raise HistoryNotRetainedError(
@@ -199,7 +200,7 @@ def _plan_incremental(table: TableState, config: ReadConfig, mergers: Sequence[M
     def has_ended(write: str) -> bool:
         return write in ended or (write not in positions and table.timeline.starts_after(write))
 
-    view = load_view(table.storage, table.timeline, lister=table.lister, skips_damaged=config.skip_damaged_files)
+    view = load_read_view(table, wanted=config.metadata_table, skips_damaged=config.skip_damaged_files)
     cleaned = load_cleaned(table.storage, view, since=end)
     # Not "the newest until the last of them": a write that began earlier than it may have ended after `end`.
     if lost := cleaned.lost_at(has_ended, of=written):

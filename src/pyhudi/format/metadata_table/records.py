@@ -9,15 +9,18 @@ A partition of the metadata table uses one payload column. So its records are ba
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import CorruptDataError, InternalError
 from pyhudi.format.avro.records import decode_avro_data, encode_avro_data
 from pyhudi.format.metadata_table.schema import KEY, PAYLOAD_COLUMNS, TYPE, arrow_schema, payload_type, record_schema
-from pyhudi.format.timeline.table_version import TableVersion
+from pyhudi.format.timeline.table_version import NEWEST, TableVersion
 
 _PAYLOAD_AT = 2
+_TIGHT = "isTightBound"
+"""The one field with a value in all records that version 6 does not have."""
 _KNOWN_TYPES = pa.array([*PAYLOAD_COLUMNS], pa.int32())
 
 
@@ -121,3 +124,48 @@ def decode_metadata_records(
         batch.schema.field(payload),
     ]
     return pa.RecordBatch.from_arrays([texts, types, batch.column(payload)], schema=pa.schema(fields))
+
+
+def conformed(records: pa.RecordBatch | None, payload: str) -> pa.RecordBatch:
+    """Records with the payload type of the newest table version, whichever release wrote them; None: none.
+
+    What an older release does not say is null, false or zero. What a release newer than this one says is left out.
+    """
+    schema = records_schema(NEWEST, payload)
+    if records is None:
+        return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+    if records.schema.field(payload).type == schema.field(payload).type:
+        return records
+    column = _conform(records.column(payload), schema.field(payload).type)
+    return pa.RecordBatch.from_arrays([records.column(KEY), records.column(TYPE), column], schema=schema)
+
+
+def as_written_by(records: pa.Table, version: TableVersion, payload: str) -> pa.Table:
+    """Records with the payload type of a table version: what that version has no room for is left out."""
+    schema = records_schema(version, payload)
+    column = _conform(records.column(payload).combine_chunks(), schema.field(payload).type)
+    return pa.table([records.column(KEY), records.column(TYPE), column], schema=schema)
+
+
+def _conform(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """An array as another type, which has other fields in some of its structs."""
+    if array.type == wanted:
+        return array
+    if not pa.types.is_struct(wanted) or not pa.types.is_struct(array.type):
+        try:
+            return array.cast(wanted)
+        except pa.ArrowException as error:
+            raise CorruptDataError("records of the metadata table have a field of another type") from error
+    count = len(array)
+    children = []
+    for field in wanted:
+        place = array.type.get_field_index(field.name)
+        if place >= 0:
+            children.append(_conform(array.field(place), field.type))
+        elif field.nullable:
+            children.append(pa.nulls(count, field.type))
+        elif field.name == _TIGHT:
+            children.append(pa.array(np.zeros(count, np.bool_)))
+        else:
+            raise CorruptDataError("records of the metadata table lack a field", field=field.name)
+    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=array.is_null())

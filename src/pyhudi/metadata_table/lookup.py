@@ -1,0 +1,170 @@
+"""Records of the metadata table as readers see them: all of a partition, by keys, by prefixes of keys.
+
+A file group is read as base file and logs merged. Of a base file, a lookup reads its index and the blocks with wanted
+keys; logs are small until the next compaction, and are read whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
+from pyhudi.format.hfile.blocks import KeysAndValues, source_of
+from pyhudi.format.hfile.indexed import IndexedHFile, open_hfile, sorted_keys
+from pyhudi.format.log.blocks import BlockType, LogBlock
+from pyhudi.format.log.delete_block_decode import decode_delete_block
+from pyhudi.format.metadata_table.keys import file_group_of
+from pyhudi.format.metadata_table.records import conformed, decode_metadata_records
+from pyhudi.io.hfile import open_hfile_of
+from pyhudi.io.log.scan import LogReader, open_log
+from pyhudi.metadata_table.merging import REMOVED, merged_records
+from pyhudi.metadata_table.state import GroupSlice, MetadataState
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which records of a file group: those with some keys, which ascend by their bytes, or prefixes; all by default."""
+
+    keys: pa.BinaryArray | None = None
+    prefixes: tuple[bytes, ...] | None = None
+
+    def of(self, hfile: IndexedHFile) -> KeysAndValues:
+        """The wanted entries of an HFile."""
+        if self.keys is not None:
+            return hfile.with_keys(self.keys)
+        return hfile.all_entries() if self.prefixes is None else hfile.with_prefixes(self.prefixes)
+
+    def among(self, keys: pa.Array) -> pa.BooleanArray:
+        """Which of these keys are wanted."""
+        if self.keys is not None:
+            return pc.is_in(keys.cast(pa.binary()), self.keys)
+        if self.prefixes is None:
+            return pa.array(np.ones(len(keys), np.bool_))
+        found = np.zeros(len(keys), np.bool_)
+        for prefix in self.prefixes:
+            found |= pc.starts_with(keys.cast(pa.binary()), prefix).to_numpy(zero_copy_only=False)
+        return pa.array(found)
+
+
+ALL = Wanted()
+
+
+def all_records(state: MetadataState, partition: str, payload: str) -> Iterator[pa.Table]:
+    """All records of a partition, one table for each file group: key, type and payload.
+
+    Args:
+        state: The metadata table.
+        partition: A partition of it that the table's properties name.
+        payload: The payload column of its records, of `pyhudi.format.metadata_table.schema`; it has the type that the
+            newest table version gives it, whichever release wrote it.
+
+    Raises:
+        CorruptDataError: damage; names the file.
+        UnsupportedFeatureError: what this release cannot read.
+
+    Cost: `MetadataState.slices`, and all files of the newest slices; memory for one file group.
+    """
+    for one in state.slices(partition):
+        yield read_group(state, one, payload)
+
+
+def records_with_keys(
+    state: MetadataState,
+    partition: str,
+    payload: str,
+    keys: pa.Array,
+    *,
+    hashed: Callable[[pa.Array], pa.Array] | None = None,
+) -> pa.Table:
+    """The records with these keys, in no order. Arguments and errors as of `all_records`.
+
+    `keys`: strings in any order. `hashed`: what of the keys decides their file group; None for all of it.
+
+    Cost: in each file group that has some keys: its logs, and index and blocks with wanted keys of its base file.
+    """
+    groups = state.slices(partition)
+    numbers = file_group_of(keys if hashed is None else hashed(keys), len(groups))
+    found = [
+        read_group(state, groups[number], payload, Wanted(keys=sorted_keys(keys.filter(pa.array(numbers == number)))))
+        for number in np.unique(numbers)
+    ]
+    return pa.concat_tables(found) if found else _none(payload)
+
+
+def records_with_prefixes(state: MetadataState, partition: str, payload: str, prefixes: Sequence[str]) -> pa.Table:
+    """The records whose keys begin with one of these, in no order. Arguments and errors as of `all_records`.
+
+    Cost: in every file group its logs, and index and wanted blocks of its base file.
+    """
+    wanted = Wanted(prefixes=tuple(prefix.encode() for prefix in prefixes))
+    found = [read_group(state, one, payload, wanted) for one in state.slices(partition)]
+    return pa.concat_tables(found) if found else _none(payload)
+
+
+def read_group(state: MetadataState, group: GroupSlice, payload: str, wanted: Wanted = ALL) -> pa.Table:
+    """The wanted records of one file group, after all of its versions. See `all_records`."""
+    base = _none(payload)
+    if group.base is not None:
+        with open_hfile_of(state.storage, group.base) as reader:
+            base = pa.Table.from_batches([_decoded(reader.file, wanted, payload, group.base, 0)])
+    versions = [_none(payload).append_column(REMOVED, pa.array([], pa.bool_()))]
+    versions += _log_versions(state, group, payload, wanted)
+    return merged_records(base, pa.concat_tables(versions).combine_chunks(), payload)
+
+
+def _none(payload: str) -> pa.Table:
+    return pa.Table.from_batches([conformed(None, payload)])
+
+
+def _log_versions(state: MetadataState, group: GroupSlice, payload: str, wanted: Wanted) -> Iterator[pa.Table]:
+    """What the blocks of the logs say that count, in their order."""
+    found: list[tuple[LogBlock, pa.Table]] = []
+    for path in group.logs:
+        with open_log(state.storage, path) as reader:
+            for block in reader.blocks():
+                if block.kind is BlockType.CORRUPT:
+                    # In version 6 a dead writer's log stays in the slice; that of a commit is whole.
+                    if group.blocks.committed is None or state.is_named(path):
+                        raise CorruptDataError("a log of the metadata table is damaged", path=path, offset=block.offset)
+                elif block.kind is BlockType.COMMAND:
+                    found = [one for one in found if one[0].instant_time != block.target_instant_time]
+                elif group.blocks.counts(block.instant_time, path):
+                    found.append((block, _block_versions(reader, block, payload, wanted, path)))
+    replaced = {instant for block, _ in found for instant in block.compacted_instants}
+    for block, versions in found:
+        if block.instant_time not in replaced:
+            yield versions
+
+
+def _block_versions(reader: LogReader, block: LogBlock, payload: str, wanted: Wanted, path: str) -> pa.Table:
+    content = reader.content(block)
+    if block.kind is BlockType.HFILE_DATA:
+        hfile = open_hfile(source_of(content, path, block.content_offset))
+        batch = _decoded(hfile, wanted, payload, path, block.offset, block.schema)
+        return pa.Table.from_batches([batch]).append_column(REMOVED, pa.array(np.zeros(batch.num_rows, np.bool_)))
+    if block.kind is BlockType.DELETE:
+        keys = decode_delete_block(content, (), path=path, offset=block.offset).record_keys
+        keys = keys.filter(wanted.among(keys))
+        empty = _none(payload).schema
+        columns = [keys, pa.nulls(len(keys), pa.int32()).fill_null(0), pa.nulls(len(keys), empty.field(payload).type)]
+        table = pa.table(columns, schema=empty)
+        return table.append_column(REMOVED, pa.array(np.ones(len(keys), np.bool_)))
+    raise UnsupportedFeatureError(
+        "a log of the metadata table has a block that is no HFile", path=path, offset=block.offset, kind=block.kind.name
+    )
+
+
+def _decoded(
+    hfile: IndexedHFile, wanted: Wanted, payload: str, path: str, offset: int, schema: str | None = None
+) -> pa.RecordBatch:
+    avro = schema or hfile.schema
+    if avro is None:
+        raise CorruptDataError("an HFile of the metadata table has no schema", path=path, offset=offset)
+    keys, values = wanted.of(hfile)
+    batch = decode_metadata_records(keys, values, payload, avro_schema=avro, path=path, offset=offset)
+    return conformed(batch, payload)

@@ -1,0 +1,141 @@
+"""Versions of records of the metadata table become one: the rule of each payload.
+
+Later versions win, but for two payloads. Of `files` the maps are merged entry by entry: a deletion takes the entry out,
+otherwise the larger size holds. Statistics of the same column and file, or partition, widen each other, unless the
+later one is tight or either is deleted.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.format.metadata_table.schema import COLUMN_STATS_COLUMN, FILES_COLUMN, KEY, TYPE
+from pyhudi.metadata_table.statistics_merging import merged_statistics
+
+REMOVED: Final = "removed"
+"""The column of versions that says whether an entry of a delete block removed the record."""
+
+
+def merged_records(base: pa.Table, later: pa.Table, payload: str) -> pa.Table:
+    """The records after all versions: key, type and payload, in no order.
+
+    `base`: records of a base file, each key once. `later`: versions in the order of their writes, with the column
+    `REMOVED`, whose payload is null where it is true.
+    """
+    if not later.num_rows:
+        return base
+    touched = pc.is_in(base.column(KEY), later.column(KEY))
+    older = base.filter(touched).append_column(REMOVED, pa.array(np.zeros(pc.sum(touched).as_py() or 0, np.bool_)))
+    versions = pa.concat_tables([older.select(later.column_names), later]).combine_chunks()
+    return pa.concat_tables([base.filter(pc.invert(touched)), _newest(versions, payload)]).combine_chunks()
+
+
+def _newest(versions: pa.Table, payload: str) -> pa.Table:
+    """One record for each key that is still there."""
+    versions = versions.append_column("order", pa.array(np.arange(versions.num_rows)))
+    versions = versions.take(pc.sort_indices(versions, [(KEY, "ascending"), ("order", "ascending")])).combine_chunks()
+    is_last = ends_of_runs(versions.column(KEY))
+    is_removed = versions.column(REMOVED).to_numpy()
+    if payload == FILES_COLUMN:
+        values = _merged_files(versions.column(payload), is_last, is_removed)
+    elif payload == COLUMN_STATS_COLUMN and not is_last.all():
+        statistics = versions.column(payload).combine_chunks()
+        resets = _resets(statistics, is_removed)
+        values = merged_statistics(statistics, is_last, starts_since(resets, is_last))
+    else:
+        values = versions.column(payload).filter(pa.array(is_last))
+    columns = {
+        KEY: versions.column(KEY).filter(pa.array(is_last)),
+        TYPE: versions.column(TYPE).filter(pa.array(is_last)),
+        payload: values,
+    }
+    return pa.table(columns, schema=versions.select([KEY, TYPE, payload]).schema).filter(pa.array(~is_removed[is_last]))
+
+
+def ends_of_runs(sorted_values: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    """Whether the next value is another one."""
+    count = len(sorted_values)
+    found: npt.NDArray[np.bool_] = np.ones(count, np.bool_)
+    if count > 1:
+        found[:-1] = np.asarray(pc.not_equal(sorted_values[:-1], sorted_values[1:]))
+    return found
+
+
+def starts_since(resets: npt.NDArray[np.bool_], is_last: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which versions count: those from the last reset of their run on, or from the run's begin."""
+    count = len(is_last)
+    numbers = np.arange(count)
+    begins = np.zeros(count, np.bool_)
+    begins[:1] = True
+    begins[1:] = is_last[:-1]
+    # For each version the last place at which its run begins or is reset; the run's end has the one that counts.
+    place = np.maximum.accumulate(np.where(begins | resets, numbers, 0))
+    ends = np.flatnonzero(is_last)
+    run = np.searchsorted(ends, numbers)
+    return np.asarray(numbers >= place[ends[run]], dtype=np.bool_)
+
+
+def _resets(statistics: pa.StructArray, is_removed: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which versions of statistics do not look at those before them."""
+    gone = is_removed | pc.fill_null(statistics.field("isDeleted"), True).to_numpy(zero_copy_only=False)
+    gone |= pc.is_null(statistics).to_numpy(zero_copy_only=False)
+    resets: npt.NDArray[np.bool_] = gone.copy()
+    resets[1:] |= gone[:-1]
+    if statistics.type.get_field_index("isTightBound") >= 0:
+        resets |= pc.fill_null(statistics.field("isTightBound"), False).to_numpy(zero_copy_only=False)
+    return resets
+
+
+def _merged_files(maps: pa.ChunkedArray, is_last: npt.NDArray[np.bool_], is_removed: npt.NDArray[np.bool_]) -> pa.Array:
+    """The maps of each run, in which every file stands once."""
+    array = maps.combine_chunks()
+    counts = starts_since(is_removed, is_last) & ~is_removed
+    run: npt.NDArray[np.int64] = np.cumsum(is_last) - is_last  # the number of the run, for each version
+    runs = int(is_last.sum())
+    if not len(is_last) or (is_last.all() and not is_removed.any()):
+        return array
+    lengths = pc.fill_null(pc.list_value_length(array.cast(_as_lists(array.type))), 0).to_numpy()
+    flat = array.filter(pa.array(counts))
+    owner: npt.NDArray[np.int64] = np.repeat(run[counts], lengths[counts])
+    entries = flat.cast(_as_lists(array.type)).flatten()
+    merged = _merged_entries(owner, entries.field(0), entries.field(1))
+    offsets = np.searchsorted(merged.column("owner").to_numpy(), np.arange(runs + 1)).astype(np.int32)
+    values = pa.StructArray.from_arrays(
+        [merged.column("size").combine_chunks(), merged.column("isDeleted").combine_chunks()],
+        fields=list(array.type.item_type),
+    )
+    names = merged.column("name").combine_chunks()
+    return pa.MapArray.from_arrays(pa.array(offsets), names, values).cast(array.type)
+
+
+def _as_lists(map_type: pa.MapType) -> pa.ListType:
+    return pa.list_(pa.struct([map_type.key_field, map_type.item_field]))
+
+
+def _merged_entries(owner: npt.NDArray[np.int64], names: pa.Array, infos: pa.Array) -> pa.Table:
+    """The entries of each owner after all of its versions, by owner and name; those that were deleted are gone."""
+    entries = pa.table(
+        {
+            "owner": owner,
+            "name": names,
+            "size": infos.field("size"),
+            "isDeleted": infos.field("isDeleted"),
+            "order": np.arange(len(owner)),
+        }
+    )
+    by_name = [("owner", "ascending"), ("name", "ascending"), ("order", "ascending")]
+    entries = entries.take(pc.sort_indices(entries, by_name)).combine_chunks()
+    is_last = ends_of_runs(entries.column("name")) | ends_of_runs(entries.column("owner"))
+    deleted = entries.column("isDeleted").to_numpy()
+    counts = starts_since(deleted, is_last)
+    sizes = np.where(counts & ~deleted, entries.column("size").to_numpy(), -1)
+    begins = np.flatnonzero(np.concatenate([[True], is_last[:-1]])) if len(is_last) else np.empty(0, np.int64)
+    largest = np.maximum.reduceat(sizes, begins) if len(begins) else np.empty(0, np.int64)
+    ended = entries.filter(pa.array(is_last))
+    ended = ended.set_column(2, "size", pa.array(largest, pa.int64()))
+    return ended.filter(pc.invert(ended.column("isDeleted")))

@@ -1,0 +1,84 @@
+"""Metadata tables that JVM Hudi wrote: read, they list what the store has, and give the rows that listing gives."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.interop.compare import assert_same_rows
+from tests.interop.foreign_tables import FOREIGN_TABLES, ForeignTable, MadeTable
+from tests.support.oracle import Oracle
+
+import pyhudi
+from pyhudi.errors import HudiError
+from pyhudi.format.file_names import parse_data_file
+from pyhudi.metadata_table.lister import metadata_lister
+from pyhudi.storage.local import LocalStorage
+from pyhudi.table.lister import list_data_files
+from pyhudi.table.metadata_partitions import FILES
+from pyhudi.table.state import load_table
+
+_QUICK = {"updated-mor", "archived-mor"}
+_SETTINGS = {"hoodie.metadata.enable": "true"}
+
+
+def _marks(table: ForeignTable, release: str) -> list[pytest.MarkDecorator]:
+    return [] if table.id in _QUICK else [pytest.mark.thorough]
+
+
+CASES = [
+    pytest.param((table, release), id=f"{table.id}-{release}", marks=_marks(table, release))
+    for table in FOREIGN_TABLES
+    for release in table.releases
+]
+
+
+@pytest.fixture
+def made(
+    request: pytest.FixtureRequest, tmp_path: Path, oracle_of: Callable[[str], Oracle]
+) -> Iterator[tuple[ForeignTable, MadeTable]]:
+    recipe, release = request.param
+    oracle = oracle_of(release)
+    table = MadeTable(oracle, tmp_path / "table", f"t_{abs(hash(str(tmp_path)))}")
+    settings = {**_SETTINGS, **recipe.sql_settings}
+    for key, value in settings.items():
+        oracle.sql(f"SET {key}={value}")
+    recipe.make(table)
+    yield recipe, table
+    for key in settings:
+        oracle.sql(f"RESET {key}")
+    table.sql("DROP TABLE IF EXISTS {t}")
+
+
+@pytest.mark.parametrize("made", CASES, indirect=True)
+def test_metadata_table_of_jvm_hudi_lists_what_the_store_has(made: tuple[ForeignTable, MadeTable]) -> None:
+    recipe, table = made
+    storage = LocalStorage(table.path)
+    state = load_table(storage)
+    assert FILES in state.config.metadata_partitions
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lister = metadata_lister(state, True)
+        assert lister is not None
+        listed = {(info.path, info.size) for info in lister.table()}
+    stored = {(info.path, info.size) for info in list_data_files(storage) if parse_data_file(info.name) is not None}
+    assert {one for one in listed if parse_data_file(one[0].rpartition("/")[2])} == stored
+    for path in {path.rpartition("/")[0] for path, _ in stored}:
+        again = metadata_lister(state, True)
+        assert again is not None
+        assert {(info.path, info.size) for info in again.partition(path)} == {
+            one for one in listed if one[0].rpartition("/")[0] == path
+        }
+    try:
+        expected = _rows(table.path, "false")
+    except HudiError:
+        assert recipe.may_refuse_reads
+        return
+    assert_same_rows(expected, _rows(table.path, "true"), hint=recipe.id)
+
+
+def _rows(path: Path, enabled: str) -> pa.Table:
+    return pyhudi.HudiTable.for_path(str(path), hudi_options={"hoodie.metadata.enable": enabled}).scan().to_arrow()
