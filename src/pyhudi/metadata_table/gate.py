@@ -8,7 +8,7 @@ from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import HudiError, NotFoundError
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.properties import PROPERTIES_BYTES_MAX, parse_properties
-from pyhudi.format.timeline.instant import Action, InstantState
+from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.metadata_table.folders import PROPERTIES_PATH
 from pyhudi.metadata_table.state import MetadataState
 from pyhudi.metadata_table.trust import INITIAL_PREFIX, missing_writes
@@ -82,7 +82,10 @@ def _problem_of_properties(state: MetadataState) -> str | None:
 
 
 def _unknown_writes(state: MetadataState) -> tuple[str, ...]:
-    """Delta commits of the metadata table whose action the table neither has nor can have archived."""
+    """Delta commits of the metadata table whose action the table neither has nor can have archived.
+
+    A restore of JVM Hudi leaves those of the writes that it takes back, and corrects what they said.
+    """
     suspects = _not_on(state, frozenset(one.requested_time for one in state.table.timeline.instants))
     if not suspects:
         return ()
@@ -91,8 +94,18 @@ def _unknown_writes(state: MetadataState) -> tuple[str, ...]:
     return _not_on(state, frozenset(one.requested_time for one in now.instants))
 
 
+def _is_in(state: MetadataState, action: Instant) -> bool:
+    """Whether the metadata table knows an action."""
+    return action.requested_time in state.valid
+
+
 def _not_on(state: MetadataState, known: frozenset[str]) -> tuple[str, ...]:
-    first, last = min(known, default=""), max(known, default="")
+    restores = [
+        one.requested_time
+        for one in state.table.timeline.instants
+        if one.action is Action.RESTORE and _is_in(state, one)
+    ]
+    first, last = max([min(known, default=""), *restores]), max(known, default="")
     return tuple(
         one.requested_time
         for one in state.timeline.instants
