@@ -1,4 +1,4 @@
-"""Whether readers may believe the metadata table: found out at open, before any of its records is used."""
+"""The checks that readers make before they believe the metadata table, at open, before any of its records is used."""
 
 from __future__ import annotations
 
