@@ -67,6 +67,16 @@ INDEXES = (
         is_global=True,
         moves_by="hoodie.hbase.index.update.partition.path",
     ),
+    IndexCase(
+        "RECORD_INDEX",
+        {
+            "hoodie.index.type": "RECORD_INDEX",
+            "hoodie.metadata.record.index.enable": "true",
+            "hoodie.metadata.record.index.min.filegroup.count": "3",
+        },
+        is_global=True,
+        moves_by="hoodie.record.index.update.partition.path",
+    ),
     IndexCase("own", {"hoodie.index.class": "tests.support.indexes:DictIndex"}),
     IndexCase(
         "own-global",

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import logging
+
 from pyhudi.config.enums import IndexType
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.index.bloom import BloomIndex
 from pyhudi.index.in_memory import locations_of_process
 from pyhudi.index.protocol import Index, KeyScope
+from pyhudi.index.record import RecordIndex
 from pyhudi.index.remembering import RememberingIndex
 from pyhudi.index.simple import SimpleIndex
 from pyhudi.index.stores.open import locations_in_store, locations_of_class
+from pyhudi.metadata_table.gate import disbelief
+from pyhudi.metadata_table.record_locations import location_reader
+from pyhudi.metadata_table.state import load_metadata_state
+from pyhudi.table.metadata_partitions import RECORD_INDEX
+from pyhudi.table.state import TableState
+
+_log = logging.getLogger("pyhudi")
 
 
-def index_of(config: WriteConfig, table_uri: str) -> Index:
-    """The index of a write to the table at this URI."""
-    options = config.index
+def index_of(config: WriteConfig, table: TableState) -> Index:
+    """The index of a write to this table. Cost: of the record index two listings and a read, of the others nothing."""
+    options, table_uri = config.index, table.storage.uri
     if options.index_class is not None:
         return RememberingIndex(locations_of_class(options.index_class, table_uri))
     if options.index_type is IndexType.HBASE and options.store is not None:
         return RememberingIndex(locations_in_store(options.store, table_uri))
     if options.index_type is IndexType.INMEMORY:
         return RememberingIndex(locations_of_process(table_uri))
+    if options.index_type.is_in_metadata_table:
+        return _record_index(table, options.index_type)
     if options.index_type.uses_bloom_filters:
         return BloomIndex(prune_by_ranges=options.prune_by_ranges)
     return SimpleIndex()
@@ -32,3 +44,21 @@ def scope_of(config: WriteConfig, *, may_move: bool) -> KeyScope:
         return KeyScope.PARTITION
     moves = may_move and config.moves_partition
     return KeyScope.TABLE_MOVES if moves else KeyScope.TABLE_UPDATES_IN_PLACE
+
+
+def _record_index(table: TableState, asked: IndexType) -> Index:
+    """The record index; where the table has none that can be believed, files are searched, as in JVM Hudi."""
+    if not asked.is_global:
+        _log.warning("%s: the table has no record index by partition, so files are searched as by SIMPLE", asked.value)
+        return SimpleIndex()
+    reason = "the table has none"
+    if RECORD_INDEX in table.config.metadata_partitions:
+        state = load_metadata_state(table)
+        if (reason := disbelief(state) or "") == "":
+            return RecordIndex(location_reader(state), fallback=SimpleIndex())
+    _log.warning(
+        "the record index cannot be used: %s; files are searched as by GLOBAL_SIMPLE. A write with "
+        "hoodie.metadata.record.index.enable=true builds one where there is none",
+        reason,
+    )
+    return SimpleIndex()

@@ -87,7 +87,7 @@ def look_up(batch: Batch, *, logs_may_insert: bool = False) -> Tagged:
         key_patterns=job.key_patterns,
         view=batch.view,
     )
-    tagged = index_of(job.config, job.table.storage.uri).tag(job.engine, lookup, slices)
+    tagged = index_of(job.config, batch.transaction.base).tag(job.engine, lookup, slices)
     if job.config.input.tombstone_hours and not isinstance(write, Delete):
         tagged = bar_late_rows(job.engine, lookup, slices, tagged)
     if isinstance(write, Insert) and write.on_known is DuplicatePolicy.FAIL and tagged.known_rows:
