@@ -24,6 +24,7 @@ from pyhudi.io.hfile import open_hfile_of
 from pyhudi.io.log.scan import LogReader, open_log
 from pyhudi.metadata_table.merging import REMOVED, merged_records
 from pyhudi.metadata_table.state import GroupSlice, MetadataState
+from pyhudi.storage.protocol import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +109,24 @@ def records_with_prefixes(state: MetadataState, partition: str, payload: str, pr
 
 def read_group(state: MetadataState, group: GroupSlice, payload: str, wanted: Wanted = ALL) -> pa.Table:
     """The wanted records of one file group, after all of its versions. See `all_records`."""
+    return read_slice(state.storage, group, payload, wanted, is_named=state.is_named)
+
+
+def read_slice(
+    storage: Storage,
+    group: GroupSlice,
+    payload: str,
+    wanted: Wanted = ALL,
+    *,
+    is_named: Callable[[str], bool] = lambda _: True,
+) -> pa.Table:
+    """`read_group` for tasks. `is_named`: whether a commit names a log; a damaged one of a dead writer is left out."""
     base = _none(payload)
     if group.base is not None:
-        with open_hfile_of(state.storage, group.base) as reader:
+        with open_hfile_of(storage, group.base) as reader:
             base = pa.Table.from_batches([_decoded(reader.file, wanted, payload, group.base, 0)])
     versions = [_none(payload).append_column(REMOVED, pa.array([], pa.bool_()))]
-    versions += _log_versions(state, group, payload, wanted)
+    versions += _log_versions(storage, group, payload, wanted, is_named)
     return merged_records(base, pa.concat_tables(versions).combine_chunks(), payload)
 
 
@@ -121,15 +134,17 @@ def _none(payload: str) -> pa.Table:
     return pa.Table.from_batches([conformed(None, payload)])
 
 
-def _log_versions(state: MetadataState, group: GroupSlice, payload: str, wanted: Wanted) -> Iterator[pa.Table]:
+def _log_versions(
+    storage: Storage, group: GroupSlice, payload: str, wanted: Wanted, is_named: Callable[[str], bool]
+) -> Iterator[pa.Table]:
     """What the blocks of the logs say that count, in their order."""
     found: list[tuple[LogBlock, pa.Table]] = []
     for path in group.logs:
-        with open_log(state.storage, path) as reader:
+        with open_log(storage, path) as reader:
             for block in reader.blocks():
                 if block.kind is BlockType.CORRUPT:
                     # In version 6 a dead writer's log stays in the slice; that of a commit is whole.
-                    if group.blocks.committed is None or state.is_named(path):
+                    if group.blocks.committed is None or is_named(path):
                         raise CorruptDataError("a log of the metadata table is damaged", path=path, offset=block.offset)
                 elif block.kind is BlockType.COMMAND:
                     found = [one for one in found if one[0].instant_time != block.target_instant_time]
