@@ -44,13 +44,13 @@ class Recovery:
         return outcome_of(self._handle.state.reload(), time_text(instant, "instant"))
 
     def rollback(self, instant: str) -> RolledBack:
-        """Undo the newest completed write, a pending write, or a compaction that is planned and not running.
+        """Undo the newest completed write, a pending write, or a compaction, clustering or clean that is only planned.
 
         Readers see all of a write or nothing of it, at any moment.
 
         Raises:
-            InvalidRequestError: there is no such write, or it has been built on: by a later write, a pending plan, a
-                savepoint or a cleaner. Nothing was changed.
+            InvalidRequestError: there is no such write, several actions have this instant, or it has been built on: by a
+                later write, a pending plan, a savepoint or a cleaner. Nothing was changed.
             WriteConflictError: JVM Hudi may be rolling it back, or it was completed at this moment.
 
         Cost: the table lock, some listings of the timeline, one of each partition that the write changed, a delete per

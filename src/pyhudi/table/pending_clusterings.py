@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pyhudi.errors import NotFoundError
+from pyhudi.errors import CorruptDataError, NotFoundError
 from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
 from pyhudi.format.metadata.clustering import ClusteringPlan
 from pyhudi.format.metadata.replace import decode_requested_replace_metadata
@@ -16,27 +17,52 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.timeline import Timeline, instant_path
 
+_log = logging.getLogger("pyhudi")
+
 
 def load_clustering_plans(
     storage: Storage, timeline: Timeline, *, besides: str | None = None
 ) -> Iterator[tuple[Instant, frozenset[FileGroupId]]]:
     """Each pending clustering with its input, except that of the instant `besides`.
 
+    A damaged plan that no process has begun cannot be executed by any: it is passed over, with a warning that names it.
     Cost: one read per pending clustering; in version 6, where they are called replace commits, per pending replace
-    commit. Raises `CorruptDataError` for a damaged plan.
+    commit. Raises `CorruptDataError` for a damaged plan that a process has begun.
     """
-    for instant in timeline.instants:
-        if instant.state is InstantState.COMPLETED or instant.requested_time == besides:
-            continue
-        if instant.action is Action.CLUSTERING or _may_cluster(instant, timeline.version):
+    for instant in pending_clusterings(timeline):
+        try:
             plan = load_clustering_plan(storage, timeline.version, instant)
-            if plan is not None:
-                yield instant, input_of(plan)
+        except CorruptDataError as error:
+            if instant.state is not InstantState.REQUESTED:
+                raise
+            _log.warning("a planned clustering is passed over: %s", error)
+            continue
+        if plan is not None and instant.requested_time != besides:
+            yield instant, input_of(plan)
+
+
+def pending_clusterings(timeline: Timeline) -> Iterator[Instant]:
+    """What may be a pending clustering, by its name: in version 6 any pending replace commit."""
+    for instant in timeline.instants:
+        if instant.state is not InstantState.COMPLETED and (
+            instant.action is Action.CLUSTERING or _may_cluster(instant, timeline.version)
+        ):
+            yield instant
 
 
 def is_clustering_plan(storage: Storage, version: TableVersion, instant: Instant) -> bool:
-    """Whether a pending replace commit is a clustering: before version 8 they share a name. Cost: one read."""
-    return _may_cluster(instant, version) and load_clustering_plan(storage, version, instant) is not None
+    """Whether a pending replace commit is a clustering: before version 8 they share a name. Cost: one read.
+
+    A damaged plan counts as one. Raises `CorruptDataError` for that of an instant that a process has begun.
+    """
+    if not _may_cluster(instant, version):
+        return False
+    try:
+        return load_clustering_plan(storage, version, instant) is not None
+    except CorruptDataError:
+        if instant.state is not InstantState.REQUESTED:
+            raise
+        return True
 
 
 def clustered_groups(storage: Storage, timeline: Timeline) -> frozenset[FileGroupId]:
@@ -56,6 +82,14 @@ def load_clustering_plan(storage: Storage, version: TableVersion, instant: Insta
     path = instant_path(replace(instant, state=InstantState.REQUESTED, completion_time=None), version)
     try:
         return read_decoded(storage, path, CONTAINER_BYTES_MAX, _decode_plan)
+    except CorruptDataError as error:
+        raise CorruptDataError(
+            "the plan of a clustering is damaged: end the process that executes it, if there is one, and give the plan"
+            f' up by recovery.rollback("{instant.requested_time}")',
+            path=path,
+            instant=instant.requested_time,
+            cause=error.message,
+        ) from error
     except NotFoundError:
         # It ended since the timeline was loaded, or its writer does not create such a file.
         return None

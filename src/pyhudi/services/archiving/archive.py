@@ -7,12 +7,12 @@ instants in both; the next one finds them in the archive, and only deletes their
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
 from pyhudi.config.enums import TableType
-from pyhudi.errors import NotFoundError
+from pyhudi.errors import CorruptDataError, NotFoundError
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.timeline.instant import (
     Action,
@@ -27,6 +27,7 @@ from pyhudi.services.archiving.into_history import add_to_history, tidy_history
 from pyhudi.services.archiving.into_logs import add_to_logs
 from pyhudi.services.archiving.merge_logs import finish_merge, merge_logs
 from pyhudi.services.call import ServiceCall
+from pyhudi.services.cleaning.execute import load_clean_plan
 from pyhudi.services.cleaning.plan import earliest_retained, last_clean
 from pyhudi.services.compaction.schedule import newest_compaction
 from pyhudi.services.due import Due
@@ -34,6 +35,7 @@ from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.features import check_writable
 from pyhudi.table.instant_times import table_zone
 from pyhudi.table.metadata_table import has_metadata_table
+from pyhudi.table.pending_clusterings import load_clustering_plan, pending_clusterings
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS
 from pyhudi.table.written_files import load_written_files
@@ -119,13 +121,29 @@ def _needed(call: ServiceCall) -> Needed:
         now_ms=call.environment.clock.now_ms(),
         zone=table_zone(table.config),
     )
+    dead_plans = _dead_plans(table)
     return Needed(
         earliest_retained=None if retained is None else retained.requested_time,
         replacement=_first_replacement(table, call.config.archiving.min_commits),
         compaction=_compaction_to_count_from(call),
-        beside_pending=_beside_pending(table),
+        beside_pending=_beside_pending(table, dead_plans),
+        dead_plans=dead_plans,
         last_clean=max((one.requested_time for one in cleans if one.state is InstantState.COMPLETED), default=None),
     )
+
+
+def _dead_plans(table: TableState) -> frozenset[str]:
+    """Planned cleans, and clusterings that no process has begun, that are damaged. Cost: a read per plan."""
+    found = set()
+    for one in table.timeline.instants:
+        try:
+            if one.action is Action.CLEAN and one.state is not InstantState.COMPLETED:
+                load_clean_plan(table.storage, one, table)
+            elif one.state is InstantState.REQUESTED and one in pending_clusterings(table.timeline):
+                load_clustering_plan(table.storage, table.version, one)
+        except CorruptDataError:
+            found.add(one.requested_time)
+    return frozenset(found)
 
 
 def _first_replacement(table: TableState, kept: int) -> str | None:
@@ -158,14 +176,16 @@ def _compaction_to_count_from(call: ServiceCall) -> str | None:
     return newest if follow < call.config.compaction.max_delta_commits else None
 
 
-def _beside_pending(table: TableState) -> str | None:
+def _beside_pending(table: TableState, dead_plans: Collection[str]) -> str | None:
     """In table version 6, the oldest write that may have completed since the oldest pending instant began.
 
     Names of version 6 do not tell, and times of files do: those of one store, so clocks need not agree. Cost: a listing
     while something is pending.
     """
     pending = {
-        (one.requested_time, one.action) for one in table.timeline.instants if one.state is not InstantState.COMPLETED
+        (one.requested_time, one.action)
+        for one in table.timeline.instants
+        if one.state is not InstantState.COMPLETED and one.requested_time not in dead_plans
     }
     if table.version.has_completion_times or not pending:
         return None

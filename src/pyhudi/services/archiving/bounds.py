@@ -22,6 +22,7 @@ class Needed:
     groups whose files may still be there: without it, readers would show their rows again. `compaction`: the newest
     compaction, from which the next one is counted. `last_clean`: where the next clean begins. `beside_pending`: in
     version 6, which has no completion times, the oldest write that may have completed since a pending one began.
+    `dead_plans`: planned cleans and clusterings that are damaged, so that nobody can execute them: they need nothing.
     """
 
     earliest_retained: str | None = None
@@ -29,6 +30,7 @@ class Needed:
     compaction: str | None = None
     last_clean: str | None = None
     beside_pending: str | None = None
+    dead_plans: frozenset[str] = frozenset()
 
 
 _LEAVES = WRITE_ACTIONS | {Action.CLEAN, Action.ROLLBACK}
@@ -43,7 +45,7 @@ def archivable(timeline: Timeline, options: ArchivingOptions, needed: Needed) ->
     savepoints = {one.requested_time for one in timeline.instants if one.action is Action.SAVEPOINT}
     holders = [
         completed[len(completed) - options.min_commits].requested_time,
-        _needed_by_pending(timeline),
+        _needed_by_pending(timeline, needed.dead_plans),
         None if options.beyond_savepoint else min(savepoints, default=None),
         needed.earliest_retained,
         needed.replacement,
@@ -62,14 +64,13 @@ def _may_leave(instant: Instant, spared: Collection[str | None]) -> bool:
     return is_completed and instant.action in _LEAVES and instant.requested_time not in spared
 
 
-def _needed_by_pending(timeline: Timeline) -> str | None:
+def _needed_by_pending(timeline: Timeline, besides: Collection[str]) -> str | None:
     """The oldest instant that a pending action has to find: itself, and what completed since it began.
 
     A write looks for conflicts among those that completed since it began, which may have begun long before.
     """
-    pending = min(
-        (one.requested_time for one in timeline.instants if one.state is not InstantState.COMPLETED), default=None
-    )
+    open_times = (one.requested_time for one in timeline.instants if one.state is not InstantState.COMPLETED)
+    pending = min((time for time in open_times if time not in besides), default=None)
     if pending is None:
         return None
     beside = (one.requested_time for one in timeline.completed_writes if position_of(one) > pending)

@@ -34,6 +34,7 @@ from pyhudi.metadata_table.settle import with_kept_partitions
 from pyhudi.metadata_table.update import apply_change
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.cleaning.plan import PlannedClean, commits_since_clean, plan_clean
+from pyhudi.services.cleaning.withdraw import withdraw_clean
 from pyhudi.services.due import Due
 from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.open import open_spec
@@ -118,7 +119,8 @@ def clean(call: ServiceCall) -> Cleaned | None:
     """Execute the cleans that were planned before, then plan one more and execute it; None where nothing was to do.
 
     A clean that another process began to execute less than the heartbeat expiry ago is left to it; then nothing is
-    planned, and the result is None. A damaged plan stays, with a warning that names it. Errors: see `execute_clean`.
+    planned, and the result is None. A damaged plan that is older than that goes, with a warning that names it. Errors:
+    see `execute_clean`.
     Cost: that of `plan_clean`, one delete per file, and the lock twice.
     """
     call = call.reloaded()
@@ -132,11 +134,24 @@ def clean(call: ServiceCall) -> Cleaned | None:
         except CorruptDataError as error:
             # What it was to delete, the new plan names again: cleans begin where the newest completed one ended.
             _log.warning("a planned clean is damaged, and the table is cleaned without it: %s", error)
+            _give_up(call, instant)
     scheduled = _schedule(call.reloaded())
     if scheduled is None:
         return None
     instant, plan = scheduled
     return _execute(call, instant, plan)
+
+
+def _give_up(call: ServiceCall, instant: Instant) -> None:
+    """Remove a damaged plan, which nobody can execute, unless its writer may still be alive."""
+    storage, heartbeat = call.table.storage, call.settings.heartbeat
+    with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
+        table = call.table.reload()
+        planned = storage.info(instant_path(replace(instant, state=InstantState.REQUESTED), table.version))
+        if planned is None or instant not in table.timeline.instants:
+            return
+        if call.environment.clock.now_ms() - planned.modified_ms > heartbeat.expiry_ms:
+            withdraw_clean(table, instant, heartbeat, call.environment, lock, is_damaged=True)
 
 
 def pending_cleans(timeline: Timeline) -> tuple[Instant, ...]:
@@ -216,6 +231,10 @@ def _execute(call: ServiceCall, instant: Instant, plan: CleanPlan) -> Cleaned | 
             storage.put_if_absent(instant_path(instant, version), body)
         except AlreadyExistsError:
             _log.info("another process is executing the clean %s as well", instant.requested_time)
+        if storage.info(instant_path(replace(instant, state=InstantState.REQUESTED), version)) is None:
+            # It was withdrawn, or is completed; see `withdraw_clean`.
+            storage.delete(instant_path(instant, version))
+            return None
     _delete(call, plan)
     with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
         table = call.table.reload()

@@ -31,7 +31,7 @@ from pyhudi.format.file_names import BaseFileName, parse_data_file
 from pyhudi.format.metadata.clustering import ClusteredSlice, ClusteringPlan
 from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
-from pyhudi.format.timeline.instant import Instant, InstantState, InstantTime
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.merge.table_rules import check_tombstones, mergers_of, table_rules_of
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.clustering.schedule import schema_of
@@ -41,7 +41,7 @@ from pyhudi.table.block_filter import with_archive
 from pyhudi.table.features import check_clusterable
 from pyhudi.table.file_slice import FileGroupId, FileSlice, slice_files
 from pyhudi.table.file_system_view import FileSystemView, load_view
-from pyhudi.table.pending_clusterings import load_clustering_plan, load_clustering_plans
+from pyhudi.table.pending_clusterings import is_clustering_plan, load_clustering_plan
 from pyhudi.table.schema import TableSchema
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path
@@ -71,8 +71,17 @@ class Clustered:
 
 
 def pending_clusterings(table: TableState) -> tuple[Instant, ...]:
-    """The clusterings that are planned or running, oldest first. Cost: see `load_clustering_plans`."""
-    return tuple(instant for instant, _ in load_clustering_plans(table.storage, table.timeline))
+    """The clusterings that are planned or running, oldest first, also those whose plans are damaged.
+
+    Cost: see `load_clustering_plans`.
+    """
+    return tuple(one for one in table.timeline.instants if _is_pending(table, one))
+
+
+def _is_pending(table: TableState, instant: Instant) -> bool:
+    if instant.state is InstantState.COMPLETED:
+        return False
+    return instant.action is Action.CLUSTERING or is_clustering_plan(table.storage, table.version, instant)
 
 
 def run_pending_clusterings(call: ServiceCall) -> tuple[Clustered, ...]:
@@ -102,7 +111,11 @@ def run_clustering(call: ServiceCall, instant_time: str) -> Clustered | None:
     `ConfigError` for a sort column that the table no longer has, and `UnsupportedFeatureError` for a plan that this
     release cannot execute.
     """
-    check_clusterable(call.reloaded().table)
+    table = call.reloaded().table
+    check_clusterable(table)
+    if (planned := _find(table, instant_time)) is not None:
+        # Before it is marked inflight: a damaged plan that a process has begun holds up all writes.
+        load_clustering_plan(table.storage, table.version, planned)
     try:
         with planned_run(
             call,

@@ -78,7 +78,8 @@ def _check_cleans(table: TableState, state: PastState, write: Instant, verb: str
         if plan is not None and (shared := sorted(plan.paths & state.paths)):
             raise WriteConflictError(
                 f"a clean that is planned is about to delete files of this state, so that the table cannot {verb} it; "
-                "nothing was changed: choose a newer write",
+                "nothing was changed: choose a newer write, or give the clean up by "
+                f'recovery.rollback("{clean.requested_time}"), if it has not begun',
                 instant=write.requested_time,
                 winner=clean.requested_time,
                 action=clean.action.value,

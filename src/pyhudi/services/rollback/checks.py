@@ -32,11 +32,21 @@ SERVICES = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERIN
 
 
 def instant_to_roll_back(table: TableState, instant_time: str) -> Instant:
-    """The write or plan of the timeline with this instant time. Raises `InvalidRequestError` where there is none."""
-    candidates = WRITE_ACTIONS | SERVICES
-    for instant in table.timeline.instants:
-        if instant.requested_time == instant_time and instant.action in candidates:
-            return instant
+    """The write or plan of the timeline with this instant time.
+
+    Raises `InvalidRequestError` where there is none, or more than one.
+    """
+    of_time = [one for one in table.timeline.instants if one.requested_time == instant_time]
+    cleans = [one for one in of_time if one.action is Action.CLEAN and one.state is not InstantState.COMPLETED]
+    found = [one for one in of_time if one.action in WRITE_ACTIONS | SERVICES] or cleans
+    if len(found) > 1:
+        raise InvalidRequestError(
+            "several actions have this instant time, and their files cannot be told apart; nothing was changed",
+            instant=instant_time,
+            actions=[f"{one.action.value} ({one.state.name.lower()})" for one in found],
+        )
+    if found:
+        return found[0]
     raise InvalidRequestError(
         "no write and no plan of the active timeline has this instant time; nothing was changed", instant=instant_time
     )

@@ -18,6 +18,7 @@ from pyhudi.format.metadata.rollback import RollbackPlan, encode_rollback_plan
 from pyhudi.format.safe_paths import name_problem
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.io.log.exclusion import exclude_blocks
+from pyhudi.services.cleaning.withdraw import withdraw_clean
 from pyhudi.services.rollback.checks import check_rollback, instant_to_roll_back, planned_service
 from pyhudi.services.rollback.execute import RolledBack, run_rollback
 from pyhudi.services.rollback.plan import Leftovers, find_leftovers, find_lost_attempts, find_orphans, plan_rollback
@@ -111,7 +112,7 @@ def roll_back_failed_writes(
 def roll_back(
     table: TableState, instant_time: str, settings: TransactionSettings, environment: Environment
 ) -> RolledBack:
-    """Roll back the newest completed write, any pending write, or a planned compaction with its files.
+    """Roll back the newest completed write, any pending write, a planned compaction with its files, or a planned clean.
 
     Only the newest completed write, by completion time, can be rolled back. Readers see all of it or nothing at any
     time. A pending write may be alive: then it fails at its commit. Raises `InvalidRequestError`, with nothing changed,
@@ -148,6 +149,9 @@ def _roll_back_on_request(
             if done.instant == instant_time and all(i.requested_time != instant_time for i in table.timeline.instants):
                 return done
         instant = choose(table, instant_time)
+        if instant.action is Action.CLEAN:
+            withdraw_clean(table, instant, settings.heartbeat, environment, lock)
+            return RolledBack(instant.requested_time, files_deleted=0)
         check_rollback(table, instant, settings.heartbeat, environment)
         rolled_back = roll_back_instant(table, instant, environment, lock)
         if rolled_back is None:
