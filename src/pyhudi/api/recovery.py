@@ -49,8 +49,8 @@ class Recovery:
         Readers see all of a write or nothing of it, at any moment.
 
         Raises:
-            InvalidRequestError: there is no such write, several actions have this instant, or it has been built on: by a
-                later write, a pending plan, a savepoint or a cleaner. Nothing was changed.
+            InvalidRequestError: there is no such write, several actions have this instant, or it has been built on: by
+                a later write, a pending plan, a savepoint or a cleaner. Nothing was changed.
             WriteConflictError: JVM Hudi may be rolling it back, or it was completed at this moment.
 
         Cost: the table lock, some listings of the timeline, one of each partition that the write changed, a delete per
