@@ -143,7 +143,7 @@ def clean(call: ServiceCall) -> Cleaned | None:
 
 
 def _give_up(call: ServiceCall, instant: Instant) -> None:
-    """Remove a damaged plan, which nobody can execute, unless its writer may still be alive."""
+    """Remove a damaged plan, which no process can execute, unless its writer may still be alive."""
     storage, heartbeat = call.table.storage, call.settings.heartbeat
     with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
         table = call.table.reload()
