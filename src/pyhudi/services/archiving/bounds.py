@@ -22,7 +22,7 @@ class Needed:
     groups whose files may still be there: without it, readers would show their rows again. `compaction`: the newest
     compaction, from which the next one is counted. `last_clean`: where the next clean begins. `beside_pending`: in
     version 6, which has no completion times, the oldest write that may have completed since a pending one began.
-    `dead_plans`: planned cleans and clusterings that are damaged, so that no process can execute them: they need nothing.
+    `dead_plans`: planned cleans and clusterings that are damaged: no process can execute them, so they need nothing.
     """
 
     earliest_retained: str | None = None
