@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyhudi.config.option import OptionWarning
     from pyhudi.index.locations import KeyStore
     from pyhudi.read.conditions import Where
+    from pyhudi.read.skipping import IndexUse
     from pyhudi.services.archiving.archive import Archived
     from pyhudi.services.cleaning.execute import Cleaned
     from pyhudi.services.restore.execute import Restored
@@ -42,6 +43,7 @@ __all__ = [
     "Expired",
     "HudiOptions",
     "HudiTable",
+    "IndexUse",
     "Inspect",
     "KeyStore",
     "OptionWarning",
@@ -74,6 +76,7 @@ _HOMES = {
     "Expired": "pyhudi.services.ttl",
     "HudiOptions": "pyhudi.api.arguments",
     "HudiTable": "pyhudi.api.hudi_table",
+    "IndexUse": "pyhudi.read.skipping",
     "Inspect": "pyhudi.api.inspect",
     "KeyStore": "pyhudi.index.locations",
     "OptionWarning": "pyhudi.config.option",

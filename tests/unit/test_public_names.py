@@ -16,6 +16,7 @@ RETURNED = {
     "Archived",
     "Cleaned",
     "Expired",
+    "IndexUse",
     "KeyStore",
     "OptionWarning",
     "Outcome",

@@ -10,6 +10,7 @@ from pyhudi.config.read_config import EARLIEST, ReadConfig
 from pyhudi.read.arrow import Skipped
 from pyhudi.read.conditions import Where
 from pyhudi.read.scan import ScanPlan
+from pyhudi.read.skipping import IndexUse
 from pyhudi.table.state import TableState
 
 _PARTITIONS_NAMED = 10
@@ -41,7 +42,8 @@ class ScanExplanation:
         merged: how many file slices have logs, whose records are merged with those of the base file.
         merge_mode: how the versions of a record become one, where slices are merged.
         partitions: the paths of the partitions that are read.
-        partitions_left_out: those whose path rules the condition out.
+        partitions_left_out: those that are not read, as their paths or indexes rule the condition out.
+        indexes: what the indexes of the metadata table left out, and why not more; none for a scan of all rows.
     """
 
     uri: str
@@ -64,6 +66,7 @@ class ScanExplanation:
     merge_mode: str
     partitions: tuple[str, ...]
     partitions_left_out: tuple[str, ...]
+    indexes: tuple[IndexUse, ...]
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -78,7 +81,8 @@ class ScanExplanation:
         found = len(self.partitions) + len(self.partitions_left_out)
         yield f"partitions: {len(self.partitions)} of {found}"
         if self.partitions_left_out:
-            yield f"  left out, as their paths rule the condition out: {_named(self.partitions_left_out)}"
+            yield f"  left out: {_named(self.partitions_left_out)}"
+        yield from map(_use, self.indexes)
         yield f"base files: {self.base_files} of {self.base_files_of}"
         yield f"logs: {self.logs} of {self.logs_of}"
         yield f"bytes: {self.bytes} of {self.bytes_of}, before columns and row groups are left out"
@@ -97,11 +101,15 @@ def explanation_of(
     whole: ScanPlan,
     pruned: ScanPlan,
     skipped: Skipped | None,
+    indexes: tuple[IndexUse, ...],
     *,
     columns: tuple[str, ...],
     where: Where,
 ) -> ScanExplanation:
-    """The explanation of a scan: of the `whole` one, `pruned` is what its condition leaves, without the `skipped`."""
+    """The explanation of a scan: of the `whole` one, `pruned` is what its condition leaves, without the `skipped`.
+
+    `indexes`: what led to `pruned`, besides the paths of partitions.
+    """
     is_range = request.query_type is QueryType.INCREMENTAL
     writes = state.timeline.completed_writes
     read = _partitions(pruned)
@@ -126,6 +134,7 @@ def explanation_of(
         merge_mode=state.config.merge_mode.value,
         partitions=tuple(sorted(read)),
         partitions_left_out=tuple(sorted(_partitions(whole) - read)),
+        indexes=indexes,
     )
 
 
@@ -143,6 +152,12 @@ def _logs(plan: ScanPlan) -> int:
 
 def _bytes(plan: ScanPlan) -> int:
     return sum(one.size if one.files.logs else one.size - one.log_size for one in plan.slices)
+
+
+def _use(index: IndexUse) -> str:
+    by = f" by {', '.join(index.columns)}" if index.columns else ""
+    note = f"; {index.note}" if index.note else ""
+    return f"{index.index}: {index.file_slices} file slices left out{by}{note}"
 
 
 def _named(partitions: tuple[str, ...]) -> str:

@@ -16,10 +16,18 @@ from pyhudi.config.enums import QueryType
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.timeline.instant import instant_time_from_user
-from pyhudi.read.arrow import checked_columns, prune_partitions, read_batches, read_table, skipped_by_statistics
+from pyhudi.read.arrow import (
+    checked_columns,
+    prune_partitions,
+    read_batches,
+    read_table,
+    scan_condition,
+    skipped_by_statistics,
+)
 from pyhudi.read.conditions import Where, condition_of
 from pyhudi.read.count import count_rows
 from pyhudi.read.scan import ScanPlan, plan_table_scan
+from pyhudi.read.skipping import IndexUse, skip_by_indexes
 from pyhudi.table.savepoints import savepoint_named
 from pyhudi.table.state import TableState
 
@@ -62,11 +70,11 @@ class Scan:
         Cost: the footer of each base file whose partition can match, then the wanted columns of the row groups whose
         statistics can; of file slices with logs the logs, and all columns that merging needs.
         """
-        return read_table(self._state.storage, self._plan, self.columns, self.where)
+        return read_table(self._state.storage, self._pruned(), self.columns, self.where)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows batch by batch, in bounded memory. Cost: as `to_arrow`, spread over the batches."""
-        return read_batches(self._state.storage, self._plan, self.columns, self.where)
+        return read_batches(self._state.storage, self._pruned(), self.columns, self.where)
 
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a pandas DataFrame. Raises `UnsupportedFeatureError` without pandas. Cost: as `to_arrow`."""
@@ -143,15 +151,25 @@ class Scan:
         >>> table.scan(where=[("city", "==", "oslo")]).explain().partitions_left_out
         ('rome',)
         """
-        pruned = self._pruned()
+        pruned, indexes = self._skipped()
         skipped = skipped_by_statistics(self._state.storage, pruned, self.where)
         return explanation_of(
-            self._state, self._request, self._plan, pruned, skipped, columns=self.columns, where=self.where
+            self._state, self._request, self._plan, pruned, skipped, indexes, columns=self.columns, where=self.where
         )
 
     def _pruned(self) -> ScanPlan:
-        """The plan without the partitions that the condition rules out."""
-        return prune_partitions(self._plan, self.where)
+        """The plan without the partitions and file slices that the condition rules out."""
+        return self._skipped()[0]
+
+    def _skipped(self) -> tuple[ScanPlan, tuple[IndexUse, ...]]:
+        plan = prune_partitions(self._plan, self.where)
+        condition = scan_condition(plan, self.where)
+        if condition is None:
+            return plan, ()
+        if not self._request.data_skipping:
+            return plan, (IndexUse("column_stats", note="hoodie.enable.data.skipping=false"),)
+        is_newest = self._request.as_of is None and self._request.query_type is not QueryType.INCREMENTAL
+        return skip_by_indexes(self._state, plan, condition, is_newest=is_newest)
 
 
 def scan_of(

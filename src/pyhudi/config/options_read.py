@@ -71,6 +71,13 @@ class ReadOptions:
         " false: an error. true: the rows that no later write has changed or deleted, from a scan of the whole table."
         " JVM Hudi's default is true.",
     )
+    data_skipping: bool = option(
+        "hoodie.enable.data.skipping",
+        parse=boolean(),
+        default=True,
+        doc="Whether reads with a condition leave files out by the indexes of the metadata table, without opening"
+        " them.",
+    )
     skip_damaged_files: bool = option(
         "hoodie.pyhudi.read.skip.damaged.files",
         parse=boolean(),

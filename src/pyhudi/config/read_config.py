@@ -30,6 +30,7 @@ class ReadConfig:
         end: End of an incremental read, inclusive.
         fall_back_to_full_scan: Scan the whole table if files of the interval have been cleaned.
         skip_damaged_files: Leave out missing and damaged files, with a warning.
+        data_skipping: Leave files out by the indexes of the metadata table.
         merging: The mergers that the table may name.
         memory: The memory limits of merging.
         metadata_table: Take the list of files from the metadata table; None from table version 8 on.
@@ -41,6 +42,7 @@ class ReadConfig:
     end: str | None = None
     fall_back_to_full_scan: bool = False
     skip_damaged_files: bool = False
+    data_skipping: bool = True
     merging: MergingOptions = field(default_factory=MergingOptions)
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     metadata_table: bool | None = None
@@ -66,6 +68,7 @@ class ReadConfig:
                 memory=memory,
                 skip_damaged_files=given.skip_damaged_files,
                 metadata_table=metadata_table,
+                data_skipping=given.data_skipping,
             )
         if given.begin is not None or given.end is not None:
             raise ConfigError(
@@ -79,6 +82,7 @@ class ReadConfig:
             as_of=given.as_of,
             fall_back_to_full_scan=given.fall_back_to_full_scan,
             skip_damaged_files=given.skip_damaged_files,
+            data_skipping=given.data_skipping,
             merging=merging,
             memory=memory,
             metadata_table=metadata_table,

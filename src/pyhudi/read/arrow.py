@@ -55,7 +55,7 @@ def read_batches(
     `CorruptDataError` naming a damaged file, and `HistoryNotRetainedError` naming one that was deleted meanwhile.
     """
     names = checked_columns(plan, columns)
-    condition = _condition(plan, where)
+    condition = scan_condition(plan, where)
     plan = _in_matching_partitions(plan, condition)
     plain = plan.plain
     for start in range(0, len(plain), FILES_AT_ONCE):
@@ -122,7 +122,7 @@ def skipped_by_statistics(storage: Storage, plan: ScanPlan, where: Where) -> Ski
 
     Cost: one footer per base file without logs whose partition can match. Errors: as `read_batches`.
     """
-    condition = _condition(plan, where)
+    condition = scan_condition(plan, where)
     if condition is None:
         return None
     needed = columns_of(condition.whole, plan.schema)
@@ -209,7 +209,8 @@ def checked_columns(plan: ScanPlan, columns: Sequence[str] | None) -> list[str]:
     return names
 
 
-def _condition(plan: ScanPlan, where: Where) -> Condition | None:
+def scan_condition(plan: ScanPlan, where: Where) -> Condition | None:
+    """The condition of a scan, that of its range of time included."""
     condition = condition_of(where, plan.schema)
     if plan.commit_times is None:
         return condition

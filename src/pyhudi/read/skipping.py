@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.errors import CorruptDataError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError
 from pyhudi.format.metadata_table.bounds import ColumnBounds, believed_bounds
+from pyhudi.metadata_table.gate import disbelief
+from pyhudi.metadata_table.state import load_metadata_state
+from pyhudi.metadata_table.statistics_lookup import statistics_of_files, statistics_of_partitions
 from pyhudi.read.conditions import Condition, columns_of
 from pyhudi.read.pruning import may_match
 from pyhudi.read.scan import ScanPlan, ScanSlice
-from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS
+from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS, load_index_definitions
+from pyhudi.table.state import TableState
+
+FILES_MIN: Final = 8
+"""The lowest number of file slices for which statistics are looked up."""
 
 Statistics = Callable[[Sequence[str], Sequence[str]], Mapping[str, pa.StructArray]]
 """Payloads of `HoodieMetadataColumnStats` by column, for columns and partition paths; none for columns without."""
@@ -35,6 +45,47 @@ class IndexUse:
     file_slices: int = 0
     columns: tuple[str, ...] = ()
     note: str | None = None
+
+
+def skip_by_indexes(
+    table: TableState, plan: ScanPlan, condition: Condition, *, is_newest: bool
+) -> tuple[ScanPlan, tuple[IndexUse, ...]]:
+    """The plan without the file slices that indexes leave out, and what each of them did.
+
+    `plan`: without the partitions that their paths rule out. `is_newest`: it is of the newest state. A metadata table
+    that cannot be believed or read leaves nothing out. Cost: for more than `FILES_MIN` slices without logs, or with
+    them, two listings and a read of the metadata table, a read of the definitions of indexes, and the lookups.
+    """
+    if COLUMN_STATS not in table.config.metadata_partitions:
+        return plan, (IndexUse(COLUMN_STATS, note="the table has no column statistics"),)
+    if len(plan.slices) < FILES_MIN:
+        note = f"the footers of fewer than {FILES_MIN} files are read sooner than statistics"
+        return plan, (IndexUse(COLUMN_STATS, note=note),)
+    left: ScanPlan = plan
+    uses: tuple[IndexUse, ...] = ()
+    try:
+        for step, use in _steps(table, plan, condition, is_newest=is_newest):
+            left, uses = step, (*uses, use)
+    except (CorruptDataError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError) as error:
+        return left, (*uses, IndexUse(COLUMN_STATS, note=f"the metadata table cannot be read: {error.message}"))
+    return left, uses
+
+
+def _steps(
+    table: TableState, plan: ScanPlan, condition: Condition, *, is_newest: bool
+) -> Iterator[tuple[ScanPlan, IndexUse]]:
+    """The plan after each index, and what the index did."""
+    state = load_metadata_state(table)
+    reason = disbelief(state)
+    if reason is not None:
+        yield plan, IndexUse(COLUMN_STATS, note=f"the metadata table is not used: {reason}")
+        return
+    definition = load_index_definitions(table).get(COLUMN_STATS)
+    indexed = plan.schema.names if definition is None else definition.source_columns
+    if is_newest and PARTITION_STATS in table.config.metadata_partitions:
+        plan, use = skip_by_partition_stats(plan, condition, partial(statistics_of_partitions, state), indexed)
+        yield plan, use
+    yield skip_by_column_stats(plan, condition, partial(statistics_of_files, state), indexed)
 
 
 def skip_by_column_stats(
