@@ -7,12 +7,14 @@ tight again: they are computed anew from all file slices of the partition, and r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from pyhudi.errors import CorruptDataError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.metadata_table.keys import partition_stats_keys
@@ -20,18 +22,23 @@ from pyhudi.format.metadata_table.ranges import RANGES, Range, ranges_batch, ran
 from pyhudi.format.metadata_table.records import make_records
 from pyhudi.format.metadata_table.schema import COLUMN_STATS_COLUMN, RecordType, payload_type
 from pyhudi.format.metadata_table.statistics import statistics_payloads
-from pyhudi.format.metadata_table.value_types import BYTES, ValueType
+from pyhudi.format.metadata_table.value_types import BYTES, DATE, DECIMAL, ValueType
 from pyhudi.format.timeline.table_version import TableVersion
-from pyhudi.metadata_table.change import Change, stored_partition
+from pyhudi.metadata_table.change import Change, partition_path_of, stored_partition
 from pyhudi.metadata_table.column_stats import columns_after, columns_with_statistics, ranges_of_change
 from pyhudi.metadata_table.file_ranges import read_file_ranges
 from pyhudi.metadata_table.partition import Source
+from pyhudi.metadata_table.state import load_metadata_state
+from pyhudi.metadata_table.statistics_lookup import statistics_of_partitions
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.index_definitions import PARTITION_STATS
 from pyhudi.table.schema import load_table_schema
+from pyhudi.table.state import TableState
 
 _TIGHTENS: Final = frozenset({WriteOperation.COMPACT, WriteOperation.LOG_COMPACT, WriteOperation.CLUSTER})
+_LOGICAL_WRAPPERS: Final = frozenset({DATE, DECIMAL})
+"""Of version 1: types that a column keeps."""
 _Place = tuple[str, str]
 """A partition path, and a column."""
 
@@ -85,24 +92,29 @@ class PartitionStatsPartition:
         columns = columns_after(change, source.table)
         added = list(ranges_of_change(change, source, columns))
         if change.operation in _TIGHTENS or change.replaced:
-            yield from _anew(change, source, columns, added)
+            yield from _anew(change, source, columns, added, {*change.added, *change.replaced})
             return
+        found = _united(added)
+        other = _of_another_type(source.table, found)
+        if other:
+            yield from _anew(change, source, columns, added, other)
         tight: list[tuple[_Place, Range]] = []
         loose: list[tuple[_Place, Range]] = []
-        for place, one in _united(added).values():
-            (tight if _is_united_wrongly(one) else loose).append((place, one))
+        for place, one in found.values():
+            if place[0] not in other:
+                (tight if _is_united_wrongly(one) else loose).append((place, one))
         yield from _records(version, loose, is_tight=False)
         yield from _records(version, [(place, _wide(one)) for place, one in tight], is_tight=True)
 
 
 def _anew(
-    change: Change, source: Source, columns: Sequence[str], added: Sequence[pa.RecordBatch]
+    change: Change, source: Source, columns: Sequence[str], added: Sequence[pa.RecordBatch], touched: Collection[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Tight records of the partitions that a change touches, and none of those that are empty after it."""
+    """Tight records of partitions that a change touches, and none of those that are empty after it."""
     table = source.table
-    touched = {*change.added, *change.replaced}
     latest = load_view(table.storage, table.timeline, lister=table.lister).latest
     left = [_without(latest.get(path, ()), change, path) for path in sorted(touched)]
+    added = [batch.filter(pc.is_in(batch.column("partition_path"), pa.array(sorted(touched)))) for batch in added]
     found = _united([*read_file_ranges(source.storage, source.engine, _paths(left), columns), *added])
     yield from _records(table.version, found.values(), is_tight=True)
     gone = [(path, column) for path in sorted(touched) for column in columns if (path, column) not in found]
@@ -113,6 +125,50 @@ def _anew(
             pa.array([stored_partition(path) for path, _ in gone], pa.string()),
         )
         yield make_records(table.version, COLUMN_STATS_COLUMN, keys, _types(len(gone)), pa.nulls(len(gone), kind))
+
+
+def _of_another_type(table: TableState, found: Mapping[_Place, tuple[_Place, Range]]) -> set[str]:
+    """The partition paths of which a column had another type when its bounds were written.
+
+    JVM Hudi cannot unite bounds of two types, and would fail. Cost: two listings, and the files of this partition of
+    the metadata table.
+    """
+    columns = sorted({column for _, column in found})
+    paths = sorted({path for path, _ in found})
+    if not found:
+        return set()
+    try:
+        known = statistics_of_partitions(load_metadata_state(table), columns, paths)
+    except (CorruptDataError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError):
+        return set(paths)
+    other: set[str] = set()
+    for column, payloads in known.items():
+        for stored, kept in zip(payloads.field("fileName").to_pylist(), _kinds(payloads), strict=True):
+            place = (partition_path_of(stored), column)
+            if place in found and kept is not None and not _is_of_kind(found[place][1], kept, table.version):
+                other.add(place[0])
+    return other
+
+
+def _kinds(payloads: pa.StructArray) -> Iterator[tuple[str, int | None, str | None] | None]:
+    """The wrapper, the number of the type and what it needs beside it; None for a column without any value."""
+    for wrapped, value_type in zip(payloads.field("minValue").to_pylist(), _types_of(payloads), strict=True):
+        names = [name for name, value in (wrapped or {}).items() if value is not None]
+        yield (names[0], *value_type) if names else None
+
+
+def _types_of(payloads: pa.StructArray) -> list[tuple[int | None, str | None]]:
+    if payloads.type.get_field_index("valueType") < 0:
+        return [(None, None)] * len(payloads)
+    types = payloads.field("valueType").to_pylist()
+    return [(None, None) if one is None else (one["typeOrdinal"], one["additionalInfo"]) for one in types]
+
+
+def _is_of_kind(one: Range, kept: tuple[str, int | None, str | None], version: TableVersion) -> bool:
+    wrapper, number, info = kept
+    if version.has_value_types:
+        return one.low is None or (number, info) == (int(one.kind.type), one.kind.info)
+    return one.low is None or wrapper == one.kind.wrapper or wrapper in _LOGICAL_WRAPPERS
 
 
 def _without(slices: Iterable[FileSlice], change: Change, partition_path: str) -> list[FileSlice]:

@@ -10,12 +10,14 @@ import pytest
 from tests.support.crashes import opened, rows
 from tests.support.statistics import bound, statistics_known
 from tests.support.table_builder import THREE_ROWS, TableBuilder
+from tests.support.tables import SCHEMA, new_table, open_table
 
 import pyhudi
 from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.metadata_table.keys import column_stats_keys, partition_stats_keys
 from pyhudi.io.base_file import read_batches
 from pyhudi.metadata_table.column_stats import live_paths
+from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.index_definitions import load_index_definitions
 from pyhudi.table.state import load_table
@@ -98,3 +100,20 @@ def test_definition_names_the_columns_as_jvm_hudi_does() -> None:
 
     assert definition.source_columns == tuple(_COLUMNS)
     assert (definition.kind, definition.function, definition.version) == ("column_stats", "column_stats", "V2")
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_bounds_of_a_column_whose_type_changed_are_never_united_with_those_before(version: int) -> None:
+    """JVM Hudi fails when it unites bounds of two types."""
+    storage = MemoryStorage()
+    narrow = SCHEMA.set(2, pa.field("ts", pa.int32()))
+    new_table(storage, version=version, schema=narrow)
+    for city in ("oslo", "rome"):
+        open_table(storage, **_ON).insert(pa.table([[1], [city], [5], ["a"]], schema=narrow))
+    for city, moment in (("oslo", 2**40), ("rome", 3), ("oslo", 4)):
+        open_table(storage, **_ON).insert(pa.table([[moment % 97], [city], [moment], ["a"]], schema=SCHEMA))
+
+    for payloads in statistics_known(storage, "partition_stats").values():
+        wrappers = {name for one in payloads for name, value in one["minValue"].items() if value is not None}
+        assert len(wrappers) == 1
+    _check_partitions(storage)

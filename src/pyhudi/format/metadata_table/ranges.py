@@ -145,11 +145,19 @@ def _wider(one: ValueKind, other: ValueKind) -> ValueKind:
     for widths in _WIDTHS:
         if one.type in widths and other.type in widths:
             return one if widths[one.type] >= widths[other.type] else other
+    if _scale(one) is not None and _scale(one) == _scale(other):
+        return max(one, other, key=lambda kind: int((kind.info or "").partition(",")[0]))
     return other
+
+
+def _scale(kind: ValueKind) -> str | None:
+    return (kind.info or "").partition(",")[2] if kind.type is ValueType.DECIMAL else None
 
 
 def _are_apart(one: ValueKind, other: ValueKind) -> bool:
     """Whether the values of two types do not compare as they are kept."""
+    if _scale(one) is not None and _scale(one) == _scale(other):
+        return False
     return one != other and not any(one.type in widths and other.type in widths for widths in _WIDTHS)
 
 
