@@ -49,3 +49,11 @@ class MetadataTableOptions:
         default=32,
         doc="How many columns are the first ones.",
     )
+    compact_after: int = option(
+        "hoodie.metadata.compact.max.delta.commits",
+        aliases=("hoodie.metadata.compaction.delta_commits",),
+        parse=integer(minimum=1, unit="delta commits"),
+        default=10,
+        doc="A write merges the logs of the metadata table into base files once it has so many delta commits since the"
+        " last time.",
+    )

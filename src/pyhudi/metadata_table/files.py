@@ -43,6 +43,11 @@ class FilesPartition:
         """See `MetadataPartition.file_id_prefix`."""
         return "files-"
 
+    @property
+    def payload(self) -> str:
+        """See `MetadataPartition.payload`."""
+        return FILES_COLUMN
+
     def new_file_groups(self, source: Source) -> int:
         """See `MetadataPartition.new_file_groups`: one, as in JVM Hudi."""
         del source

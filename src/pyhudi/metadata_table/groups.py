@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.file_names import LogFileName, parse_data_file
-from pyhudi.metadata_table.file_group import GroupTarget, file_ids
-from pyhudi.metadata_table.folders import partition_folder
+from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
+from pyhudi.metadata_table.file_group import EXTENSION, FIRST_TASK, GroupTarget, file_ids
+from pyhudi.metadata_table.folders import inner_version, partition_folder
 from pyhudi.metadata_table.partition import MetadataPartition
 from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.state import TableState
+from pyhudi.table.timeline import load_compaction_plan, load_timeline
 
 
 def group_target(table: TableState, partition: MetadataPartition, instant_time: str, created_ms: int) -> GroupTarget:
@@ -21,7 +22,7 @@ def group_target(table: TableState, partition: MetadataPartition, instant_time: 
         ids = file_ids(partition.file_id_prefix, 1)
     else:
         names = table.storage.list_names(partition_folder(partition.name))
-        slices = newest_slices(names, partition.file_id_prefix)
+        slices = newest_slices((*names, *_planned(table, partition.name)), partition.file_id_prefix)
         ids = tuple(sorted(slices))
         if ids != file_ids(partition.file_id_prefix, len(ids)) or not ids:
             raise CorruptDataError(
@@ -39,6 +40,20 @@ def group_target(table: TableState, partition: MetadataPartition, instant_time: 
         names_slice=slices if by_slice else {},
         created_ms=created_ms,
     )
+
+
+def _planned(table: TableState, partition: str) -> Iterator[str]:
+    """The names of base files that pending compactions will write: in version 6 new logs belong to their slices.
+
+    Cost: a listing in version 6; a read for each pending compaction, of which there is one only after a crash.
+    """
+    if table.version.has_completion_times:
+        return
+    inner = load_timeline(table.storage, inner_version(table.version))
+    for instant in inner.pending_compactions:
+        for operation in load_compaction_plan(table.storage, instant, inner.version).operations:
+            if operation.partition_path == partition:
+                yield str(BaseFileName(operation.file_id, FIRST_TASK, instant.requested_time, EXTENSION))
 
 
 def newest_slices(names: Iterable[str], prefix: str) -> dict[str, tuple[str, int]]:

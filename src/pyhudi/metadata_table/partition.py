@@ -65,6 +65,11 @@ class MetadataPartition(Protocol):
         """What its file ids begin with, `-` included: `files-`, of which `files-0000-0` is the first."""
         ...
 
+    @property
+    def payload(self) -> str:
+        """The payload column of its records (`pyhudi.format.metadata_table.schema`)."""
+        ...
+
     def new_file_groups(self, source: Source) -> int:
         """How many file groups the partition gets when it is built. Later it keeps them: their number places keys."""
         ...

@@ -20,9 +20,11 @@ from pyhudi.services.clustering.schedule import clustering_due, schedule_cluster
 from pyhudi.services.compaction.execute import Compacted, run_compaction
 from pyhudi.services.compaction.schedule import compaction_due, schedule_compaction
 from pyhudi.services.due import Due
+from pyhudi.services.metadata_table.run import maintain_metadata_table, metadata_table_due
 from pyhudi.services.restore.recover import recover
 from pyhudi.services.service import Mode, Service, Work
 from pyhudi.services.ttl import expire_partitions, expiry_due
+from pyhudi.table.metadata_table import has_metadata_table
 
 _NO_LOGS = Due(False, "a copy-on-write table has no logs")
 
@@ -200,6 +202,12 @@ SERVICES: Final = (
         execute=_execute_clean,
         plan=schedule_clean,
         actions=frozenset({Action.CLEAN}),
+    ),
+    Service(
+        name="metadata_table",
+        mode=lambda call: Mode.INLINE if has_metadata_table(call.table) else Mode.OFF,
+        due=metadata_table_due,
+        run=maintain_metadata_table,
     ),
     Service(name="archive", mode=_archive_mode, due=archiving_due, run=_archive),
 )

@@ -22,6 +22,7 @@ from pyhudi.format.timeline.instant import (
     completed_action,
     parse_instant_file_name,
 )
+from pyhudi.metadata_table.bounds import first_unmerged_write
 from pyhudi.services.archiving.bounds import Needed, archivable
 from pyhudi.services.archiving.into_history import add_to_history, tidy_history
 from pyhudi.services.archiving.into_logs import add_to_logs
@@ -34,7 +35,6 @@ from pyhudi.services.due import Due
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.features import check_writable
 from pyhudi.table.instant_times import table_zone
-from pyhudi.table.metadata_table import has_metadata_table
 from pyhudi.table.pending_clusterings import load_clustering_plan, pending_clusterings
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS
@@ -83,9 +83,9 @@ def archive(call: ServiceCall) -> Archived | None:
         call = call.reloaded()
         check_nothing_exclusive(call.table.timeline, Own.ARCHIVING)
         instants = planned_archiving(call)
-        if not instants or has_metadata_table(call.table):
+        if not instants:
             return None
-        files = _files_of(call.table, instants)
+        files = files_of_instants(call.table, instants)
         lock.check_held()
         if call.table.version.has_completion_times:
             add_to_history(call.table, files)
@@ -128,6 +128,7 @@ def _needed(call: ServiceCall) -> Needed:
         compaction=_compaction_to_count_from(call),
         beside_pending=_beside_pending(table, dead_plans),
         dead_plans=dead_plans,
+        unmerged=first_unmerged_write(table),
         last_clean=max((one.requested_time for one in cleans if one.state is InstantState.COMPLETED), default=None),
     )
 
@@ -201,7 +202,7 @@ def _beside_pending(table: TableState, dead_plans: Collection[str]) -> str | Non
     return min(late, default=None)
 
 
-def _files_of(table: TableState, instants: Iterable[Instant]) -> dict[Instant, list[FileInfo]]:
+def files_of_instants(table: TableState, instants: Iterable[Instant]) -> dict[Instant, list[FileInfo]]:
     """The files of each instant in the order in which they may go: the completed one last."""
     wanted = {(one.requested_time, one.action): one for one in instants}
     files: dict[Instant, list[FileInfo]] = {instant: [] for instant in wanted.values()}

@@ -23,6 +23,7 @@ class Needed:
     compaction, from which the next one is counted. `last_clean`: where the next clean begins. `beside_pending`: in
     version 6, which has no completion times, the oldest write that may have completed since a pending one began.
     `dead_plans`: planned cleans and clusterings that are damaged: no process can execute them, so they need nothing.
+    `unmerged`: the oldest write whose delta commit no compaction of the metadata table has merged.
     """
 
     earliest_retained: str | None = None
@@ -31,6 +32,7 @@ class Needed:
     last_clean: str | None = None
     beside_pending: str | None = None
     dead_plans: frozenset[str] = frozenset()
+    unmerged: str | None = None
 
 
 _LEAVES = WRITE_ACTIONS | {Action.CLEAN, Action.ROLLBACK}
@@ -51,6 +53,7 @@ def archivable(timeline: Timeline, options: ArchivingOptions, needed: Needed) ->
         needed.replacement,
         needed.compaction,
         needed.beside_pending,
+        needed.unmerged,
     ]
     bound = min(time for time in holders if time is not None)
     spared = {*savepoints, needed.last_clean}

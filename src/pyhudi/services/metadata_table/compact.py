@@ -1,0 +1,184 @@
+"""Compaction of the metadata table: the logs of its file groups are merged into base files, under the table lock.
+
+Under the lock no delta commit can come in between, and readers are not in the way: they read the former slices until
+the completed instant is there. A compaction that died is executed again from its plan: in table version 6 the logs of
+later delta commits are named after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyhudi.engine.protocol import TaskContext
+from pyhudi.environment import Environment
+from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.metadata.commit import WriteStat, encode_commit_metadata
+from pyhudi.format.metadata.compaction import CompactionOperation, CompactionPlan, encode_compaction_plan
+from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced
+from pyhudi.metadata_table.delta_commit import CheckHeld, completed_after, delta_commit_metadata
+from pyhudi.metadata_table.file_group import GroupTarget, write_base
+from pyhudi.metadata_table.folders import partition_folder
+from pyhudi.metadata_table.lookup import read_group
+from pyhudi.metadata_table.maintained import kept_partitions, maintained_partition
+from pyhudi.metadata_table.state import GroupSlice, MetadataState, load_metadata_state
+from pyhudi.metadata_table.trust import INITIAL_PREFIX
+from pyhudi.services.call import ServiceCall
+from pyhudi.storage.open import open_spec
+from pyhudi.storage.protocol import StorageSpec
+from pyhudi.table.instant_times import next_time
+from pyhudi.table.state import TableState, load_table
+from pyhudi.table.timeline import Timeline, instant_path, load_compaction_plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeTask:
+    """Write the next base file of one file group of the metadata table. `target` has this group alone."""
+
+    storage: StorageSpec
+    payload: str
+    group: GroupSlice
+    target: GroupTarget
+
+
+def merge_group(_: TaskContext, task: MergeTask) -> WriteStat:
+    """Merge one slice. Cost: its files, one put, and loading the table. Memory: four times the records."""
+    storage = open_spec(task.storage)
+    state = load_metadata_state(load_table(storage))
+    records = read_group(state, task.group, task.payload).combine_chunks()
+    (batch,) = records.to_batches() or [records.schema.empty_table().to_batches()[0]]
+    former = None if task.group.base is None else task.group.base.rpartition("/")[2]
+    return write_base(storage, task.target, 0, batch, _TASK, former)
+
+
+_TASK = "0-0-2"
+"""The write token of base files: an attempt that died wrote the same file."""
+
+
+def delta_commits_since_compaction(inner: Timeline) -> int:
+    """How many delta commits of the metadata table a compaction would merge. Pure."""
+    newest = newest_compaction(inner) or ""
+    return sum(
+        one.action is Action.DELTA_COMMIT
+        and not one.requested_time.startswith(INITIAL_PREFIX)
+        and (one.completion_time or one.requested_time) > newest
+        for one in inner.completed_writes
+    )
+
+
+def newest_compaction(inner: Timeline) -> InstantTime | None:
+    """The instant of the newest completed compaction of the metadata table. Pure."""
+    return max((one.requested_time for one in inner.completed_writes if one.action is Action.COMMIT), default=None)
+
+
+def may_compact(table: TableState, inner: Timeline) -> bool:
+    """Whether all delta commits stand for good. Pure.
+
+    One whose action is pending in the table may be undone, which is impossible once it is merged. In version 6 an
+    earlier write that is pending will have an instant below the compaction's.
+    """
+    pending = {one.requested_time for one in table.timeline.instants if one.state is not InstantState.COMPLETED}
+    known = {one.requested_time for one in inner.instants if one.action is Action.DELTA_COMMIT}
+    if not pending.isdisjoint(known):
+        return False
+    return inner.version.has_completion_times or not pending or min(pending) > max(known, default="")
+
+
+def finish_compactions(call: ServiceCall, check_held: CheckHeld) -> int:
+    """Execute the compactions of the metadata table that were planned and not completed; how many. Under the lock."""
+    state = load_metadata_state(call.table)
+    pending = state.timeline.pending_compactions
+    for instant in pending:
+        if instant.action is Action.COMPACTION:
+            plan = load_compaction_plan(state.storage, instant, state.timeline.version)
+            _execute(call, state, instant, plan, check_held)
+    return len(pending)
+
+
+def compact(call: ServiceCall, check_held: CheckHeld) -> InstantTime | None:
+    """Merge all logs of the metadata table into base files, under the table lock; None where there are none.
+
+    Cost: a listing per partition, four puts, and in tasks the files of the newest slices and a put per file group.
+    """
+    state = load_metadata_state(call.table)
+    plan = CompactionPlan(operations=_operations(state))
+    if not plan.operations:
+        return None
+    time = _next_time(call.table, state.timeline, call.environment)
+    instant = Instant(time, Action.COMPACTION, InstantState.REQUESTED)
+    check_held()
+    state.storage.put(instant_path(instant, state.timeline.version), encode_compaction_plan(plan))
+    _execute(call, state, instant, plan, check_held)
+    return time
+
+
+def _next_time(table: TableState, inner: Timeline, environment: Environment) -> InstantTime:
+    if inner.version.has_completion_times:
+        both = Timeline(inner.version, (*inner.instants, *table.timeline.instants))
+        return next_time(both, table.config, environment.clock)
+    # As in JVM Hudi: above the newest delta commit, and below the next one.
+    return InstantTime(f"{max(one.requested_time for one in inner.completed_writes)}001")
+
+
+def _operations(state: MetadataState) -> tuple[CompactionOperation, ...]:
+    return tuple(
+        CompactionOperation(
+            file_id=group.file_id,
+            partition_path=partition.name,
+            base_instant_time=group.base_instant or _instant_of(group.logs[0]),
+            delta_files=tuple(_name(path) for path in group.logs),
+            data_file=None if group.base is None else _name(group.base),
+        )
+        for partition in kept_partitions(state.table)
+        for group in state.slices(partition.name)
+        if any(not _name(path).endswith("_0-0-0") for path in group.logs)
+    )
+
+
+def _execute(
+    call: ServiceCall, state: MetadataState, instant: Instant, plan: CompactionPlan, check_held: CheckHeld
+) -> None:
+    storage, version = state.storage, state.timeline.version
+    inflight = advanced(instant, InstantState.INFLIGHT)
+    check_held()
+    storage.put(instant_path(inflight, version), b"")
+    tasks = [_task(call, state, instant, operation) for operation in plan.operations]
+    size = sum(task.group.base_size + sum(task.group.log_sizes) for task in tasks)
+    stats = call.engine.map(merge_group, tasks, size_bytes=size, description="compact the metadata table")
+    completed = completed_after(inflight, state.timeline, state.table, call.environment)
+    metadata = delta_commit_metadata(state.table.version, WriteOperation.COMPACT, stats, compacted=True)
+    check_held()
+    storage.put(instant_path(completed, version), encode_commit_metadata(metadata, version))
+
+
+def _task(call: ServiceCall, state: MetadataState, instant: Instant, operation: CompactionOperation) -> MergeTask:
+    folder = partition_folder(operation.partition_path)
+    known = {group.file_id: group for group in state.slices(operation.partition_path)}
+    group = GroupSlice(
+        file_id=operation.file_id,
+        base=None if operation.data_file is None else f"{folder}/{operation.data_file}",
+        base_instant=operation.base_instant_time,
+        logs=tuple(f"{folder}/{name}" for name in operation.delta_files),
+        blocks=known[operation.file_id].blocks,
+        log_sizes=known[operation.file_id].log_sizes,
+        base_size=known[operation.file_id].base_size,
+    )
+    target = GroupTarget(
+        storage=state.storage.spec,
+        partition=operation.partition_path,
+        file_ids=(operation.file_id,),
+        instant_time=instant.requested_time,
+        version=state.table.version,
+        created_ms=call.environment.clock.now_ms(),
+    )
+    payload = maintained_partition(operation.partition_path, state.table).payload
+    return MergeTask(storage=state.storage.spec, payload=payload, group=group, target=target)
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _instant_of(path: str) -> str:
+    name = parse_data_file(_name(path))
+    return "" if name is None else name.instant_time
