@@ -6,17 +6,28 @@ import functools
 import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from pyhudi.environment import Environment
 from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.metadata_table.schema import record_schema
 from pyhudi.format.schema.meta_columns import META_COLUMNS
-from pyhudi.format.timeline.instant import Instant
+from pyhudi.format.timeline.instant import (
+    Instant,
+    InstantState,
+    InstantTime,
+    advanced,
+    format_instant_time,
+    next_instant_time,
+)
 from pyhudi.format.timeline.table_version import TableVersion
-from pyhudi.table.instant_times import completed_now
+from pyhudi.table.instant_times import table_zone
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline
+
+_TIME_DIGITS: Final = 17
+"""Those of a time of the clock; compactions of the metadata table have three more."""
 
 CheckHeld = Callable[[], None]
 """Raises `LockLostError` unless the table lock is still held."""
@@ -39,8 +50,11 @@ def delta_commit_metadata(
 
 def completed_after(inflight: Instant, inner: Timeline, table: TableState, environment: Environment) -> Instant:
     """An instant of the metadata table as completed now: later than all of its own timeline and of the table's."""
-    both = Timeline(inner.version, (*inner.instants, *table.timeline.instants))
-    return completed_now(inflight, both, table.config, environment.clock)
+    if not inner.version.has_completion_times:
+        return advanced(inflight, InstantState.COMPLETED)
+    latest = max(table.timeline.latest_time, inner.latest_time, inflight.requested_time)[:_TIME_DIGITS]
+    now = format_instant_time(environment.clock.now_ms(), table_zone(table.config))
+    return advanced(inflight, InstantState.COMPLETED, now if now > latest else next_instant_time(InstantTime(latest)))
 
 
 @functools.cache

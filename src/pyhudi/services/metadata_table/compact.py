@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyhudi.engine.protocol import TaskContext
-from pyhudi.environment import Environment
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.metadata.commit import WriteStat, encode_commit_metadata
 from pyhudi.format.metadata.compaction import CompactionOperation, CompactionPlan, encode_compaction_plan
@@ -26,7 +25,6 @@ from pyhudi.metadata_table.trust import INITIAL_PREFIX
 from pyhudi.services.call import ServiceCall
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import StorageSpec
-from pyhudi.table.instant_times import next_time
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import Timeline, instant_path, load_compaction_plan
 
@@ -104,7 +102,7 @@ def compact(call: ServiceCall, check_held: CheckHeld) -> InstantTime | None:
     plan = CompactionPlan(operations=_operations(state))
     if not plan.operations:
         return None
-    time = _next_time(call.table, state.timeline, call.environment)
+    time = _next_time(call.table, state.timeline)
     instant = Instant(time, Action.COMPACTION, InstantState.REQUESTED)
     check_held()
     state.storage.put(instant_path(instant, state.timeline.version), encode_compaction_plan(plan))
@@ -112,12 +110,15 @@ def compact(call: ServiceCall, check_held: CheckHeld) -> InstantTime | None:
     return time
 
 
-def _next_time(table: TableState, inner: Timeline, environment: Environment) -> InstantTime:
+def _next_time(table: TableState, inner: Timeline) -> InstantTime:
+    """Above all delta commits, and below the next one; with three digits more than any instant of the table has.
+
+    JVM Hudi does it so in version 6. From version 8 on it takes a time of the clock, which a clock that is behind would
+    give to a write, too.
+    """
     if inner.version.has_completion_times:
-        both = Timeline(inner.version, (*inner.instants, *table.timeline.instants))
-        return next_time(both, table.config, environment.clock)
-    # As in JVM Hudi: above the newest delta commit, and below the next one.
-    return InstantTime(f"{max(one.requested_time for one in inner.completed_writes)}001")
+        return InstantTime(f"{max(inner.latest_time, table.timeline.latest_time)[:17]}001")
+    return InstantTime(f"{max(one.requested_time for one in inner.completed_writes)[:17]}001")
 
 
 def _operations(state: MetadataState) -> tuple[CompactionOperation, ...]:

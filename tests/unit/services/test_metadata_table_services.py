@@ -1,0 +1,78 @@
+"""The services of the metadata table: what its compactions merge, what goes, and what the table may archive then."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.crashes import opened, rows
+from tests.support.metadata_tables import FOLDER, delta_commits, files_committed, files_known, with_files
+from tests.support.table_builder import THREE_ROWS, TableBuilder
+
+from pyhudi.format.timeline.instant import Action
+from pyhudi.metadata_table.folders import inner_version
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.state import load_table
+from pyhudi.table.timeline import Timeline, load_timeline
+
+TABLES = [with_files(9, "cow"), with_files(8, "mor"), with_files(6, "mor")]
+EVERY_TWO = {"hoodie.metadata.compact.max.delta.commits": "2"}
+
+
+def inner(storage: Storage) -> Timeline:
+    return load_timeline(storage, inner_version(load_table(storage).version))
+
+
+def compactions(storage: Storage) -> list[str]:
+    return [one.requested_time for one in inner(storage).completed_writes if one.action is Action.COMMIT]
+
+
+def updated(storage: Storage, times: int, **options: str) -> None:
+    for moment in range(times):
+        opened(storage, **{**EVERY_TWO, **options}).upsert(rows((1, "oslo", moment + 2, "c")))
+
+
+@pytest.mark.parametrize("table", TABLES, ids=str)
+def test_writes_merge_the_logs_of_the_metadata_table_and_delete_what_is_old(table: TableBuilder) -> None:
+    storage = table.insert(*THREE_ROWS).build()
+
+    updated(storage, 7)
+
+    assert files_known(storage) == files_committed(storage)
+    assert len(compactions(storage)) >= 3
+    bases = [info.name for info in storage.list_folder(f"{FOLDER}/files").files if info.name.endswith(".hfile")]
+    assert len(bases) == 2
+    assert len(storage.list_folder(f"{FOLDER}/files").files) < 12
+
+
+@pytest.mark.parametrize("table", TABLES, ids=str)
+def test_long_life_archives_table_and_metadata_table_and_no_file_is_lost(table: TableBuilder) -> None:
+    storage = table.insert(*THREE_ROWS).build()
+    small = {"hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "6", "hoodie.clean.commits.retained": "2"}
+
+    updated(storage, 18, **small)
+
+    assert files_known(storage) == files_committed(storage)
+    assert len(load_table(storage).timeline.completed_writes) < 15
+    assert len(inner(storage).completed_writes) < 32
+    assert storage.list_recursive(inner_version(load_table(storage).version).history_folder)
+
+
+def test_table_whose_metadata_table_was_never_merged_is_not_archived() -> None:
+    storage = with_files(9, "cow").insert(*THREE_ROWS).build()
+    small = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1"}
+
+    updated(storage, 8, **small, **{"hoodie.metadata.compact.max.delta.commits": "100"})
+
+    assert len(load_table(storage).timeline.completed_writes) == 9
+    assert len(delta_commits(storage)) > 9
+
+
+@pytest.mark.parametrize("table", TABLES, ids=str)
+def test_rollback_of_a_write_whose_delta_commit_was_merged_takes_its_files_out(table: TableBuilder) -> None:
+    storage = table.insert(*THREE_ROWS).build()
+    updated(storage, 2, **{"hoodie.clean.automatic": "false"})
+    assert compactions(storage)
+    newest = load_table(storage).timeline.completed_writes[-1].requested_time
+
+    opened(storage).recovery.rollback(newest)
+
+    assert files_known(storage) == files_committed(storage)
