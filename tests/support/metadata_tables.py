@@ -33,7 +33,7 @@ def with_files(version: int, kind: Literal["cow", "mor"]) -> TableBuilder:
 
 
 def delta_commits(storage: Storage) -> list[str]:
-    """The instants of the completed delta commits of the metadata table."""
+    """The completed instants of the metadata table: its delta commits and compactions."""
     inner = load_timeline(storage, inner_version(load_table(storage).version))
     return [one.requested_time for one in inner.instants if one.state is InstantState.COMPLETED]
 
@@ -41,10 +41,14 @@ def delta_commits(storage: Storage) -> list[str]:
 def files_known(storage: Storage) -> Listed:
     """What the partition `files` says, as a reader merges it: of valid delta commits only."""
     table = load_table(storage)
-    valid = _valid(storage, table)
+    valid, done = _valid(storage, table), {*delta_commits(storage)}
     files = storage.list_folder(f"{FOLDER}/files").files
     parsed = [(info, parse_data_file(info.name)) for info in files]
-    bases = [(name.instant_time, info) for info, name in parsed if isinstance(name, BaseFileName)]
+    bases = [
+        (name.instant_time, info)
+        for info, name in parsed
+        if isinstance(name, BaseFileName) and name.instant_time in done
+    ]
     logs = [(name, info) for info, name in parsed if isinstance(name, LogFileName)]
     newest, base = max(bases, key=lambda found: found[0])
     known: dict[str, dict[str, tuple[int, bool]]] = {}
@@ -54,8 +58,8 @@ def files_known(storage: Storage) -> Listed:
         logs = [(name, info) for name, info in logs if (completion.get(name.instant_time) or "") > newest]
         logs.sort(key=lambda log: completion[log[0].instant_time] or "")
     else:
-        logs = [(name, info) for name, info in logs if name.instant_time == newest]
-        logs.sort(key=lambda log: log[0].version)
+        logs = [(name, info) for name, info in logs if name.instant_time >= newest]
+        logs.sort(key=lambda log: (log[0].instant_time, log[0].version))
     blocks: list[tuple[str, HFile]] = []
     for _, info in logs:
         with open_log(storage, info.path) as log:

@@ -7,14 +7,14 @@ later delta commits are named after it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.metadata.commit import WriteStat, encode_commit_metadata
 from pyhudi.format.metadata.compaction import CompactionOperation, CompactionPlan, encode_compaction_plan
 from pyhudi.format.metadata.write_operation import WriteOperation
-from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.metadata_table.delta_commit import CheckHeld, completed_after, delta_commit_metadata
 from pyhudi.metadata_table.file_group import GroupTarget, write_base
 from pyhudi.metadata_table.folders import partition_folder
@@ -140,7 +140,7 @@ def _execute(
     call: ServiceCall, state: MetadataState, instant: Instant, plan: CompactionPlan, check_held: CheckHeld
 ) -> None:
     storage, version = state.storage, state.timeline.version
-    inflight = advanced(instant, InstantState.INFLIGHT)
+    inflight = replace(instant, state=InstantState.INFLIGHT)
     check_held()
     storage.put(instant_path(inflight, version), b"")
     tasks = [_task(call, state, instant, operation) for operation in plan.operations]
