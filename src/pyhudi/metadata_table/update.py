@@ -77,8 +77,9 @@ def apply_change(
     requested = Instant(InstantTime(change.instant_time), Action.DELTA_COMMIT, InstantState.REQUESTED)
     inflight = advanced(requested, InstantState.INFLIGHT)
     check_held()
-    storage.put(instant_path(requested, version), b"")
-    storage.put(instant_path(inflight, version), encode_commit_metadata(_NO_FILES, version))
+    # Only JVM Hudi looks at these, to find what died; a power failure may take them.
+    storage.put(instant_path(requested, version), b"", durable=False)
+    storage.put(instant_path(inflight, version), encode_commit_metadata(_NO_FILES, version), durable=False)
     stats: list[WriteStat] = []
     for partition in partitions:
         before = ahead.get(partition.name)
