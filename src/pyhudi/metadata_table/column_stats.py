@@ -62,6 +62,11 @@ class ColumnStatsPartition:
         """See `MetadataPartition.file_id_prefix`."""
         return "col-stats-"
 
+    @property
+    def payload(self) -> str:
+        """See `MetadataPartition.payload`."""
+        return COLUMN_STATS_COLUMN
+
     def new_file_groups(self, source: Source) -> int:
         """See `MetadataPartition.new_file_groups`: two, as in JVM Hudi."""
         del source

@@ -57,6 +57,11 @@ class PartitionStatsPartition:
         """See `MetadataPartition.file_id_prefix`."""
         return "partition-stats-"
 
+    @property
+    def payload(self) -> str:
+        """See `MetadataPartition.payload`."""
+        return COLUMN_STATS_COLUMN
+
     def new_file_groups(self, source: Source) -> int:
         """See `MetadataPartition.new_file_groups`: one, as in JVM Hudi."""
         del source

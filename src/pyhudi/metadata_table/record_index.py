@@ -19,7 +19,7 @@ from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.metadata_table.keys import file_group_of
 from pyhudi.format.metadata_table.locations import location_payloads
-from pyhudi.format.metadata_table.schema import RecordType
+from pyhudi.format.metadata_table.schema import RECORD_INDEX_COLUMN, RecordType
 from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.format.timeline.instant import parse_instant_time
 from pyhudi.io.base_file import read_footer
@@ -97,6 +97,11 @@ class RecordIndexPartition:
     def file_id_prefix(self) -> str:
         """See `MetadataPartition.file_id_prefix`."""
         return "record-index-"
+
+    @property
+    def payload(self) -> str:
+        """See `MetadataPartition.payload`."""
+        return RECORD_INDEX_COLUMN
 
     def new_file_groups(self, source: Source) -> int:
         """See `MetadataPartition.new_file_groups`. Cost: a footer per base file, if there may be too many records."""
