@@ -719,7 +719,7 @@ ARCHIVING = (
     mutant(
         "the youngest of the archived instants leaves first",
         "readers of the moment would see a timeline with a hole",
-        (archiving, archiving._files_of, defects.files_of_the_youngest_first),
+        (archiving, archiving.files_of_instants, defects.files_of_the_youngest_first),
         at="long-cow8/lock/tidy+read",
         breaks="K17 K1 K2",
     ),
@@ -770,14 +770,14 @@ ARCHIVING = (
     mutant(
         "in version 6 the youngest of the archived instants leaves first",
         "readers of the moment would see a timeline with a hole",
-        (archiving, archiving._files_of, defects.files_of_the_youngest_first),
+        (archiving, archiving.files_of_instants, defects.files_of_the_youngest_first),
         at="long-mor6/lock/tidy+read",
         breaks="K17",
     ),
     mutant(
         "the completed file of an archived instant leaves first",
         "what is left looks like a write of a dead process, and its files would be removed",
-        (archiving, archiving._files_of, defects.completed_files_first),
+        (archiving, archiving.files_of_instants, defects.completed_files_first),
         at="long-cow6/lock/tidy+read",
         breaks="K17",
     ),

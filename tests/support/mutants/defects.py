@@ -58,7 +58,7 @@ check_conflicts_as_it_is = transaction.check_conflicts
 find_leftovers_as_it_is = rollback.find_leftovers
 run_rollback_as_it_is = rollback.run_rollback
 put_if_absent_as_it_is = SimStorage.put_if_absent
-files_of_as_it_is = archiving._files_of
+files_of_as_it_is = archiving.files_of_instants
 create_as_it_is = into_logs.create
 recover_as_it_is = scenarios.roll_back_failed_writes
 
