@@ -1,4 +1,4 @@
-"""The Spark examples of README.md, quickstart.md and merge_on_read.md run."""
+"""The Spark examples of README.md, quickstart.md, merge_on_read.md and streaming.md run."""
 
 from __future__ import annotations
 
@@ -47,3 +47,13 @@ def test_spark_example_of_merge_on_read_writes_a_merge_on_read_table(spark: Any,
     run("docs/merge_on_read.md", tmp_path, spark=spark, df=frame)
 
     assert pyhudi.HudiTable.for_path(f"{tmp_path}/mor-trips").inspect.detail().type == "MERGE_ON_READ"
+
+
+def test_spark_example_of_streaming_copies_the_dear_trips(spark: Any, tmp_path: Path) -> None:
+    trips = pyhudi.HudiTable.create(f"{tmp_path}/stream-trips", schema=TRIPS, record_key="id", ordering_fields="ts")
+    trips.upsert(pa.table({"id": [1, 2], "city": ["oslo", "rome"], "fare": [8.0, 12.0], "ts": [1, 1]}))
+
+    run("docs/streaming.md", tmp_path, spark=spark)
+
+    copy = pyhudi.HudiTable.for_path(f"{tmp_path}/stream-dear-trips")
+    assert copy.scan(["id", "fare"]).to_arrow().to_pylist() == [{"id": 2, "fare": 12.0}]

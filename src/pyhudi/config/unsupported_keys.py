@@ -171,7 +171,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "streaming and the streamer",
-        "not built yet; batch writes and reads ignore it",
+        "the streamer is not built yet; batch writes and reads ignore options of streams",
         """streamer. deltastreamer. datasource.write.streaming. datasource.streaming.
         internal.spark.streaming.batch.id write.rolling.metadata.
         write.track.event.time.watermark payload.event.time.field""",

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pyhudi.config.location import LocationOptions, table_path
@@ -27,6 +27,7 @@ from pyhudi.read.scan import ScanPlan
 from pyhudi.read.table_of_path import plan_of_path
 from pyhudi.spark.engine import conformed
 from pyhudi.spark.options import table_options
+from pyhudi.spark.streams.source import START, HudiStreamReader
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
@@ -69,6 +70,10 @@ class HudiDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types 
         storage, plan = _planned({**remembered, **self.options})
         return _Reader(storage.spec, plan, schema)
 
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - the name in Spark's interface
+        """A stream of the rows that are written to the table."""
+        return HudiStreamReader(self.options, schema)
+
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         """Not supported, because the commit of a Python data source cannot run Spark jobs.
 
@@ -109,5 +114,5 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
 
 
 def _planned(options: Mapping[str, str]) -> tuple[Storage, ScanPlan]:
-    options = table_options(options)
+    options = table_options({name: value for name, value in options.items() if name.lower() != START})
     return plan_of_path(table_path(None, options), options, ReadConfig.from_options(options))

@@ -22,6 +22,8 @@ from pyhudi.config.spelling import spelled
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.spark.data_source import HudiDataSource, HudiDataSourceByPackage
 from pyhudi.spark.reads.reader import load_table
+from pyhudi.spark.settings import is_connect
+from pyhudi.spark.streams.sink import batch_writer
 from pyhudi.spark.writer import save_dataframe
 
 FORMATS = ("hudi", "org.apache.hudi")
@@ -67,6 +69,8 @@ def enable(spark: SparkSession) -> SparkSession:
     module = import_module(type(spark).__module__.removesuffix("session") + "readwriter")
     _wrap(module.DataFrameReader, _READER_WRAPPERS)
     _wrap(module.DataFrameWriter, _WRITER_WRAPPERS)
+    streams = import_module(type(spark).__module__.removesuffix("session") + "streaming.readwriter")
+    _wrap(streams.DataStreamWriter, _STREAM_WRITER_WRAPPERS)
     if spark.conf.get(_REGISTERED, None) is None:
         _register(spark, HudiDataSource)
         _register(spark, HudiDataSourceByPackage)
@@ -252,6 +256,61 @@ def _one_path(path: Any, options: dict[str, str]) -> str:
     return table_path(None if not candidates or candidates[0] is None else str(candidates[0]), spelled(options))
 
 
+def _start(original: Original) -> Original:
+    def start(
+        self: Any,
+        path: str | None = None,
+        format: str | None = None,  # noqa: A002
+        outputMode: str | None = None,  # noqa: N803
+        partitionBy: Any = None,  # noqa: N803
+        queryName: str | None = None,  # noqa: N803
+        **options: Any,
+    ) -> Any:
+        if format is not None:
+            self.format(format)
+        notes = _notes(self)
+        if not notes.is_hudi:
+            return original(self, path, None, outputMode, partitionBy, queryName, **options)
+        _refuse_unsupported(notes, "written")
+        if is_connect(self._df.sparkSession if hasattr(self, "_df") else self._session):
+            raise UnsupportedFeatureError(
+                "streams into Hudi tables need a classic session: on Spark Connect use foreachBatch, and write each "
+                "batch with hoodie.write.batch.id"
+            )
+        notes.add_options(options)
+        if outputMode is not None:
+            self.outputMode(outputMode)
+        if partitionBy is not None:
+            self.partitionBy(partitionBy)
+        table = _one_path(path, notes.options)
+        write = batch_writer(table, options=notes.options, output_mode=notes.mode, partition_by=notes.partition_by)
+        checkpoint = {name: value for name, value in notes.options.items() if name.lower() == "checkpointlocation"}
+        return original(self.foreachBatch(write), queryName=queryName, **checkpoint)
+
+    return start
+
+
+def _output_mode(original: Original) -> Original:
+    def output_mode(self: Any, outputMode: str) -> Any:  # noqa: N803 - Spark's own argument name
+        _notes(self).mode = outputMode
+        return original(self, outputMode)
+
+    return output_mode
+
+
+def _to_table(original: Original) -> Original:
+    def to_table(self: Any, tableName: str, format: str | None = None, *args: Any, **kwargs: Any) -> Any:  # noqa: A002, N803
+        if format is not None:
+            self.format(format)
+        if _notes(self).is_hudi:
+            raise UnsupportedFeatureError(
+                'toTable is not supported for format("hudi") yet: use start(path)', table=tableName
+            )
+        return original(self, tableName, None, *args, **kwargs)
+
+    return to_table
+
+
 _READER_WRAPPERS: dict[str, Callable[[Original], Original]] = {
     "format": _format,
     "option": _option,
@@ -270,4 +329,14 @@ _WRITER_WRAPPERS: dict[str, Callable[[Original], Original]] = {
     "clusterBy": _unsupported("clusterBy"),
     "save": _save,
     "saveAsTable": _save_as_table,
+}
+_STREAM_WRITER_WRAPPERS: dict[str, Callable[[Original], Original]] = {
+    "format": _format,
+    "option": _option,
+    "options": _options,
+    "outputMode": _output_mode,
+    "partitionBy": _partition_by,
+    "clusterBy": _unsupported("clusterBy"),
+    "start": _start,
+    "toTable": _to_table,
 }

@@ -1,0 +1,1 @@
+"""Structured Streaming: streams from and into Hudi tables."""

@@ -1,0 +1,145 @@
+"""Structured Streaming: from a Hudi table, into a Hudi table, and again after every kind of stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import pyhudi
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
+
+SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int64())])
+OPTIONS = {
+    "hoodie.table.name": "copy",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.table.ordering.fields": "n",
+}
+
+
+def rows(*values: tuple[int, str, int]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, value, strict=True)) for value in values], SCHEMA)
+
+
+def made(path: Path, version: int = 9, table_type: str = "cow") -> pyhudi.HudiTable:
+    return pyhudi.HudiTable.create(
+        path, schema=SCHEMA, record_key="id", ordering_fields="n", table_version=version, table_type=table_type
+    )
+
+
+def stream_of(spark: SparkSession, path: Path, **options: str) -> DataFrame:
+    return spark.readStream.format("hudi").options(**options).load(str(path)).select(*SCHEMA.names)
+
+
+def run(source: DataFrame, path: Path, checkpoint: Path, **options: str) -> None:
+    """Write all that is there, and stop."""
+    writer = source.writeStream.format("hudi").options(**OPTIONS).options(**options)
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(str(path))
+    query.awaitTermination()
+
+
+def contents(path: Path) -> set[tuple[Any, ...]]:
+    return {
+        tuple(row.values()) for row in pyhudi.HudiTable.for_path(path).scan(columns=SCHEMA.names).to_arrow().to_pylist()
+    }
+
+
+def commits(path: Path) -> int:
+    return pyhudi.HudiTable.for_path(path).inspect.history().num_rows
+
+
+@pytest.mark.parametrize(("version", "table_type"), [(9, "mor"), (6, "cow")])
+def test_stream_from_table_to_table_copies_what_each_run_finds(
+    spark: SparkSession, tmp_path: Path, version: int, table_type: str
+) -> None:
+    source, copy, checkpoint = made(tmp_path / "a", version, table_type), tmp_path / "b", tmp_path / "checkpoint"
+    source.upsert(rows((1, "oslo", 1), (2, "rome", 1)))
+    run(stream_of(spark, tmp_path / "a"), copy, checkpoint)
+    assert contents(copy) == {(1, "oslo", 1), (2, "rome", 1)}
+    source.upsert(rows((2, "rome", 2), (3, "bonn", 2)))
+    source.upsert(rows((3, "bonn", 3)))
+    run(stream_of(spark, tmp_path / "a"), copy, checkpoint)
+    assert contents(copy) == contents(tmp_path / "a") == {(1, "oslo", 1), (2, "rome", 2), (3, "bonn", 3)}
+    before = commits(copy)
+    run(stream_of(spark, tmp_path / "a"), copy, checkpoint)
+    assert commits(copy) == before
+
+
+def test_micro_batch_that_spark_sends_again_is_written_once(spark: SparkSession, tmp_path: Path) -> None:
+    source, copy, checkpoint = made(tmp_path / "a"), tmp_path / "b", tmp_path / "checkpoint"
+    insert = {"hoodie.datasource.write.operation": "bulk_insert"}
+    for number in range(3):
+        source.upsert(rows((number, "oslo", number)))
+        run(stream_of(spark, tmp_path / "a"), copy, checkpoint, **insert)
+        # As if the query had died after its write, and before it noted the end of the micro-batch.
+        noted = checkpoint / "commits" / str(number)
+        for file in (noted, noted.with_name(f".{number}.crc")):
+            file.unlink(missing_ok=True)
+        run(stream_of(spark, tmp_path / "a"), copy, checkpoint, **insert)
+        assert commits(copy) == number + 1
+    assert pyhudi.HudiTable.for_path(copy).scan().count() == 3
+
+
+def test_new_query_into_the_same_table_counts_its_batches_anew(spark: SparkSession, tmp_path: Path) -> None:
+    source, copy = made(tmp_path / "a"), tmp_path / "b"
+    source.upsert(rows((1, "oslo", 1)))
+    run(stream_of(spark, tmp_path / "a"), copy, tmp_path / "first")
+    source.upsert(rows((2, "rome", 2)))
+    run(stream_of(spark, tmp_path / "a"), copy, tmp_path / "second")
+    assert contents(copy) == {(1, "oslo", 1), (2, "rome", 2)}
+
+
+def test_stream_starts_where_it_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    source = made(tmp_path / "a")
+    first = source.upsert(rows((1, "oslo", 1)))
+    source.upsert(rows((2, "rome", 2)))
+    later = {"hoodie.datasource.streaming.startOffset": first.completion_time}
+    run(stream_of(spark, tmp_path / "a", **later), tmp_path / "b", tmp_path / "first")
+    assert contents(tmp_path / "b") == {(2, "rome", 2)}
+    latest = {"hoodie.datasource.streaming.startOffset": "latest"}
+    run(stream_of(spark, tmp_path / "a", **latest), tmp_path / "c", tmp_path / "second")
+    source.upsert(rows((3, "bonn", 3)))
+    run(stream_of(spark, tmp_path / "a", **latest), tmp_path / "c", tmp_path / "second")
+    assert contents(tmp_path / "c") == {(3, "bonn", 3)}
+
+
+def test_table_with_other_columns_stops_the_query_and_a_restarted_one_goes_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    source, checkpoint = made(tmp_path / "a"), tmp_path / "checkpoint"
+    source.upsert(rows((1, "oslo", 1)))
+    stream = stream_of(spark, tmp_path / "a")
+    run(stream, tmp_path / "b", checkpoint)
+    source.upsert(rows((2, "rome", 2)).append_column("more", [[5]]))
+    with pytest.raises(Exception, match="other columns"):
+        run(stream, tmp_path / "b", checkpoint)
+    run(stream_of(spark, tmp_path / "a"), tmp_path / "b", checkpoint)
+    assert contents(tmp_path / "b") == {(1, "oslo", 1), (2, "rome", 2)}
+
+
+def test_output_mode_complete_replaces_the_table(spark: SparkSession, tmp_path: Path) -> None:
+    source, copy, checkpoint = made(tmp_path / "a"), tmp_path / "b", tmp_path / "checkpoint"
+    for batch in (rows((1, "oslo", 1), (2, "rome", 1)), rows((3, "oslo", 5))):
+        source.upsert(batch)
+        counts = stream_of(spark, tmp_path / "a").groupBy("city").count().selectExpr("city as id", "count as n")
+        writer = counts.writeStream.format("hudi").options(**OPTIONS).outputMode("complete")
+        query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(str(copy))
+        query.awaitTermination()
+    found = pyhudi.HudiTable.for_path(copy).scan(columns=["id", "n"]).to_arrow().to_pylist()
+    assert {row["id"]: row["n"] for row in found} == {"oslo": 2, "rome": 1}
+
+
+def test_options_that_a_stream_sets_or_cannot_keep_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    made(tmp_path / "a").upsert(rows((1, "oslo", 1)))
+    stream = stream_of(spark, tmp_path / "a")
+    with pytest.raises(ConfigError, match="numbers its batches"):
+        run(stream, tmp_path / "b", tmp_path / "c", **{"hoodie.write.batch.id": "x"})
+    with pytest.raises(UnsupportedFeatureError, match="would be lost"):
+        run(stream, tmp_path / "b", tmp_path / "c", **{"hoodie.datasource.write.streaming.ignore.failed.batch": "true"})
+    with pytest.raises(UnsupportedFeatureError, match="toTable"):
+        stream.writeStream.format("hudi").toTable("t")
+    other = spark.readStream.format("rate").load().writeStream.format("memory").queryName("untouched").start()
+    other.stop()
