@@ -186,20 +186,25 @@ def scan_of(
         kind = request.query_type if query_type is None else query_type_of(query_type)
         if kind is QueryType.INCREMENTAL:
             kind = QueryType.SNAPSHOT
-        moment = request.as_of if as_of is None else _moment(handle, time_text(as_of, "as_of"))
-        request = replace(request, query_type=kind, as_of=moment)
+        request = replace(request, query_type=kind)
+        if as_of is not None:
+            moment, is_savepoint = _moment(handle, time_text(as_of, "as_of"))
+            request = replace(request, as_of=moment, is_savepoint=is_savepoint)
     return _scan(handle, request, columns, where)
 
 
-def _moment(handle: TableHandle, as_of: str) -> str:
-    """A time, or the instant of the savepoint with this name. Cost: nothing for a time; else a read per savepoint."""
+def _moment(handle: TableHandle, as_of: str) -> tuple[str, bool]:
+    """A time, or the instant of the savepoint with this name, and whether it is that.
+
+    Cost: nothing for a time; else a read per savepoint.
+    """
     try:
-        return instant_time_from_user(as_of)
+        return instant_time_from_user(as_of), False
     except ConfigError as error:
         named = savepoint_named(handle.state.storage, handle.state.timeline, as_of)
         if named is None:
             raise ConfigError(f"{error.message}; and no savepoint has this name", value=as_of) from error
-        return named
+        return named, True
 
 
 def scan_of_changes(

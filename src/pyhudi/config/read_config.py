@@ -26,6 +26,7 @@ class ReadConfig:
     Attributes:
         query_type: Snapshot, read-optimized or incremental.
         as_of: Time travel of a snapshot, read-optimized or not.
+        is_savepoint: Whether `as_of` is the instant of a savepoint, whose state is that after its write was completed.
         begin: Start of an incremental read, exclusive.
         end: End of an incremental read, inclusive.
         fall_back_to_full_scan: Scan the whole table if files of the interval have been cleaned.
@@ -38,6 +39,7 @@ class ReadConfig:
 
     query_type: QueryType = QueryType.SNAPSHOT
     as_of: str | None = None
+    is_savepoint: bool = False
     begin: str = EARLIEST
     end: str | None = None
     fall_back_to_full_scan: bool = False

@@ -29,8 +29,10 @@ from pyhudi.table.block_filter import block_filter, with_archive
 from pyhudi.table.file_slice import FileSlice, slice_files
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition
 from pyhudi.table.history import archived_metadata
+from pyhudi.table.lister import list_data_files
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.retention import Cleaned, load_cleaned
+from pyhudi.table.savepoints import completed_write, view_after
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.schema_history import check_names_of_columns
 from pyhudi.table.state import TableState, load_table
@@ -102,6 +104,8 @@ def plan_table_scan(table: TableState, config: ReadConfig, mergers: Sequence[Mer
     """
     if config.query_type is QueryType.INCREMENTAL:
         return _plan_incremental(table, config, mergers)
+    if config.as_of is not None and config.is_savepoint:
+        return _plan_savepoint(table, config, mergers, config.as_of)
     if config.as_of is not None:
         return _plan_as_of(table, config, mergers, instant_time_from_user(config.as_of))
     view = load_read_view(table, wanted=config.metadata_table, skips_damaged=config.skip_damaged_files)
@@ -144,6 +148,24 @@ def _plan_as_of(table: TableState, config: ReadConfig, mergers: Sequence[Merger]
     blocks = replace(_blocks(view), until=as_of)
     schema = None if past.timeline.completed_writes else _archived_schema(table, as_of)
     return _plan(past, config, mergers, view.latest_until(as_of), blocks, schema=schema)
+
+
+def _plan_savepoint(table: TableState, config: ReadConfig, mergers: Sequence[Merger], instant_time: str) -> ScanPlan:
+    """The state that a restore to the savepoint brings back: what was completed when its write was.
+
+    Writes that began before it and were completed later do not belong to it, nor do they keep it from being read.
+    """
+    write = completed_write(table.timeline, instant_time)
+    view = view_after(table.storage, table.timeline, write, list_data_files(table.storage))
+    cleaned = load_cleaned(table.storage, view, since=write.requested_time)
+    if lost := cleaned.lost_at(lambda time: _was_completed(view.timeline, time)):
+        raise HistoryNotRetainedError(
+            "the state of this savepoint can no longer be read: cleaners have deleted files of it",
+            savepoint=instant_time,
+            earliest=cleaned.needless_from,
+            path=min(lost.values()),
+        )
+    return _plan(table.with_timeline(view.timeline), config, mergers, view.latest, _blocks(view))
 
 
 def _archived_schema(table: TableState, as_of: str) -> pa.Schema | None:

@@ -6,7 +6,7 @@ is a conflict: so no row goes that came after the decision.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyhudi.config.options_ttl import ExpiryOptions, ExpiryStrategy
@@ -23,6 +23,7 @@ from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.features import check_writable
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import load_view
+from pyhudi.table.history import archived_drops
 from pyhudi.table.instant_times import table_zone
 from pyhudi.table.pending_clusterings import clustered_groups
 from pyhudi.table.state import TableState
@@ -65,16 +66,21 @@ def planned_expiry(call: ServiceCall) -> tuple[PartitionAge, ...]:
     """The partitions with rows, the oldest first, and which of them would be dropped now.
 
     Cost: a listing of the table; by creation time also one read per partition and per replace commit of the active
-    timeline, several at once on object stores.
+    timeline, several at once on object stores, and the archive since the oldest of those that would expire.
     """
     table, options = call.table, call.config.expiry
     if not table.config.partition_fields:
         return ()
     latest = load_view(table.storage, table.timeline).latest
     by_creation = options.strategy is ExpiryStrategy.KEEP_BY_CREATION_TIME
-    since = _creations(table, tuple(latest)) if by_creation else _last_changes(table, latest)
-    clustered = {group.partition_path for group in clustered_groups(table.storage, table.timeline)}
     now_ms, zone = call.environment.clock.now_ms(), table_zone(table.config)
+
+    def is_old(time: str) -> bool:
+        began = parse_instant_time(time, zone)
+        return began is not None and _is_past(now_ms - began, options)
+
+    since = _creations(table, tuple(latest), is_old) if by_creation else _last_changes(table, latest)
+    clustered = {group.partition_path for group in clustered_groups(table.storage, table.timeline)}
     began_ms = {partition: parse_instant_time(time or "", zone) for partition, time in since.items()}
     found: list[PartitionAge] = []
     for partition in sorted(latest, key=lambda one: (began_ms[one] or 0, one)):
@@ -98,9 +104,13 @@ def _why_it_stays(partition: str, age_ms: int | None, options: ExpiryOptions, *,
     beginning = _BEGINNING[options.strategy]
     if age_ms is None:
         return f"{beginning} at a time that is not known"
-    if age_ms <= options.days_retained * MS_PER_DAY:
+    if not _is_past(age_ms, options):
         return f"{beginning} not more than {options.days_retained} days ago"
     return "a pending clustering reads its files" if is_read else ""
+
+
+def _is_past(age_ms: int, options: ExpiryOptions) -> bool:
+    return 0 < options.days_retained * MS_PER_DAY < age_ms
 
 
 def expiry_due(call: ServiceCall) -> Due:
@@ -155,10 +165,11 @@ def _last_changes(table: TableState, latest: Mapping[str, Sequence[FileSlice]]) 
     return dict(newest)
 
 
-def _creations(table: TableState, partitions: Sequence[str]) -> dict[str, str | None]:
+def _creations(table: TableState, partitions: Sequence[str], wanted: Callable[[str], bool]) -> dict[str, str | None]:
     """By partition, the write that created it, as its folder says; or its newest drop, after which it began anew.
 
-    The folder's file outlives a drop until the clean. Drops are known from the active timeline.
+    The folder's file outlives a drop until the clean, and further if new rows came before that. `wanted`: whether a
+    partition that was created then would expire: the archive is only asked for drops of such.
     """
     storage = table.storage
     written = at_once(storage, lambda partition: _written_creation(storage, partition), partitions)
@@ -170,6 +181,11 @@ def _creations(table: TableState, partitions: Sequence[str]) -> dict[str, str | 
             for partition in metadata.replaced_file_ids or {}:
                 if (former := times.get(partition)) is not None:
                     times[partition] = max(former, instant.requested_time)
+    old = [time for time in times.values() if time is not None and wanted(time)]
+    if old:
+        for partition, dropped in archived_drops(storage, table.version, after=min(old)).items():
+            if (former := times.get(partition)) is not None:
+                times[partition] = max(former, dropped)
     return times
 
 

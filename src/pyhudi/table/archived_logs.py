@@ -104,6 +104,20 @@ def logged_cleaned_files(storage: Storage, version: TableVersion, *, after: str)
     return again_while_merged(load)
 
 
+def logged_replacements(storage: Storage, version: TableVersion, *, after: str) -> dict[str, CommitMetadata]:
+    """Replace commits after an instant time. Cost: as `readable_logs`, and a read per file with such."""
+
+    def load() -> dict[str, CommitMetadata]:
+        found: dict[str, CommitMetadata] = {}
+        for log in readable_logs(storage, version):
+            if any(one.action == Action.REPLACE_COMMIT.value and one.instant_time > after for one in log.instants):
+                writes = log.writes(storage).items()
+                found |= {time: one for (time, action), one in writes if action == Action.REPLACE_COMMIT.value}
+        return {time: one for time, one in found.items() if time > after}
+
+    return again_while_merged(load)
+
+
 def logged_writes(storage: Storage, version: TableVersion) -> Iterator[tuple[LoggedWrite, CommitMetadata]]:
     """The writes with their metadata, newest first. Cost: as `readable_logs`, and a read per file of those taken."""
     beside: dict[LoggedWrite, CommitMetadata | None] = {}

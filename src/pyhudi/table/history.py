@@ -13,6 +13,7 @@ from pyhudi.errors import NotFoundError
 from pyhudi.format.metadata.clean import decode_clean_metadata
 from pyhudi.format.metadata.commit import CommitMetadata, decode_commit_metadata
 from pyhudi.format.metadata.rollback import decode_rollback_metadata
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.format.timeline.lsm_history import (
     HISTORY_BYTES_MAX,
@@ -36,6 +37,7 @@ from pyhudi.table.archived_logs import (
     logged_cleaned_files,
     logged_commit,
     logged_instants,
+    logged_replacements,
     logged_writes,
     readable_logs,
 )
@@ -84,6 +86,29 @@ def archived_replacements(storage: Storage, version: TableVersion) -> dict[FileG
         for partition_path, file_ids in (metadata.replaced_file_ids or {}).items()
         for file_id in file_ids
     }
+
+
+def archived_drops(storage: Storage, version: TableVersion, *, after: str) -> dict[str, str]:
+    """The partitions that archived writes after an instant time dropped, and the newest of these writes for each.
+
+    Cost: the archive files since then. Raises `CorruptDataError` naming a damaged file.
+    """
+    dropped: dict[str, str] = {}
+    for time, metadata in _replacements(storage, version, after):
+        if metadata.operation is WriteOperation.DELETE_PARTITION:
+            for partition in metadata.replaced_file_ids or {}:
+                dropped[partition] = max(time, dropped.get(partition, ""))
+    return dropped
+
+
+def _replacements(storage: Storage, version: TableVersion, after: str) -> Iterator[tuple[str, CommitMetadata]]:
+    word = Action.REPLACE_COMMIT.value
+    if not version.has_completion_times:
+        yield from logged_replacements(storage, version, after=after).items()
+        return
+    for path, entry in _entries(storage, version, after=after):
+        if entry.action == word and entry.instant_time > after and entry.metadata:
+            yield entry.instant_time, decode_commit_metadata(entry.metadata, path=path)
 
 
 def archived_metadata(storage: Storage, version: TableVersion) -> Iterator[tuple[Instant, CommitMetadata]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from pyhudi.errors import InvalidRequestError
 from pyhudi.format.avro.container import CONTAINER_BYTES_MAX
+from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.metadata.savepoint import SavepointMetadata, decode_savepoint_metadata
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.storage.bounded import read_decoded
-from pyhudi.storage.protocol import Storage
+from pyhudi.storage.protocol import FileInfo, Storage
+from pyhudi.table.file_system_view import FileSystemView, view_of
 from pyhudi.table.timeline import WRITE_ACTIONS, Timeline, instant_path, position_of
 
 _PLANS = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
@@ -60,6 +62,17 @@ def state_after(timeline: Timeline, write: Instant) -> Timeline:
     """The timeline as it was when a write had completed: without what came later."""
     kept = tuple(instant for instant in timeline.instants if not comes_after(instant, write))
     return Timeline(timeline.version, kept, timeline.foreign)
+
+
+def view_after(storage: Storage, timeline: Timeline, write: Instant, files: Iterable[FileInfo]) -> FileSystemView:
+    """The view of these data files of the whole table as it was when a write had completed. Cost: as `view_of`."""
+    later = {instant.requested_time for instant in timeline.instants if comes_after(instant, write)}
+    return view_of(storage, state_after(timeline, write), (info for info in files if not _is_of(info, later)))
+
+
+def _is_of(info: FileInfo, instant_times: Collection[str]) -> bool:
+    name = parse_data_file(info.name)
+    return name is not None and name.instant_time in instant_times
 
 
 def comes_after(instant: Instant, write: Instant) -> bool:

@@ -7,9 +7,10 @@ import random
 import pyarrow as pa
 import pytest
 from tests.support.cleaning import archive
-from tests.support.crashes import crash_images, opened, prepared, rows
-from tests.support.table_builder import TableBuilder
+from tests.support.crashes import copied, crash_images, opened, prepared, rows
+from tests.support.table_builder import THREE_ROWS, TableBuilder
 from tests.support.tables import StepClock, contents, environment, open_table
+from tests.support.two_writers import CLOCK, with_other_in_between
 
 import pyhudi
 from pyhudi.errors import (
@@ -221,3 +222,30 @@ def test_list_has_its_columns_and_types_without_any_savepoint():
     schema = opened(prepared(TableBuilder())).savepoints.list().schema
     assert schema.names == ["instant", "name", "comment", "user", "created", "files"]
     assert schema.field("created").type == pa.timestamp("ms", "UTC")
+
+
+@pytest.mark.parametrize(
+    "kind", [TableBuilder(version, kind) for kind in ("cow", "mor") for version in (8, 9)], ids=str
+)
+def test_savepoint_by_name_shows_what_a_restore_brings_back_where_writes_overlapped(kind: TableBuilder) -> None:
+    """One write began before that of the savepoint and completed after it."""
+    storage = kind.insert(*THREE_ROWS).build()
+    seen: list[object] = []
+
+    def other(table: pyhudi.HudiTable) -> None:
+        table.upsert(rows((3, "rome", 9, "saved")))
+        table.refresh().savepoints.create(name="kept")
+        seen.append(state_of(opened(storage).scan(as_of="kept")))
+
+    first = open_table(with_other_in_between(storage, other), env=environment(CLOCK))
+    first.upsert(rows((1, "oslo", 9, "late")))
+    opened(storage).upsert(rows((2, "oslo", 9, "later")))
+
+    shown = state_of(opened(storage).scan(as_of="kept"))
+    by_time = state_of(opened(storage).scan(as_of=opened(storage).savepoints.list()["instant"][0].as_py()))
+    restored = copied(storage)
+    opened(restored).recovery.restore("kept")
+
+    assert shown == contents(restored) == seen[0]
+    assert "late" not in str(shown)
+    assert "late" in str(by_time)

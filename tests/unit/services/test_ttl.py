@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from tests.support.archiving import AUTOMATIC
 from tests.support.crashes import crash_images, opened, prepared, rows
 from tests.support.table_builder import TableBuilder
 from tests.support.tables import StepClock, contents, environment, open_table, rehandled
@@ -292,3 +293,22 @@ def test_class_of_jvm_hudi_names_the_strategy_and_goes_before_the_type() -> None
 
     assert table.services.expire_partitions() is None
     assert table.services.expire_partitions(hudi_options={"hoodie.partition.ttl.strategy.class": name}) is not None
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_drop_that_left_the_active_timeline_still_renews_the_life_of_its_partition(version: int) -> None:
+    """Its folder says when it was first created: without the drop, the new rows would expire with the old time."""
+    storage = TableBuilder(version, "cow").insert((1, "oslo", 1, "a"), (3, "rome", 1, "a")).build()
+    dropped = on_day(storage, 40).delete_partition("city=oslo").instant
+    on_day(storage, 41).upsert(rows((1, "oslo", 2, "again")))
+    for ts in range(14):
+        options = {**AUTOMATIC, "hoodie.clean.automatic": "true"}
+        on_day(storage, 41 + ts / 100, **options).upsert(rows((3, "rome", 5 + ts, "b")))
+    assert dropped not in load_table(storage).timeline.completed_times
+    table = on_day(storage, 42, **{DAYS: "10"}, **BY_CREATION)
+
+    plan = {row["partition_path"]: row for row in table.services.plan_expiry().to_pylist()}
+
+    assert plan["city=oslo"]["since"] == dropped
+    assert not plan["city=oslo"]["expires"]
+    assert plan["city=rome"]["expires"]

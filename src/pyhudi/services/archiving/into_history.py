@@ -73,15 +73,25 @@ def _archived_already(storage: Storage, version: TableVersion, instants: tuple[I
 
 def _publish(storage: Storage, version: TableVersion, rows: list[HistoryRow], number: int) -> None:
     """Add a history file to the archived timeline, by the manifest with this number."""
-    name = history_file_name((row.instant_time for row in rows), 0)
-    data = encode_history_file(rows)
-    storage.put(f"{version.history_folder}/{name}", data)
-    _put_manifest(storage, version, [*history_files(storage, version), _history_file(name, data, rows, 0)], number)
+    file = _put_file(storage, version, encode_history_file(rows), [row.instant_time for row in rows], level=0)
+    _put_manifest(storage, version, [*history_files(storage, version), file], number)
 
 
-def _history_file(name: str, data: bytes, rows: list[HistoryRow], level: int) -> HistoryFile:
-    times = [InstantTime(row.instant_time) for row in rows]
-    return HistoryFile(name, len(data), min(times), max(times), level)
+def _put_file(storage: Storage, version: TableVersion, data: bytes, times: Sequence[str], *, level: int) -> HistoryFile:
+    """Put a file with instants of these times, and never over another of its name: a level higher, if need be.
+
+    Another one may be of an archiver that died before its manifest, or of one that took the table lock meanwhile.
+    """
+    while True:
+        name = history_file_name(times, level)
+        path = f"{version.history_folder}/{name}"
+        try:
+            storage.put_if_absent(path, data)
+        except AlreadyExistsError:
+            if read_at_most(storage, path, HISTORY_BYTES_MAX) != data:
+                level += 1
+                continue
+        return HistoryFile(name, len(data), InstantTime(min(times)), InstantTime(max(times)), level)
 
 
 def _next_manifest(storage: Storage, version: TableVersion) -> int:
@@ -115,9 +125,7 @@ def _merge(call: ServiceCall) -> None:
         chosen = of_level[:batch]
         contents = (read_at_most(storage, f"{version.history_folder}/{one.name}", HISTORY_BYTES_MAX) for one in chosen)
         data, times = merge_history_files(contents, path=version.history_folder)
-        name = history_file_name(times, level + 1)
-        storage.put(f"{version.history_folder}/{name}", data)
-        merged = HistoryFile(name, len(data), InstantTime(min(times)), InstantTime(max(times)), level + 1)
+        merged = _put_file(storage, version, data, times, level=level + 1)
         files = (*(one for one in files if one not in chosen), merged)
         _put_manifest(storage, version, files, number)
         number += 1

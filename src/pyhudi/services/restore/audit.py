@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyhudi.errors import HistoryNotRetainedError, WriteConflictError
-from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.services.cleaning.execute import load_clean_plan, pending_cleans
 from pyhudi.storage.protocol import FileInfo
 from pyhudi.table.file_slice import FileSlice
-from pyhudi.table.file_system_view import view_of
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.retention import load_cleaned
-from pyhudi.table.savepoints import comes_after, state_after
+from pyhudi.table.savepoints import view_after
 from pyhudi.table.state import TableState
 
 NAMED_MAX = 10
@@ -46,10 +44,10 @@ def audit(table: TableState, write: Instant, *, verb: str) -> PastState:
     Raises `HistoryNotRetainedError` where cleaners have deleted files of the state, `CorruptDataError` where others
     are missing or cut off, and `WriteConflictError` where a clean that is planned names files of the state.
     """
-    storage, past = table.storage, state_after(table.timeline, write)
+    storage = table.storage
     listed = tuple(list_data_files(storage))
-    later = {instant.requested_time for instant in table.timeline.instants if comes_after(instant, write)}
-    view = view_of(storage, past, (info for info in listed if not _is_of(info, later)))
+    view = view_after(storage, table.timeline, write, listed)
+    past = view.timeline
     state = PastState(view.latest, listed)
     cleaned = load_cleaned(storage, view, since=write.requested_time)
     counted = past.completed_times
@@ -64,11 +62,6 @@ def audit(table: TableState, write: Instant, *, verb: str) -> PastState:
         )
     _check_cleans(table, state, write, verb)
     return state
-
-
-def _is_of(info: FileInfo, instant_times: Collection[str]) -> bool:
-    name = parse_data_file(info.name)
-    return name is not None and name.instant_time in instant_times
 
 
 def _check_cleans(table: TableState, state: PastState, write: Instant, verb: str) -> None:

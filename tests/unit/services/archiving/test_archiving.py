@@ -17,9 +17,12 @@ from tests.support.table_builder import TableBuilder
 from tests.support.tables import aged, contents
 
 import pyhudi
-from pyhudi.errors import ConfigError, CorruptDataError, UnsupportedFeatureError
+from pyhudi.errors import ConfigError, CorruptDataError, LockLostError, UnsupportedFeatureError
 from pyhudi.format.log.blocks import parse_block
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.format.timeline.lsm_history import HistoryRow, encode_history_file
+from pyhudi.format.timeline.table_version import V9
+from pyhudi.services.archiving import into_history
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.history import history_files
 from pyhudi.table.outcome import Outcome
@@ -245,3 +248,34 @@ def test_table_that_pyhudi_must_not_write_is_not_archived() -> None:
     with pytest.raises(UnsupportedFeatureError, match=r"hoodie\.no\.such\.property"):
         opened(storage).services.archive(hudi_options=KEEP)
     assert commits(storage) == held
+
+
+def history_row(time: str, content: bytes = b"x") -> HistoryRow:
+    return HistoryRow(time, time, "commit", content, None)
+
+
+def test_archiver_that_was_paused_never_writes_over_the_file_of_the_next_one() -> None:
+    """Both archive from the first to the last of the same instants, and the other one found more between them."""
+    storage, version = prepared(TableBuilder(9, "cow")), V9.in_folders("timeline", "history")
+    first, between, last = "20260101000000001", "20260101000000002", "20260101000000003"
+    number = into_history._next_manifest(storage, version)
+    into_history._publish(storage, version, [history_row(one) for one in (first, between, last)], number)
+
+    with pytest.raises(LockLostError):
+        into_history._publish(storage, version, [history_row(one) for one in (first, last)], number)
+
+    assert [time for time, _ in archived(storage)] == [first, between, last]
+
+
+def test_file_that_a_dead_archiver_left_without_a_manifest_stops_no_archiving() -> None:
+    storage, version = prepared(TableBuilder(9, "cow")), V9.in_folders("timeline", "history")
+    first, last = "20260101000000001", "20260101000000003"
+    left = f"{version.history_folder}/{first}_{last}_0.parquet"
+    for data in (encode_history_file([history_row(first), history_row(last)]), b"half a file"):
+        storage.put(left, data)
+        rows_now = [history_row(first), history_row(last)]
+        into_history._publish(storage, version, rows_now, into_history._next_manifest(storage, version))
+        (file, *_) = history_files(storage, version)[-1:]
+        assert storage.read(f"{version.history_folder}/{file.name}") == encode_history_file(rows_now)
+        assert storage.read(left) == data
+        storage.delete_folder(version.history_folder)
