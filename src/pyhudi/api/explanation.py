@@ -81,7 +81,8 @@ class ScanExplanation:
         found = len(self.partitions) + len(self.partitions_left_out)
         yield f"partitions: {len(self.partitions)} of {found}"
         if self.partitions_left_out:
-            yield f"  left out: {_named(self.partitions_left_out)}"
+            by = "paths or statistics rule" if any(one.file_slices for one in self.indexes) else "paths rule"
+            yield f"  left out, as their {by} the condition out: {_named(self.partitions_left_out)}"
         yield from map(_use, self.indexes)
         yield f"base files: {self.base_files} of {self.base_files_of}"
         yield f"logs: {self.logs} of {self.logs_of}"
