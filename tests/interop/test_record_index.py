@@ -27,7 +27,7 @@ TABLE: Final = {
     "hoodie.metadata.record.index.enable": "true",
     "hoodie.metadata.record.index.min.filegroup.count": "4",
 }
-OURS: Final = {**TABLE, "hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "false"}
+OURS: Final = {**TABLE, "hoodie.index.type": "RECORD_INDEX"}
 THEIRS: Final = {**TABLE, "hoodie.index.type": "RECORD_INDEX", "hoodie.datasource.write.operation": "upsert"}
 #: Keys whose order by UTF-16 is not that of their bytes, and one that is long.
 SPECIAL: Final = ("\ue000", "\U0001f600", "é$\\", "x" * 5000)
@@ -43,7 +43,11 @@ SPECIAL: Final = ("\ue000", "\U0001f600", "é$\\", "x" * 5000)
     ],
 )
 def test_jvm_hudi_finds_every_record_by_the_index_that_we_keep(
-    oracle_of: Callable[[str], Oracle], tmp_path: Path, version: int, kind: str
+    oracle_of: Callable[[str], Oracle],
+    tmp_path: Path,
+    version: int,
+    kind: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     oracle, path = oracle_of(RELEASE_OF_TABLE_VERSION[version]), tmp_path / "t"
     ours = {**OURS, "hoodie.datasource.write.table.type": kind, "hoodie.write.table.version": str(version)}
@@ -66,6 +70,7 @@ def test_jvm_hudi_finds_every_record_by_the_index_that_we_keep(
     found = pyhudi.HudiTable.for_path(str(path)).scan(SCHEMA.names).to_arrow()
     assert sorted(found.to_pylist(), key=repr) == sorted(after.select(SCHEMA.names).to_pylist(), key=repr)
     _take_turns(oracle, path, ours, theirs, keys)
+    assert "record index" not in caplog.text  # it was never passed over
 
 
 def _take_turns(oracle: Oracle, path: Path, ours: dict[str, str], theirs: dict[str, str], keys: list[str]) -> None:

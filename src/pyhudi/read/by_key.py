@@ -1,0 +1,141 @@
+"""Skipping of file slices by the record index, for conditions that fix the record key."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyhudi.errors import CorruptDataError, HudiError, NotFoundError, UnsupportedFeatureError
+from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.keys.generator import KeyGenerator, key_generator_from_table
+from pyhudi.format.keys.generator_types import KeyGeneratorType
+from pyhudi.format.schema.meta_columns import RECORD_KEY
+from pyhudi.metadata_table.gate import disbelief
+from pyhudi.metadata_table.record_locations import location_reader
+from pyhudi.metadata_table.state import load_metadata_state
+from pyhudi.read.comparisons import Comparison, comparisons_of
+from pyhudi.read.conditions import Where
+from pyhudi.read.scan import ScanPlan, ScanSlice
+from pyhudi.read.skipping import IndexUse
+from pyhudi.table.metadata_partitions import RECORD_INDEX
+from pyhudi.table.state import TableState
+
+KEYS_MAX: Final = 100_000
+"""Conditions with more keys are left to statistics."""
+
+
+def skip_by_record_index(table: TableState, plan: ScanPlan, where: Where) -> tuple[ScanPlan, IndexUse | None]:
+    """The plan with only the file slices that hold the keys of a condition, and what the index did.
+
+    `plan`: of the newest state. Nothing is left out where the condition does not fix the record key, or the table has
+    no record index; then nothing is said of it. A key that is in several file groups, as duplicates are, is found in
+    one of them, as in JVM Hudi. Cost: two listings and a read; of the index the logs, and the blocks that may hold the
+    keys, of the file groups that do.
+    """
+    if RECORD_INDEX not in table.config.metadata_partitions:
+        return plan, None
+    keys = fixed_keys(table, plan.schema, where)
+    if keys is None:
+        return plan, None
+    columns = key_columns(table)
+    try:
+        state = load_metadata_state(table)
+        if (reason := disbelief(state)) is not None:
+            return plan, IndexUse(RECORD_INDEX, columns=columns, note=f"the metadata table is not used: {reason}")
+        reader = location_reader(state)
+        numbers = reader.groups_of("", keys)
+        found = {
+            location
+            for group in np.unique(numbers).tolist()
+            for location in reader.find(table.storage, group, keys.filter(pa.array(numbers == group))).groups
+        }
+    except (CorruptDataError, NotFoundError, UnsupportedFeatureError) as error:
+        return plan, IndexUse(RECORD_INDEX, columns=columns, note=f"the metadata table cannot be read: {error.message}")
+    kept = tuple(one for one in plan.slices if (one.partition_path, _file_id(one)) in found)
+    return replace(plan, slices=kept), IndexUse(RECORD_INDEX, len(plan.slices) - len(kept), columns)
+
+
+def key_columns(table: TableState) -> tuple[str, ...]:
+    """The columns that make the record key."""
+    return _keys_of(table).record_key_fields
+
+
+def fixed_keys(table: TableState, schema: pa.Schema, where: Where) -> pa.StringArray | None:
+    """The record keys that rows must have to fulfil a condition; None where it leaves them open."""
+    if where is None or isinstance(where, pc.Expression):
+        return None
+    keys = _keys_of(table)
+    fields = keys.record_key_fields
+    if (
+        keys.has_auto_keys
+        or _may_have_other_form(table, keys)
+        or not all(_has_one_text(schema, name) for name in fields)
+    ):
+        return None
+    found: list[pa.Array] = []
+    for alternative in comparisons_of(where, schema):
+        values = [_values(alternative, name) for name in fields]
+        named = _values(alternative, RECORD_KEY)
+        if named is not None:
+            found.append(pa.array(named, pa.string()))
+        elif any(each is None for each in values) or math.prod(len(each or ()) for each in values) > KEYS_MAX:
+            return None
+        else:
+            found.append(_record_keys(keys, schema, [each or () for each in values]))
+    texts = pc.unique(pa.concat_arrays(found))
+    return texts if len(texts) <= KEYS_MAX else None
+
+
+def _record_keys(keys: KeyGenerator, schema: pa.Schema, values: Sequence[Sequence[Any]]) -> pa.Array:
+    rows = list(itertools.product(*values))
+    columns = [
+        pa.array([row[number] for row in rows], schema.field(name).type)
+        for number, name in enumerate(keys.record_key_fields)
+    ]
+    if not rows:
+        return pa.array([], pa.string())
+    try:
+        return keys.record_keys(pa.RecordBatch.from_arrays(columns, names=list(keys.record_key_fields)))
+    except HudiError:  # a value that no stored key can have
+        return pa.array([], pa.string())
+
+
+def _values(comparisons: Sequence[Comparison], column: str) -> Sequence[Any] | None:
+    """The values that a column may have, if the comparisons fix it to some."""
+    for one in comparisons:
+        if one.column == column and one.operator == "==":
+            return [one.value]
+        if one.column == column and one.operator == "in":
+            return list(one.value)
+    return None
+
+
+def _keys_of(table: TableState) -> KeyGenerator:
+    return key_generator_from_table(table.config.values, table.config.version, {})
+
+
+def _may_have_other_form(table: TableState, keys: KeyGenerator) -> bool:
+    """Whether the text of keys cannot be told from values: no property shows whether it has the field's name."""
+    is_open = keys.kind is KeyGeneratorType.COMPLEX and len(keys.record_key_fields) == 1
+    return is_open and not table.version.has_several_ordering_fields
+
+
+def _has_one_text(schema: pa.Schema, name: str) -> bool:
+    """Whether equal values of a column have the same text in keys: zeros have signs, and timestamps several forms."""
+    if name not in schema.names:
+        return False
+    kind = schema.field(name).type
+    return any(fits(kind) for fits in (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date))
+
+
+def _file_id(one: ScanSlice) -> str | None:
+    names: Iterator[str] = iter((*((one.files.base,) if one.files.base is not None else ()), *one.files.logs))
+    name = parse_data_file(next(names).rpartition("/")[2])
+    return None if name is None else name.file_id
