@@ -18,7 +18,7 @@ from pyhudi.api.inspect import Inspect
 from pyhudi.api.recovery import Recovery
 from pyhudi.api.rows import RowsLike, engine_of_session, rows_of_keys
 from pyhudi.api.savepoints import Savepoints
-from pyhudi.api.scan import Scan, scan_of, scan_of_changes
+from pyhudi.api.scan import Scan, lookup, scan_of, scan_of_changes
 from pyhudi.api.services import Services
 from pyhudi.api.writes import delete_partitions, truncate, write_rows
 from pyhudi.engine.local import LocalEngine
@@ -273,6 +273,15 @@ class HudiTable:
         [{'id': 1, 'fare': 9.5}]
         """
         return scan_of(self.handle, columns, where, as_of=as_of, query_type=query_type)
+
+    def lookup(self, keys: Iterable[Any], columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows with these record keys, in no order; none for a key that the table does not have.
+
+        `keys`: values of the key column; tuples where several columns make the key. `columns`: all if none are given.
+        Raises `ConfigError` for keys of another form, and an unknown column. Cost: with a record index two listings,
+        a block of the index per key, and the row groups that may hold it; else that of a `scan` with a condition.
+        """
+        return lookup(self.handle, keys, columns)
 
     def changes(
         self,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from pyhudi.read.arrow import (
     scan_condition,
     skipped_by_statistics,
 )
+from pyhudi.read.by_key import skip_by_record_index, where_of_keys
 from pyhudi.read.conditions import Where, condition_of
 from pyhudi.read.count import count_rows
 from pyhudi.read.scan import ScanPlan, plan_table_scan
@@ -169,7 +170,11 @@ class Scan:
         if not self._request.data_skipping:
             return plan, (IndexUse("column_stats", note="hoodie.enable.data.skipping=false"),)
         is_newest = self._request.as_of is None and self._request.query_type is not QueryType.INCREMENTAL
-        return skip_by_indexes(self._state, plan, condition, is_newest=is_newest)
+        by_key = None
+        if is_newest:
+            plan, by_key = skip_by_record_index(self._state, plan, self.where)
+        plan, uses = skip_by_indexes(self._state, plan, condition, is_newest=is_newest)
+        return plan, uses if by_key is None else (by_key, *uses)
 
 
 def scan_of(
@@ -205,6 +210,11 @@ def _moment(handle: TableHandle, as_of: str) -> tuple[str, bool]:
         if named is None:
             raise ConfigError(f"{error.message}; and no savepoint has this name", value=as_of) from error
         return named, True
+
+
+def lookup(handle: TableHandle, keys: Iterable[Any], columns: Sequence[str] | None) -> pa.Table:
+    """The rows with these record keys. See `HudiTable.lookup`."""
+    return scan_of(handle, columns, where_of_keys(handle.state, keys), as_of=None, query_type="snapshot").to_arrow()
 
 
 def scan_of_changes(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.errors import CorruptDataError, HudiError, NotFoundError, UnsupportedFeatureError
+from pyhudi.errors import ConfigError, CorruptDataError, HudiError, NotFoundError, UnsupportedFeatureError
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.keys.generator import KeyGenerator, key_generator_from_table
 from pyhudi.format.keys.generator_types import KeyGeneratorType
@@ -60,6 +60,28 @@ def skip_by_record_index(table: TableState, plan: ScanPlan, where: Where) -> tup
         return plan, IndexUse(RECORD_INDEX, columns=columns, note=f"the metadata table cannot be read: {error.message}")
     kept = tuple(one for one in plan.slices if (one.partition_path, _file_id(one)) in found)
     return replace(plan, slices=kept), IndexUse(RECORD_INDEX, len(plan.slices) - len(kept), columns)
+
+
+def where_of_keys(table: TableState, keys: Iterable[Any]) -> list[list[tuple[str, str, Any]]]:
+    """The condition that rows have one of these record keys.
+
+    `keys`: values of the key column, or, where several columns make the key, a tuple of their values for each row.
+    Raises `ConfigError` for keys of another form, and for a table that generates its keys.
+    """
+    fields = key_columns(table)
+    if not fields:
+        raise ConfigError("the table generates its record keys, so rows cannot be looked up by key")
+    if isinstance(keys, str | bytes | dict):
+        raise ConfigError("keys must be a list of keys, not one key", given=repr(keys))
+    wanted = list(keys)
+    if len(fields) == 1:
+        return [[(fields[0], "in", wanted)]]
+    if not all(isinstance(key, tuple) and len(key) == len(fields) for key in wanted):
+        raise ConfigError(
+            f"the record key has {len(fields)} columns, so each key must be a tuple of their values", columns=fields
+        )
+    alternatives = [[(name, "==", value) for name, value in zip(fields, key, strict=True)] for key in wanted]
+    return alternatives or [[(fields[0], "in", [])]]
 
 
 def key_columns(table: TableState) -> tuple[str, ...]:

@@ -1,0 +1,122 @@
+"""Reads by record key through the record index: the rows of a full scan, from few files."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from tests.support.tables import MOR, new_table, open_table, rows
+
+import pyhudi
+from pyhudi.errors import ConfigError
+from pyhudi.read.by_key import fixed_keys
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.testing.faults import FaultStorage
+
+BUILD = {
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.record.index.min.filegroup.count": "2",
+    "hoodie.parquet.small.file.limit": "0",
+}
+
+
+def _table(**options: str) -> pyhudi.HudiTable:
+    table = new_table(**BUILD, **options)
+    storage = table.handle.state.storage
+    for first in range(0, 30, 10):
+        table = open_table(storage, **BUILD, **options)
+        table.upsert(rows(*((n, ("oslo", "rome", "bern")[n % 3], 1, f"note {n}") for n in range(first, first + 10))))
+    open_table(storage, **BUILD, **options).upsert(rows((4, "rome", 2, "newer"), (5, "bern", 2, "newer")))
+    return open_table(storage, **options)
+
+
+@pytest.mark.parametrize("options", [{}, MOR], ids=["cow", "mor"])
+def test_lookup_gives_the_rows_of_a_scan_and_opens_no_other_files(options: dict[str, str]) -> None:
+    table = _table(**options)
+    expected = table.scan(["id", "note"]).to_arrow().filter(pc.is_in(pc.field("id"), pa.array([4, 21])))
+    storage = FaultStorage(table.handle.state.storage)
+    found = open_table(storage, **options).lookup([4, 21, 77], ["id", "note"])
+    assert sorted(found.to_pylist(), key=repr) == sorted(expected.to_pylist(), key=repr)
+    assert found.num_rows == 2
+    opened = {one.path for one in storage.operations if one.name == "open_input" and one.path.endswith(".parquet")}
+    assert len(opened) == 2
+
+
+def test_explain_names_the_index() -> None:
+    explanation = _table().scan(where=[("id", "==", 4)]).explain()
+    assert explanation.base_files == 1
+    assert explanation.indexes[0].index == "record_index"
+    assert explanation.indexes[0].file_slices == explanation.base_files_of - 1
+    assert "record_index: 8 file slices left out by id" in str(explanation)
+
+
+@pytest.mark.parametrize(
+    ("where", "ids"),
+    [
+        ([("id", "in", [1, 2, 3])], {1, 2, 3}),
+        ([[("id", "==", 1)], [("id", "==", 29), ("note", "==", "note 29")]], {1, 29}),
+        ([("_hoodie_record_key", "==", "7")], {7}),
+        ([("id", "==", 7), ("city", "==", "oslo")], set()),
+        ([("id", "in", [])], set()),
+        ([("id", ">", 27)], {28, 29}),
+        ([[("id", "==", 1)], [("city", "==", "nowhere")]], {1}),
+    ],
+)
+def test_conditions_give_the_same_rows_with_and_without_the_index(where: Any, ids: set[int]) -> None:
+    table = _table()
+    assert {*table.scan(["id"], where).to_arrow().column("id").to_pylist()} == ids
+
+
+def test_time_travel_does_not_ask_the_index() -> None:
+    table = _table()
+    first = table.handle.state.timeline.completed_writes[0].requested_time
+    before = table.scan(["note"], [("id", "==", 4)], as_of=first)
+    assert before.to_arrow().column("note").to_pylist() == ["note 4"]
+    assert all(one.index != "record_index" for one in before.explain().indexes)
+
+
+def test_without_an_index_lookup_reads_as_a_scan_does() -> None:
+    table = new_table()
+    table.upsert(rows((1, "oslo", 1, "a"), (2, "rome", 1, "b")))
+    assert open_table(table.handle.state.storage).lookup([2], ["id", "city"]).to_pylist() == [{"id": 2, "city": "rome"}]
+
+
+def test_a_damaged_index_gives_all_rows() -> None:
+    table = _table()
+    storage = table.handle.state.storage
+    for info in storage.list_recursive(".hoodie/metadata/record_index"):
+        if info.size > 200:
+            storage.put(info.path, storage.read(info.path)[:-700] + bytes(700))
+    scan = open_table(storage).scan(["id"], [("id", "==", 4)])
+    assert scan.to_arrow().num_rows == 1
+    assert "cannot be read" in str(scan.explain().indexes[0].note)
+
+
+def test_composite_keys_need_a_value_for_each_column() -> None:
+    table = new_table(**BUILD, **{"hoodie.datasource.write.recordkey.field": "id,note"})
+    table.upsert(rows(*((n, "oslo", 1, note) for n, note in itertools.product(range(3), "ab"))))
+    table = open_table(table.handle.state.storage)
+    assert table.lookup([(1, "a"), (2, "b"), (2, "c")], ["id", "note"]).num_rows == 2
+    assert fixed_keys(table.handle.state, table.scan().schema, [("id", "==", 1)]) is None
+    assert table.scan(where=[("id", "==", 1)]).to_arrow().num_rows == 2
+    with pytest.raises(ConfigError, match="tuple of their values"):
+        table.lookup([1])
+
+
+def test_keys_whose_text_is_not_their_value_are_not_looked_up() -> None:
+    schema = pa.schema([("id", pa.timestamp("us")), ("city", pa.string()), ("ts", pa.int64())])
+    table = new_table(schema=schema, **BUILD)
+    moment = dt.datetime(2024, 1, 1, 12)
+    table.upsert(pa.table({"id": [moment], "city": ["a"], "ts": [1]}, schema=schema))
+    table = open_table(table.handle.state.storage)
+    assert fixed_keys(table.handle.state, table.scan().schema, [("id", "==", moment)]) is None
+    assert table.lookup([moment]).num_rows == 1
+
+
+def test_one_key_is_not_a_list_of_its_letters() -> None:
+    with pytest.raises(ConfigError, match="not one key"):
+        new_table(MemoryStorage()).lookup("abc")
