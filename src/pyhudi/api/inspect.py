@@ -13,6 +13,7 @@ from pyhudi.api.arguments import count_of, texts_of
 from pyhudi.api.handle import TableHandle
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.timeline.instant import Instant
+from pyhudi.metadata_table.check import differences
 from pyhudi.read.statistics import collect_statistics
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_system_view import SlicesByPartition, load_view
@@ -184,6 +185,21 @@ class Inspect:
             for path, slices in sorted(self._latest().items())
         ]
         return pa.Table.from_pylist(rows, schema=_PARTITIONS_SCHEMA)
+
+    def metadata_check(self) -> pa.Table:
+        """Where the metadata table differs from the store; no rows where it does not, or where there is none.
+
+        Columns: problem ("not listed": a file of a completed write that the metadata table lacks; "gone from the
+        store": the other way round; "another size"; "not believed" and "unreadable": reads list the store, see detail);
+        path; stored_bytes and listed_bytes (sizes in the store and in the metadata table); detail (text).
+
+        What is wrong is repaired by `recovery.rebuild_metadata_table`. Cost: a recursive listing of the table, and the
+        metadata table's list of files.
+
+        >>> table.inspect.metadata_check().num_rows
+        0
+        """
+        return differences(self._handle.state.reload())
 
     def _latest(self) -> SlicesByPartition:
         state = self._handle.state

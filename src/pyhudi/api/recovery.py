@@ -13,6 +13,7 @@ from pyhudi.api.handle import TableHandle
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.environment import Environment
 from pyhudi.format.timeline.instant import Instant, InstantState
+from pyhudi.services.metadata_table.rebuild import rebuild_metadata_table
 from pyhudi.services.restore.execute import Restored, restore
 from pyhudi.services.restore.plan import PlannedRestore, plan_restore
 from pyhudi.services.restore.recover import recover
@@ -111,6 +112,22 @@ class Recovery:
         config = WriteConfig.from_options(handle.options)
         environment = locking(handle.environment, config, handle.state.config.name)
         return handle.state, transaction_settings(config), environment
+
+    def rebuild_metadata_table(self) -> tuple[str, ...]:
+        """Drop the metadata table and build it again from the table: the repair of one that is damaged or behind.
+
+        Returns:
+            The partitions that were built, such as `files`. Those that pyhudi does not maintain are dropped; JVM Hudi
+            builds them again.
+
+        Raises:
+            InvalidRequestError: there is no metadata table.
+            WriteConflictError: a write is running. Nothing was changed.
+
+        Cost: the table lock; a listing of the table; what its indexes take to be built.
+        """
+        state, settings, environment = self._means()
+        return rebuild_metadata_table(state, settings, environment, self._handle.engine)
 
     def roll_back_failed_writes(self, *, eager: bool = False) -> tuple[RolledBack, ...]:
         """Remove what writers left behind that died, and finish restores; every write begins with this by itself.

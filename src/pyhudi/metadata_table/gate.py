@@ -58,7 +58,7 @@ def missing_files(state: MetadataState) -> str | None:
     names = (parse_data_file(path.rpartition("/")[2]) for path in group.logs)
     there = {name.instant_time for name in names if name is not None}
     for write in sorted(state.valid & state.table.timeline.completed_times):
-        if state.timeline.completion_times[write] > group.base_instant and write not in there:
+        if state.log_times.get(write, "") > group.base_instant and write not in there:
             return f"what {write} wrote is missing"
     return None
 

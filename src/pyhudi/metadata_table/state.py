@@ -22,7 +22,7 @@ from pyhudi.table.archived_writes import ArchivedWrites, readable_archived_write
 from pyhudi.table.committed_files import committed_files
 from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER
 from pyhudi.table.state import TableState
-from pyhudi.table.timeline import Timeline, timeline_of
+from pyhudi.table.timeline import Timeline, position_of, timeline_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,25 @@ class MetadataState:
         }
         return self.timeline.completed_times - pending
 
+    @cached_property
+    def log_times(self) -> dict[str, str]:
+        """When its delta commits became visible, by requested time."""
+        writes = (one for one in self.timeline.completed_writes if one.action is Action.DELTA_COMMIT)
+        return {one.requested_time: position_of(one) for one in writes}
+
+    @cached_property
+    def compactions(self) -> frozenset[str]:
+        """The times of its completed compactions. A write of the table may have taken the same time."""
+        return frozenset(one.requested_time for one in self.timeline.completed_writes if one.action is Action.COMMIT)
+
     def counts(self, instant_time: str) -> bool:
         """Whether what was written under this time counts."""
         return instant_time in self.valid or self.timeline.starts_after(instant_time)
+
+    def counts_base(self, instant_time: str) -> bool:
+        """Whether base files of this time count: a compaction may have taken the time of a write of the table."""
+        planned = {one.requested_time for one in self.timeline.pending_compactions}
+        return instant_time in self.compactions or (instant_time not in planned and self.counts(instant_time))
 
     def slices(self, partition: str) -> tuple[GroupSlice, ...]:
         """The newest slices of a partition's file groups, by file id.
@@ -95,7 +111,7 @@ class MetadataState:
                 continue
             file_ids.add(name.file_id)
             if isinstance(name, BaseFileName):
-                if self.counts(name.instant_time):
+                if self.counts_base(name.instant_time):
                     bases[name.file_id][name.instant_time].append(info)
             else:
                 logs[name.file_id].append((name, info))
@@ -127,7 +143,7 @@ class MetadataState:
         base = self._committed(bases[base_instant]) if base_instant else None
         if self.timeline.version.has_completion_times:
             places = {
-                info.path: self.timeline.completion_times.get(name.instant_time)
+                info.path: self.log_times.get(name.instant_time)
                 or archived.completed.get(name.instant_time)
                 or name.instant_time
                 for name, info in logs

@@ -1,0 +1,63 @@
+"""Building the metadata table again from the table: the repair of one that is damaged or behind."""
+
+from __future__ import annotations
+
+import functools
+
+from pyhudi.engine.protocol import Engine
+from pyhudi.environment import Environment
+from pyhudi.errors import InvalidRequestError, WriteConflictError
+from pyhudi.metadata_table.initialize import initialize_partitions
+from pyhudi.metadata_table.maintained import maintained_partition
+from pyhudi.table.features import check_writable
+from pyhudi.table.metadata_partitions import FILES, Upkeep, with_upkeep
+from pyhudi.table.metadata_table import drop_metadata_table, has_metadata_table
+from pyhudi.table.state import TableState
+from pyhudi.transaction.conflicts.check import check_nothing_exclusive
+from pyhudi.transaction.conflicts.table import Own
+from pyhudi.transaction.exchange_folder import exchange_folder
+from pyhudi.transaction.locks.table_lock import table_lock
+from pyhudi.transaction.settings import TransactionSettings
+
+
+def rebuild_metadata_table(
+    table: TableState, settings: TransactionSettings, environment: Environment, engine: Engine
+) -> tuple[str, ...]:
+    """Drop the metadata table and build the partitions again that it had; their names.
+
+    Raises:
+        InvalidRequestError: the table has no metadata table.
+        WriteConflictError: a write is pending, whose part of the metadata table would be lost.
+
+    Cost: the table lock; a listing of the table; `initialize_partitions`.
+    """
+    check_writable(table)
+    storage = table.storage
+    with table_lock(storage, environment, wait_ms=settings.lock_wait_ms) as lock:
+        table = table.reload()
+        if not has_metadata_table(table):
+            raise InvalidRequestError(
+                "the table has no metadata table: a write with hoodie.metadata.enable=true builds one"
+            )
+        check_nothing_exclusive(table.timeline, Own.ARCHIVING)
+        if table.timeline.pending_writes:
+            pending = table.timeline.pending_writes[0].requested_time
+            raise WriteConflictError(
+                "a write is running, whose part of the metadata table would be lost: try again when it has ended, or "
+                "call recovery.roll_back_failed_writes() if its process died",
+                instant=pending,
+            )
+        kept = with_upkeep(table.config.metadata_partitions, Upkeep.MAINTAINED)
+        names = (FILES, *(name for name in sorted(kept) if name != FILES))
+        lock.check_held()
+        drop_metadata_table(table)
+        table = table.reload()
+        initialize_partitions(
+            table,
+            [maintained_partition(name, table) for name in names],
+            environment,
+            lock.check_held,
+            engine=engine,
+            exchange=functools.partial(exchange_folder, storage, settings.heartbeat, environment),
+        )
+    return names

@@ -1,0 +1,74 @@
+"""The check of the metadata table against the store, and building it again on request."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from tests.support.crashes import copied, crash_images, opened, rows
+from tests.support.metadata_tables import FOLDER, files_committed, files_known, with_files
+from tests.support.table_builder import THREE_ROWS, TableBuilder
+
+from pyhudi.errors import InvalidRequestError, MetadataTableWarning, WriteConflictError
+from pyhudi.storage.protocol import Storage
+
+
+def written(storage: Storage, times: range, **options: str) -> None:
+    for moment in times:
+        opened(storage, **options).upsert(rows((1, "oslo", moment, "c"), (moment, "rome", moment, "c")))
+
+
+def check(storage: Storage, where: str = "") -> None:
+    assert files_known(storage) == files_committed(storage), where
+    assert opened(storage).inspect.metadata_check().num_rows == 0, where
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MetadataTableWarning)
+        told, untold = (
+            opened(storage, **{"hoodie.metadata.enable": given}).scan().to_arrow().sort_by("id")
+            for given in ("true", "false")
+        )
+    assert told.equals(untold), where
+
+
+def test_damaged_metadata_table_is_rebuilt_on_request() -> None:
+    storage = copied(with_files(9, "mor").insert(*THREE_ROWS).upsert((1, "oslo", 2, "b")).build())
+    for info in storage.list_folder(f"{FOLDER}/files").files:
+        if info.name.endswith(".hfile"):
+            storage.put(info.path, storage.read(info.path)[:100])
+    found = opened(storage).inspect.metadata_check().to_pylist()
+    assert [row["problem"] for row in found] == ["unreadable"]
+    assert opened(storage).recovery.rebuild_metadata_table() == ("files",)
+    check(storage)
+    written(storage, range(5, 7))
+    check(storage)
+
+
+def test_rebuild_that_dies_anywhere_leaves_a_readable_table() -> None:
+    storage = with_files(9, "cow").insert(*THREE_ROWS).upsert((1, "oslo", 2, "b")).build()
+    for where, image in crash_images(storage, lambda table: table.recovery.rebuild_metadata_table(), every=3):
+        assert opened(image).scan().count() == 3, where
+        written(image, range(5, 6), **{"hoodie.metadata.enable": "true"})
+        check(image, where)
+
+
+def test_rebuild_is_refused_while_a_write_runs_and_where_there_is_nothing() -> None:
+    storage = with_files(9, "cow").insert(*THREE_ROWS).build()
+    storage.put(".hoodie/timeline/29990101000000000.commit.requested", b"")
+    with pytest.raises(WriteConflictError, match="is running"):
+        opened(storage).recovery.rebuild_metadata_table()
+    without = TableBuilder(9, "cow").insert(*THREE_ROWS).build()
+    with pytest.raises(InvalidRequestError, match="no metadata table"):
+        opened(without).recovery.rebuild_metadata_table()
+
+
+def test_check_names_what_differs() -> None:
+    storage = copied(with_files(9, "cow").insert(*THREE_ROWS).upsert((1, "oslo", 2, "b")).build())
+    check(storage)
+    files = sorted(path for path in (info.path for info in storage.list_recursive("")) if path.endswith(".parquet"))
+    data = storage.read(files[0])
+    storage.delete(files[0])
+    storage.put(files[1], storage.read(files[1]) + b"x")
+    stray = files[2].replace("-0_", "-1_", 1)
+    storage.put(stray, data)
+    found = {(row["problem"], row["path"]) for row in opened(storage).inspect.metadata_check().to_pylist()}
+    assert found == {("gone from the store", files[0]), ("another size", files[1]), ("not listed", stray)}
