@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 
 from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import HudiError, NotFoundError
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.properties import PROPERTIES_BYTES_MAX, parse_properties
-from pyhudi.format.timeline.instant import Action, Instant, InstantState
+from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.metadata_table.folders import PROPERTIES_PATH
 from pyhudi.metadata_table.state import MetadataState
 from pyhudi.metadata_table.trust import INITIAL_PREFIX, missing_writes
@@ -84,7 +85,7 @@ def _problem_of_properties(state: MetadataState) -> str | None:
 def _unknown_writes(state: MetadataState) -> tuple[str, ...]:
     """Delta commits of the metadata table whose action the table neither has nor can have archived.
 
-    A restore of JVM Hudi leaves those of the writes that it takes back, and corrects what they said.
+    A restore of JVM Hudi has some of its own, which say what the table has then.
     """
     suspects = _not_on(state, frozenset(one.requested_time for one in state.table.timeline.instants))
     if not suspects:
@@ -94,18 +95,20 @@ def _unknown_writes(state: MetadataState) -> tuple[str, ...]:
     return _not_on(state, frozenset(one.requested_time for one in now.instants))
 
 
-def _is_in(state: MetadataState, action: Instant) -> bool:
-    """Whether the metadata table knows an action."""
-    return action.requested_time in state.valid
+def _ends_of_restores(state: MetadataState) -> Iterator[str]:
+    """Until when restores of the table wrote to the metadata table, under times of their own."""
+    timeline = state.table.timeline
+    for one in timeline.instants:
+        if one.action is Action.RESTORE and one.state is InstantState.COMPLETED:
+            later = (
+                write.requested_time for write in timeline.completed_writes if write.requested_time > one.requested_time
+            )
+            yield one.completion_time or min(later, default=timeline.latest_time)
 
 
 def _not_on(state: MetadataState, known: frozenset[str]) -> tuple[str, ...]:
-    restores = [
-        one.requested_time
-        for one in state.table.timeline.instants
-        if one.action is Action.RESTORE and _is_in(state, one)
-    ]
-    first, last = max([min(known, default=""), *restores]), max(known, default="")
+    first = max([min(known, default=""), *_ends_of_restores(state)])
+    last = max(known, default="")
     return tuple(
         one.requested_time
         for one in state.timeline.instants
