@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import warnings
 
 import pytest
@@ -11,6 +12,7 @@ from tests.support.table_builder import THREE_ROWS, TableBuilder
 
 from pyhudi.errors import InvalidRequestError, MetadataTableWarning, WriteConflictError
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.state import load_table
 
 
 def written(storage: Storage, times: range, **options: str) -> None:
@@ -19,7 +21,8 @@ def written(storage: Storage, times: range, **options: str) -> None:
 
 
 def check(storage: Storage, where: str = "") -> None:
-    assert files_known(storage) == files_committed(storage), where
+    if load_table(storage).config.metadata_partitions:
+        assert files_known(storage) == files_committed(storage), where
     assert opened(storage).inspect.metadata_check().num_rows == 0, where
     with warnings.catch_warnings():
         warnings.simplefilter("error", MetadataTableWarning)
@@ -59,6 +62,39 @@ def test_rebuild_is_refused_while_a_write_runs_and_where_there_is_nothing() -> N
     without = TableBuilder(9, "cow").insert(*THREE_ROWS).build()
     with pytest.raises(InvalidRequestError, match="no metadata table"):
         opened(without).recovery.rebuild_metadata_table()
+
+
+def test_pending_action_that_blocks_the_compaction_is_named() -> None:
+    storage = copied(with_files(6, "cow").insert(*THREE_ROWS).build())
+    written(storage, range(2, 13), **{"hoodie.table.services.enabled": "false"})
+    first = load_table(storage).timeline.completed_writes[0].requested_time
+    path = f".hoodie/{first[:-1]}0.commit.requested"
+    storage.put(path, b"")
+    due = {row["service"]: row for row in opened(storage).services.due().to_pylist()}["metadata_table"]
+    assert not due["due"]
+    assert f"waits for the pending action {first[:-1]}0" in due["reason"]
+    storage.delete(path)
+    assert {row["service"]: row["due"] for row in opened(storage).services.due().to_pylist()}["metadata_table"]
+
+
+@pytest.mark.parametrize("version", [9, 6])
+def test_metadata_table_that_is_switched_on_and_off_at_random_lists_what_the_store_has(version: int) -> None:
+    rng = random.Random(version)
+    storage = with_files(version, "cow").insert(*THREE_ROWS).build()
+    for moment in range(2, 26):
+        enabled = rng.choice(("true", "false", ""))
+        options = {"hoodie.metadata.enable": enabled} if enabled else {}
+        table = opened(storage, **options, **{"hoodie.keep.min.commits": "5", "hoodie.keep.max.commits": "6"})
+        match rng.randrange(4):
+            case 0:
+                table.delete(rows((rng.randrange(2, 9), "rome", 1, "c")))
+            case 1:
+                table.insert_overwrite(rows((moment, "bern", 1, "n")))
+            case _:
+                table.upsert(rows((1, "oslo", moment, "c"), (rng.randrange(2, 9), "rome", moment, "c")))
+        if rng.random() < 0.15:
+            opened(storage).recovery.rollback(load_table(storage).timeline.completed_writes[-1].requested_time)
+        check(storage, f"{moment} {enabled}")
 
 
 def test_check_names_what_differs() -> None:

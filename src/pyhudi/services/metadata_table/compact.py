@@ -69,17 +69,18 @@ def newest_compaction(inner: Timeline) -> InstantTime | None:
     return max((one.requested_time for one in inner.completed_writes if one.action is Action.COMMIT), default=None)
 
 
-def may_compact(table: TableState, inner: Timeline) -> bool:
-    """Whether all delta commits stand for good. Pure.
+def in_the_way(table: TableState, inner: Timeline) -> str | None:
+    """The pending action of the table that a compaction waits for; None if all delta commits stand for good. Pure.
 
-    One whose action is pending in the table may be undone, which is impossible once it is merged. In version 6 an
-    earlier write that is pending will have an instant below the compaction's.
+    A delta commit whose action is pending in the table may be undone, which is impossible once it is merged. In version
+    6 an earlier write that is pending will have an instant below the compaction's.
     """
     pending = {one.requested_time for one in table.timeline.instants if one.state is not InstantState.COMPLETED}
     known = {one.requested_time for one in inner.instants if one.action is Action.DELTA_COMMIT}
-    if not pending.isdisjoint(known):
-        return False
-    return inner.version.has_completion_times or not pending or min(pending) > max(known, default="")
+    if not inner.version.has_completion_times:
+        newest = max(known, default="")
+        return min((time for time in pending if time <= newest), default=None)
+    return min(pending & known, default=None)
 
 
 def finish_compactions(call: ServiceCall, check_held: CheckHeld) -> int:

@@ -13,7 +13,7 @@ from pyhudi.services.metadata_table.compact import (
     compact,
     delta_commits_since_compaction,
     finish_compactions,
-    may_compact,
+    in_the_way,
 )
 from pyhudi.services.service import Work
 from pyhudi.table.features import check_writable
@@ -30,10 +30,13 @@ def metadata_table_due(call: ServiceCall) -> Due:
     enough = call.config.metadata_table.compact_after
     inner = load_timeline(call.table.storage, inner_version(call.table.version))
     commits = delta_commits_since_compaction(inner)
-    return Due(
-        commits >= enough or bool(inner.pending_compactions),
-        f"{commits} of {enough} delta commits of the metadata table since its last compaction",
-    )
+    reason = f"{commits} of {enough} delta commits of the metadata table since its last compaction"
+    if inner.pending_compactions:
+        return Due(True, reason)
+    waits_for = in_the_way(call.table, inner)
+    if commits >= enough and waits_for is not None:
+        return Due(False, f"{reason}, which waits for the pending action {waits_for}")
+    return Due(commits >= enough, reason)
 
 
 def maintain_metadata_table(call: ServiceCall) -> tuple[Work, ...]:
@@ -51,7 +54,7 @@ def maintain_metadata_table(call: ServiceCall) -> tuple[Work, ...]:
             return ()
         finish_compactions(call, lock.check_held)
         state = load_metadata_state(call.table)
-        if not may_compact(call.table, state.timeline):
+        if in_the_way(call.table, state.timeline) is not None:
             return ()
         done = compact(call, lock.check_held)
         lock.check_held()
