@@ -190,11 +190,12 @@ class Inspect:
         """Where the metadata table differs from the store; no rows where it does not, or where there is none.
 
         Columns: problem ("not listed": a file of a completed write that the metadata table lacks; "gone from the
-        store": the other way round; "another size"; "not believed" and "unreadable": reads list the store, see detail);
-        path; stored_bytes and listed_bytes (sizes in the store and in the metadata table); detail (text).
+        store": the other way round; "another size"; "without statistics" and "other statistics": of a column in a base
+        file; "not believed" and "unreadable": reads list the store, see detail); path; stored_bytes and listed_bytes
+        (sizes in the store and in the metadata table); detail (text).
 
-        What is wrong is repaired by `recovery.rebuild_metadata_table`. Cost: a recursive listing of the table, and the
-        metadata table's list of files.
+        What is wrong is repaired by `recovery.rebuild_metadata_table`. Cost: a recursive listing of the table, the
+        metadata table's list of files, and with column statistics a footer per base file.
 
         >>> table.inspect.metadata_check().num_rows
         0

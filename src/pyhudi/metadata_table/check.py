@@ -1,4 +1,4 @@
-"""The comparison of the metadata table's `files` with the store: where they differ, and whether readers believe it."""
+"""The comparison of the metadata table with the store: its list of files with the folders, statistics with footers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pyhudi.errors import HudiError
 from pyhudi.format.file_names import LogFileName, parse_data_file
+from pyhudi.metadata_table.check_statistics import statistics_differences
 from pyhudi.metadata_table.gate import disbelief, missing_files
 from pyhudi.metadata_table.lister import MetadataLister
 from pyhudi.metadata_table.state import load_metadata_state
@@ -31,7 +32,7 @@ DIFFERENCES: Final = pa.schema(
 def differences(table: TableState) -> pa.Table:
     """How the metadata table differs from the store, with the columns of `DIFFERENCES`; no rows where it does not.
 
-    Cost: a recursive listing of the table, and all of `files`.
+    Cost: a recursive listing of the table, and all of `files`; with column statistics a footer per base file.
     """
     rows = list(_differences(table)) if has_metadata_table(table) else []
     return pa.Table.from_pylist(rows, schema=DIFFERENCES)
@@ -58,6 +59,10 @@ def _differences(table: TableState) -> Iterator[dict[str, Any]]:
                 "stored_bytes": None if in_store is None else in_store.size,
                 "listed_bytes": None if in_list is None else in_list.size,
             }
+    try:
+        yield from statistics_differences(state)
+    except HudiError as error:
+        yield {"problem": "unreadable", "path": error.context.get("path"), "detail": error.message}
 
 
 def _problem(table: TableState, stored: FileInfo | None, listed: FileInfo | None) -> str | None:

@@ -97,6 +97,21 @@ def test_metadata_table_that_is_switched_on_and_off_at_random_lists_what_the_sto
         check(storage, f"{moment} {enabled}")
 
 
+@pytest.mark.parametrize("version", [9, 6])
+def test_statistics_are_compared_with_footers(version: int) -> None:
+    options = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"}
+    builder = TableBuilder(version, "cow", has_delete_flag=True, options=options)
+    storage = copied(builder.insert(*THREE_ROWS).upsert((1, "oslo", 2, "b")).build())
+    assert "column_stats" in load_table(storage).config.metadata_partitions
+    check(storage)
+    paths = [info.path for info in storage.list_recursive("") if info.path.endswith(".parquet")]
+    oslo, rome = (next(path for path in paths if city in path) for city in ("oslo", "rome"))
+    storage.put(oslo, storage.read(rome))
+    found = opened(storage).inspect.metadata_check().to_pylist()
+    assert {row["path"] for row in found} == {oslo}
+    assert {row["detail"] for row in found if row["problem"] == "other statistics"} >= {"column id", "column note"}
+
+
 def test_check_names_what_differs() -> None:
     storage = copied(with_files(9, "cow").insert(*THREE_ROWS).upsert((1, "oslo", 2, "b")).build())
     check(storage)
