@@ -1,4 +1,4 @@
-"""Metadata tables that JVM Hudi wrote: read, they list what the store has, and give the rows that listing gives."""
+"""Metadata tables that JVM Hudi wrote: they list what the store has, with the statistics of the footers."""
 
 from __future__ import annotations
 
@@ -72,6 +72,8 @@ def test_metadata_table_of_jvm_hudi_lists_what_the_store_has(made: tuple[Foreign
         assert {(info.path, info.size) for info in again.partition(path)} == {
             one for one in listed if one[0].rpartition("/")[0] == path
         }
+    found = pyhudi.HudiTable.for_path(str(table.path)).inspect.metadata_check()
+    assert found.to_pylist() == []  # statistics are those of the footers, too
     try:
         expected = _rows(table.path, "false")
     except HudiError:
