@@ -13,7 +13,7 @@ from pyhudi.environment import Environment
 from pyhudi.format.metadata.rollback import RollbackMetadata
 from pyhudi.metadata_table.change import change_of_rollback
 from pyhudi.metadata_table.delta_commit import CheckHeld
-from pyhudi.metadata_table.undo import is_merged, undo_delta_commit
+from pyhudi.metadata_table.undo import forget_delta_commit, is_merged, undo_delta_commit
 from pyhudi.metadata_table.update import apply_change
 from pyhudi.table.metadata_table import has_metadata_table
 from pyhudi.table.state import TableState
@@ -42,3 +42,5 @@ def end_rollback(
         change = replace(change, removed={}, undoes=None)
     if change.added or change.removed:
         apply_change(table, change, environment, check_held)
+    if was_merged:
+        forget_delta_commit(table, done.instant_time)

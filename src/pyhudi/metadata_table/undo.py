@@ -7,6 +7,8 @@ instant goes first, so that readers see all of it or nothing. Every step can be 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.timeline.instant import Action, InstantState, parse_instant_file_name
 from pyhudi.io.log.exclusion import LogSlice, exclude_blocks
@@ -25,20 +27,31 @@ def undo_delta_commit(table: TableState, instant_time: str, undone_by: str) -> N
     """
     if not has_metadata_table(table):
         return
-    storage, version = table.storage, inner_version(table.version)
-    names = storage.list_names(version.timeline_folder)
-    found = [(name, parsed) for name in names if (parsed := parse_instant_file_name(name, version)) is not None]
-    mine = [(name, instant) for name, instant in found if instant.requested_time == instant_time]
-    for name, instant in mine:
-        if instant.state is InstantState.COMPLETED:
-            storage.delete(f"{version.timeline_folder}/{name}")
-    for partition in storage.list_folder(METADATA_TABLE_FOLDER).folders:
+    _delete_instant(table, instant_time, frozenset({InstantState.COMPLETED}))
+    for partition in table.storage.list_folder(METADATA_TABLE_FOLDER).folders:
         if partition.rpartition("/")[2] != ".hoodie":
             _undo_files(table, partition, instant_time, undone_by)
-    for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
-        for name, instant in mine:
-            if instant.state is state:
-                storage.delete(f"{version.timeline_folder}/{name}")
+    _delete_instant(table, instant_time, frozenset({InstantState.INFLIGHT, InstantState.REQUESTED}))
+
+
+def forget_delta_commit(table: TableState, instant_time: str) -> None:
+    """Take the instant of a merged delta commit off the timeline, when another one has corrected what it said.
+
+    Its logs are of older slices, and stay until these are deleted. Cost: a listing and three deletes.
+    """
+    _delete_instant(table, instant_time, frozenset(InstantState))
+
+
+def _delete_instant(table: TableState, instant_time: str, states: Collection[InstantState]) -> None:
+    """Delete files of an instant of the metadata table, that of the completed state first."""
+    storage, version = table.storage, inner_version(table.version)
+    found = []
+    for name in storage.list_names(version.timeline_folder):
+        instant = parse_instant_file_name(name, version)
+        if instant is not None and instant.requested_time == instant_time and instant.state in states:
+            found.append((instant.state, name))
+    for _, name in sorted(found, reverse=True):
+        storage.delete(f"{version.timeline_folder}/{name}")
 
 
 def is_merged(table: TableState, instant_time: str) -> bool:

@@ -75,4 +75,5 @@ def test_rollback_of_a_write_whose_delta_commit_was_merged_takes_its_files_out(t
 
     opened(storage).recovery.rollback(newest)
 
+    assert newest not in delta_commits(storage)
     assert files_known(storage) == files_committed(storage)

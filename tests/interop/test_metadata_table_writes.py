@@ -1,0 +1,149 @@
+"""Writes of ours and of JVM Hudi in turn on one metadata table: each goes on from the other's, and no file is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.interop.compare import assert_same_rows
+from tests.support.metadata_tables import delta_commits, files_committed, files_known
+from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
+
+import pyhudi
+from pyhudi.format.timeline.instant import Action
+from pyhudi.metadata_table.folders import inner_version
+from pyhudi.storage.open import open_storage
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.state import load_table
+from pyhudi.table.timeline import load_timeline
+
+OracleOf = Callable[[str], Oracle]
+SMALL_LIFE = {
+    "hoodie.metadata.compact.max.delta.commits": "3",
+    "hoodie.clean.commits.retained": "2",
+    "hoodie.keep.min.commits": "4",
+    "hoodie.keep.max.commits": "6",
+}
+ONLY_FILES = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "false",
+    "hoodie.metadata.index.partition.stats.enable": "false",
+}
+
+
+def batch(ids: range, number: int) -> pa.Table:
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "city": [("oslo", "rome")[one % 2] for one in ids],
+            "v": pa.array([number] * len(ids), pa.int64()),
+            "ts": pa.array([number] * len(ids), pa.int64()),
+        }
+    )
+
+
+def options(version: int, table_type: str) -> dict[str, str]:
+    return {
+        "hoodie.table.name": "t",
+        "hoodie.write.table.version": str(version),
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "city",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.datasource.write.table.type": table_type,
+        "hoodie.datasource.write.operation": "upsert",
+        "hoodie.compact.inline": "true" if table_type == "MERGE_ON_READ" else "false",
+        "hoodie.compact.inline.max.delta.commits": "3",
+        "hoodie.metadata.enable": "true",
+        **SMALL_LIFE,
+    }
+
+
+def store(path: Path) -> Storage:
+    return open_storage(str(path), {})
+
+
+def check(oracle: Oracle, path: Path, hint: str) -> None:
+    """Both sides show the same rows, JVM Hudi by the metadata table, and the metadata table knows what is there."""
+    expected = pyhudi.HudiTable.for_path(str(path)).scan().to_arrow()
+    assert_same_rows(oracle.read(path, {"hoodie.metadata.enable": "true"}), expected, hint=hint)
+    assert files_known(store(path)) == files_committed(store(path)), hint
+
+
+def differences(oracle: Oracle, path: Path) -> list[dict[str, str | None]]:
+    """What JVM Hudi's validator says of the metadata table beside a listing."""
+    oracle.sql(f"CREATE TABLE IF NOT EXISTS validated_{path.parent.name[:20]} USING hudi LOCATION '{path}'")
+    return oracle.sql(f"CALL validate_metadata_table_files(table => 'validated_{path.parent.name[:20]}')")
+
+
+def combinations() -> list[Any]:
+    marks = {(9, "MERGE_ON_READ"): [pytest.mark.quick], (8, "MERGE_ON_READ"): [pytest.mark.thorough]}
+    return [
+        pytest.param(version, kind, id=f"v{version}-{kind}", marks=marks.get((version, kind), []))
+        for version in (9, 8, 6)
+        for kind in ("COPY_ON_WRITE", "MERGE_ON_READ")
+    ]
+
+
+@pytest.mark.parametrize("we_begin", [True, False], ids=["we begin", "jvm begins"])
+@pytest.mark.parametrize(("version", "table_type"), combinations())
+def test_writes_in_turn_keep_one_metadata_table(
+    version: int, table_type: str, we_begin: bool, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle, given = oracle_of(RELEASE_OF_TABLE_VERSION[version]), options(version, table_type)
+    theirs = {key: value for key, value in {**given, **ONLY_FILES}.items() if key != "hoodie.write.table.version"}
+    path = tmp_path / "t"
+    if we_begin:
+        pyhudi.save(batch(range(6), 0), str(path), hudi_options=given)
+    else:
+        oracle.write(path, batch(range(6), 0), theirs)
+    for number in range(1, 9):
+        if number % 2:
+            pyhudi.HudiTable.for_path(str(path), hudi_options=given).upsert(batch(range(number, number + 4), number))
+        else:
+            oracle.write(path, batch(range(number, number + 5), number), theirs)
+        check(oracle, path, f"after write {number}")
+    table = load_table(store(path))
+    inner = load_timeline(store(path), inner_version(table.version))
+    assert sum(one.action is Action.COMMIT for one in inner.completed_writes) >= 2
+    assert table.timeline.completed_times <= {*delta_commits(store(path))}
+    assert differences(oracle, path) == []
+
+    ours = pyhudi.HudiTable.for_path(str(path), hudi_options={**given, "hoodie.clean.automatic": "false"})
+    ours.insert_overwrite(batch(range(0, 4, 2), 20))
+    check(oracle, path, "after an overwrite")
+    newest = load_table(store(path)).timeline.completed_writes[-1].requested_time
+    ours.refresh().recovery.rollback(newest)
+    check(oracle, path, "after its rollback")
+    oracle.write(path, batch(range(2, 6), 21), theirs)
+    check(oracle, path, "after the last write of JVM Hudi")
+    assert differences(oracle, path) == []
+
+
+@pytest.mark.parametrize("version", [9, 6])
+def test_delta_commit_whose_writer_died_is_not_counted_by_jvm_hudi_and_undone_by_it(
+    version: int, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle, given = oracle_of(RELEASE_OF_TABLE_VERSION[version]), options(version, "COPY_ON_WRITE")
+    theirs = {key: value for key, value in {**given, **ONLY_FILES}.items() if key != "hoodie.write.table.version"}
+    path = tmp_path / "t"
+    pyhudi.save(batch(range(6), 0), str(path), hudi_options=given)
+    pyhudi.HudiTable.for_path(str(path), hudi_options=given).upsert(batch(range(6), 1))
+    storage = store(path)
+    table = load_table(storage)
+    died = table.timeline.completed_writes[-1]
+    # What a death right before the last put leaves: everything but the completed instant.
+    completed = next(name for name in storage.list_names(table.version.timeline_folder) if _is_completed(name, died))
+    storage.delete(f"{table.version.timeline_folder}/{completed}")
+
+    assert set(oracle.read(path, {"hoodie.metadata.enable": "true"})["v"].to_pylist()) == {0}
+    oracle.write(path, batch(range(3), 2), theirs)
+
+    check(oracle, path, "after JVM Hudi rolled the dead write back")
+    assert died.requested_time not in delta_commits(storage)
+
+
+def _is_completed(name: str, instant: Any) -> bool:
+    return name.startswith(instant.requested_time) and name.endswith(".commit")
