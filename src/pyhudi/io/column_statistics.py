@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -25,6 +25,16 @@ class ColumnStatistics:
     low: str | None
     high: str | None
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnBounds:
+    """A column of a file with `rows` rows: `low` and `high` as Python's values, else as `ColumnStatistics`."""
+
+    rows: int
+    nulls: int | None
+    low: Any
+    high: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +60,40 @@ def read_statistics(storage: Storage, path: str) -> FileStatistics:
         return FileStatistics(footer.num_rows, columns)
 
 
+def read_bounds(storage: Storage, path: str, names: Collection[str]) -> dict[str, ColumnBounds]:
+    """The bounds of those of these columns that the file has and that are not nested. Cost: one or two ranged reads.
+
+    Raises `CorruptDataError` naming the file when its footer does not parse, and `NotFoundError`.
+    """
+    with opened_base_file(storage, path) as (_, parquet):
+        footer = parquet.metadata
+        columns = [(number, footer.schema.column(number)) for number in range(footer.num_columns)]
+        groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+        found = {}
+        for number, column in columns:
+            # The path of a nested column has a dot, which a name in Avro cannot have.
+            if column.path in names and "." not in column.path:
+                nulls, low, high, _ = _summed([group.column(number) for group in groups])
+                if _is_coarser_in_python(column):
+                    low = high = None
+                found[column.path] = ColumnBounds(footer.num_rows, nulls, low, high)
+        return found
+
+
+def _is_coarser_in_python(column: Any) -> bool:
+    """Whether Python's values may be below those of the column: Python's times have no nanoseconds."""
+    return "nanoseconds" in str(column.logical_type)
+
+
 def _column(chunks: Iterable[Any], path: str) -> ColumnStatistics:
+    nulls, low, high, size = _summed(chunks)
+    return ColumnStatistics(
+        path, nulls, None if low is None else _text(low), None if high is None else _text(high), size
+    )
+
+
+def _summed(chunks: Iterable[Any]) -> tuple[int | None, Any, Any, int]:
+    """The number of nulls, the bounds and the size of the chunks of a column."""
     nulls: int | None = 0
     bounds: list[tuple[Any, Any]] | None = []
     size = 0
@@ -64,9 +107,8 @@ def _column(chunks: Iterable[Any], path: str) -> ColumnStatistics:
         found = _bounds(statistics)
         bounds = None if bounds is None or found is None else [*bounds, found]
     if not bounds:
-        return ColumnStatistics(path, nulls, None, None, size)
-    low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
-    return ColumnStatistics(path, nulls, _text(low), _text(high), size)
+        return nulls, None, None, size
+    return nulls, min(low for low, _ in bounds), max(high for _, high in bounds), size
 
 
 def _bounds(statistics: Any) -> tuple[Any, Any] | None:

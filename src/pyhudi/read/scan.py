@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -43,7 +43,7 @@ from pyhudi.table.timeline import Timeline
 class ScanSlice:
     """A file slice to read: its base file and logs, their size in bytes, and its partition's values as (column, text).
 
-    `log_size`: the size of the logs.
+    `log_size`: the size of the logs. `modified_ms`: when the base file was last modified, 0 if that is not known.
 
     Only values of columns whose text in the path is their value, or which are only in the path: the text of a timestamp
     in a path differs from the timestamp.
@@ -54,6 +54,7 @@ class ScanSlice:
     partition_path: str
     partition_values: tuple[tuple[str, str | None], ...] = ()
     log_size: int = 0
+    modified_ms: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +306,7 @@ def _plan(
             partition_path,
             values,
             sum(log.size for log in file_slice.logs),
+            0 if file_slice.base is None else file_slice.base.modified_ms,
         )
         for partition_path, group in latest.items()
         for values in [values_of_path(table.config, fields, partition_path, plain, path_columns)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyhudi.format.file_names import BaseFileName, LogFileName
 from pyhudi.io.log.block_filter import Stretch
@@ -23,6 +23,7 @@ class BaseFile:
     """One version of a file group. `path` is relative to the table, `size` in bytes.
 
     `source`: of the skeleton of a bootstrap, the file with the other columns.
+    `modified_ms`: by the store's clock, 0 if the listing does not tell.
     """
 
     partition_path: str
@@ -30,6 +31,7 @@ class BaseFile:
     path: str
     size: int
     source: SourceFile | None = None
+    modified_ms: int = field(default=0, compare=False)
 
     @property
     def group(self) -> FileGroupId:

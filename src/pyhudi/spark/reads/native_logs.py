@@ -23,6 +23,7 @@ from pyspark.sql.types import DataType, LongType, StructField, StructType
 
 from pyhudi.io.log.parquet_blocks import parquet_blocks
 from pyhudi.io.log.records import BlockPlace
+from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.mask import (
     BITS,
     LOG_ROWS_SCHEMA,
@@ -40,8 +41,9 @@ from pyhudi.io.slices.mask import (
 )
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.spark.reads.har_views import OPTIONS, archived, can_archive
+from pyhudi.spark.reads.jvm_objects import FileToRead
 from pyhudi.spark.reads.log_columns import read_log_column
-from pyhudi.spark.reads.parquet_files import base_files, parquet_rows
+from pyhudi.spark.reads.parquet_files import FileOfSlice, files_of_slices, parquet_rows
 from pyhudi.spark.reads.slice_tasks import packed, task_rows
 from pyhudi.spark.reads.superseded_rows_cache import kept
 from pyhudi.spark.types import arrow_schema, spark_schema
@@ -84,11 +86,13 @@ class BlocksRead:
     Attributes:
         plan: the scan with only these slices.
         blocks: the paths of the log blocks, for each slice.
+        files: the same blocks as files that Spark reads.
         parts: the numbers of all files and blocks.
     """
 
     plan: ScanPlan
     blocks: tuple[Mapping[BlockPlace, str], ...]
+    files: tuple[FileOfSlice, ...]
     parts: FileParts
 
 
@@ -115,18 +119,22 @@ def read_of_blocks(spark: SparkSession, plan: ScanPlan) -> BlocksRead | None:
     storage = open_spec(plan.storage)
     slices: list[ScanSlice] = []
     paths: list[dict[BlockPlace, str]] = []
-    sizes: dict[str, int] = {}
+    files: list[FileOfSlice] = []
     for one in plan.merged:
         blocks = parquet_blocks(storage, one.files, plan.merging)
         # A slice without a base file whose logs only delete has no rows.
         if blocks or (blocks is not None and one.files.base is not None):
             slices.append(one)
             paths.append(archived(plan.uri, blocks))
-            sizes |= {paths[-1][place]: block.content_size for place, block in blocks.items()}
-    parts = file_parts(sizes | base_sizes(slices))
+            without_footer = replace(one, files=SliceFiles(None, ()))
+            files += [
+                FileOfSlice(FileToRead(paths[-1][place], block.content_size), without_footer)
+                for place, block in blocks.items()
+            ]
+    parts = file_parts({one.file.uri: one.file.size for one in files} | base_sizes(slices))
     if not slices or parts is None:
         return None
-    return BlocksRead(replace(plan, slices=tuple(slices)), tuple(paths), parts)
+    return BlocksRead(replace(plan, slices=tuple(slices)), tuple(paths), tuple(files), parts)
 
 
 def base_sizes(slices: Sequence[ScanSlice]) -> dict[str, int]:
@@ -158,8 +166,7 @@ def rows_of_blocks(spark: SparkSession, read: BlocksRead) -> DataFrame:
         look = partial(stored_rows_out_of_use, storage, one.files, plan.merging)
         return kept(storage, plan, one, partial(look, base_part=base_part, block_parts=block_parts))
 
-    in_blocks = [path for of_slice in blocks for path in of_slice.values()]
-    rows = _numbered_rows(spark, read.plan, read.parts, in_blocks)
+    rows = _numbered_rows(spark, read.plan, read.parts, read.files)
     return _less(rows, task_rows(spark, read.plan, packed(read.plan), find, _OUT_OF_USE))
 
 
@@ -188,10 +195,10 @@ def rows_by_columns(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
     return _less(rows, task_rows(spark, plan, pickled, find, _OUT_OF_USE))
 
 
-def _numbered_rows(spark: SparkSession, plan: ScanPlan, parts: FileParts, more: Sequence[str]) -> DataFrame:
+def _numbered_rows(spark: SparkSession, plan: ScanPlan, parts: FileParts, more: Sequence[FileOfSlice]) -> DataFrame:
     """The rows of the base files of slices with logs and of the files `more`, with the columns `PART` and `PLACE`."""
-    paths = [*base_files(plan, plan.merged), *more]
-    rows = parquet_rows(spark, plan.schema, paths, OPTIONS if more else {})
+    files = [*files_of_slices(plan, plan.merged), *more]
+    rows = parquet_rows(spark, plan, files, OPTIONS if more else {})
     return rows.selectExpr("*", f"{parts.of_row} as {PART}", f"_metadata.row_index as {PLACE}")
 
 

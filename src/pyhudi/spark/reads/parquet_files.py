@@ -1,15 +1,25 @@
-"""Parquet files that Spark reads itself. Spark gets their paths and schema, so that it opens no file for planning."""
+"""Parquet files that Spark reads itself. Spark gets their paths and schema, so that it opens no file for planning.
+
+Where the driver's JVM can call this process, Spark's planner asks which files a filter leaves (`file_index`).
+Elsewhere, through Spark Connect for example, it gets a list of paths, and each file's footer decides when it is read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from pyhudi.format.schema.meta_columns import COMMIT_TIME
+from pyhudi.read.file_ranges import FilePruner, FooterRanges
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import gone_meanwhile
+from pyhudi.spark.reads.callbacks import can_be_called
+from pyhudi.spark.reads.file_index import IndexedFiles, indexed_rows
+from pyhudi.spark.reads.jvm_objects import FileToRead
 from pyhudi.spark.settings import is_connect, temporarily
 from pyhudi.spark.types import spark_schema
 
@@ -17,28 +27,55 @@ DISCOVERY_TASKS_MAX = 16
 """The number of tasks in which Spark looks up the files. Spark's default is one task per file, up to 10,000."""
 
 _DISCOVERY_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+_STRICT = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
+"""Missing and damaged files are errors, even if the session ignores them: otherwise rows would silently be missing."""
 
 
-def base_files(plan: ScanPlan, slices: Sequence[ScanSlice]) -> list[str]:
-    """The URIs of the base files of those slices that have one."""
-    return [f"{plan.uri.rstrip('/')}/{one.files.base}" for one in slices if one.files.base is not None]
+@dataclass(frozen=True, slots=True)
+class FileOfSlice:
+    """A file that Spark reads, and a slice with what is known of its rows."""
+
+    file: FileToRead
+    of_slice: ScanSlice
+
+
+def files_of_slices(plan: ScanPlan, slices: Iterable[ScanSlice]) -> list[FileOfSlice]:
+    """The base files of those slices that have one."""
+    root = plan.uri.rstrip("/")
+    return [
+        FileOfSlice(FileToRead(f"{root}/{one.files.base}", one.size - one.log_size, one.modified_ms), one)
+        for one in slices
+        if one.files.base is not None
+    ]
 
 
 def parquet_rows(
-    spark: SparkSession, schema: pa.Schema, paths: Sequence[str], options: Mapping[str, str] | None = None
+    spark: SparkSession, plan: ScanPlan, files: Sequence[FileOfSlice], options: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """The rows of the files at these paths, which have the form of Hadoop. `options` are options of Hadoop.
+    """The rows of files of a scan, without regard to its range of time. `options` are options of Hadoop.
 
-    Spark looks for the files again when an action runs, and raises its own error for a file that was deleted between.
+    Spark raises its own error for a file that was deleted between this call and an action.
 
     Raises:
-        HistoryNotRetainedError: a file was deleted.
+        HistoryNotRetainedError: a file was deleted, and the session looks the files up now.
     """
+    options = {**(options or {}), **_STRICT}
+    if not can_be_called(spark):
+        return _rows_of_paths(spark, plan.schema, [one.file.uri for one in files], options)
+    # Each base file of a range of time has rows of it: nothing is gained by looking.
+    looked_up = [field for field in plan.schema if plan.commit_times is None or field.name != COMMIT_TIME]
+    slices = tuple(one.of_slice for one in files)
+    pruner = FilePruner(slices, plan.schema, FooterRanges(plan.storage, pa.schema(looked_up)))
+    return indexed_rows(spark, IndexedFiles(plan.uri, tuple(one.file for one in files), pruner), options)
+
+
+def _rows_of_paths(
+    spark: SparkSession, schema: pa.Schema, paths: Sequence[str], options: Mapping[str, str]
+) -> DataFrame:
+    """The rows of the files at these paths. Spark looks for the files now, and again when an action runs."""
     # No discovery of partitions: a folder `city=x` must neither add a column nor replace a column of the file.
     # Without `__globPaths__` Spark would take brackets and stars in a folder's name for a pattern.
-    # Missing and damaged files are errors, even if the session ignores them: otherwise rows would silently be missing.
-    strict = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
-    options = {**(options or {}), **strict, "recursiveFileLookup": "true", "__globPaths__": "false"}
+    options = {**options, "recursiveFileLookup": "true", "__globPaths__": "false"}
     # Planning a table of 10,000 files then takes 2 s instead of 30 s.
     with temporarily(spark, {_DISCOVERY_TASKS: str(DISCOVERY_TASKS_MAX)}):
         try:

@@ -1,0 +1,96 @@
+"""Calls from the driver's JVM into this process, through py4j's callback server.
+
+Nobody but the driver's JVM may call: the server asks for the secret with which this process has logged in to the JVM. A
+server that the program has already started, for example for `foreachBatch`, is used as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+
+from py4j.clientserver import ClientServer
+from py4j.java_gateway import JavaGateway, JavaObject
+from py4j.protocol import Py4JError
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import SparkSession
+
+from pyhudi.spark.settings import is_connect
+
+_WAIT_SECONDS = 10
+_log = logging.getLogger(__name__)
+_known: weakref.WeakKeyDictionary[JavaGateway, bool] = weakref.WeakKeyDictionary()
+_starting = threading.Lock()
+
+
+def can_be_called(spark: SparkSession) -> bool:
+    """Whether the driver's JVM can call objects of this process.
+
+    Not through Spark Connect, and not where the JVM cannot reach this process. Cost: the first time some calls.
+    """
+    if is_connect(spark):
+        return False
+    gateway = spark.sparkContext._gateway
+    with _starting:
+        if gateway not in _known:
+            _known[gateway] = _is_running(gateway) or _starts(gateway)
+        return _known[gateway]
+
+
+def _is_running(gateway: JavaGateway) -> bool:
+    """Whether there is a server that answers. A gateway takes unknown attributes for names in the JVM."""
+    return gateway.__dict__.get("_callback_server") is not None and _answers(gateway)
+
+
+def _starts(gateway: JavaGateway) -> bool:
+    server = gateway.callback_server_parameters
+    server.auth_token = gateway.gateway_parameters.auth_token
+    try:
+        ensure_callback_server_started(gateway)
+        if isinstance(gateway, ClientServer):
+            _send_the_secret(gateway)
+        if _answers(gateway):
+            return True
+    except (Py4JError, OSError) as error:
+        _log.info("the callback server cannot be used: %s", error)
+    server.auth_token = None  # for others who need the server: without the secret, as PySpark starts it
+    return False
+
+
+def _send_the_secret(gateway: ClientServer) -> None:
+    """Let the JVM send the secret when it calls.
+
+    py4j's client can, but when it learns the port of the server, py4j replaces it by one that does not.
+    """
+    java, py4j = gateway.jvm.java, gateway.jvm.py4j
+    server = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
+    former, secret = server.getCallbackClient(), gateway.gateway_parameters.auth_token
+    client = py4j.PythonClient(
+        *(server.getGateway(), None, former.getPort(), former.getAddress(), 0, java.util.concurrent.TimeUnit.SECONDS),
+        *(gateway.jvm.javax.net.SocketFactory.getDefault(), server, True, 0, secret),
+    )
+    field = java.lang.Class.forName("py4j.Gateway").getDeclaredField("cbClient")
+    field.setAccessible(True)
+    field.set(server.getGateway(), client)
+
+
+def _answers(gateway: JavaGateway) -> bool:
+    """Whether the JVM can call this process in a thread of its own, for which it opens a new connection."""
+    concurrent = gateway.jvm.java.util.concurrent
+    try:
+        concurrent.CompletableFuture.runAsync(_Nothing()).get(_WAIT_SECONDS, concurrent.TimeUnit.SECONDS)
+    except Py4JError as error:
+        _log.info("the JVM cannot call this process: %s", error)
+        return False
+    return True
+
+
+class _Nothing:
+    """A `Runnable` that does nothing."""
+
+    def run(self) -> None:
+        """Do nothing."""
+
+    class Java:
+        implements = ("java.lang.Runnable",)

@@ -1,0 +1,270 @@
+"""Filters of Spark's optimizer as predicates, for leaving out files.
+
+Spark prints an expression as JSON: one object per node, each before its children, in one call to the JVM. What is not
+known here, or could mean something else than it seems, is left out of the predicate: it then leaves no file out. A
+predicate is thus never narrower than its filter.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from py4j.protocol import Py4JError
+
+from pyhudi.read.comparisons import Comparison
+from pyhudi.read.predicates import AllOf, AnyOf, NullTest, Predicate, TextTest
+from pyhudi.spark.types import spark_schema
+
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
+_COMPARISONS = {
+    "EqualTo": "==",
+    "EqualNullSafe": "==",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+}
+_SWAPPED = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_NEGATED = {"==": "!=", "in": "not in"}
+_TEXT_TESTS = {"Contains": "contains", "EndsWith": "ends with"}
+_FALSE_FOR_NAN = frozenset({"==", "in", "<", "<="})
+"""The operators that NaN does not pass in Spark, where it is above all numbers."""
+_REPLACED = "\ufffd"
+"""Stands for bytes that are no text, so that a value with it may be another one."""
+_LARGEST = "\U0010ffff"
+_AFTER_SURROGATES = {"\ud7ff": "\ue000"}
+_EPOCH = dt.date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node of an expression: its class without the package, its own fields, and the way to it from the root."""
+
+    kind: str
+    fields: dict[str, Any]
+    children: tuple[_Node, ...]
+    way: tuple[int, ...]
+
+
+def predicate_of(filters: Sequence[Any], schema: pa.Schema) -> Predicate:
+    """What filters on the rows of a scan of `schema` demand together, as far as it is known.
+
+    `filters`: expressions in the driver's JVM. Cost: one call to the JVM per filter, and some for each value that the
+    printed expression does not show exactly.
+    """
+    spark_types = {field.name: field.dataType.jsonValue() for field in spark_schema(schema).fields}
+    parts = [_Translation(expression, schema, spark_types).predicate() for expression in filters]
+    return AllOf(tuple(part for part in parts if part is not None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Translation:
+    """The translation of one filter: its expression in the JVM, the columns of the scan, and their types in Spark."""
+
+    expression: Any
+    schema: pa.Schema
+    spark_types: dict[str, Any]
+
+    def predicate(self) -> Predicate | None:
+        """The filter's predicate, None if nothing is known of it."""
+        try:
+            printed = json.loads(self.expression.toJSON())
+        except (Py4JError, ValueError):  # Spark cannot print all functions
+            return None
+        nodes = iter(printed)
+        return self._of(_tree(nodes, ()))
+
+    def _of(self, node: _Node) -> Predicate | None:
+        translate = _TRANSLATIONS.get(node.kind)
+        return None if translate is None else translate(self, node)
+
+    def _all(self, node: _Node) -> Predicate | None:
+        known = [part for part in map(self._of, node.children) if part is not None]
+        return AllOf(tuple(known)) if known else None
+
+    def _any(self, node: _Node) -> Predicate | None:
+        parts = [self._of(child) for child in node.children]
+        known = [part for part in parts if part is not None]
+        return AnyOf(tuple(known)) if len(known) == len(parts) else None
+
+    def _null_test(self, node: _Node) -> Predicate | None:
+        name = self._column(node.children[0])
+        return None if name is None else NullTest(name, is_null=node.kind == "IsNull")
+
+    def _negated(self, parent: _Node) -> Predicate | None:
+        node = parent.children[0]
+        if node.kind == "AttributeReference":
+            return self._truth(node, is_true=False)
+        # Not `<=>`: nulls pass its negation, and no comparison.
+        positive = self._comparison(node) if node.kind != "EqualNullSafe" else None
+        if positive is None or positive.operator not in _NEGATED or self._has_nan(positive.column):
+            return None
+        return Comparison(positive.column, _NEGATED[positive.operator], positive.value)
+
+    def _comparison(self, node: _Node) -> Comparison | None:
+        if node.kind in ("In", "InSet"):
+            return self._in(node)
+        sign = _COMPARISONS.get(node.kind)
+        if sign is None:
+            return None
+        left, right = node.children
+        if left.kind == "Literal":
+            left, right, sign = right, left, _SWAPPED[sign]
+        name, value = self._column(left), None
+        if name is not None and right.kind == "Literal":
+            value = self._value(name, right)
+        if name is None or value is None or (self._has_nan(name) and sign not in _FALSE_FOR_NAN):
+            return None
+        return Comparison(name, sign, value)
+
+    def _in(self, node: _Node) -> Comparison | None:
+        name = self._column(node.children[0])
+        if name is None:
+            return None
+        if node.kind == "InSet":
+            values = self._values_of_set(name, node)
+        else:
+            values = [self._value(name, each) if each.kind == "Literal" else None for each in node.children[1:]]
+        return None if not values or any(value is None for value in values) else Comparison(name, "in", tuple(values))
+
+    def _truth(self, node: _Node, *, is_true: bool) -> Comparison | None:
+        name = self._column(node)
+        if name is None or not pa.types.is_boolean(self.schema.field(name).type):
+            return None
+        return Comparison(name, "==", pa.scalar(is_true))
+
+    def _prefix(self, node: _Node) -> Predicate | None:
+        name, text = self._column(node.children[0]), node.children[1]
+        if name is None or text.kind != "Literal" or (low := self._value(name, text)) is None:
+            return None
+        kind = self.schema.field(name).type
+        from_low, after = Comparison(name, ">=", low), _after_prefix(low.as_py())
+        return from_low if after is None else AllOf((from_low, Comparison(name, "<", pa.scalar(after, kind))))
+
+    def _text_test(self, node: _Node) -> Predicate | None:
+        name, text = self._column(node.children[0]), node.children[1]
+        if name is None or text.kind != "Literal" or (value := self._value(name, text)) is None:
+            return None
+        return TextTest(name, _TEXT_TESTS[node.kind], value.as_py())
+
+    def _column(self, node: _Node) -> str | None:
+        """The name of a column that the node stands for, if it has the type of the scan's."""
+        if node.kind != "AttributeReference":
+            return None
+        name = node.fields["name"]
+        is_known = name in self.spark_types and node.fields["dataType"] == self.spark_types[name]
+        return name if is_known and not pa.types.is_nested(self.schema.field(name).type) else None
+
+    def _has_nan(self, name: str) -> bool:
+        return bool(pa.types.is_floating(self.schema.field(name).type))
+
+    def _value(self, name: str, node: _Node) -> pa.Scalar | None:
+        """A literal as a value of a column; None if it is null, or not certain."""
+        text, spark_type = node.fields["value"], node.fields["dataType"]
+        if text is None or spark_type != self.spark_types[name]:
+            return None
+        if spark_type in ("timestamp", "timestamp_ntz"):
+            # Printed in the session's time zone, in which a text may stand for two times.
+            text = str(self._at(node.way).value())
+        return _scalar(text, spark_type, self.schema.field(name).type)
+
+    def _values_of_set(self, name: str, node: _Node) -> list[pa.Scalar | None]:
+        """The values of a set of Spark, which JSON does not show. Cost: two calls to the JVM, and one per level."""
+        between, spark_type = f"\n{uuid.uuid4().hex}\n", self.spark_types[name]
+        texts = self._at(node.way).hset().mkString(between).split(between)
+        if spark_type == "date":
+            texts = [str(_EPOCH + dt.timedelta(int(text))) for text in texts if text != "null"]
+        elif spark_type != "string":
+            texts = [text for text in texts if text != "null"]
+        return [_scalar(text, spark_type, self.schema.field(name).type) for text in texts]
+
+    def _at(self, way: Iterable[int]) -> Any:
+        node = self.expression
+        for number in way:
+            node = node.children().apply(number)
+        return node
+
+
+def _tree(nodes: Iterator[dict[str, Any]], way: tuple[int, ...]) -> _Node:
+    """The next node and all below it."""
+    fields = next(nodes)
+    count = fields["num-children"]
+    children = tuple(_tree(nodes, (*way, number)) for number in range(count))
+    return _Node(fields["class"].removeprefix(_EXPRESSIONS), fields, children, way)
+
+
+def _scalar(text: str, spark_type: Any, kind: pa.DataType) -> pa.Scalar | None:
+    """A value of Spark as one of Arrow; None if it is not one, or not exactly."""
+    parse = _PARSERS.get(str(spark_type).partition("(")[0])
+    try:
+        return None if parse is None else parse(text, kind)
+    except (pa.ArrowException, KeyError, ValueError, OverflowError, InvalidOperation):
+        return None
+
+
+def _text(text: str, kind: pa.DataType) -> pa.Scalar | None:
+    return None if _REPLACED in text else pa.scalar(text, kind)
+
+
+def _number(text: str, kind: pa.DataType) -> pa.Scalar | None:
+    number = float(text) if pa.types.is_float64(kind) else float(np.float32(text))
+    return None if math.isnan(number) else pa.scalar(number, kind)
+
+
+def _time(text: str, kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(int(text), pa.timestamp("us", kind.tz)).cast(kind)
+
+
+def _integer(text: str, kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(int(text), kind)
+
+
+_PARSERS: dict[str, Callable[[str, pa.DataType], pa.Scalar | None]] = {
+    "string": _text,
+    "boolean": lambda text, kind: pa.scalar({"true": True, "false": False}[text], kind),
+    "byte": _integer,
+    "short": _integer,
+    "integer": _integer,
+    "long": _integer,
+    "float": _number,
+    "double": _number,
+    "date": lambda text, kind: pa.scalar(dt.date.fromisoformat(text), kind),
+    "timestamp": _time,
+    "timestamp_ntz": _time,
+    "decimal": lambda text, kind: pa.scalar(Decimal(text), kind),
+}
+
+
+def _after_prefix(prefix: str) -> str | None:
+    """The least text above all texts with this prefix, by code points; None if there is none."""
+    kept = prefix.rstrip(_LARGEST)
+    if not kept:
+        return None
+    last = _AFTER_SURROGATES.get(kept[-1], chr(ord(kept[-1]) + 1))
+    return kept[:-1] + last
+
+
+_TRANSLATIONS: dict[str, Callable[[_Translation, _Node], Predicate | None]] = {
+    "And": _Translation._all,
+    "Or": _Translation._any,
+    "Not": _Translation._negated,
+    "IsNull": _Translation._null_test,
+    "IsNotNull": _Translation._null_test,
+    "AttributeReference": partial(_Translation._truth, is_true=True),
+    "StartsWith": _Translation._prefix,
+    "Contains": _Translation._text_test,
+    "EndsWith": _Translation._text_test,
+    "In": _Translation._comparison,
+    "InSet": _Translation._comparison,
+    **dict.fromkeys(_COMPARISONS, _Translation._comparison),
+}

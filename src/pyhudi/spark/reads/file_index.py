@@ -1,0 +1,150 @@
+"""Spark's reader of Parquet files over the files of a scan; Spark's planner leaves out what a filter rules out.
+
+Spark asks the `FileIndex` of a relation which files have rows for the filters of a query. Here this interface is an
+object of this process, which the JVM calls (py4j). It answers from the plan of the scan, so a DataFrame always has the
+same files. Spark filters the rows as well: the files are a matter of speed alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from pyhudi.read.file_ranges import FilePruner
+from pyhudi.read.predicates import Predicate, columns_of_predicate
+from pyhudi.spark.reads.catalyst import predicate_of
+from pyhudi.spark.reads.jvm_objects import FileToRead, Jvm, encoded_uri
+from pyhudi.spark.types import spark_schema
+
+_METADATA = pa.schema([("file_path", pa.string()), ("file_name", pa.string()), ("file_size", pa.int64())])
+"""Fields of Spark's column `_metadata`, whose filters have their names alone."""
+_VALUES: dict[str, Callable[[FileToRead], object]] = {
+    "file_path": lambda file: file.uri,
+    "file_name": lambda file: file.uri.rpartition("/")[2],
+    "file_size": lambda file: file.size,
+}
+_DATASOURCES = "org.apache.spark.sql.execution.datasources"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedFiles:
+    """The files of a relation.
+
+    Attributes:
+        root: the URI of the table's folder.
+        files: all files.
+        pruner: knows the same files, in the same order.
+    """
+
+    root: str
+    files: tuple[FileToRead, ...]
+    pruner: FilePruner
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of Spark's filters: those of the files, and Spark's own of files, without those of both names."""
+        own = {field.name.lower() for field in self.pruner.schema}
+        of_spark = {field.name for field in _METADATA}
+        of_files = [field for field in self.pruner.schema if field.name.lower() not in of_spark]
+        return pa.schema([*of_files, *(field for field in _METADATA if field.name not in own)])
+
+    def matching(self, predicate: Predicate) -> list[int]:
+        """The numbers of the files that can have rows for which a predicate on `schema` holds."""
+        asked = columns_of_predicate(predicate)
+        values = {
+            field.name: pa.array(map(_VALUES[field.name], self.files), field.type)
+            for field in _METADATA
+            if field.name in asked and field.name in self.schema.names
+        }
+        return self.pruner.matching(predicate, values)
+
+
+def indexed_rows(spark: SparkSession, files: IndexedFiles, options: Mapping[str, str]) -> DataFrame:
+    """The rows of the files, as a relation of Spark that asks `files` what to read. `options` are options of Parquet.
+
+    Cost: some calls to the JVM, and no request: Spark does not look for the files.
+    """
+    jvm = Jvm(spark)
+    relation = getattr(jvm.root, f"{_DATASOURCES}.HadoopFsRelation")(
+        _FileIndex(jvm, files),
+        jvm.struct_type(StructType([])),
+        jvm.struct_type(spark_schema(files.pruner.schema)),
+        jvm.single("scala.None"),
+        getattr(jvm.root, f"{_DATASOURCES}.parquet.ParquetFileFormat")(),
+        jvm.root.PythonUtils.toScalaMap(dict(options)),
+        spark._jsparkSession,
+    )
+    return DataFrame(spark._jsparkSession.baseRelationToDataFrame(relation), spark)
+
+
+class _FileIndex:
+    """Spark's interface `FileIndex`, whose names the methods have. The JVM calls them in any of its threads."""
+
+    def __init__(self, jvm: Jvm, files: IndexedFiles) -> None:
+        self._jvm = jvm
+        self._files = files
+
+    def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:  # noqa: N802
+        """The files that can have rows for these filters."""
+        filters = [each.apply(number) for each in (partition_filters, data_filters) for number in range(each.length())]
+        numbers = self._files.matching(predicate_of(filters, self._files.schema))
+        if not numbers:
+            return self._jvm.sequence([])
+        statuses = self._jvm.file_statuses([self._files.files[number] for number in numbers])
+        no_values = self._jvm.single("org.apache.spark.sql.catalyst.InternalRow").empty()
+        directory = getattr(self._jvm.root, f"{_DATASOURCES}.PartitionDirectory")
+        return self._jvm.sequence([directory.apply(no_values, statuses)])
+
+    def rootPaths(self) -> Any:  # noqa: N802
+        """The table's folder."""
+        return self._jvm.sequence([self._jvm.root.org.apache.hadoop.fs.Path(self._files.root)])
+
+    def inputFiles(self) -> Any:  # noqa: N802
+        """All files, for `DataFrame.inputFiles`."""
+        return self._jvm.texts([encoded_uri(file.uri) for file in self._files.files])
+
+    def sizeInBytes(self) -> int:  # noqa: N802
+        """The size of all files, by which Spark plans joins."""
+        return sum(file.size for file in self._files.files)
+
+    def partitionSchema(self) -> Any:  # noqa: N802
+        """None of the columns comes from the names of folders."""
+        return self._jvm.struct_type(StructType([]))
+
+    def refresh(self) -> None:
+        """A DataFrame does not change."""
+
+    def isTimeTravel(self) -> bool:  # noqa: N802
+        """Whether the files are of a time that the query names: no, for Spark's own syntax."""
+        return False
+
+    def metadataOpsTimeNs(self) -> Any:  # noqa: N802
+        """How long planning took, which is not measured."""
+        return self._jvm.single("scala.None")
+
+    def equals(self, other: object) -> bool:
+        """Whether it has the same files, so that Spark may use the cached rows, or the exchange, of the other one."""
+        return isinstance(other, _FileIndex) and other._identity == self._identity
+
+    def hashCode(self) -> int:  # noqa: N802
+        """A hash that fits `equals`."""
+        return int.from_bytes(self._identity[:4], "big", signed=True)
+
+    def toString(self) -> str:  # noqa: N802
+        """A text for Spark's logs."""
+        return f"pyhudi: {len(self._files.files)} files of {self._files.root}"
+
+    @cached_property
+    def _identity(self) -> bytes:
+        files = "\n".join(file.uri for file in self._files.files)
+        return hashlib.sha256(f"{self._files.root}\n{files}".encode()).digest()
+
+    class Java:
+        implements = (f"{_DATASOURCES}.FileIndex",)
