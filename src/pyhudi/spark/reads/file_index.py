@@ -8,12 +8,15 @@ same files. Spark filters the rows as well: the files are a matter of speed alon
 from __future__ import annotations
 
 import hashlib
+import threading
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -26,10 +29,19 @@ from pyhudi.spark.types import spark_schema
 _METADATA = pa.schema([("file_path", pa.string()), ("file_name", pa.string()), ("file_size", pa.int64())])
 """Fields of Spark's column `_metadata`, whose filters have their names alone."""
 _VALUES: dict[str, Callable[[FileToRead], object]] = {
-    "file_path": lambda file: file.uri,
-    "file_name": lambda file: file.uri.rpartition("/")[2],
+    "file_path": lambda file: _plain(file.uri),
+    "file_name": lambda file: _plain(file.uri.rpartition("/")[2]),
     "file_size": lambda file: file.size,
 }
+
+
+def _plain(path: str) -> str | None:
+    """A path that is the same whether it is encoded or not, as versions of Spark differ in that; else None: unknown."""
+    return path if path.isascii() and encoded_uri(f"file:{path}") == f"file:{path}" else None
+
+
+FILES_MAX = 500_000
+"""How many files the indexes may have together before the JVM is asked to collect its garbage, at about a KiB each."""
 _DATASOURCES = "org.apache.spark.sql.execution.datasources"
 
 
@@ -72,8 +84,10 @@ def indexed_rows(spark: SparkSession, files: IndexedFiles, options: Mapping[str,
     Cost: some calls to the JVM, and no request: Spark does not look for the files.
     """
     jvm = Jvm(spark)
+    index = _FileIndex(jvm, files)
+    _live.add(index, jvm)
     relation = getattr(jvm.root, f"{_DATASOURCES}.HadoopFsRelation")(
-        _FileIndex(jvm, files),
+        index,
         jvm.struct_type(StructType([])),
         jvm.struct_type(spark_schema(files.pruner.schema)),
         jvm.single("scala.None"),
@@ -84,35 +98,57 @@ def indexed_rows(spark: SparkSession, files: IndexedFiles, options: Mapping[str,
     return DataFrame(spark._jsparkSession.baseRelationToDataFrame(relation), spark)
 
 
+class _LiveIndexes:
+    """The indexes that the JVM has not let go yet. Python keeps each of them until then.
+
+    The JVM does not know how large they are here, so when they are many, it is asked to collect its garbage.
+    """
+
+    def __init__(self) -> None:
+        self._indexes: weakref.WeakSet[_FileIndex] = weakref.WeakSet()
+        self._files_max = FILES_MAX
+        self._adding = threading.Lock()
+
+    def add(self, index: _FileIndex, jvm: Jvm) -> None:
+        """Note an index. Cost: no call, unless there are many."""
+        with self._adding:
+            self._indexes.add(index)
+            files, limit = sum(len(one.files.files) for one in self._indexes), self._files_max
+            is_full = files > limit
+            self._files_max = max(FILES_MAX, 2 * files if is_full else min(limit, 2 * files))
+        if is_full:
+            jvm.root.java.lang.System.gc()
+
+
 class _FileIndex:
     """Spark's interface `FileIndex`, whose names the methods have. The JVM calls them in any of its threads."""
 
     def __init__(self, jvm: Jvm, files: IndexedFiles) -> None:
         self._jvm = jvm
-        self._files = files
+        self.files = files
 
     def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:  # noqa: N802
         """The files that can have rows for these filters."""
         filters = [each.apply(number) for each in (partition_filters, data_filters) for number in range(each.length())]
-        numbers = self._files.matching(predicate_of(filters, self._files.schema))
+        numbers = self.files.matching(predicate_of(filters, self.files.schema))
         if not numbers:
             return self._jvm.sequence([])
-        statuses = self._jvm.file_statuses([self._files.files[number] for number in numbers])
+        statuses = self._jvm.file_statuses([self.files.files[number] for number in numbers])
         no_values = self._jvm.single("org.apache.spark.sql.catalyst.InternalRow").empty()
         directory = getattr(self._jvm.root, f"{_DATASOURCES}.PartitionDirectory")
         return self._jvm.sequence([directory.apply(no_values, statuses)])
 
     def rootPaths(self) -> Any:  # noqa: N802
         """The table's folder."""
-        return self._jvm.sequence([self._jvm.root.org.apache.hadoop.fs.Path(self._files.root)])
+        return self._jvm.sequence([self._jvm.root.org.apache.hadoop.fs.Path(self.files.root)])
 
     def inputFiles(self) -> Any:  # noqa: N802
         """All files, for `DataFrame.inputFiles`."""
-        return self._jvm.texts([encoded_uri(file.uri) for file in self._files.files])
+        return self._jvm.texts([encoded_uri(file.uri) for file in self.files.files])
 
     def sizeInBytes(self) -> int:  # noqa: N802
         """The size of all files, by which Spark plans joins."""
-        return sum(file.size for file in self._files.files)
+        return sum(file.size for file in self.files.files)
 
     def partitionSchema(self) -> Any:  # noqa: N802
         """None of the columns comes from the names of folders."""
@@ -130,21 +166,27 @@ class _FileIndex:
         return self._jvm.single("scala.None")
 
     def equals(self, other: object) -> bool:
-        """Whether it has the same files, so that Spark may use the cached rows, or the exchange, of the other one."""
-        return isinstance(other, _FileIndex) and other._identity == self._identity
+        """Whether it has the same files, so that Spark may use the cached rows, or the exchange, of the other one.
+
+        `other` is an object of the JVM, for another index too.
+        """
+        return isinstance(other, JavaObject) and bool(other.toString() == self.toString())
 
     def hashCode(self) -> int:  # noqa: N802
         """A hash that fits `equals`."""
         return int.from_bytes(self._identity[:4], "big", signed=True)
 
     def toString(self) -> str:  # noqa: N802
-        """A text for Spark's logs."""
-        return f"pyhudi: {len(self._files.files)} files of {self._files.root}"
+        """A text that no index of other files has."""
+        return f"pyhudi: {len(self.files.files)} files of {self.files.root}, {self._identity.hex()}"
 
     @cached_property
     def _identity(self) -> bytes:
-        files = "\n".join(file.uri for file in self._files.files)
-        return hashlib.sha256(f"{self._files.root}\n{files}".encode()).digest()
+        files = "\n".join(file.uri for file in self.files.files)
+        return hashlib.sha256(f"{self.files.root}\n{files}".encode()).digest()
 
     class Java:
         implements = (f"{_DATASOURCES}.FileIndex",)
+
+
+_live = _LiveIndexes()

@@ -43,7 +43,7 @@ from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.spark.reads.har_views import OPTIONS, archived, can_archive
 from pyhudi.spark.reads.jvm_objects import FileToRead
 from pyhudi.spark.reads.log_columns import read_log_column
-from pyhudi.spark.reads.parquet_files import FileOfSlice, files_of_slices, parquet_rows
+from pyhudi.spark.reads.parquet_files import FileOfSlice, files_of_slices, rows_of_files
 from pyhudi.spark.reads.slice_tasks import packed, task_rows
 from pyhudi.spark.reads.superseded_rows_cache import kept
 from pyhudi.spark.types import arrow_schema, spark_schema
@@ -198,7 +198,7 @@ def rows_by_columns(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
 def _numbered_rows(spark: SparkSession, plan: ScanPlan, parts: FileParts, more: Sequence[FileOfSlice]) -> DataFrame:
     """The rows of the base files of slices with logs and of the files `more`, with the columns `PART` and `PLACE`."""
     files = [*files_of_slices(plan, plan.merged), *more]
-    rows = parquet_rows(spark, plan, files, OPTIONS if more else {})
+    rows = rows_of_files(spark, plan, files, OPTIONS if more else {})
     return rows.selectExpr("*", f"{parts.of_row} as {PART}", f"_metadata.row_index as {PLACE}")
 
 

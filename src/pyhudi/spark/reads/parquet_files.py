@@ -49,7 +49,12 @@ def files_of_slices(plan: ScanPlan, slices: Iterable[ScanSlice]) -> list[FileOfS
     ]
 
 
-def parquet_rows(
+def base_files(plan: ScanPlan, slices: Iterable[ScanSlice]) -> list[str]:
+    """The URIs of the base files of those slices that have one."""
+    return [one.file.uri for one in files_of_slices(plan, slices)]
+
+
+def rows_of_files(
     spark: SparkSession, plan: ScanPlan, files: Sequence[FileOfSlice], options: Mapping[str, str] | None = None
 ) -> DataFrame:
     """The rows of files of a scan, without regard to its range of time. `options` are options of Hadoop.
@@ -59,9 +64,9 @@ def parquet_rows(
     Raises:
         HistoryNotRetainedError: a file was deleted, and the session looks the files up now.
     """
-    options = {**(options or {}), **_STRICT}
     if not can_be_called(spark):
-        return _rows_of_paths(spark, plan.schema, [one.file.uri for one in files], options)
+        return parquet_rows(spark, plan.schema, [one.file.uri for one in files], options)
+    options = {**(options or {}), **_STRICT}
     # Each base file of a range of time has rows of it: nothing is gained by looking.
     looked_up = [field for field in plan.schema if plan.commit_times is None or field.name != COMMIT_TIME]
     slices = tuple(one.of_slice for one in files)
@@ -69,13 +74,20 @@ def parquet_rows(
     return indexed_rows(spark, IndexedFiles(plan.uri, tuple(one.file for one in files), pruner), options)
 
 
-def _rows_of_paths(
-    spark: SparkSession, schema: pa.Schema, paths: Sequence[str], options: Mapping[str, str]
+def parquet_rows(
+    spark: SparkSession, schema: pa.Schema, paths: Sequence[str], options: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """The rows of the files at these paths. Spark looks for the files now, and again when an action runs."""
+    """The rows of the files at these paths, which have the form of Hadoop. `options` are options of Hadoop.
+
+    Spark looks for the files now, and again when an action runs, and raises its own error for a file that was deleted
+    between.
+
+    Raises:
+        HistoryNotRetainedError: a file was deleted.
+    """
     # No discovery of partitions: a folder `city=x` must neither add a column nor replace a column of the file.
     # Without `__globPaths__` Spark would take brackets and stars in a folder's name for a pattern.
-    options = {**options, "recursiveFileLookup": "true", "__globPaths__": "false"}
+    options = {**(options or {}), **_STRICT, "recursiveFileLookup": "true", "__globPaths__": "false"}
     # Planning a table of 10,000 files then takes 2 s instead of 30 s.
     with temporarily(spark, {_DISCOVERY_TASKS: str(DISCOVERY_TASKS_MAX)}):
         try:

@@ -35,7 +35,7 @@ from pyhudi.read.table_of_path import plan_of_path
 from pyhudi.spark.options import table_options, with_session_store
 from pyhudi.spark.reads.bootstrapped import bootstrapped_rows, native_slices, skeleton_rows
 from pyhudi.spark.reads.native_logs import can_split, read_of_blocks, rows_by_columns, rows_of_blocks
-from pyhudi.spark.reads.parquet_files import files_of_slices, parquet_rows
+from pyhudi.spark.reads.parquet_files import files_of_slices, rows_of_files
 from pyhudi.spark.reads.slice_tasks import packed, task_rows
 from pyhudi.spark.types import spark_schema
 from pyhudi.storage.protocol import Storage
@@ -115,7 +115,7 @@ def _rows_with_logs(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] 
 
 def _plain_rows(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     """The rows of the slices without logs."""
-    rows = _in_range(parquet_rows(spark, plan, files_of_slices(plan, plan.plain)), plan)
+    rows = _in_range(rows_of_files(spark, plan, files_of_slices(plan, plan.plain)), plan)
     return _with_path_columns(spark, rows, plan) if plan.path_columns else rows
 
 
