@@ -179,7 +179,7 @@ def view_of(
         if isinstance(name, BaseFileName):
             if name.extension != ".parquet":
                 raise UnsupportedFeatureError("only Parquet base files can be read", path=info.path)
-            base = BaseFile(partition_path, name, info.path, info.size, info.modified_ms)
+            base = BaseFile(partition_path, name, info.path, info.size, modified_ms=info.modified_ms)
             attempt = bases[base.group].get(name.instant_time)
             # For an archived write it is not known which task attempt counted; as in JVM Hudi it is the last.
             if attempt is None or attempt.name.write_token < name.write_token:
