@@ -165,3 +165,14 @@ def test_columns_of_another_type_than_the_scan_has_demand_nothing(rows: Any) -> 
 
     assert flat(predicate_of(filters, pa.schema([("n", pa.int32()), ("s", pa.string())])))[-1] == test("s", "==", "a")
     assert flat(predicate_of(filters, pa.schema([]))) == []
+
+
+def test_chains_become_one_list_and_what_is_too_deep_demands_nothing(rows: Any) -> None:
+    chain = predicate(rows, " or ".join(f"(n = {number} and s = 'a')" for number in range(20)))
+    deep = "n < 1"
+    for number in range(400):
+        deep = f"({deep} or s = 'x{number}') and small < {number}" if number % 2 else f"({deep}) or n = {number}"
+
+    assert [type(part) for part in flat(chain)] == [AnyOf]
+    assert len(flat(chain)[0].parts) == 20  # type: ignore[union-attr]
+    assert predicate(rows, deep) is not None

@@ -1,4 +1,4 @@
-"""The Spark examples of README.md, quickstart.md, merge_on_read.md and streaming.md run."""
+"""The Spark examples of README.md, quickstart.md, merge_on_read.md, streaming.md and reading.md run."""
 
 from __future__ import annotations
 
@@ -57,3 +57,12 @@ def test_spark_example_of_streaming_copies_the_dear_trips(spark: Any, tmp_path: 
 
     copy = pyhudi.HudiTable.for_path(f"{tmp_path}/stream-dear-trips")
     assert copy.scan(["id", "fare"]).to_arrow().to_pylist() == [{"id": 2, "fare": 12.0}]
+
+
+def test_spark_example_of_reading_leaves_files_out(spark: Any, tmp_path: Path, capsys: Any) -> None:
+    trips = pyhudi.HudiTable.create(f"{tmp_path}/trips", schema=TRIPS, record_key="id", partition_by="city")
+    trips.insert(pa.table({"id": [1, 2], "city": ["oslo", "rome"], "fare": [9.5, 7.0], "ts": [1, 1]}))
+
+    run("docs/design/reading.md", tmp_path, spark=spark)
+
+    assert "PushedFilters: [IsNotNull(fare), GreaterThan(fare,100.0)]" in capsys.readouterr().out

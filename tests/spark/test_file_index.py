@@ -271,6 +271,17 @@ def test_sessions_that_cannot_be_called_get_paths(
     assert listed == []
 
 
+def test_spark_without_the_classes_gets_paths(
+    spark: Any, table: str, listed: Listed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_index, "_tried", type(file_index._tried)())
+    monkeypatch.setattr(file_index, "_DATASOURCES", "org.apache.spark.sql.execution.of_the_future")
+
+    assert ids(load(spark, table).where("city = 'rome'")) == [1, 11]
+    assert ["file:/f"] in listed
+    assert len(listed) == 1
+
+
 def test_another_session_of_the_same_jvm_is_called_too(spark: Any, table: str, listed: Listed) -> None:
     other = pyhudi.enable(spark.newSession())
 

@@ -71,7 +71,7 @@ def test_cleaned_file_is_an_error_though_the_session_ignores_missing_files(
 def test_a_file_that_is_cleaned_before_spark_looks_it_up_is_a_typed_error(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet_files, "can_be_called", lambda _: False)  # as through Spark Connect
+    monkeypatch.setattr(parquet_files, "is_possible", lambda _: False)  # as through Spark Connect
     path = str(tmp_path / "t")
     table = pyhudi.HudiTable.create(path, schema=pa.schema([("id", pa.int64())]), record_key="id")
     table.insert(pa.table({"id": [1, 2]}))

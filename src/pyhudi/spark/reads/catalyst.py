@@ -78,11 +78,9 @@ class _Translation:
     def predicate(self) -> Predicate | None:
         """The filter's predicate, None if nothing is known of it."""
         try:
-            printed = json.loads(self.expression.toJSON())
-        except (Py4JError, ValueError):  # Spark cannot print all functions
+            return self._of(_tree(iter(json.loads(self.expression.toJSON())), ()))
+        except (Py4JError, ValueError, RecursionError):  # Spark cannot print all functions; or it is too deep
             return None
-        nodes = iter(printed)
-        return self._of(_tree(nodes, ()))
 
     def _of(self, node: _Node) -> Predicate | None:
         translate = _TRANSLATIONS.get(node.kind)
@@ -90,12 +88,12 @@ class _Translation:
 
     def _all(self, node: _Node) -> Predicate | None:
         known = [part for part in map(self._of, node.children) if part is not None]
-        return AllOf(tuple(known)) if known else None
+        return AllOf(_flat(known, AllOf)) if known else None
 
     def _any(self, node: _Node) -> Predicate | None:
         parts = [self._of(child) for child in node.children]
         known = [part for part in parts if part is not None]
-        return AnyOf(tuple(known)) if len(known) == len(parts) else None
+        return AnyOf(_flat(known, AnyOf)) if len(known) == len(parts) else None
 
     def _null_test(self, node: _Node) -> Predicate | None:
         name = self._column(node.children[0])
@@ -201,6 +199,11 @@ def _tree(nodes: Iterator[dict[str, Any]], way: tuple[int, ...]) -> _Node:
     count = fields["num-children"]
     children = tuple(_tree(nodes, (*way, number)) for number in range(count))
     return _Node(fields["class"].removeprefix(_EXPRESSIONS), fields, children, way)
+
+
+def _flat(parts: Iterable[Predicate], kind: type[AllOf | AnyOf]) -> tuple[Predicate, ...]:
+    """The parts, with their own parts in the place of those of the same kind: Spark's nodes have two children."""
+    return tuple(leaf for part in parts for leaf in (part.parts if isinstance(part, kind) else (part,)))
 
 
 def _scalar(text: str, spark_type: Any, kind: pa.DataType) -> pa.Scalar | None:

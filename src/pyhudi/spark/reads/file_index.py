@@ -8,6 +8,7 @@ same files. Spark filters the rows as well: the files are a matter of speed alon
 from __future__ import annotations
 
 import hashlib
+import logging
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -16,16 +17,23 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from py4j.java_gateway import JavaObject
+from py4j.java_gateway import JavaGateway, JavaObject
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from pyhudi.read.file_ranges import FilePruner
+from pyhudi.io.slices.files import SliceFiles
+from pyhudi.read.file_ranges import FilePruner, FooterRanges
 from pyhudi.read.predicates import Predicate, columns_of_predicate
+from pyhudi.read.scan import ScanSlice
+from pyhudi.spark.reads.callbacks import can_be_called
 from pyhudi.spark.reads.catalyst import predicate_of
 from pyhudi.spark.reads.jvm_objects import FileToRead, Jvm, encoded_uri
 from pyhudi.spark.types import spark_schema
+from pyhudi.storage.protocol import StorageSpec
 
+_log = logging.getLogger(__name__)
+_tried: weakref.WeakKeyDictionary[JavaGateway, bool] = weakref.WeakKeyDictionary()
 _METADATA = pa.schema([("file_path", pa.string()), ("file_name", pa.string()), ("file_size", pa.int64())])
 """Fields of Spark's column `_metadata`, whose filters have their names alone."""
 _VALUES: dict[str, Callable[[FileToRead], object]] = {
@@ -76,6 +84,34 @@ class IndexedFiles:
             if field.name in asked and field.name in self.schema.names
         }
         return self.pruner.matching(predicate, values)
+
+
+def is_possible(spark: SparkSession) -> bool:
+    """Whether the driver's JVM can call this process, and has the classes of Spark and Hadoop that are used here.
+
+    Cost: the first time some ten calls.
+    """
+    if not can_be_called(spark):
+        return False
+    gateway = spark.sparkContext._gateway
+    if gateway not in _tried:
+        _tried[gateway] = _works(Jvm(spark))
+    return _tried[gateway]
+
+
+def _works(jvm: Jvm) -> bool:
+    """Whether an answer to Spark can be made. It has internal classes, which may differ in the next release."""
+    schema = pa.schema([("id", pa.int64())])
+    pruner = FilePruner((ScanSlice(SliceFiles("f", ()), 1, ""),), schema, FooterRanges(StorageSpec("file:/"), schema))
+    index = _FileIndex(jvm, IndexedFiles("file:/", (FileToRead("file:/f", 1),), pruner))
+    try:
+        nothing = jvm.sequence([])
+        listed = index.listFiles(nothing, nothing).head().files().head()
+        index.rootPaths()
+        return bool(listed.getLen() == 1 and index.inputFiles()[0] == "file:/f")
+    except (Py4JError, TypeError) as error:  # py4j takes a class that is not there for a package, and cannot call it
+        _log.info("this version of Spark has other classes, so files are pruned when they are read: %s", error)
+        return False
 
 
 def indexed_rows(spark: SparkSession, files: IndexedFiles, options: Mapping[str, str]) -> DataFrame:

@@ -17,8 +17,7 @@ from pyhudi.format.schema.meta_columns import COMMIT_TIME
 from pyhudi.read.file_ranges import FilePruner, FooterRanges
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import gone_meanwhile
-from pyhudi.spark.reads.callbacks import can_be_called
-from pyhudi.spark.reads.file_index import IndexedFiles, indexed_rows
+from pyhudi.spark.reads.file_index import IndexedFiles, indexed_rows, is_possible
 from pyhudi.spark.reads.jvm_objects import FileToRead
 from pyhudi.spark.settings import is_connect, temporarily
 from pyhudi.spark.types import spark_schema
@@ -64,7 +63,7 @@ def rows_of_files(
     Raises:
         HistoryNotRetainedError: a file was deleted, and the session looks the files up now.
     """
-    if not can_be_called(spark):
+    if not is_possible(spark):
         return parquet_rows(spark, plan.schema, [one.file.uri for one in files], options)
     options = {**(options or {}), **_STRICT}
     # Each base file of a range of time has rows of it: nothing is gained by looking.
