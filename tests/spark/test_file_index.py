@@ -274,8 +274,8 @@ def test_sessions_that_cannot_be_called_get_paths(
 def test_spark_without_the_classes_gets_paths(
     spark: Any, table: str, listed: Listed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_index, "_tried", type(file_index._tried)())
-    monkeypatch.setattr(file_index, "_DATASOURCES", "org.apache.spark.sql.execution.of_the_future")
+    monkeypatch.setattr(file_index, "tried", type(file_index.tried)())
+    monkeypatch.setattr(file_index, "DATASOURCES", "org.apache.spark.sql.execution.of_the_future")
 
     assert ids(load(spark, table).where("city = 'rome'")) == [1, 11]
     assert ["file:/f"] in listed
@@ -303,11 +303,11 @@ def test_calls_without_the_secret_are_refused(spark: Any, table: str, caplog: py
 
 def test_indexes_that_spark_let_go_are_freed(spark: Any, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_index, "FILES_MAX", 12)
-    monkeypatch.setattr(file_index._live, "_files_max", 12)
+    monkeypatch.setattr(file_index.live, "files_max", 12)
 
     def live() -> int:
         gc.collect()
-        return len(file_index._live._indexes)
+        return len(file_index.live.indexes)
 
     before = live()
     for _ in range(8):

@@ -1,4 +1,4 @@
-"""What is known of the columns of a scan's files: from their partition paths, and from the footers of base files.
+"""Ranges of the columns of a scan's files: from their partition paths, and from the footers of base files.
 
 This is where an index that keeps the ranges of columns takes the place of footers (`RangesOfFiles`).
 """

@@ -1,4 +1,4 @@
-"""Which files can have rows that a filter keeps, by what is known of their columns.
+"""Predicates that leave out files without a row that a filter keeps, by what is known of their columns.
 
 A predicate holds for every row that the filter keeps, and may hold for others: a file is left out only if it holds for
 none of its rows. What is known of a column in several files is a `ColumnRanges`: of the values in a partition path, of

@@ -23,11 +23,6 @@ from pyhudi.storage.memory import MemoryStorage
 UTC = dt.UTC
 
 
-@pytest.fixture(autouse=True)
-def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_ranges, "_kept", type(file_ranges._kept)())
-
-
 def put(storage: MemoryStorage, path: str, rows: pa.Table, **more: Any) -> ScanSlice:
     data = io.BytesIO()
     pq.write_table(rows, data, **more)

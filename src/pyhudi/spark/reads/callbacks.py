@@ -1,6 +1,6 @@
 """Calls from the driver's JVM into this process, through py4j's callback server.
 
-Nobody but the driver's JVM may call: the server asks for the secret with which this process has logged in to the JVM. A
+Only the driver's JVM may call: the server asks for the secret with which this process has logged in to the JVM. A
 server that the program has already started, for example for `foreachBatch`, is used as it is.
 """
 

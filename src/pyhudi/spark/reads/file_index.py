@@ -33,7 +33,8 @@ from pyhudi.spark.types import spark_schema
 from pyhudi.storage.protocol import StorageSpec
 
 _log = logging.getLogger(__name__)
-_tried: weakref.WeakKeyDictionary[JavaGateway, bool] = weakref.WeakKeyDictionary()
+tried: weakref.WeakKeyDictionary[JavaGateway, bool] = weakref.WeakKeyDictionary()
+"""Whether an answer to Spark can be made, by the connection to the driver's JVM."""
 _METADATA = pa.schema([("file_path", pa.string()), ("file_name", pa.string()), ("file_size", pa.int64())])
 """Fields of Spark's column `_metadata`, whose filters have their names alone."""
 _VALUES: dict[str, Callable[[FileToRead], object]] = {
@@ -50,7 +51,7 @@ def _plain(path: str) -> str | None:
 
 FILES_MAX = 500_000
 """How many files the indexes may have together before the JVM is asked to collect its garbage, at about a KiB each."""
-_DATASOURCES = "org.apache.spark.sql.execution.datasources"
+DATASOURCES = "org.apache.spark.sql.execution.datasources"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +95,9 @@ def is_possible(spark: SparkSession) -> bool:
     if not can_be_called(spark):
         return False
     gateway = spark.sparkContext._gateway
-    if gateway not in _tried:
-        _tried[gateway] = _works(Jvm(spark))
-    return _tried[gateway]
+    if gateway not in tried:
+        tried[gateway] = _works(Jvm(spark))
+    return tried[gateway]
 
 
 def _works(jvm: Jvm) -> bool:
@@ -121,13 +122,13 @@ def indexed_rows(spark: SparkSession, files: IndexedFiles, options: Mapping[str,
     """
     jvm = Jvm(spark)
     index = _FileIndex(jvm, files)
-    _live.add(index, jvm)
-    relation = getattr(jvm.root, f"{_DATASOURCES}.HadoopFsRelation")(
+    live.add(index, jvm)
+    relation = getattr(jvm.root, f"{DATASOURCES}.HadoopFsRelation")(
         index,
         jvm.struct_type(StructType([])),
         jvm.struct_type(spark_schema(files.pruner.schema)),
         jvm.single("scala.None"),
-        getattr(jvm.root, f"{_DATASOURCES}.parquet.ParquetFileFormat")(),
+        getattr(jvm.root, f"{DATASOURCES}.parquet.ParquetFileFormat")(),
         jvm.root.PythonUtils.toScalaMap(dict(options)),
         spark._jsparkSession,
     )
@@ -141,17 +142,17 @@ class _LiveIndexes:
     """
 
     def __init__(self) -> None:
-        self._indexes: weakref.WeakSet[_FileIndex] = weakref.WeakSet()
-        self._files_max = FILES_MAX
+        self.indexes: weakref.WeakSet[_FileIndex] = weakref.WeakSet()
+        self.files_max = FILES_MAX
         self._adding = threading.Lock()
 
     def add(self, index: _FileIndex, jvm: Jvm) -> None:
         """Note an index. Cost: no call, unless there are many."""
         with self._adding:
-            self._indexes.add(index)
-            files, limit = sum(len(one.files.files) for one in self._indexes), self._files_max
+            self.indexes.add(index)
+            files, limit = sum(len(one.files.files) for one in self.indexes), self.files_max
             is_full = files > limit
-            self._files_max = max(FILES_MAX, 2 * files if is_full else min(limit, 2 * files))
+            self.files_max = max(FILES_MAX, 2 * files if is_full else min(limit, 2 * files))
         if is_full:
             jvm.root.java.lang.System.gc()
 
@@ -171,7 +172,7 @@ class _FileIndex:
             return self._jvm.sequence([])
         statuses = self._jvm.file_statuses([self.files.files[number] for number in numbers])
         no_values = self._jvm.single("org.apache.spark.sql.catalyst.InternalRow").empty()
-        directory = getattr(self._jvm.root, f"{_DATASOURCES}.PartitionDirectory")
+        directory = getattr(self._jvm.root, f"{DATASOURCES}.PartitionDirectory")
         return self._jvm.sequence([directory.apply(no_values, statuses)])
 
     def rootPaths(self) -> Any:  # noqa: N802
@@ -222,7 +223,7 @@ class _FileIndex:
         return hashlib.sha256(f"{self.files.root}\n{files}".encode()).digest()
 
     class Java:
-        implements = (f"{_DATASOURCES}.FileIndex",)
+        implements = (f"{DATASOURCES}.FileIndex",)
 
 
-_live = _LiveIndexes()
+live = _LiveIndexes()
