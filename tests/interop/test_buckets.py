@@ -83,3 +83,73 @@ def test_a_table_with_simple_buckets_is_written_in_turn(
         assert read(jvm.read(path)) == model, (number, operation)
         found = groups(path)
         assert len({(path, file_id[:8]) for path, file_id in found}) == len(found) <= 10
+
+
+# -- consistent buckets --------------------------------------------------------------------------------------------
+
+RINGS = {**BUCKETS, "hoodie.index.bucket.engine": "CONSISTENT_HASHING", "hoodie.bucket.index.num.buckets": "3"}
+PACKAGE = "org.apache.hudi.client.clustering"
+BOTH = {"hoodie.clustering.updates.strategy": f"{PACKAGE}.update.strategy.SparkConsistentBucketDuplicateUpdateStrategy"}
+RESIZE = {
+    **BOTH,
+    "hoodie.bucket.index.max.num.buckets": "8",
+    "hoodie.bucket.index.min.num.buckets": "2",
+    "hoodie.clustering.plan.strategy.class": f"{PACKAGE}.plan.strategy.SparkConsistentBucketClusteringPlanStrategy",
+    "hoodie.clustering.execution.strategy.class": f"{PACKAGE}.run.strategy.SparkConsistentBucketClusteringExecutionStrategy",
+}
+
+
+def rings_of(path: Path) -> dict[str, bytes]:
+    folder = path / ".hoodie" / ".bucket_index" / "consistent_hashing_metadata"
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*.hashing_meta")}
+
+
+def resize(jvm: Oracle, path: Path, step: str, *, splits: bool) -> None:
+    options = {**TABLE, **RINGS, **RESIZE, "hoodie.parquet.max.file.size": "100000" if splits else "120000000"}
+    text = ",".join(f"{key}={value}" for key, value in options.items())
+    jvm.sql(f"call run_clustering(path => '{path}', op => '{step}', options => '{text}')")
+
+
+def test_a_table_with_consistent_buckets_is_written_in_turn_through_resizes(
+    tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    """Buckets are split, then merged; both sides write before, during and after."""
+    jvm, chance, model = oracle_of("1.2.0"), random.Random(4), Model()
+    path, made_by_jvm = tmp_path / "t", tmp_path / "jvm"
+    described = {**TABLE, "hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.table.ordering.fields": "ts"}
+    numbers = iter(range(1000))
+
+    def turn(ours: bool) -> None:
+        number = next(numbers)
+        rows = batch(sorted(chance.sample(range(200), 80)), number, chance)
+        if ours:
+            pyhudi.save(rows, path, hudi_options={**described, **RINGS, "hoodie.compact.inline": "false"})
+        else:
+            jvm.write(path, rows, {**described, **BOTH})
+        apply(model, rows, "upsert")
+        check(f"{number} {'ours' if ours else 'of JVM Hudi'}")
+
+    def check(hint: str) -> None:
+        assert read(pyhudi.HudiTable.for_path(str(path)).scan().to_arrow()) == model, hint
+        assert read(jvm.read(path)) == model, hint
+
+    turn(True)
+    jvm.write(made_by_jvm, batch([1, 2, 3], 0, chance), {**described, **RINGS})
+    assert rings_of(path) == rings_of(made_by_jvm)
+    turn(False)
+    for splits in (True, False):
+        pyhudi.HudiTable.for_path(str(path)).services.compact()
+        check("compacted")
+        before = groups(path)
+        resize(jvm, path, "schedule", splits=splits)
+        turn(True)
+        turn(False)
+        turn(True)
+        assert groups(path) == before
+        resize(jvm, path, "execute", splits=splits)
+        check("resized")
+        assert groups(path).isdisjoint(before)
+        resized = groups(path)
+        turn(True)
+        turn(False)
+        assert groups(path) == resized

@@ -25,7 +25,7 @@ from pyhudi.errors import (
 )
 from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.metadata.written_files import WrittenFile, WrittenFiles
-from pyhudi.format.timeline.instant import Instant
+from pyhudi.format.timeline.instant import Action, Instant
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.timeline import Timeline, load_timeline
@@ -152,14 +152,43 @@ def committed_files(
     groups: dict[FileGroupId, list[CommittedFile]] = defaultdict(list)
     replaced: dict[FileGroupId, str] = {}
     loaded, unknown = _loaded(storage, timeline)
+    hidden = _unfinished_resizes(timeline)
     for instant, files in loaded.items():
         for path in files.written if partition_paths is None else partition_paths:
             for file in files.written.get(path, ()):
+                if hidden(instant, file):
+                    continue
                 groups[FileGroupId(path, file.file_id)].append(CommittedFile(instant.requested_time, file))
         for path, file_ids in files.replaced.items():
             for file_id in file_ids:
                 replaced[FileGroupId(path, file_id)] = instant.requested_time
     return CommittedFiles(timeline, groups, replaced, unknown)
+
+
+def _unfinished_resizes(timeline: Timeline) -> Callable[[Instant, WrittenFile], bool]:
+    """Whether a write put a file into a bucket that the resize of a consistent bucket index has yet to make.
+
+    Such a log is named after the resize. The same rows are in the old bucket, so nobody sees it before the resize is
+    completed, and never if that was undone.
+    """
+    may_be = {
+        instant.requested_time
+        for instant in timeline.instants
+        if instant.action in (Action.CLUSTERING, Action.REPLACE_COMMIT)
+        and not timeline.is_committed(instant.requested_time)
+    }
+
+    def is_hidden(instant: Instant, file: WrittenFile) -> bool:
+        if not file.is_log or instant.requested_time in file.name:
+            return False
+        name = parse_data_file(file.name)
+        if name is None or name.instant_time in may_be:
+            return name is not None
+        by_write = timeline.version.has_completion_times
+        is_there = timeline.is_committed(name.instant_time) or timeline.starts_after(name.instant_time)
+        return by_write and not is_there
+
+    return is_hidden
 
 
 def _loaded(storage: Storage, timeline: Timeline) -> tuple[dict[Instant, WrittenFiles], frozenset[str]]:

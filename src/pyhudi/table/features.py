@@ -69,6 +69,7 @@ class Use(enum.Enum):
     COMPACT = "compact"
     ROLL_BACK = "roll back writes of"
     CLUSTER = "cluster"
+    REPLACE = "replace file groups of"
 
 
 _TO_REWRITE: Final = frozenset({Use.WRITE, Use.COMPACT})
@@ -121,6 +122,14 @@ def check_clusterable(table: Facts) -> None:
     """
     check_writable(table)
     _refuse(table, Use.CLUSTER, FEATURES)
+
+
+def check_replaceable(table: Facts) -> None:
+    """Raise `UnsupportedFeatureError` for a table whose file groups this release must not replace by others.
+
+    Cost: as `check_writable`.
+    """
+    _refuse(table, Use.REPLACE, FEATURES)
 
 
 def check_undoable(table: Facts) -> None:
@@ -530,8 +539,8 @@ FEATURES: Final[tuple[Feature, ...]] = (
         name="consistent bucket index",
         shown_by=f"`{HASHING_METADATA_FOLDER}`, on a merge-on-read table",
         found=_consistent_buckets,
-        refused=_TO_REWRITE,
-        remedy="write and maintain it with JVM Hudi, which knows in which bucket a key belongs",
+        refused=frozenset({Use.CLUSTER, Use.REPLACE}),
+        remedy="its buckets say which file groups there are; JVM Hudi resizes them",
         at_load=False,
     ),
 )

@@ -30,7 +30,7 @@ class Buckets(Protocol):
     """From the record keys of a partition to the numbers of their buckets in it."""
 
     def numbers(self, partition_path: str, keys: pa.Array) -> Numbers:
-        """The bucket of each key."""
+        """The bucket of each key; -1: the row is not written here."""
         ...
 
 
@@ -57,6 +57,25 @@ class RingBuckets:
     def numbers(self, partition_path: str, keys: pa.Array) -> Numbers:
         """See `Buckets`."""
         return self.rings[partition_path].nodes_of(ring_hashes(keys, self.fields))
+
+
+@dataclass(frozen=True, slots=True)
+class ResizedBuckets:
+    """The buckets that pending resizes are making: rows go to them as well as to the old ones.
+
+    `made`: by partition path the numbers of the nodes that are new. Rows of other buckets are not written again.
+    """
+
+    rings: Mapping[str, HashRing]
+    made: Mapping[str, frozenset[int]]
+    fields: tuple[str, ...]
+
+    def numbers(self, partition_path: str, keys: pa.Array) -> Numbers:
+        """See `Buckets`."""
+        if partition_path not in self.rings:
+            return np.full(len(keys), -1, np.int64)
+        found = self.rings[partition_path].nodes_of(ring_hashes(keys, self.fields))
+        return np.where(np.isin(found, list(self.made[partition_path])), found, -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +122,10 @@ def place_split(context: TaskContext, task: PlaceTask) -> tuple[PlacedSegment, .
             rows = np.asarray(batch.column(ROW)).astype(np.int64, copy=False)
             keys = batch.column(RECORD_KEY)
             _check_keys(keys, task.key_fields)
-            kept = ~np.isin(rows, left_out)
             for ring, buckets in enumerate(task.buckets):
-                numbers, at = np.unique(buckets.numbers(partition.partition_path, keys)[kept], return_inverse=True)
+                found = buckets.numbers(partition.partition_path, keys)
+                kept = ~np.isin(rows, left_out) & (found >= 0)
+                numbers, at = np.unique(found[kept], return_inverse=True)
                 parts.append(_routes(rows[kept], len(places) + at, task))
                 places += [(partition.partition_path, ring, int(number)) for number in numbers]
     segments = write_routed(storage, task.split, Routes.joined(parts), task.folder, context)

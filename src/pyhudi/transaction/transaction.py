@@ -64,12 +64,16 @@ _log = logging.getLogger("pyhudi")
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A write under way. `base` is the table as it was when the write began; it reads from there."""
+    """A write under way. `base` is the table as it was when the write began; it reads from there.
+
+    `resizes`: pending clusterings that are not in its way, as it also writes to the file groups that they will make.
+    """
 
     base: TableState
     instant: Instant
     settings: TransactionSettings
     environment: Environment
+    resizes: frozenset[str] = frozenset()
 
     @property
     def instant_time(self) -> InstantTime:
@@ -197,7 +201,9 @@ def mark_inflight(transaction: Transaction, profile: CommitMetadata) -> None:
     base, own = transaction.base, transaction.instant_time
     if not transaction.settings.passes_clusterings:
         with naming(base.storage):
-            check_clusterings(base.timeline, base.storage, own=own, mine=footprint_of(profile))
+            check_clusterings(
+                base.timeline, base.storage, own=own, mine=footprint_of(profile), resizes=transaction.resizes
+            )
     inflight = advanced(transaction.instant, InstantState.INFLIGHT)
     body = encode_commit_metadata(profile, base.version)
     transaction.storage.put_if_absent(instant_path(inflight, base.version), body)
@@ -249,6 +255,7 @@ def commit(
             mine=mine,
             base_schema=base_schema,
             passes_clusterings=transaction.settings.passes_clusterings,
+            resizes=transaction.resizes,
         )
         check_intents(now.timeline, rivals, own=own, metadata=metadata, mine=mine)
         withdraw_stale(storage, rivals, _pending_times(now))

@@ -2,52 +2,104 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
+from pyhudi.config.enums import BucketEngine
 from pyhudi.errors import CorruptDataError
 from pyhudi.format.buckets import bucket_of_file_id, new_bucket_file_id, shared_bucket_file_id
 from pyhudi.index.bucket_numbers import number_of_buckets
 from pyhudi.index.buckets import BucketIndex
 from pyhudi.io.exchange import Segment
-from pyhudi.table.file_slice import FileSlice
+from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView
-from pyhudi.tasks.place import Buckets, PlaceTask, SimpleBuckets, place_split
+from pyhudi.tasks.place import Buckets, PlaceTask, ResizedBuckets, RingBuckets, SimpleBuckets, place_split
 from pyhudi.tasks.route import UNKNOWN_POSITION
 from pyhudi.write.operations import Delete, Overwrite, Upsert
 from pyhudi.write.placement import Batch, Placement, look_up
-from pyhudi.write.plan import FileAssignment, FilePlan
+from pyhudi.write.plan import FileAssignment, FilePlan, LogSeries
+from pyhudi.write.rings import rings_of_write
 
 _NEW = -1
 """The position of a row that is not looked for in the base file of its bucket (`route.POSITION`)."""
-_Place = tuple[str, int]
-"""A partition path, and the number of a bucket in it."""
+_Place = tuple[int, str, int]
+"""The number of the `PlaceTask.buckets`, a partition path, and the number of a bucket in it."""
 
 
 def hashed(batch: Batch, index: BucketIndex) -> Placement:
     """Sort the rows by bucket, and find the file group of each bucket that has rows.
 
-    Cost: a round of tasks over the rows; what `number_of_buckets` costs; and a lookup for an insert that drops or
-    refuses rows whose keys are stored.
+    Cost: a round of tasks over the rows; what `number_of_buckets` or `rings_of_write` costs; and a lookup for an insert
+    that drops or refuses rows whose keys are stored.
     """
+    if index.engine is BucketEngine.CONSISTENT_HASHING:
+        return _in_rings(batch, index)
     job = batch.job
     number = number_of_buckets(job.engine, job.table.storage.spec, index, batch.view.latest)
-    segments, rows = _sorted_by_bucket(batch, index, SimpleBuckets(number, index.fields))
+    placed = _sorted_by_bucket(batch, index, (SimpleBuckets(number, index.fields),))
     stored = {} if isinstance(batch.write, Overwrite) else slices_of_buckets(batch.view)
-    assignments: list[FileAssignment] = []
-    found: dict[int, list[Segment]] = {}
-    for place in sorted(segments):
-        former = stored.get(place)
-        if former is None and isinstance(batch.write, Delete):
-            continue
-        found[len(assignments)] = segments[place]
-        assignments.append(_assignment(batch, len(assignments), place, former, rows[place]))
-    return Placement(FilePlan(tuple(assignments), {}), lambda: found)
+    places = [place for place in sorted(placed) if place[1:] in stored or not isinstance(batch.write, Delete)]
+    return _placement(
+        placed,
+        [
+            _assignment(batch, number, place, stored.get(place[1:]), _rows(placed[place]))
+            for number, place in enumerate(places)
+        ],
+        places,
+    )
 
 
-def _sorted_by_bucket(
-    batch: Batch, index: BucketIndex, buckets: Buckets
-) -> tuple[Mapping[_Place, list[Segment]], Mapping[_Place, int]]:
+def _in_rings(batch: Batch, index: BucketIndex) -> Placement:
+    """Of a consistent bucket index: all rows go to logs, and those of a bucket that is being resized to two of them."""
+    base = batch.transaction.base
+    paths = {part.partition_path for split in batch.splits for part in split.partitions}
+    rings = rings_of_write(base, batch.view, index, paths)
+    after = {path: resize.ring for path, resize in rings.resizes.items()}
+    made = {
+        path: frozenset(n for n, node in enumerate(resize.ring.nodes) if node.file_id in resize.made)
+        for path, resize in rings.resizes.items()
+    }
+    both: tuple[Buckets, ...] = (RingBuckets(rings.now, index.fields), ResizedBuckets(after, made, index.fields))
+    placed = _sorted_by_bucket(batch, index, both)
+    latest = {each.group: each for slices in batch.view.latest.values() for each in slices}
+    assignments, places = [], sorted(placed)
+    for number, place in enumerate(places):
+        ring_number, path, bucket = place
+        ring = (rings.now, after)[ring_number][path]
+        group = FileGroupId(path, ring.nodes[bucket].file_id)
+        assignments.append(
+            FileAssignment(
+                number=number,
+                partition_path=path,
+                file_id=group.file_id,
+                former=latest.get(group),
+                updates=_rows(placed[place]),
+                inserts=0,
+                appends=True,
+                log_series=LogSeries(ring.instant, 1 + rings.resizes[path].versions.get(group.file_id, 0))
+                if ring_number
+                else None,
+            )
+        )
+    resizes = frozenset(resize.instant_time for resize in rings.resizes.values())
+    return _placement(placed, assignments, places, resizes)
+
+
+def _placement(
+    placed: Mapping[_Place, list[Segment]],
+    assignments: Sequence[FileAssignment],
+    places: Sequence[_Place],
+    resizes: frozenset[str] = frozenset(),
+) -> Placement:
+    found = {number: placed[place] for number, place in enumerate(places)}
+    return Placement(FilePlan(tuple(assignments), {}), lambda: found, resizes)
+
+
+def _rows(segments: Sequence[Segment]) -> int:
+    return sum(segment.rows for segment in segments)
+
+
+def _sorted_by_bucket(batch: Batch, index: BucketIndex, buckets: tuple[Buckets, ...]) -> Mapping[_Place, list[Segment]]:
     job, write = batch.job, batch.write
     known = look_up(batch, logs_may_insert=True).segments if not isinstance(write, (Upsert, Delete)) else {}
     tasks = [
@@ -55,7 +107,7 @@ def _sorted_by_bucket(
             storage=job.table.storage.spec,
             folder=batch.folder,
             split=split,
-            buckets=(buckets,),
+            buckets=buckets,
             position=UNKNOWN_POSITION if isinstance(write, (Upsert, Delete)) else _NEW,
             deletes=isinstance(write, Delete),
             left_out=known.get(number, ()),
@@ -68,22 +120,19 @@ def _sorted_by_bucket(
         place_split, tasks, size_bytes=2 * sum(split.bytes for split in batch.splits), description="sort rows by bucket"
     )
     segments: dict[_Place, list[Segment]] = defaultdict(list)
-    rows: Counter[_Place] = Counter()
     for result in results:
-        for placed in result:
-            place = (placed.partition_path, placed.bucket)
-            segments[place].append(placed.segment)
-            rows[place] += placed.segment.rows
-    return segments, rows
+        for each in result:
+            segments[each.ring, each.partition_path, each.bucket].append(each.segment)
+    return segments
 
 
-def slices_of_buckets(view: FileSystemView) -> Mapping[_Place, FileSlice]:
+def slices_of_buckets(view: FileSystemView) -> Mapping[tuple[str, int], FileSlice]:
     """The newest slice of each bucket.
 
     Raises:
         CorruptDataError: a bucket has two file groups.
     """
-    found: dict[_Place, FileSlice] = {}
+    found: dict[tuple[str, int], FileSlice] = {}
     for partition_path, slices in view.latest.items():
         for each in slices:
             bucket = bucket_of_file_id(each.file_id)
@@ -100,7 +149,7 @@ def slices_of_buckets(view: FileSystemView) -> Mapping[_Place, FileSlice]:
 
 
 def _assignment(batch: Batch, number: int, place: _Place, former: FileSlice | None, rows: int) -> FileAssignment:
-    partition_path, bucket = place
+    _, partition_path, bucket = place
     is_upsert, job = isinstance(batch.write, (Upsert, Delete)), batch.job
     if former is not None:
         file_id = former.file_id

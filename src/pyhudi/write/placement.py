@@ -50,10 +50,14 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The files of a write. `segments`: the rows of each, by the number of its assignment; may run tasks."""
+    """The files of a write. `segments`: the rows of each, by the number of its assignment; may run tasks.
+
+    `resizes`: pending clusterings whose old and new file groups both get the rows, so that they are not in the way.
+    """
 
     plan: FilePlan
     segments: Callable[[], Segments]
+    resizes: frozenset[str] = frozenset()
 
 
 def searched(batch: Batch) -> Placement:

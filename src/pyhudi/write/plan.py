@@ -52,8 +52,19 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
+class LogSeries:
+    """Logs of several writes that are all named after one instant, each with the next `version`."""
+
+    instant_time: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
 class FileAssignment:
-    """One file to write: a base file that follows `former`, the first of a new file group, or (`appends`) a log."""
+    """One file to write: a base file that follows `former`, the first of a new file group, or (`appends`) a log.
+
+    `log_series`: how the log is named, if not after the write.
+    """
 
     number: int
     partition_path: str
@@ -62,6 +73,7 @@ class FileAssignment:
     updates: int
     inserts: int
     appends: bool = False
+    log_series: LogSeries | None = None
 
 
 @dataclass(frozen=True, slots=True)

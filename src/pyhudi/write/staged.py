@@ -26,7 +26,7 @@ from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, loa
 from pyhudi.table.state import TableState
 from pyhudi.tasks.append_log import AppendTask, append_rows
 from pyhudi.tasks.data_file import FormerVersion, WriteTarget
-from pyhudi.tasks.log_writer import slice_to_append
+from pyhudi.tasks.log_writer import WRITE_TOKEN_NUMBERS, SliceToAppend, slice_to_append
 from pyhudi.tasks.markers import task_markers
 from pyhudi.tasks.rewrite_base import BaseFileTask, write_base_file
 from pyhudi.tasks.settings import log_settings
@@ -66,11 +66,12 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
         replaces = isinstance(write, Overwrite)
         action = Action.REPLACE_COMMIT if replaces else job.action
         requested = encode_requested_replace_metadata(requested_replace(write.operation)) if replaces else b""
-        with write_transaction(job, action, requested) as transaction:
-            view = _view(transaction.base, job, splits, write)
-            batch = Batch(job=job, write=write, transaction=transaction, view=view, splits=splits, folder=folder)
+        with write_transaction(job, action, requested) as begun:
+            view = _view(begun.base, job, splits, write)
+            batch = Batch(job=job, write=write, transaction=begun, view=view, splits=splits, folder=folder)
             placement = searched(batch) if job.buckets is None else hashed(batch, job.buckets)
             plan = placement.plan
+            transaction = replace(begun, resizes=placement.resizes)
             _check_targets(transaction, plan)
             replaced = _replaced(view.latest, splits, write) if isinstance(write, Overwrite) else None
             roll_back_clusterings(transaction, _changes(plan, replaced))
@@ -188,7 +189,7 @@ def _write_files(
             AppendTask(
                 target=target,
                 logs=log_settings(job.table, job.config),
-                to=slice_to_append(view, assignment.former or _new_slice(assignment, target), target.instant_time),
+                to=_slice_to_append(view, assignment, target),
                 segments=tuple(segments[assignment.number]),
                 keys_repeat=not write.combine,
                 starts_group=assignment.former is None,
@@ -202,9 +203,17 @@ def _write_files(
     return [stat for group in (*written_files, *logs) for stat in group]
 
 
-def _new_slice(assignment: FileAssignment, target: WriteTarget) -> FileSlice:
-    """The first slice of a file group that begins with a log."""
-    return FileSlice(FileGroupId(assignment.partition_path, assignment.file_id), target.instant_time, None)
+def _slice_to_append(view: FileSystemView, assignment: FileAssignment, target: WriteTarget) -> SliceToAppend:
+    """Where an assignment appends: to its slice, or to the first one of a file group that begins with a log."""
+    own = target.instant_time
+    new = FileSlice(FileGroupId(assignment.partition_path, assignment.file_id), own, None)
+    to = slice_to_append(view, assignment.former or new, own)
+    series = assignment.log_series
+    if series is None:
+        return to
+    # Two writes at one time may take the same version; then only their write tokens differ.
+    stage = int(own) % WRITE_TOKEN_NUMBERS
+    return replace(to, name_time=series.instant_time, first_version=series.version, stage=stage)
 
 
 def _former(assignment: FileAssignment) -> FormerVersion | None:

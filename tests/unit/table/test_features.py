@@ -263,22 +263,6 @@ def test_partition_fields_that_nothing_tells_of_stop_writers() -> None:
 # -- bucket indexes ---------------------------------------------------------------------------------------------------
 
 
-@every_version
-def test_a_table_with_a_consistent_bucket_index_is_not_written(version: int, golden) -> None:
-    folder = golden(f"mor/v{version}-consistent")
-    before = snapshot(folder)
-    opened = pyhudi.HudiTable.for_path(str(folder))
-    read = opened.scan().to_arrow()
-    data = read.drop_columns([name for name in read.column_names if name.startswith("_hoodie_")])
-
-    for write in (opened.upsert, opened.insert, opened.bulk_insert, opened.delete, opened.insert_overwrite):
-        with pytest.raises(UnsupportedFeatureError, match=r"bucket index .*JVM Hudi"):
-            write(data)
-
-    assert snapshot(folder) == before
-    assert read.num_rows > 0
-
-
 def test_a_table_with_a_simple_bucket_index_may_be_compacted(golden) -> None:
     folder = golden("mor/v9-bucket")
     opened = pyhudi.HudiTable.for_path(str(folder))
@@ -293,14 +277,17 @@ def test_a_table_with_a_simple_bucket_index_may_be_compacted(golden) -> None:
     assert after.scan([keys]).to_arrow().sort_by(keys).equals(expected.select([keys]).sort_by(keys))
 
 
-def test_a_table_with_a_consistent_bucket_index_is_not_compacted(golden) -> None:
-    folder = golden("mor/v9-consistent")
-    before = snapshot(folder)
-    opened = pyhudi.HudiTable.for_path(str(folder))
-    for service in (opened.services.compact, opened.services.compact_logs, opened.services.schedule):
-        with pytest.raises(UnsupportedFeatureError, match="consistent bucket index"):
-            service()
-    assert snapshot(folder) == before
+def test_a_table_with_a_consistent_bucket_index_is_compacted_and_keeps_its_file_groups(golden) -> None:
+    opened = pyhudi.HudiTable.for_path(str(golden("mor/v9-consistent")))
+    rows = opened.scan().count()
+    ids = set(opened.inspect.files().column("file_id").to_pylist())
+
+    assert opened.services.compact().num_rows == 1
+
+    assert set(opened.refresh().inspect.files().column("file_id").to_pylist()) == ids
+    assert opened.refresh().scan().count() == rows
+    with pytest.raises(UnsupportedFeatureError, match="cluster this table: it has a consistent bucket index"):
+        opened.services.schedule("clustering")
 
 
 BUCKET_ID, RANDOM_ID = "00000003-25c8-466a-9d8d-10dd609ff310-0", "5f0e1a2b-25c8-466a-9d8d-10dd609ff310-0"

@@ -37,11 +37,15 @@ class ClusteredSlice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusteringGroup:
-    """Slices of one partition whose rows are sorted and written together. `output_files`: about how many files."""
+    """Slices of one partition whose rows are sorted and written together. `output_files`: about how many files.
+
+    `extra`: what the resize of a consistent bucket index says of its buckets (`hashing.py`).
+    """
 
     slices: tuple[ClusteredSlice, ...]
     output_files: int
     metrics: Mapping[str, float] = field(default_factory=dict)
+    extra: Mapping[str, str] = field(default_factory=dict)
     unknown: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
@@ -115,7 +119,7 @@ def _group_values(group: ClusteringGroup, root: str) -> dict[str, Any]:
         "slices": [_slice_values(each, root) for each in group.slices],
         "metrics": dict(group.metrics),
         "numOutputFileGroups": group.output_files,
-        "extraMetadata": None,
+        "extraMetadata": dict(group.extra) or None,
         "version": PLAN_VERSION,
     }
 
@@ -139,10 +143,14 @@ def _group_of(fields: RecordFields, path: str) -> ClusteringGroup:
         if not isinstance(value, float):
             raise fields.damage(f"metrics.{name}")
     slices = tuple(_slice_of(each, path) for each in fields.records("slices"))
-    fields.text_map("extraMetadata")
+    extra = fields.text_map("extraMetadata") or {}
     fields.number("version")
     return ClusteringGroup(
-        slices=slices, output_files=fields.count("numOutputFileGroups"), metrics=values, unknown=fields.unknown
+        slices=slices,
+        output_files=fields.count("numOutputFileGroups"),
+        metrics=values,
+        extra=extra,
+        unknown=fields.unknown,
     )
 
 

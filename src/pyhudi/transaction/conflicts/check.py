@@ -6,7 +6,7 @@ lock, on a timeline that was loaded under it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from pyhudi.errors import LockLostError, WriteConflictError
@@ -127,17 +127,19 @@ def check_conflicts(
     mine: Footprint,
     base_schema: str | None,
     passes_clusterings: bool = False,
+    resizes: Collection[str] = (),
 ) -> None:
     """Raise `WriteConflictError` when a write that completed, or a plan that was made, since the base conflicts.
 
-    `passes_clusterings`: pending clusterings do not count, because they give way. Cost: one read per write that
+    `passes_clusterings`: pending clusterings do not count, because they give way. `resizes`: nor do these clusterings,
+    pending or completed since, as the write changed the file groups that they make, too. Cost: one read per write that
     completed meanwhile, per compaction that was planned meanwhile, and per pending clustering; in version 6 also per
     pending replace commit, which may be one.
     """
     # The write respected the compaction plans that were there when it began.
     known = base.completed_times | {instant.requested_time for instant in base.pending_compactions}
     for instant in timeline.completed_writes:
-        if instant.requested_time in known:
+        if instant.requested_time in known or instant.requested_time in resizes:
             continue
         theirs = footprint_of(load_commit_metadata(storage, instant, timeline.version))
         later = instant.requested_time > own
@@ -154,7 +156,7 @@ def check_conflicts(
                 "a compaction was planned meanwhile for file groups that this write changed", own, instant, shared
             )
     if not passes_clusterings:
-        check_clusterings(timeline, storage, own=own, mine=mine)
+        check_clusterings(timeline, storage, own=own, mine=mine, resizes=resizes)
 
 
 def check_groups_unchanged(
@@ -172,13 +174,17 @@ def check_groups_unchanged(
             raise conflict("a write changed file groups that this clustering reads", own, instant, shared)
 
 
-def check_clusterings(timeline: Timeline, storage: Storage, *, own: InstantTime, mine: Footprint) -> None:
+def check_clusterings(
+    timeline: Timeline, storage: Storage, *, own: InstantTime, mine: Footprint, resizes: Collection[str] = ()
+) -> None:
     """Raise `WriteConflictError` when a file group that we change is input of a pending clustering.
 
     The clustering writes the rows as they were when it was planned into new groups, and replaces the old groups: our
-    changes would be lost. Cost: see `check_conflicts`.
+    changes would be lost. `resizes`, and the cost: see `check_conflicts`.
     """
     for instant, groups in load_clustering_plans(storage, timeline, besides=own):
+        if instant.requested_time in resizes:
+            continue
         if shared := shared_ground(mine, footprint_of_clustering_plan(groups), timeline.version):
             raise conflict(
                 "a clustering is planned for file groups that this write changes: let it finish "
