@@ -95,7 +95,9 @@ RESIZE = {
     "hoodie.bucket.index.max.num.buckets": "8",
     "hoodie.bucket.index.min.num.buckets": "2",
     "hoodie.clustering.plan.strategy.class": f"{PACKAGE}.plan.strategy.SparkConsistentBucketClusteringPlanStrategy",
-    "hoodie.clustering.execution.strategy.class": f"{PACKAGE}.run.strategy.SparkConsistentBucketClusteringExecutionStrategy",
+    "hoodie.clustering.execution.strategy.class": (
+        f"{PACKAGE}.run.strategy.SparkConsistentBucketClusteringExecutionStrategy"
+    ),
 }
 
 

@@ -168,7 +168,7 @@ def committed_files(
 def _unfinished_resizes(timeline: Timeline) -> Callable[[Instant, WrittenFile], bool]:
     """Whether a write put a file into a bucket that the resize of a consistent bucket index has yet to make.
 
-    Such a log is named after the resize. The same rows are in the old bucket, so nobody sees it before the resize is
+    Such a log is named after the resize. The same rows are in the old bucket, so it is not visible before the resize is
     completed, and never if that was undone.
     """
     may_be = {

@@ -325,7 +325,7 @@ def test_file_ids_of_buckets_are_told_from_random_ones(ids: list[str], is_bucket
 # -- costs and documentation ------------------------------------------------------------------------------------------
 
 
-def test_the_gate_costs_a_copy_on_write_write_no_request_and_a_merge_on_read_one_listing() -> None:
+def test_the_gate_costs_one_read_and_to_know_the_buckets_of_merge_on_read_one_listing() -> None:
     from pyhudi.testing.faults import FaultStorage
 
     for options, listings in (({}, 0), (MOR, 1)):
@@ -333,8 +333,9 @@ def test_the_gate_costs_a_copy_on_write_write_no_request_and_a_merge_on_read_one
         new_table(storage, **options)
         open_table(storage).insert(rows((1, "oslo", 1, "a")))
         state = load_table(FaultStorage(storage))
-        check_writable(state)
-        check_writable(state)
+        for _ in range(2):
+            check_writable(state)
+            assert bucket_engine_of(state) is None
         assert [one.name for one in state.storage.operations][2:] == ["read", *["list_folder"] * listings]
 
 

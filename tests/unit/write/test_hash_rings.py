@@ -9,6 +9,7 @@ import pytest
 from tests.support.crashes import assert_nothing_left_over, crash_images, opened
 from tests.support.golden import unpacked
 from tests.support.table_builder import TableBuilder, every_version
+from tests.support.table_files import ended, meeting
 from tests.support.tables import StepClock, contents, environment, open_table, rows
 
 import pyhudi
@@ -151,6 +152,18 @@ def children_in(storage: Storage) -> list[str]:
     return sorted(name for name in names if ".log." in name and any(child in name for child in CHILDREN))
 
 
+def test_a_merge_goes_over_the_end_of_the_ring() -> None:
+    """As JVM Hudi plans one: buckets that go have no file group."""
+    ring = initial_ring(PATH, 3)
+    gone = [f'{{"value": {node.value}, "fileIdPrefix": null, "tag": "DELETE"}}' for node in ring.nodes[1:]]
+    kept = f'{{"value": {ring.nodes[0].value}, "fileIdPrefix": "{CHILDREN[0]}", "tag": "REPLACE"}}'
+
+    merged = ring.with_children("1", decode_nodes(f"[{', '.join([*gone, kept])}]", path=""))
+
+    assert [node.file_id_prefix for node in merged.nodes] == [CHILDREN[0]]
+    assert set(merged.nodes_of(ring_hashes(pa.array([f"k{n}" for n in range(100)]), ("id",))).tolist()) == {0}
+
+
 @pytest.mark.parametrize("version", [8, 9])
 def test_during_a_resize_rows_go_to_the_old_and_to_the_new_buckets(version: int) -> None:
     storage = made(version)
@@ -175,12 +188,10 @@ def test_during_a_resize_rows_go_to_the_old_and_to_the_new_buckets(version: int)
 
 
 def test_a_resize_that_was_not_there_when_a_write_began_is_in_its_way() -> None:
-    from tests.unit.write.test_lock_less import meeting
-
     storage = made()
 
     with pytest.raises(WriteConflictError, match="clustering is planned"):
-        write(meeting(storage, planned), some(0, 30, 2))
+        write(meeting(storage, planned, before=("put_if_absent", ".inflight")), some(0, 30, 2))
 
 
 def test_a_resize_of_version_6_is_left_to_jvm_hudi_first() -> None:
@@ -217,8 +228,6 @@ def completed_resize(storage: Storage, *, marked: bool, metadata: bool = True) -
     if marked:
         storage.put(ring_path(PATH, time, ".commit"), b"")
     if metadata:
-        from tests.unit.transaction.conflicts.test_table import ended
-
         instant = Instant(requested_time=time, action=Action.REPLACE_COMMIT, state=InstantState.REQUESTED)
         storage.put_if_absent(instant_path(instant, table.version), b"")
         body = CommitMetadata(operation=WriteOperation.CLUSTER, stats_by_partition={}, replaced_file_ids={})
@@ -271,8 +280,6 @@ def test_file_groups_are_not_replaced_or_clustered() -> None:
 
 def test_buckets_that_an_overwrite_of_jvm_hudi_took_away_are_not_written() -> None:
     storage = made()
-    from tests.unit.transaction.conflicts.test_table import ended
-
     table = load_table(storage)
     time = next_time(table.timeline, table.config, CLOCK)
     instant = Instant(requested_time=time, action=Action.REPLACE_COMMIT, state=InstantState.REQUESTED)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from tests.support.crashes import assert_nothing_left_over, crash_images, opened
 from tests.support.table_builder import TableBuilder
+from tests.support.table_files import meeting
 from tests.support.tables import StepClock, contents, environment, open_table, rows
 
 import pyhudi
@@ -43,17 +44,9 @@ def upsert(*values: tuple[int, str, int, str], **options: str) -> Act:
     return lambda storage: table(storage, **options).upsert(rows(*values))
 
 
-def meeting(inner: Storage, others: Act, *, before: tuple[str, str] = ("put_if_absent", ".inflight")) -> FaultStorage:
-    """A store on which others act once, before an operation on a file whose path has this in it."""
-    done = False
-
-    def hook(operation: str, path: str) -> None:
-        nonlocal done
-        if not done and operation == before[0] and before[1] in path:
-            done = True
-            others(inner)
-
-    return FaultStorage(inner, before=hook)
+def beside(inner: Storage, others: Act) -> FaultStorage:
+    """A store on which others act once, when a write has begun."""
+    return meeting(inner, others, before=("put_if_absent", ".inflight"))
 
 
 @versions
@@ -62,7 +55,7 @@ def test_writers_of_the_same_keys_all_commit_and_the_larger_ordering_value_wins(
     upsert((1, "oslo", 1, "start"))(storage)
     second = upsert((1, "oslo", 7, "second"), (2, "oslo", 3, "second"), (5, "rome", 1, "second"))
 
-    upsert((1, "oslo", 5, "first"), (2, "oslo", 9, "first"), (5, "rome", 2, "first"))(meeting(storage, second))
+    upsert((1, "oslo", 5, "first"), (2, "oslo", 9, "first"), (5, "rome", 2, "first"))(beside(storage, second))
 
     assert contents(storage) == {(1, "oslo", 7, "second"), (2, "oslo", 9, "first"), (5, "rome", 2, "first")}
     groups = {(row["partition_path"], row["file_id"]) for row in table(storage).inspect.files().to_pylist()}
@@ -74,7 +67,7 @@ def test_writers_of_the_same_keys_all_commit_and_the_larger_ordering_value_wins(
 def test_without_ordering_the_write_that_completes_last_wins(version: int) -> None:
     storage = bucketed(version=version, **{"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"})
 
-    upsert((1, "oslo", 1, "began first, completed last"))(meeting(storage, upsert((1, "oslo", 9, "in between"))))
+    upsert((1, "oslo", 1, "began first, completed last"))(beside(storage, upsert((1, "oslo", 9, "in between"))))
 
     assert contents(storage) == {(1, "oslo", 1, "began first, completed last")}
     table(storage).services.compact()
@@ -107,7 +100,7 @@ def test_deletes_and_inserts_append_too() -> None:
     def others(inner: Storage) -> None:
         table(inner).delete(rows((2, "oslo", 1, "a")))
 
-    table(meeting(storage, others)).insert(rows((3, "oslo", 1, "c")))
+    table(beside(storage, others)).insert(rows((3, "oslo", 1, "c")))
 
     assert contents(storage) == {(1, "oslo", 1, "a"), (3, "oslo", 1, "c")}
 
@@ -123,7 +116,7 @@ def test_an_overwrite_and_a_lock_less_write_of_its_groups_do_conflict(others_fir
     write = upsert((1, "oslo", 5, "w"))
     first, second = (overwrite, write) if others_first else (write, overwrite)
     with pytest.raises(WriteConflictError):
-        second(meeting(storage, first))
+        second(beside(storage, first))
 
 
 @pytest.mark.parametrize(

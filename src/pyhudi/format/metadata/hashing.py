@@ -18,6 +18,8 @@ COMMIT_SUFFIX: Final = ".commit"
 CHILD_NODES_KEY: Final = "clustering.group.child.node"
 PARTITION_KEY: Final = "clustering.group.partition"
 SEQUENCE_KEY: Final = "clustering.group.sequence.no"
+REMOVED: Final = "DELETE"
+"""The tag of a node that a resize removes; it has no file group in a plan."""
 RING_BYTES_MAX: Final = 64 << 20
 
 
@@ -81,8 +83,10 @@ def decode_nodes(text: str, *, path: str) -> tuple[HashNode, ...]:
 def _node_of(value: Any, path: str) -> HashNode:
     if not isinstance(value, dict):
         raise _damage(path)
-    prefix = check_file_name(_text(value.get("fileIdPrefix"), path), source=path)
-    return HashNode(_number(value.get("value"), path), prefix, _text(value.get("tag"), path))
+    tag, prefix = _text(value.get("tag"), path), value.get("fileIdPrefix")
+    if tag != REMOVED or prefix is not None:
+        prefix = check_file_name(_text(prefix, path), source=path)
+    return HashNode(_number(value.get("value"), path), prefix or "", tag)
 
 
 def _json(data: bytes, path: str) -> Any:

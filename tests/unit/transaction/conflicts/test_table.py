@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from tests.support.cleaning import save
 from tests.support.table_builder import THREE_ROWS, TableBuilder, every_version
-from tests.support.table_files import begun
+from tests.support.table_files import begun, ended
 from tests.support.tables import LATER_MS, SCHEMA, StepClock, contents, environment, open_table, rows
 
 import pyhudi
@@ -26,18 +26,17 @@ from pyhudi.errors import LockLostError, TransactionError, WriteConflictError
 from pyhudi.format.avro.container import encode_container
 from pyhudi.format.metadata.avro_schemas import REQUESTED_REPLACE_METADATA
 from pyhudi.format.metadata.clean import CleanPlan, encode_clean_plan
-from pyhudi.format.metadata.commit import CommitMetadata, WriteStat, encode_commit_metadata
+from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.compaction import LOG_COMPACTOR, CompactionOperation, CompactionPlan, encode_compaction_plan
 from pyhudi.format.metadata.restore import RestorePlan, encode_restore_plan
 from pyhudi.format.metadata.rollback import RollbackPlan, encode_rollback_plan
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import arrow_to_avro
-from pyhudi.format.timeline.instant import Action, Instant, InstantState
+from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.services.cleaning.execute import pending_cleans, schedule_clean
 from pyhudi.services.upgrade.checks import check_nothing_runs
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileGroupId
-from pyhudi.table.instant_times import completed_now
 from pyhudi.table.pending_clusterings import load_clustering_plans
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path, load_compaction_plan
@@ -75,15 +74,6 @@ def group_of(storage: Storage, city: str) -> FileGroupId:
 
 
 # -- what JVM Hudi would put on a timeline ------------------------------------------------------------------------
-
-
-def ended(storage: Storage, instant: Instant, metadata: CommitMetadata | None = None) -> None:
-    table = load_table(storage)
-    inflight = replace(instant, state=InstantState.INFLIGHT)
-    storage.put_if_absent(instant_path(inflight, table.version), b"")
-    body = b"" if metadata is None else encode_commit_metadata(metadata, table.version)
-    completed = completed_now(inflight, table.timeline, table.config, CLOCK)
-    storage.put_if_absent(instant_path(completed, table.version), body)
 
 
 def service(operation: WriteOperation, action: Action, city: str) -> Act:
