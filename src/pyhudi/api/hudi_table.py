@@ -14,6 +14,7 @@ from pyhudi.api.arguments import HudiOptions, texts_of
 from pyhudi.api.bootstrap import ModeLike, bootstrap, planned
 from pyhudi.api.create import create, described_table, open_handle
 from pyhudi.api.handle import TableHandle
+from pyhudi.api.indexes import Indexes
 from pyhudi.api.inspect import Inspect
 from pyhudi.api.recovery import Recovery
 from pyhudi.api.rows import RowsLike, engine_of_session, rows_of_keys
@@ -235,6 +236,11 @@ class HudiTable:
     def recovery(self) -> Recovery:
         """What became of a write, and undoing one."""
         return Recovery(self.handle)
+
+    @property
+    def indexes(self) -> Indexes:
+        """Indexes in the metadata table: made, built again, dropped, listed."""
+        return Indexes(self.handle)
 
     @property
     def savepoints(self) -> Savepoints:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import Engine, TaskContext
 from pyhudi.engine.shares import TASKS_PER_CORE, spread
+from pyhudi.errors import InvalidRequestError
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.metadata_table.schema import KEY, PAYLOAD_COLUMNS, TYPE, RecordType
 from pyhudi.io.exchange import ExchangeWriter, Segment, read_segment
@@ -148,9 +149,28 @@ def write_entries(
 def gather_entries(context: TaskContext, task: GatherTask) -> WriteStat:
     """Write the file of one file group. Memory: its entries."""
     storage = open_spec(task.target.storage)
+    if task.is_base:
+        _check_one_group_each(storage, task.segments)
     records = records_of_segments(storage, task.segments, task.payloads)
     write = write_base if task.is_base else write_log
     return write(storage, task.target, task.group, records, context.write_token)
+
+
+def _check_one_group_each(storage: Storage, segments: Iterable[Segment]) -> None:
+    """Refuse an index over keys that are in two file groups each: writes would find only one of the records.
+
+    Raises `InvalidRequestError` naming such a key.
+    """
+    entries = pa.Table.from_batches((b for segment in segments for b in read_segment(storage, segment)), ENTRIES)
+    keys = entries.group_by("key").aggregate([("value", "min"), ("value", "max")])
+    several = keys.filter(pc.not_equal(keys.column("value_min"), keys.column("value_max")))
+    if several.num_rows:
+        raise InvalidRequestError(
+            "several file groups have a record with the same key, as inserts or one key in several partitions leave "
+            "them, so the table can have no index by its record keys: remove such records first",
+            record_key=several.column("key")[0].as_py(),
+            keys=several.num_rows,
+        )
 
 
 def records_of_segments(storage: Storage, segments: Iterable[Segment], payloads: Payloads) -> pa.RecordBatch:

@@ -65,6 +65,7 @@ def _build(partition: MetadataPartition, source: Source, check_held: CheckHeld) 
     table = source.table
     timeline = load_timeline(table.storage, inner_version(table.version))
     check_held()
+    table.storage.delete_folder(partition_folder(partition.name))
     built = write_initial_files(partition, source, next_initial_time(timeline))
     check_held()
     commit_initial(table, built.target.instant_time, built.stats, source.environment)
@@ -79,12 +80,11 @@ class InitialFiles:
 
 
 def write_initial_files(partition: MetadataPartition, source: Source, instant_time: str) -> InitialFiles:
-    """Write all files of a partition under an instant of the metadata table. What its folder holds is deleted first.
+    """Write all files of a partition under an instant of the metadata table that nothing in its folder has.
 
     Nothing of it counts before `commit_initial`, and the put of the properties that names the partition.
     """
     storage, folder = source.storage, partition_folder(partition.name)
-    storage.delete_folder(folder)
     target = GroupTarget(
         storage=storage.spec,
         partition=partition.name,

@@ -307,6 +307,12 @@ INDEX_COMMIT_METADATA: Final = _root(
     _optional("indexPartitionInfos", _array(_INDEX_PARTITION)),
 )
 
+INDEX_PLAN: Final = _root(
+    "HoodieIndexPlan",
+    _count("version"),
+    _optional("indexPartitionInfos", _array(_INDEX_PARTITION)),
+)
+
 # A record that was defined before is named here, as Avro wants it.
 _REPLACE_FIELDS: Final = (
     _optional("partitionToWriteStats", _map(_array("HoodieWriteStat"))),

@@ -60,7 +60,7 @@ class Other(enum.Enum):
     CLEAN = "clean, pending or completed"
     SAVEPOINT = "savepoint"
     INDEX_BUILD_PENDING = "pending index build (JVM Hudi's)"
-    INDEX_BUILD = "index build (JVM Hudi's)"
+    INDEX_BUILD = "index build"
 
 
 class Own(enum.Enum):
@@ -79,6 +79,7 @@ class Own(enum.Enum):
     SAVEPOINT = "making or deleting a savepoint"
     RESTORE = "restore"
     VERSION_CHANGE = "upgrade or downgrade"
+    INDEX_CHANGE = "building or dropping an index"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,7 @@ def _row(
     savepoint: Cell | None = None,
     restore: Cell | None = None,
     version_change: Cell | None = None,
+    index_change: Cell | None = None,
 ) -> Mapping[Own, Cell]:
     return {
         Own.WRITE: write,
@@ -123,6 +125,7 @@ def _row(
         Own.SAVEPOINT: savepoint or _NEVER,
         Own.RESTORE: restore or _NEVER,
         Own.VERSION_CHANGE: version_change or _NEVER,
+        Own.INDEX_CHANGE: index_change or _NEVER,
     }
 
 
@@ -211,6 +214,7 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
         savepoint=_ALL,
         restore=_ALL,
         version_change=_ALL,
+        index_change=_ALL,
     ),
     # Its plan spares the newest slice of each group and the inputs of pending plans.
     # Of two plans that were made at one time the second may name files of the first, or know too little of it.
@@ -236,6 +240,7 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
         archiving=_ALL,
         restore=_ALL,
         version_change=_ALL,
+        index_change=_ALL,
     ),
     Other.INDEX_BUILD: _row(write=_NEVER, overwrite=_NEVER),
 }

@@ -1,0 +1,115 @@
+"""`table.indexes`: indexes of the metadata table that readers and writers use, made and dropped by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+
+from pyhudi.api.arguments import HudiOptions, texts_of
+from pyhudi.api.handle import TableHandle
+from pyhudi.services.indexing.build import BuiltIndex
+from pyhudi.services.indexing.create import create_index, refresh_index
+from pyhudi.services.indexing.drop import drop_index
+from pyhudi.services.indexing.listing import listed_indexes, partition_of_listed
+
+IndexKindName: TypeAlias = Literal["record", "column_stats", "partition_stats", "bloom", "secondary", "expression"]
+
+
+@dataclass(frozen=True)
+class Indexes:
+    """The indexes in the metadata table of a table, as they are now. `HudiTable.indexes` makes it.
+
+    An index is kept by every commit from the moment when it was built until it is dropped; writers whose options do not
+    ask for it keep it, too. The indexes by which a write finds keys without one are options of the write
+    (`hoodie.index.type`).
+    """
+
+    _handle: TableHandle = field(repr=False)
+
+    def create(
+        self,
+        name: str,
+        kind: IndexKindName | None = None,
+        columns: str | Sequence[str] = (),
+        *,
+        hudi_options: HudiOptions | None = None,
+    ) -> BuiltIndex:
+        """Build an index of the whole table, while other writers go on.
+
+        A build that died leaves nothing that counts; the same call goes on with it.
+
+        Args:
+            name: "record_index", "column_stats", "partition_stats" or "bloom_filters", of which a table has one; any
+                other name for an index of another kind.
+            kind: "record", "column_stats", "partition_stats", "bloom", "secondary" or "expression"; may be left out
+                where the name says it.
+            columns: the columns of the index; where none are given, those that JVM Hudi takes.
+            hudi_options: options of the index, and of the table lock.
+
+        Raises:
+            InvalidRequestError: the index exists, or the table has no metadata table.
+            ConfigError: a name or kind that cannot be, or a column that the table does not have.
+            UnsupportedFeatureError: this release cannot maintain an index of this kind.
+            WriteConflictError: another process is building it, or the table is being restored.
+
+        Cost: what the index is made of is read once (keys, footers or columns); the writes that are completed meanwhile
+        are followed; the table lock two or three times, for a few requests.
+
+        >>> table.indexes.create("record_index").file_groups
+        10
+        """
+        call = self._handle.service_call(hudi_options, call="create")
+        return create_index(call, name, kind, texts_of(columns, "columns"))
+
+    def refresh(self, name: str, *, hudi_options: HudiOptions | None = None) -> BuiltIndex:
+        """Build an index again, with its definition. Until that is done, nobody uses it.
+
+        Raises:
+            InvalidRequestError: there is no such index.
+            WriteConflictError: another process is building it, or the table is being restored.
+
+        Cost: that of `create`.
+        """
+        call = self._handle.service_call(hudi_options, call="refresh")
+        return refresh_index(call, partition_of_listed(call.table.reload(), name))
+
+    def drop(self, name: str, *, hudi_options: HudiOptions | None = None) -> None:
+        """Take an index out of the table; also a build of it that died.
+
+        Raises:
+            InvalidRequestError: there is no such index, or another index needs it.
+            WriteConflictError: another process is building it, or the table is being restored.
+
+        Cost: a few requests, and the deletion of its files; the table lock.
+        """
+        call = self._handle.service_call(hudi_options, call="drop")
+        drop_index(call, partition_of_listed(call.table.reload(), name))
+
+    def list(self) -> pa.Table:
+        """The indexes, by name.
+
+        Columns: name; kind; partition (its folder in the metadata table); columns (null where it has no list of them);
+        state ("ready"; "building", by a process that lives; "interrupted", by one that died; "defined", and not built,
+        as JVM Hudi leaves it when a build fails); begun (when the build began, for builds).
+
+        Cost: a read and a listing; two reads and requests for each build.
+        """
+        table = self._handle.state.reload()
+        settings = self._handle.service_call(None, call="list").settings
+        rows = listed_indexes(table, settings.heartbeat, self._handle.environment)
+        return pa.Table.from_pylist(rows, schema=_SCHEMA)
+
+
+_SCHEMA = pa.schema(
+    [
+        ("name", pa.string()),
+        ("kind", pa.string()),
+        ("partition", pa.string()),
+        ("columns", pa.list_(pa.string())),
+        ("state", pa.string()),
+        ("begun", pa.string()),
+    ]
+)

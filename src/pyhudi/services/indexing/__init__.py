@@ -1,0 +1,1 @@
+"""Building and dropping indexes: partitions of the metadata table that a user asks for by name."""

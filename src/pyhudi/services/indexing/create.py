@@ -1,0 +1,84 @@
+"""CREATE INDEX and REFRESH INDEX: from a name and columns to a definition, and to an index that is built."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureError
+from pyhudi.format.schema.meta_columns import META_COLUMNS
+from pyhudi.metadata_table.asked import asked_indexes, can_be_built
+from pyhudi.metadata_table.maintained import maintained_partition
+from pyhudi.metadata_table.partition import MetadataPartition
+from pyhudi.services.call import ServiceCall
+from pyhudi.services.indexing.build import BuiltIndex, build_index
+from pyhudi.services.indexing.drop import drop_index
+from pyhudi.services.indexing.names import IndexKind, kind_of_partition, partition_named
+from pyhudi.table.features import check_writable
+from pyhudi.table.index_definitions import COLUMN_STATS, load_index_definitions
+from pyhudi.table.metadata_partitions import Upkeep, upkeep_of
+from pyhudi.table.schema import load_table_schema
+from pyhudi.table.state import TableState
+
+
+def create_index(call: ServiceCall, name: str, kind: str | None, columns: tuple[str, ...]) -> BuiltIndex:
+    """Build a new index. Errors: see `Indexes.create`."""
+    call = call.reloaded()
+    check_writable(call.table)
+    partition, chosen = partition_named(name, kind)
+    _check_maintained(partition, chosen)
+    if partition in call.table.config.metadata_partitions:
+        raise InvalidRequestError("the table has this index: refresh builds it again", index=name)
+    _check_columns(call.table, chosen, columns)
+    if chosen is IndexKind.PARTITION_STATS and COLUMN_STATS not in call.table.config.metadata_partitions:
+        raise InvalidRequestError("statistics of partitions need those of files: create column_stats first")
+    return build_index(call, _partition(call, partition, columns))
+
+
+def refresh_index(call: ServiceCall, partition: str) -> BuiltIndex:
+    """Build an index again. It is dropped first, but for its definition. Errors: see `Indexes.refresh`."""
+    call = call.reloaded()
+    check_writable(call.table)
+    _check_maintained(partition, kind_of_partition(partition))
+    drop_index(call, partition, keeps_definition=True)
+    definition = load_index_definitions(call.table).get(partition)
+    columns = () if definition is None else definition.source_columns
+    return build_index(call, _partition(call.reloaded(), partition, columns))
+
+
+def _partition(call: ServiceCall, name: str, columns: tuple[str, ...]) -> MetadataPartition:
+    """What builds the partition, with the sizes that the options of the call give it."""
+    options = replace(call.config.metadata_table, enabled=True, column_stats=True, partition_stats=True)
+    if own := tuple(column for column in columns if column not in META_COLUMNS):
+        options = replace(options, indexed_columns=own)
+    record_index = replace(call.config.record_index, enabled=True)
+    by_options = {one.name: one for one in asked_indexes(options, record_index)}
+    partition = by_options.get(name) or maintained_partition(name, call.table)
+    if not can_be_built(partition, call.table):
+        raise InvalidRequestError("a table without partitions, or of table version 6, has no such index", index=name)
+    return partition
+
+
+def _check_maintained(partition: str, kind: IndexKind | None) -> None:
+    if kind is None or upkeep_of(partition) is not Upkeep.MAINTAINED:
+        raise UnsupportedFeatureError(
+            "this release does not maintain indexes of this kind, and an index that is not maintained would give wrong "
+            "answers",
+            index=partition,
+            kind=None if kind is None else kind.value,
+        )
+
+
+def _check_columns(table: TableState, kind: IndexKind, columns: tuple[str, ...]) -> None:
+    schema = load_table_schema(table)
+    if schema is None:
+        raise InvalidRequestError("the table has no rows and no schema yet: write rows into it first")
+    unknown = [name for name in columns if name.partition(".")[0] not in schema.arrow.names]
+    if unknown:
+        raise ConfigError("the table has no such column", unknown=unknown, columns=schema.arrow.names)
+    keys = table.config.record_key_fields
+    if kind is IndexKind.RECORD and columns and columns != keys:
+        raise ConfigError(
+            "the record index is over the record key: leave the columns out, or make an index of the kind secondary",
+            columns=columns,
+            record_key=keys,
+        )
