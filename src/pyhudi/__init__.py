@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyhudi.api.arguments import HudiOptions
     from pyhudi.api.explanation import ScanExplanation
     from pyhudi.api.hudi_table import HudiTable
+    from pyhudi.api.indexes import Indexes
     from pyhudi.api.inspect import Inspect, TableDetail
     from pyhudi.api.recovery import Recovery
     from pyhudi.api.rows import RowsLike
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pyhudi.read.skipping import IndexUse
     from pyhudi.services.archiving.archive import Archived
     from pyhudi.services.cleaning.execute import Cleaned
+    from pyhudi.services.indexing.build import BuiltIndex
     from pyhudi.services.restore.execute import Restored
     from pyhudi.services.rollback.execute import RolledBack
     from pyhudi.services.savepoint import Savepoint
@@ -39,11 +41,13 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "Alter",
     "Archived",
+    "BuiltIndex",
     "Cleaned",
     "Expired",
     "HudiOptions",
     "HudiTable",
     "IndexUse",
+    "Indexes",
     "Inspect",
     "KeyStore",
     "OptionWarning",
@@ -72,11 +76,13 @@ __all__ = [
 _HOMES = {
     "Alter": "pyhudi.api.alter",
     "Archived": "pyhudi.services.archiving.archive",
+    "BuiltIndex": "pyhudi.services.indexing.build",
     "Cleaned": "pyhudi.services.cleaning.execute",
     "Expired": "pyhudi.services.ttl",
     "HudiOptions": "pyhudi.api.arguments",
     "HudiTable": "pyhudi.api.hudi_table",
     "IndexUse": "pyhudi.read.skipping",
+    "Indexes": "pyhudi.api.indexes",
     "Inspect": "pyhudi.api.inspect",
     "KeyStore": "pyhudi.index.locations",
     "OptionWarning": "pyhudi.config.option",

@@ -10,14 +10,14 @@ import pytest
 import pyhudi
 
 NEEDS_SPARK = {"disable", "enable", "spark_session"}
-NOUNS = {"Alter", "Inspect", "Recovery", "Savepoints", "Services"}
-TAKEN = {"HudiOptions", "RowsLike", "Where"}
+NOUNS = {"Alter", "Indexes", "Inspect", "Recovery", "Savepoints", "Services"}
+TAKEN = {"HudiOptions", "KeyStore", "RowsLike", "Where"}
 RETURNED = {
     "Archived",
+    "BuiltIndex",
     "Cleaned",
     "Expired",
     "IndexUse",
-    "KeyStore",
     "OptionWarning",
     "Outcome",
     "Restored",

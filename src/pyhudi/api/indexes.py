@@ -65,7 +65,7 @@ class Indexes:
         return create_index(call, name, kind, texts_of(columns, "columns"))
 
     def refresh(self, name: str, *, hudi_options: HudiOptions | None = None) -> BuiltIndex:
-        """Build an index again, with its definition. Until that is done, nobody uses it.
+        """Build an index again, with its definition. Until that is done, it is not used.
 
         Raises:
             InvalidRequestError: there is no such index.
