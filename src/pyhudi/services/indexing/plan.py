@@ -1,7 +1,7 @@
 """Plans of index builds: what a build that died, or is at work, was asked for.
 
 A plan is a file beside the timeline. While it is there, nothing of the index counts, and all writers go on as if it was
-not there; so no writer waits for a build, and whoever asks for the index again goes on with the plan. JVM Hudi's pending
+not there; so no writer waits for a build, and who asks for the index again goes on with the plan. JVM Hudi's pending
 `indexing` instant would ask all writers to write into the unfinished index. The instant of a build of ours is put
 when it ends.
 """
