@@ -15,6 +15,7 @@ class IndexCase:
 
     `options`: of every write. `is_global`: a key is unique in the whole table. `moves_by`: for a global index the
     option that says whether a record moves with its partition path. `kinds`: the table types that it works on.
+    `clusters`: whether such a table can be clustered. `counts_logs`: whether rows in logs are counted as new or not.
     """
 
     name: str
@@ -22,6 +23,8 @@ class IndexCase:
     is_global: bool = False
     moves_by: str | None = None
     kinds: tuple[str, ...] = ("cow", "mor")
+    clusters: bool = True
+    counts_logs: bool = True
 
     def __str__(self) -> str:
         return self.name
@@ -61,6 +64,12 @@ INDEXES = (
     _by_type("GLOBAL_SIMPLE", is_global=True, moves_by="hoodie.simple.index.update.partition.path"),
     _by_type("GLOBAL_BLOOM", is_global=True, moves_by="hoodie.bloom.index.update.partition.path"),
     _by_type("INMEMORY"),
+    IndexCase(
+        "BUCKET",
+        {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"},
+        clusters=False,
+        counts_logs=False,
+    ),
     IndexCase(
         "HBASE",
         {"hoodie.index.type": "HBASE", "hoodie.index.hbase.store": f"sqlite://{_FOLDER.name}/keys.db"},

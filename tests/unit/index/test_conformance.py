@@ -24,7 +24,7 @@ from tests.support.tables import (
 )
 
 import pyhudi
-from pyhudi.errors import RecordKeyError, WriteConflictError
+from pyhudi.errors import RecordKeyError, UnsupportedFeatureError, WriteConflictError
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
@@ -81,6 +81,13 @@ class Written:
         found = [tuple(row.values()) for row in table.to_pylist()]
         assert Counter(found) == Counter(self.expected.values())
 
+    def assert_counts(self, result: pyhudi.WriteResult, *, updated: int, inserted: int) -> None:
+        """What the result says, as far as an index that does not look rows up can know it."""
+        if self.kind == "mor" and not self.index.counts_logs:
+            assert result.updated + result.inserted == updated + inserted
+        else:
+            assert (result.updated, result.inserted) == (updated, inserted)
+
 
 @every_index
 def test_empty_table_gets_its_first_rows(index: IndexCase, kind: str) -> None:
@@ -91,7 +98,7 @@ def test_empty_table_gets_its_first_rows(index: IndexCase, kind: str) -> None:
 
     table.assert_as_expected()
     assert (first.inserted, first.updated) == (2, 0)
-    assert (second.inserted, second.updated) == (1, 1)
+    table.assert_counts(second, updated=1, inserted=1)
 
 
 @every_index
@@ -177,7 +184,7 @@ def test_keys_in_many_files_are_found(index: IndexCase, kind: str) -> None:
     result = table.upsert(*((n, CITIES[n % 3], 2, "b") for n in range(0, 70, 3)))
 
     table.assert_as_expected()
-    assert (result.updated, result.inserted) == (20, 4)
+    table.assert_counts(result, updated=20, inserted=4)
 
 
 @every_index
@@ -218,13 +225,18 @@ def test_records_are_found_after_clustering(index: IndexCase, kind: str) -> None
     table = Written(index, kind, {"hoodie.parquet.small.file.limit": "0"})
     for turn in range(3):
         table.upsert(*((n, "oslo", 1, "a") for n in range(turn * 5, turn * 5 + 5)))
-    assert table.opened().services.cluster().num_rows
+    if index.clusters:
+        assert table.opened().services.cluster().num_rows
+    else:
+        with pytest.raises(UnsupportedFeatureError):
+            table.opened().services.cluster()
 
     alone = table.upsert((0, "oslo", 2, "b"))
     result = table.upsert(*((n, "oslo", 3, "c") for n in range(0, 20, 2)))
 
     table.assert_as_expected()
-    assert (alone.updated, result.updated, result.inserted) == (1, 8, 2)
+    table.assert_counts(alone, updated=1, inserted=0)
+    table.assert_counts(result, updated=8, inserted=2)
 
 
 @every_index
@@ -283,7 +295,7 @@ def test_rows_of_a_bulk_insert_and_of_another_index_are_found(index: IndexCase, 
     table = Written(index, kind)
     table.opened().bulk_insert(rows((1, "oslo", 1, "a"), (2, "rome", 1, "a")))
     table.upsert((1, "oslo", 2, "b"))
-    if index.name not in ("BUCKET", "CONSISTENT_BUCKET"):  # their tables take no writes of others
+    if index.name not in ("BUCKET",):  # their tables take no writes of others
         plain = {k: v for k, v in index.of(kind).items() if "index" not in k}
         open_table(table.storage, env=environment(table.clock), **plain).upsert(rows((3, "rome", 1, "a")))
 
