@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -26,6 +27,7 @@ from pyhudi.format.hfile.codecs import HFileCodec
 from pyhudi.format.hfile.reader import HFile, read_hfile
 from pyhudi.format.hfile.records import decode_hfile_records
 from pyhudi.format.hfile.writer import write_hfile
+from pyhudi.format.metadata_table.records import decode_metadata_records
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "hfile"
 GOLDEN_NAMES = sorted(path.stem for path in GOLDEN.glob("*.hfile"))
@@ -62,6 +64,13 @@ def rows(name: str, columns: Sequence[str] | None = None) -> list[dict[str, obje
     schema = read(data).schema
     assert schema is not None
     return decode_hfile_records(data, schema, columns=columns, path=name, offset=0).to_pylist()
+
+
+def metadata_rows(name: str, payload: str) -> list[dict[str, Any]]:
+    hfile = read(golden(name))
+    assert hfile.schema is not None
+    found = decode_metadata_records(hfile.keys, hfile.values, payload, avro_schema=hfile.schema, path=name, offset=0)
+    return list(found.to_pylist())
 
 
 # --- A second writer, of the HBase dialect, straight from the specification ---------------------------------
@@ -212,7 +221,7 @@ def test_block_of_several_lz4_chunks_gives_its_rows():
 
 @pytest.mark.parametrize("name", ["v6-files", "v9-files"])
 def test_base_file_of_the_metadata_table_lists_partitions_and_files(name: str):
-    found = rows(name, ["key", "type", "filesystemMetadata"])
+    found = metadata_rows(name, "filesystemMetadata")
     assert [(row["key"], row["type"]) for row in found] == [("__all_partitions__", 1), ("a", 2), ("b", 2)]
     partitions, *listings = [dict(row["filesystemMetadata"]) for row in found]
     assert partitions == {part: {"size": 0, "isDeleted": False} for part in ("a", "b")}
@@ -222,7 +231,7 @@ def test_base_file_of_the_metadata_table_lists_partitions_and_files(name: str):
 
 
 def test_log_block_of_the_record_index_gives_locations():
-    found = rows("v9-record-index-log", ["key", "recordIndexMetadata"])
+    found = metadata_rows("v9-record-index-log", "recordIndexMetadata")
     assert [row["key"] for row in found] == [f"key{i:03d}" for i in range(20, 25)]
     locations = [row["recordIndexMetadata"] for row in found]
     assert [location["partitionName"] for location in locations] == ["b", "a", "b", "a", "b"]
@@ -475,37 +484,6 @@ def test_records_without_a_known_key_column_are_refused():
 def test_malformed_schema_is_damage(schema: str):
     with pytest.raises(CorruptDataError):
         decode_hfile_records(user_block([b"a"]), schema, path=PATH, offset=0)
-
-
-def test_metadata_columns_with_unions_of_types_are_refused_when_wanted():
-    data = golden("v9-files")
-    schema = read(data).schema or ""
-    for columns in (None, ["key", "ColumnStatsMetadata"]):
-        with pytest.raises(UnsupportedFeatureError, match="union"):
-            decode_hfile_records(data, schema, columns=columns, path=PATH, offset=0)
-
-
-def test_value_in_a_column_that_cannot_be_read_is_no_silent_null():
-    schema = json.dumps(
-        {
-            "type": "record",
-            "name": "HoodieMetadataRecord",
-            "fields": [
-                {"name": "key", "type": "string"},
-                {"name": "mixed", "type": ["null", {"type": "array", "items": ["null", "int", "string"]}]},
-                {"name": "type", "type": "int"},
-            ],
-        }
-    )
-    absent, present = b"\0\0\x0a", b"\0\2\2\2\2\0\x0a"
-    good = write_hfile(array_of([b"a"]), array_of([absent]), schema=schema)
-    assert decode_hfile_records(good, schema, columns=["key", "type"], path=PATH, offset=0).to_pylist() == [
-        {"key": "a", "type": 5}
-    ]
-    bad = write_hfile(array_of([b"a"]), array_of([present]), schema=schema)
-    with pytest.raises(CorruptDataError) as caught:
-        decode_hfile_records(bad, schema, columns=["key", "type"], path=PATH, offset=0)
-    assert caught.value.context["unreadable_columns"] == ("mixed",)
 
 
 # --- Damage ----------------------------------------------------------------------------------------------------
