@@ -38,7 +38,9 @@ def merged(payload: str, base: list[Version], later: list[Version], kind: int) -
 
 
 ENTRIES = st.dictionaries(st.sampled_from("abc"), st.tuples(st.integers(0, 9), st.booleans()), max_size=3)
-VERSIONS = st.lists(st.tuples(st.sampled_from(["p", "q", ""]), st.one_of(st.none(), ENTRIES)), max_size=8)
+VERSIONS = st.lists(
+    st.tuples(st.sampled_from(["p", "\ue000", "\U00010000", ""]), st.one_of(st.none(), ENTRIES)), max_size=8
+)
 
 
 def as_map(entries: dict[str, tuple[int, bool]] | None) -> list[tuple[str, dict[str, Any]]] | None:
@@ -63,8 +65,8 @@ def by_the_rule(base: list[Version], later: list[Version]) -> dict[str, dict[str
     return known
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.dictionaries(st.sampled_from(["p", "q", "r"]), ENTRIES, max_size=3), VERSIONS)
+@settings(max_examples=100, deadline=None)
+@given(st.dictionaries(st.sampled_from(["p", "\U00010000", "\uffff"]), ENTRIES, max_size=3), VERSIONS)
 def test_files_are_merged_entry_by_entry(base: dict[str, Any], later: list[Version]) -> None:
     found = merged(
         FILES_COLUMN,
