@@ -24,6 +24,7 @@ from pyhudi.read.arrow import (
     scan_condition,
     skipped_by_statistics,
 )
+from pyhudi.read.by_bucket import skip_by_buckets
 from pyhudi.read.by_key import skip_by_record_index, where_of_keys
 from pyhudi.read.conditions import Where, condition_of
 from pyhudi.read.count import count_rows
@@ -171,10 +172,11 @@ class Scan:
             return plan, (IndexUse("column_stats", note="hoodie.enable.data.skipping=false"),)
         is_newest = self._request.as_of is None and self._request.query_type is not QueryType.INCREMENTAL
         by_key = None
+        plan, by_bucket = skip_by_buckets(self._state, plan, self.where, is_newest=is_newest)
         if is_newest:
             plan, by_key = skip_by_record_index(self._state, plan, self.where)
         plan, uses = skip_by_indexes(self._state, plan, condition, is_newest=is_newest)
-        return plan, uses if by_key is None else (by_key, *uses)
+        return plan, (*(use for use in (by_bucket, by_key) if use is not None), *uses)
 
 
 def scan_of(

@@ -58,7 +58,7 @@ def skip_by_record_index(table: TableState, plan: ScanPlan, where: Where) -> tup
         }
     except (CorruptDataError, NotFoundError, UnsupportedFeatureError) as error:
         return plan, IndexUse(RECORD_INDEX, columns=columns, note=f"the metadata table cannot be read: {error.message}")
-    kept = tuple(one for one in plan.slices if (one.partition_path, _file_id(one)) in found)
+    kept = tuple(one for one in plan.slices if (one.partition_path, file_id_of(one)) in found)
     return replace(plan, slices=kept), IndexUse(RECORD_INDEX, len(plan.slices) - len(kept), columns)
 
 
@@ -157,7 +157,8 @@ def _has_one_text(schema: pa.Schema, name: str) -> bool:
     return any(fits(kind) for fits in (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date))
 
 
-def _file_id(one: ScanSlice) -> str | None:
+def file_id_of(one: ScanSlice) -> str | None:
+    """The id of the file group of a slice, by the name of one of its files."""
     names: Iterator[str] = iter((*((one.files.base,) if one.files.base is not None else ()), *one.files.logs))
     name = parse_data_file(next(names).rpartition("/")[2])
     return None if name is None else name.file_id

@@ -35,7 +35,7 @@ class IndexUse:
     """What an index of the metadata table did for a scan.
 
     Attributes:
-        index: `partition_stats`, `column_stats` or another partition of the metadata table.
+        index: `partition_stats`, `column_stats` or another partition of the metadata table; or `bucket_index`.
         file_slices: how many file slices it left out.
         columns: the columns of the condition that it knows.
         note: why it left out none, or not more; None where there is nothing to say.

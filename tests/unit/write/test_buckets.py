@@ -216,3 +216,49 @@ def test_a_crash_at_any_moment_leaves_all_rows_or_those_of_before(kind: str, ver
 
     assert frozenset(before) in seen
     assert len(seen) == 2
+
+
+# -- reading by key ------------------------------------------------------------------------------------------------
+
+
+@KINDS
+@every_version
+def test_a_scan_by_key_reads_the_bucket_of_the_key_alone(kind: str, version: int) -> None:
+    table = bucketed(kind, version)
+    table.upsert(some(0, 40))
+    table.refresh().upsert(some(20, 60, 2, "b"))
+    table = table.refresh()
+
+    scan = table.scan(["id", "note"], where=[("id", "==", 33)])
+    assert scan.to_arrow().to_pylist() == [{"id": 33, "note": "b"}]
+    assert len(scan.files()) == 2  # one bucket in each partition
+    (use,) = (use for use in scan.explain().indexes if use.index == "bucket_index")
+    assert (use.file_slices, use.columns) == (6, ("id",))
+    assert "bucket_index: 6 file slices left out by id" in str(scan.explain())
+    several = table.scan(["id"], where=[("id", "in", [1, 2, 33, 77]), ("note", "!=", "x")])
+    assert sorted(several.to_arrow().column(0).to_pylist()) == [1, 2, 33]
+    either = table.scan(["id"], where=[[("id", "==", 1)], [("city", "==", "oslo"), ("id", "==", 2)]])
+    assert sorted(either.to_arrow().column(0).to_pylist()) == [1, 2]
+
+
+@pytest.mark.parametrize("where", [[("note", "==", "a")], [("id", ">", 3)], [[("id", "==", 1)], [("note", "==", "a")]]])
+def test_a_condition_that_leaves_the_key_open_leaves_no_bucket_out(where: list[object]) -> None:
+    table = bucketed("cow")
+    table.upsert(some(0, 40))
+
+    explained = table.refresh().scan(where=where).explain()
+
+    assert not [use for use in explained.indexes if use.index == "bucket_index"]
+    assert explained.base_files == 8
+
+
+def test_pruned_by_buckets_is_unpruned_filtered_for_every_key() -> None:
+    table = bucketed("mor")
+    table.upsert(some(0, 30))
+    table.refresh().delete(some(3, 5))
+    table = table.refresh()
+    present = set(table.scan(["id"]).to_arrow().column(0).to_pylist())
+
+    for key in range(35):
+        found = table.scan(["id"], where=[("id", "==", key)]).to_arrow().column(0).to_pylist()
+        assert found == ([key] if key in present else [])

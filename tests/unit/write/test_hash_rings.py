@@ -116,6 +116,18 @@ def test_a_table_of_jvm_hudi_gets_no_new_file_group(version: int, tmp_path: Path
     assert table.refresh().scan().count() == before.num_rows
 
 
+def test_a_scan_by_key_reads_the_bucket_of_the_key_alone() -> None:
+    storage = made()
+    write(storage, some(20, 40, 2, "b"))
+    table = open_table(storage)
+
+    for key in range(42):
+        scan = table.scan(["id"], where=[("id", "==", key)])
+        assert scan.to_arrow().column(0).to_pylist() == ([key] if key < 40 else [])
+    (use,) = (use for use in scan.explain().indexes if use.index == "bucket_index")
+    assert use.file_slices == 2
+
+
 # -- resizes -------------------------------------------------------------------------------------------------------
 
 CHILDREN = ("11111111-25c8-466a-9d8d-10dd609ff310", "22222222-25c8-466a-9d8d-10dd609ff310")
