@@ -22,6 +22,7 @@ from pyhudi.metadata_table.create import put_metadata_table_properties
 from pyhudi.metadata_table.delta_commit import CheckHeld, completed_after, delta_commit_metadata
 from pyhudi.metadata_table.file_group import GroupTarget, by_file_group, create_group, file_ids, write_base
 from pyhudi.metadata_table.folders import inner_version, partition_folder
+from pyhudi.metadata_table.index_plans import delete_plan, load_plan
 from pyhudi.metadata_table.partition import LargePartition, MetadataPartition, OpenExchange, Source
 from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.metadata_table import PARTITIONS_KEY, drop_metadata_table
@@ -66,9 +67,21 @@ def _build(partition: MetadataPartition, source: Source, check_held: CheckHeld) 
     timeline = load_timeline(table.storage, inner_version(table.version))
     check_held()
     table.storage.delete_folder(partition_folder(partition.name))
-    built = write_initial_files(partition, source, next_initial_time(timeline))
+    built = write_initial_files(partition, source, _own_time(table, partition.name, timeline))
     check_held()
     commit_initial(table, built.target.instant_time, built.stats, source.environment)
+
+
+def _own_time(table: TableState, partition: str, timeline: Timeline) -> str:
+    """The next instant of the metadata table, and not that of a build of the partition which runs without the lock.
+
+    Such a build finds its plan gone, and gives up. What it still writes is older than what is built here.
+    """
+    plan = load_plan(table.storage, partition)
+    if plan is None:
+        return next_initial_time(timeline)
+    delete_plan(table.storage, partition)
+    return f"{max(int(next_initial_time(timeline)), plan.number + 1):017d}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from pyhudi.errors import (
     CorruptDataError,
     HistoryNotRetainedError,
     InvalidRequestError,
+    LockLostError,
     NotFoundError,
     WriteConflictError,
 )
@@ -34,12 +35,13 @@ from pyhudi.format.timeline.instant import Action, Instant, InstantState, Instan
 from pyhudi.metadata_table.change import Change
 from pyhudi.metadata_table.file_group import FIRST_TASK, GroupTarget, by_file_group, write_log
 from pyhudi.metadata_table.folders import inner_version, partition_folder
+from pyhudi.metadata_table.index_plans import IndexPlan, delete_plan, load_plan, put_plan
 from pyhudi.metadata_table.initialize import InitialFiles, commit_initial, next_initial_time, write_initial_files
 from pyhudi.metadata_table.partition import LargePartition, MetadataPartition, OpenExchange, Source
 from pyhudi.metadata_table.settle import settle_metadata_table
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.indexing.catch_up import CannotCatchUpError, Step, steps_between
-from pyhudi.services.indexing.plan import IndexPlan, delete_plan, fence_of, is_being_built, load_plan, put_plan
+from pyhudi.services.indexing.running import fence_of, is_being_built
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.instant_times import completed_now, next_time
 from pyhudi.table.metadata_partitions import FILES
@@ -86,9 +88,12 @@ class _Run:
 def build_index(call: ServiceCall, partition: MetadataPartition) -> BuiltIndex:
     """Build a partition of the metadata table, or go on with a build that died.
 
-    A table without a metadata table gets one. Raises `WriteConflictError` while another process builds the index, or a
-    restore is under way. Cost: the records of the partition once, those of the writes that are
+    A table without a metadata table gets one. Cost: the records of the partition once, those of the writes that are
     completed meanwhile, some fifteen puts, and the table lock twice or more.
+
+    Raises `WriteConflictError` while another process builds the index, or a restore is under way; `InvalidRequestError`
+    where the index is there; `LockLostError` where another process, or a write whose options ask for the index, took
+    the build over.
     """
     first = 1 if isinstance(partition, LargePartition) else TRIES
     with _run_of(call, partition) as run:
@@ -111,6 +116,8 @@ def _run_of(call: ServiceCall, partition: MetadataPartition) -> Iterator[_Run]:
     with table_lock(storage, environment, wait_ms=call.settings.lock_wait_ms) as lock, naming(storage):
         table = call.table.reload()
         check_nothing_exclusive(table.timeline, Own.INDEX_CHANGE)
+        if partition.name in table.config.metadata_partitions:
+            raise InvalidRequestError("the table has this index: refresh builds it again", index=partition.name)
         if is_being_built(storage, partition.name, call.settings.heartbeat, environment):
             raise WriteConflictError("another process is building this index", index=partition.name)
         begun = next_time(table.timeline, table.config, environment.clock)
@@ -177,13 +184,21 @@ def _begin_try(run: _Run, lock: HeldLock) -> tuple[TableState, int]:
     _check_buildable(table)
     check_newest_run(storage, fence_of(run.partition.name), run.number)
     inner = load_timeline(storage, inner_version(table.version))
-    plan = load_plan(storage, run.partition.name) or run.plan
+    plan = _plan_of(run)
     number = max(int(next_initial_time(inner)), plan.number + 1)
     lock.check_held()
     put_plan(storage, replace(plan, number=number))
     # With the lock still held: a run that was taken for dead must not delete the files of the one that came after it.
     storage.delete_folder(partition_folder(run.partition.name))
     return table, number
+
+
+def _plan_of(run: _Run) -> IndexPlan:
+    """The plan, unless a write has built the index meanwhile because its options ask for it, and removed the plan."""
+    plan = load_plan(run.call.table.storage, run.partition.name)
+    if plan is None:
+        raise LockLostError("a write has built this index meanwhile; there is nothing left to do")
+    return plan
 
 
 def _write(run: _Run, table: TableState, number: int) -> _Built:
@@ -250,6 +265,7 @@ def _finish(run: _Run, lock: HeldLock, seen: Timeline, built: _Built) -> BuiltIn
     for step in steps_between(seen, now):
         built = _followed(run, step, built)
     check_newest_run(storage, fence_of(name), run.number)
+    _plan_of(run)
     lock.check_held()
     _keep_named_files(storage, built)
     commit_initial(now, built.files.target.instant_time, built.files.stats, run.call.environment)

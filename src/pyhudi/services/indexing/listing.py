@@ -6,8 +6,9 @@ from typing import Any
 
 from pyhudi.environment import Environment
 from pyhudi.errors import InvalidRequestError
+from pyhudi.metadata_table.index_plans import pending_plans
 from pyhudi.services.indexing.names import kind_of_partition, short_name
-from pyhudi.services.indexing.plan import is_being_built, pending_plans
+from pyhudi.services.indexing.running import is_being_built
 from pyhudi.table.index_definitions import load_index_definitions
 from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER

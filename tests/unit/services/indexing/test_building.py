@@ -194,6 +194,30 @@ def test_process_that_is_taken_for_dead_and_goes_on_harms_no_index() -> None:
         assert_index_is_true(storage)
 
 
+def test_index_that_a_write_asks_for_while_it_is_built_is_that_of_the_write() -> None:
+    given = prepared(9, "mor")
+    asking = {"hoodie.metadata.record.index.enable": "true", **FEW_GROUPS}
+    lost = 0
+    for number in _moments_without_lock(given)[::4]:
+        storage = copied(given)
+        hook = _at_call(number, functools.partial(_upsert_asking, storage, asking))
+        try:
+            create(opened(FaultStorage(storage, before=hook)))
+        except InvalidRequestError:  # it was there when the build wanted to begin
+            pass
+        except LockLostError:
+            lost += 1
+        assert_index_is_true(storage)
+        opened(storage).upsert(rows((2, "bern", 99, "z"), (70, "oslo", 99, "z")))
+        assert_index_is_true(storage)
+        assert _state(storage) == "ready"
+    assert lost > 2
+
+
+def _upsert_asking(storage: Storage, asking: dict[str, str]) -> None:
+    opened(storage, **asking).upsert(rows((1, "bern", 50, "w"), (60, "rome", 50, "w")))
+
+
 @pytest.mark.parametrize("version", [9, 6])
 def test_index_is_dropped_and_built_again_and_writers_without_options_keep_it(version: int) -> None:
     storage = prepared(version, "cow")

@@ -13,10 +13,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from pyhudi.environment import Environment
 from pyhudi.errors import CorruptDataError, NotFoundError
 from pyhudi.storage.protocol import Storage
-from pyhudi.transaction.heartbeat import HeartbeatSettings, Liveness, heartbeat_path, liveness_of
 
 FOLDER: Final = ".hoodie/.aux/.indexing"
 _BYTES_MAX: Final = 10_000
@@ -36,11 +34,6 @@ class IndexPlan:
     partition: str
     begun: str
     number: int = -1
-
-
-def fence_of(partition: str) -> str:
-    """The name by which the runs of a build are told apart, in place of an instant time."""
-    return f"index-{partition}"
 
 
 def put_plan(storage: Storage, plan: IndexPlan) -> None:
@@ -71,12 +64,6 @@ def pending_plans(storage: Storage) -> Iterator[IndexPlan]:
         plan = load_plan(storage, info.name.removesuffix(".json"))
         if plan is not None:
             yield plan
-
-
-def is_being_built(storage: Storage, partition: str, settings: HeartbeatSettings, environment: Environment) -> bool:
-    """Whether a process that counts as alive builds the index now. Cost: two requests."""
-    path = heartbeat_path(fence_of(partition))
-    return liveness_of(storage, path, settings, environment) is Liveness.ALIVE
 
 
 def _path(partition: str) -> str:
