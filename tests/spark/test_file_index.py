@@ -50,8 +50,9 @@ def table(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def listed(monkeypatch: pytest.MonkeyPatch) -> Listed:
+def listed(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Listed:
     """The files of each answer that Spark gets."""
+    assert file_index.is_possible(spark)  # tries with a file of its own, once
     answers: Listed = []
     real = Jvm.file_statuses
 

@@ -123,12 +123,12 @@ def indexed_rows(spark: SparkSession, files: IndexedFiles, options: Mapping[str,
     jvm = Jvm(spark)
     index = _FileIndex(jvm, files)
     live.add(index, jvm)
-    relation = getattr(jvm.root, f"{DATASOURCES}.HadoopFsRelation")(
+    relation = jvm.named(f"{DATASOURCES}.HadoopFsRelation")(
         index,
-        jvm.struct_type(StructType([])),
+        index.partitionSchema(),
         jvm.struct_type(spark_schema(files.pruner.schema)),
-        jvm.single("scala.None"),
-        getattr(jvm.root, f"{DATASOURCES}.parquet.ParquetFileFormat")(),
+        index.metadataOpsTimeNs(),
+        jvm.named(f"{DATASOURCES}.parquet.ParquetFileFormat")(),
         jvm.root.PythonUtils.toScalaMap(dict(options)),
         spark._jsparkSession,
     )
@@ -154,7 +154,7 @@ class _LiveIndexes:
             is_full = files > limit
             self.files_max = max(FILES_MAX, 2 * files if is_full else min(limit, 2 * files))
         if is_full:
-            jvm.root.java.lang.System.gc()
+            jvm.named("java.lang.System").gc()
 
 
 class _FileIndex:
@@ -172,12 +172,12 @@ class _FileIndex:
             return self._jvm.sequence([])
         statuses = self._jvm.file_statuses([self.files.files[number] for number in numbers])
         no_values = self._jvm.single("org.apache.spark.sql.catalyst.InternalRow").empty()
-        directory = getattr(self._jvm.root, f"{DATASOURCES}.PartitionDirectory")
+        directory = self._jvm.named(f"{DATASOURCES}.PartitionDirectory")
         return self._jvm.sequence([directory.apply(no_values, statuses)])
 
     def rootPaths(self) -> Any:  # noqa: N802
         """The table's folder."""
-        return self._jvm.sequence([self._jvm.root.org.apache.hadoop.fs.Path(self.files.root)])
+        return self._root_paths
 
     def inputFiles(self) -> Any:  # noqa: N802
         """All files, for `DataFrame.inputFiles`."""
@@ -185,11 +185,11 @@ class _FileIndex:
 
     def sizeInBytes(self) -> int:  # noqa: N802
         """The size of all files, by which Spark plans joins."""
-        return sum(file.size for file in self.files.files)
+        return self._size
 
     def partitionSchema(self) -> Any:  # noqa: N802
         """None of the columns comes from the names of folders."""
-        return self._jvm.struct_type(StructType([]))
+        return self._no_columns
 
     def refresh(self) -> None:
         """A DataFrame does not change."""
@@ -200,7 +200,7 @@ class _FileIndex:
 
     def metadataOpsTimeNs(self) -> Any:  # noqa: N802
         """How long planning took, which is not measured."""
-        return self._jvm.single("scala.None")
+        return self._none
 
     def equals(self, other: object) -> bool:
         """Whether it has the same files, so that Spark may use the cached rows, or the exchange, of the other one.
@@ -216,6 +216,24 @@ class _FileIndex:
     def toString(self) -> str:  # noqa: N802
         """A text that no index of other files has."""
         return f"pyhudi: {len(self.files.files)} files of {self.files.root}, {self._identity.hex()}"
+
+    # Spark asks for these some ten times per query.
+
+    @cached_property
+    def _root_paths(self) -> Any:
+        return self._jvm.sequence([self._jvm.named("org.apache.hadoop.fs.Path")(self.files.root)])
+
+    @cached_property
+    def _no_columns(self) -> Any:
+        return self._jvm.struct_type(StructType([]))
+
+    @cached_property
+    def _none(self) -> Any:
+        return self._jvm.single("scala.None")
+
+    @cached_property
+    def _size(self) -> int:
+        return sum(file.size for file in self.files.files)
 
     @cached_property
     def _identity(self) -> bytes:

@@ -51,9 +51,13 @@ class Jvm:
         """Its packages."""
         return self.spark._jvm
 
+    def named(self, name: str) -> Any:
+        """A class by its full name. Cost: one call; each package of a name that Python looks up is another one."""
+        return getattr(self.root, name)
+
     def single(self, name: str) -> Any:
         """The only instance of a Scala object."""
-        return getattr(getattr(self.root, f"{name}$"), "MODULE$")
+        return getattr(self.named(f"{name}$"), "MODULE$")
 
     def sequence(self, items: Sequence[Any]) -> Any:
         """A Scala sequence. Cost: one call per item."""
@@ -62,20 +66,20 @@ class Jvm:
     def texts(self, texts: Sequence[str]) -> Any:
         """An array of texts without line breaks."""
         if not texts:
-            return self.gateway.new_array(self.root.java.lang.String, 0)
-        return self.root.org.apache.hadoop.util.StringUtils.getStrings("\n".join(texts), "\n")
+            return self.gateway.new_array(self.named("java.lang.String"), 0)
+        return self.named("org.apache.hadoop.util.StringUtils").getStrings("\n".join(texts), "\n")
 
     def struct_type(self, schema: Any) -> Any:
         """A Spark schema."""
         return self.spark._jsparkSession.parseDataType(schema.json())
 
     def file_statuses(self, files: Sequence[FileToRead]) -> Any:
-        """An array of file statuses. Cost: seven calls."""
-        java, hadoop = self.root.java, self.root.org.apache.hadoop
-        written = hadoop.io.ArrayWritable(java.lang.Class.forName(_FILE_STATUS))
-        written.readFields(java.io.DataInputStream(java.io.ByteArrayInputStream(_written(files))))
-        statuses = self.gateway.new_array(hadoop.fs.FileStatus, len(files))
-        java.lang.System.arraycopy(written.get(), 0, statuses, 0, len(files))
+        """An array of file statuses. Cost: twenty calls."""
+        written = self.named("org.apache.hadoop.io.ArrayWritable")(self.named("java.lang.Class").forName(_FILE_STATUS))
+        content = self.named("java.io.ByteArrayInputStream")(_written(files))
+        written.readFields(self.named("java.io.DataInputStream")(content))
+        statuses = self.gateway.new_array(self.named(_FILE_STATUS), len(files))
+        self.named("java.lang.System").arraycopy(written.get(), 0, statuses, 0, len(files))
         return statuses
 
 

@@ -73,7 +73,8 @@ def scan_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | Non
         )
     parts = []
     if plan.plain:
-        parts.append(_plain_rows(spark, plan).select(*map(_quoted, names)))
+        rows = _plain_rows(spark, plan)
+        parts.append(rows if names == plan.schema.names else rows.select(*map(_quoted, names)))
     if stay := native_slices(plan):
         read = skeleton_rows if names and {*names} <= {*META_COLUMNS} else bootstrapped_rows
         parts.append(_in_range(read(spark, plan, stay), plan).select(*map(_quoted, names)))
