@@ -9,6 +9,7 @@ writes it again, so that it counts once.
 from __future__ import annotations
 
 import logging
+import zlib
 from collections.abc import Mapping
 from typing import Final
 
@@ -23,7 +24,7 @@ from pyhudi.format.timeline.instant import Action, Instant, InstantState, Instan
 from pyhudi.metadata_table.ahead import NOTHING_AHEAD, Ahead, is_complete
 from pyhudi.metadata_table.change import Change
 from pyhudi.metadata_table.delta_commit import CheckHeld, completed_after, delta_commit_metadata
-from pyhudi.metadata_table.file_group import by_file_group, write_log
+from pyhudi.metadata_table.file_group import GroupTarget, by_file_group, write_log
 from pyhudi.metadata_table.folders import inner_version
 from pyhudi.metadata_table.groups import group_target
 from pyhudi.metadata_table.maintained import kept_partitions
@@ -95,6 +96,16 @@ def apply_change(
     )
 
 
+def _write_token(target: GroupTarget) -> str:
+    """A token of its own for each instant in version 6, where logs of several have one name but for it and a number.
+
+    Without it, a writer that lost the table lock could put its log in the place of another's.
+    """
+    if not target.names_slice:
+        return DRIVER_TASK
+    return f"0-{zlib.crc32(target.instant_time.encode()) & 0x7FFFFFFF}-1"
+
+
 def _write_logs(partition: MetadataPartition, change: Change, source: Source) -> list[WriteStat]:
     batches = [batch for batch in partition.records_of(change, source) if batch.num_rows]
     if not batches:
@@ -102,6 +113,6 @@ def _write_logs(partition: MetadataPartition, change: Change, source: Source) ->
     records = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
     target = group_target(source.table, partition, change.instant_time, source.environment.clock.now_ms())
     return [
-        write_log(source.storage, target, group, part, DRIVER_TASK)
+        write_log(source.storage, target, group, part, _write_token(target))
         for group, part in by_file_group(partition.hashed(records.column(KEY)), records, len(target.file_ids))
     ]

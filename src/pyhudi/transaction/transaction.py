@@ -31,9 +31,12 @@ from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.metadata_table.ahead import Ahead, write_ahead
 from pyhudi.metadata_table.change import NOTHING_LEARNED, Change, change_of_commit
 from pyhudi.metadata_table.settle import settle_metadata_table, with_kept_partitions
+from pyhudi.metadata_table.undo import undo_delta_commit
 from pyhudi.metadata_table.update import apply_change
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.instant_times import completed_now, next_time, table_zone
+from pyhudi.table.metadata_table import has_metadata_table
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_timeline, position_of
@@ -239,6 +242,7 @@ def commit(
     ahead = write_ahead(base, change, transaction.environment, engine, transaction.exchange)
     _let_earlier_writes_begin(transaction)
     with (
+        _told_of_a_loss(transaction),
         naming(storage),
         table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
         _announced(transaction, Intent(own, metadata, unique_keys), lock) as rivals,
@@ -300,6 +304,7 @@ def commit_compaction(
     change = change_of_commit(transaction.instant_time, metadata)
     ahead = write_ahead(transaction.base, change, transaction.environment, engine, transaction.exchange)
     with (
+        _told_of_a_loss(transaction),
         naming(storage),
         table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
     ):
@@ -326,6 +331,7 @@ def commit_clustering(
     change = change_of_commit(own, metadata)
     ahead = write_ahead(base, change, transaction.environment, engine, transaction.exchange)
     with (
+        _told_of_a_loss(transaction),
         naming(storage),
         table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
         _announced(transaction, Intent(own, metadata, UniqueKeys.NOWHERE), lock) as rivals,
@@ -411,6 +417,35 @@ def _complete(
         check_not_undone(storage, now.version, completed, lock, run=run)
     remember_written_files(storage, now.version, completed, metadata)
     return completed
+
+
+@contextmanager
+def _told_of_a_loss(transaction: Transaction) -> Iterator[None]:
+    """If the lock was lost in the block, give the metadata table what the timeline says of our instant.
+
+    Another process may have rolled it back before we wrote its delta commit, or have completed another run of it.
+    """
+    try:
+        yield
+    except LockLostError:
+        with suppress(HudiError):
+            _correct_metadata_table(transaction)
+        raise
+
+
+def _correct_metadata_table(transaction: Transaction) -> None:
+    """See `_told_of_a_loss`. Of an instant that is pending, its rollback undoes the delta commit."""
+    storage, environment, own = transaction.storage, transaction.environment, transaction.instant_time
+    with table_lock(storage, environment, wait_ms=transaction.settings.lock_wait_ms) as lock:
+        now = transaction.base.reload()
+        if not has_metadata_table(now):
+            return
+        found = next((one for one in now.timeline.instants if one.requested_time == own), None)
+        if found is None:
+            undo_delta_commit(now, own, own)
+        elif found.state is InstantState.COMPLETED:
+            metadata = load_commit_metadata(storage, found, now.version)
+            apply_change(now, change_of_commit(own, metadata), environment, lock.check_held)
 
 
 def _tidy_up_after_commit(transaction: Transaction, metadata: CommitMetadata, *, is_planned: bool = False) -> None:

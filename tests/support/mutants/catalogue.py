@@ -843,6 +843,23 @@ RESTORES = (
     ),
 )
 
+METADATA_TABLE = (
+    mutant(
+        "a commit leaves the metadata table as it is",
+        "its files would be hidden from every reader of the metadata table",
+        (transaction, transaction.apply_change, nothing),
+        (transaction, transaction.with_kept_partitions, defects.with_all_partitions),
+        at="listed-cow8/lock/update+update",
+        breaks="K18",
+    ),
+    mutant(
+        "a rollback leaves the delta commit of its write",
+        "the metadata table would go on to name files that are gone",
+        (rollback_run, rollback_run.begin_rollback, always(False)),
+        at="listed-cow8/lock/both+undo",
+        breaks="K18",
+    ),
+)
 MUTANTS = (
     *CONFLICTS,
     *TIMES,
@@ -859,6 +876,7 @@ MUTANTS = (
     *ARCHIVING,
     *MERGED_ARCHIVES,
     *RESTORES,
+    *METADATA_TABLE,
 )
 
 EQUIVALENT = {

@@ -385,3 +385,8 @@ def create_plan_only(storage: Storage, path: str, data: bytes) -> None:
     """Put the plan of a merging, and not the merged file."""
     if path.endswith(MERGE_PLAN_FILE):
         create_as_it_is(storage, path, data)
+
+
+def with_all_partitions(table: TableState, *_: Any, **__: Any) -> TableState:
+    """A metadata table that nobody checks."""
+    return table

@@ -463,7 +463,7 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
     `whole`: through `HudiTable`, instead of thin writes.
     """
     found = []
-    for kind in (one for one in KINDS.values() if one.is_whole is whole and not one.is_long):
+    for kind in (one for one in KINDS.values() if one.is_whole is whole and not (one.is_long or one.is_listed)):
         others = (*OTHERS, "cluster", *(SERVICES if kind.is_merge_on_read else ()))
         pairs = [*combinations_with_replacement(WRITERS, 2), *((one, other) for one in WRITERS for other in others)]
         pairs += [("batch", "batch"), ("retried", "recover"), *((one, "attempt") for one in OUTLIVED)]
@@ -487,7 +487,31 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
     for kind in (one for one in KINDS.values() if one.is_whole is whole and one.is_long):
         roles_of = (*_BESIDE_ARCHIVING, *(_BESIDE_ARCHIVING_OF_LOGS if kind.is_merge_on_read else ()))
         found += [Scenario(kind, lock, roles) for lock in locks for roles in roles_of]
+    for kind in (one for one in KINDS.values() if one.is_whole is whole and one.is_listed):
+        roles_of = (*_WITH_METADATA_TABLE, *(_WITH_METADATA_TABLE_OF_LOGS if kind.is_merge_on_read else ()))
+        found += [Scenario(kind, lock, roles) for lock in locks for roles in roles_of]
     return tuple(found)
+
+
+_WITH_METADATA_TABLE: tuple[tuple[str, ...], ...] = (
+    ("update", "update"),
+    ("both", "new"),
+    ("overwrite", "update"),
+    ("drop", "both"),
+    ("update", "cluster"),
+    ("update", "late"),
+    ("both", "undo"),
+    ("both", "restore"),
+    ("abandoned", "attempt"),
+    ("update", "update", "clean"),
+    ("overwrite", "clean", "clean"),
+    ("update", "clean", "late"),
+)
+_WITH_METADATA_TABLE_OF_LOGS: tuple[tuple[str, ...], ...] = (
+    ("update", "compact"),
+    ("compact", "compact"),
+    ("update", "compact", "late"),
+)
 
 
 _BESIDE_ARCHIVING: tuple[tuple[str, ...], ...] = (

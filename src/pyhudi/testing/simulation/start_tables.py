@@ -61,6 +61,7 @@ _SHORT_TIMELINE = {
 }
 
 
+_WITH_METADATA_TABLE = {"hoodie.metadata.enable": "true"}
 _PREFERRED = {"hoodie.write.lock.conflict.resolution.strategy": ConflictStrategy.PREFER_WRITER.value}
 
 
@@ -69,16 +70,17 @@ class Kind:
     """A kind of table. `str` returns its name: `cow8`, `mor6` and so on.
 
     `is_whole`: writes and reads go through `HudiTable` and Parquet; the name is then `whole-cow8`. `is_long`: it has
-    more commits than its timeline is to keep; `long-cow8`.
+    more commits than its timeline is to keep; `long-cow8`. `is_listed`: it has a metadata table; `listed-cow8`.
     """
 
     is_merge_on_read: bool
     version: int
     is_whole: bool = False
     is_long: bool = False
+    is_listed: bool = False
 
     def __str__(self) -> str:
-        length = "long-" if self.is_long else ""
+        length = "long-" if self.is_long else "listed-" if self.is_listed else ""
         return f"{length}{'whole-' if self.is_whole else ''}{'mor' if self.is_merge_on_read else 'cow'}{self.version}"
 
     @property
@@ -98,6 +100,7 @@ class Kind:
             "hoodie.index.bloom.num_entries": "100",
             "hoodie.write.num.retries.on.conflict.failures": "1",
             **(_SHORT_TIMELINE if self.is_long else {}),
+            **(_WITH_METADATA_TABLE if self.is_listed else {}),
         }
 
     @property
@@ -118,6 +121,9 @@ KINDS = {
     for is_whole in (False, True)
     for kind in (Kind(merge, version, is_whole) for merge in (False, True) for version in (6, 8))
 } | {str(kind): kind for kind in (Kind(merge, version, is_long=True) for merge in (False, True) for version in (6, 8))}
+KINDS |= {
+    str(kind): kind for kind in (Kind(merge, version, is_listed=True) for merge, version in ((False, 8), (True, 6)))
+}
 
 
 def kind_of(name: str) -> Kind:

@@ -19,6 +19,7 @@ from pyhudi.testing.simulation.invariants import (
     check_conflicts,
     check_endings,
     check_files,
+    check_metadata_table,
     check_followers,
     check_order,
     check_readers,
@@ -196,3 +197,18 @@ def test_conflict_without_another_commit_is_a_false_conflict() -> None:
     assert [one[:3] for one in check_conflicts(history)] == ["K13"]
     history.requests["a-2"] = history.requests["a-0"]
     assert list(check_conflicts(history)) == []
+
+
+def test_committed_file_that_the_metadata_table_does_not_know_is_a_violation() -> None:
+    world = prepared(KINDS["listed-cow8"])
+    assert list(check_metadata_table(facts(world))) == []
+    known = data_file(world)
+    world.set(known, world.objects[known].data + b" ")
+    assert [one[:3] for one in check_metadata_table(facts(world))] == ["K18"]
+
+
+def test_write_that_the_metadata_table_lacks_is_a_violation() -> None:
+    world = prepared(KINDS["listed-cow8"])
+    for path in [path for path in world.objects if ".hoodie/metadata/.hoodie/timeline/2" in path]:
+        world.remove(path)
+    assert [one[:3] for one in check_metadata_table(facts(world))] == ["K18"]
