@@ -25,22 +25,19 @@ from pyhudi.format.timeline.instant import Action, Instant, InstantState, comple
 from pyhudi.format.timeline.lsm_history import VERSION_FILE
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.io.log.scan import scan_blocks
-from pyhudi.metadata_table.lister import MetadataLister
-from pyhudi.metadata_table.state import load_metadata_state
-from pyhudi.metadata_table.trust import distrust
 from pyhudi.services.restore.execute import pending_restores
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.archived_logs import logged_instants
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.history import archived_cleaned_files, archived_metadata, history_files, times_in
 from pyhudi.table.lister import list_data_files
-from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.savepoints import load_savepoints
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS, Timeline, instant_path, load_rollback_plan, load_timeline, position_of
 from pyhudi.testing.simulation.history import History, Told, Verdict
 from pyhudi.testing.simulation.key_value_writes import STRAY, WRITER
+from pyhudi.testing.simulation.listed_files import check_metadata_table
 from pyhudi.testing.simulation.scheduler import Actor, Run
 from pyhudi.testing.simulation.world import Stored
 from pyhudi.transaction.heartbeat import heartbeat_path
@@ -320,7 +317,7 @@ def check_at_rest(facts: Facts, *, unique: bool, ordered: bool) -> Iterator[str]
     yield from check_endings(facts)
     yield from check_archive(facts)
     yield from check_restores(facts)
-    yield from check_metadata_table(facts)
+    yield from check_metadata_table(facts.table, facts.metadata)
     if ordered:
         yield from check_order(facts)
         yield from check_followers(facts)
@@ -423,32 +420,6 @@ def check_files(facts: Facts) -> Iterator[str]:
                     continue
                 if info is None or info.size != stat.file_size_in_bytes:
                     yield f"K6: {stat.path} of {time} is {'missing' if info is None else 'of another length'}"
-
-
-def check_metadata_table(facts: Facts) -> Iterator[str]:
-    """K18: the metadata table knows every file of a completed write that is there, and no file of another write."""
-    table, timeline = facts.table, facts.table.timeline
-    if FILES not in table.config.metadata_partitions:
-        return
-    reason = distrust(table)
-    if reason is not None:
-        yield f"K18: the metadata table cannot be trusted: {reason}"
-        return
-    known = {info.path: info.size for info in MetadataLister(load_metadata_state(table)).table()}
-    for time, metadata in facts.metadata.items():
-        for path in sorted(metadata.paths()):
-            info = facts.storage.info(path)
-            if info is not None and known.get(path) != info.size:
-                yield f"K18: the metadata table does not know {path} of {time} as it is"
-    for path in sorted(known):
-        name = parse_data_file(path.rpartition("/")[2])
-        shows_write = isinstance(name, BaseFileName) or table.version.has_completion_times
-        if name is not None and shows_write and not _may_be_known(timeline, name.instant_time):
-            yield f"K18: the metadata table knows {path}, which is of no completed write"
-
-
-def _may_be_known(timeline: Timeline, instant_time: str) -> bool:
-    return timeline.is_committed(instant_time) or timeline.starts_after(instant_time)
 
 
 def check_savepoints(facts: Facts) -> Iterator[str]:
