@@ -21,7 +21,9 @@ from tests.fuzz.target import PATH, Target, joined, require, split, text_of
 
 from pyhudi.errors import RecordKeyError
 from pyhudi.format.bloom import BloomFilterBuilder, BloomFilterType, parse_bloom_filter
+from pyhudi.format.hfile.blocks import source_of
 from pyhudi.format.hfile.codecs import HFileCodec
+from pyhudi.format.hfile.indexed import open_hfile
 from pyhudi.format.hfile.layout import (
     BLOCK_HEADER,
     DATA_MAGIC,
@@ -182,6 +184,17 @@ def _check_hfile(data: bytes) -> None:
     require(
         again.keys.equals(hfile.keys) and again.values.equals(hfile.values), "other entries after writing and reading"
     )
+
+
+def _check_hfile_index(data: bytes) -> None:
+    """By its index a file has the entries that it has from front to back, and each key is found."""
+    indexed = open_hfile(source_of(data, PATH))
+    keys, values = indexed.all_entries()
+    whole = read_hfile(data, path=PATH)
+    require(keys.equals(whole.keys) and values.equals(whole.values), "other entries by the index")
+    if keys.to_pylist() == sorted(keys.to_pylist()):
+        require(indexed.with_keys(keys)[0].equals(keys), "keys that are not found")
+    require(indexed.with_prefixes([b""])[0].equals(keys), "keys without the empty prefix")
 
 
 @cache
@@ -430,6 +443,13 @@ TARGETS = (
         mutate=mutations.several(mutations.binary, mutations.binary, _remade),
         check=_check_hfile,
         share=0.7,
+    ),
+    Target(
+        name="hfile-index",
+        seeds=lambda: tuple(data for data in _hfiles() if len(data) > TRAILER_BYTES),
+        mutate=mutations.several(mutations.binary, mutations.binary, mutations.flips),
+        check=_check_hfile_index,
+        share=0.5,
     ),
     Target(
         name="hfile-checksums",

@@ -140,7 +140,19 @@ class IndexedHFile:
         block = block_at(self.source, span.offset)
         if block.magic != DATA_MAGIC:
             raise self.source.damage("a data block of the HFile is not where the index says", span.offset)
-        return gathered.read(block, self.trailer.codec)
+        entries = gathered.read(block, self.trailer.codec)
+        self._check_place(number, entries[0])
+        return entries
+
+    def _check_place(self, number: int, keys: pa.BinaryArray) -> None:
+        """A block is where the index says if its keys lie between its entry and the next."""
+        if not len(keys):
+            return
+        is_below = keys[0].as_py() < self.starts[number]
+        if is_below or (number + 1 < len(self.starts) and keys[-1].as_py() > self.starts[number + 1]):
+            raise self.source.damage(
+                "a data block of the HFile has other keys than the index says", self.spans[number].offset
+            )
 
 
 def open_hfile(source: Source) -> IndexedHFile:
@@ -154,11 +166,10 @@ def open_hfile(source: Source) -> IndexedHFile:
     for _ in range(min(trailer.index_levels, LEVELS_MAX) - 1):
         entries = [below for _, span in entries for below in _deep_entries(source, trailer, span)]
     starts = tuple(start for start, _ in entries)
-    if any(one > other for one, other in pairwise(starts)):
+    spans = tuple(span for _, span in entries)
+    if any(one > other for one, other in pairwise(starts)) or any(one >= other for one, other in pairwise(spans)):
         raise source.damage("the index of the HFile is not in order", trailer.load_on_open_offset)
-    return IndexedHFile(
-        source, trailer, schema_of(file_info, source, trailer), starts, tuple(span for _, span in entries)
-    )
+    return IndexedHFile(source, trailer, schema_of(file_info, source, trailer), starts, spans)
 
 
 _Entry = tuple[bytes, Span]
