@@ -40,7 +40,12 @@ def _record_index(options: RecordIndexOptions) -> RecordIndexPartition:
 
 
 def can_be_built(partition: MetadataPartition, table: TableState) -> bool:
-    """Whether a table can have a partition of the metadata table."""
+    """Whether a table can have a partition of the metadata table.
+
+    Raises `ConfigError` for a column to index that the table does not have.
+    """
+    if isinstance(partition, ColumnStatsPartition):
+        partition.check(table)
     if partition.name == RECORD_INDEX and not table.config.populate_meta_fields:
         raise UnsupportedFeatureError(
             "this table does not keep record keys (hoodie.populate.meta.fields=false), so it can have no index of them",

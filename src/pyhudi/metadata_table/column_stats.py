@@ -76,6 +76,12 @@ class ColumnStatsPartition:
         """See `MetadataPartition.hashed`."""
         return keys
 
+    def check(self, table: TableState) -> None:
+        """Raise `ConfigError` for a column to index that the table does not have."""
+        schema = load_table_schema(table) if self.columns else None
+        if schema is not None:
+            listed_columns(self.columns, schema.arrow, table.version)
+
     def initial_records(self, source: Source) -> Iterator[pa.RecordBatch]:
         """See `MetadataPartition.initial_records`. Cost: a footer per base file, and all logs."""
         table = source.table
