@@ -18,6 +18,7 @@ from pyhudi.format.metadata_table.keys import column_stats_keys
 from pyhudi.format.metadata_table.records import make_records
 from pyhudi.format.metadata_table.schema import COLUMN_STATS_COLUMN, RecordType, payload_type
 from pyhudi.format.metadata_table.statistics import statistics_payloads
+from pyhudi.format.metadata_table.value_types import ValueKind, value_kind
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.metadata_table.change import Change, stored_partition
 from pyhudi.metadata_table.file_ranges import read_file_ranges
@@ -33,6 +34,7 @@ from pyhudi.table.index_definitions import (
     listed_columns,
     load_index_definitions,
     put_index_definitions,
+    types_at,
 )
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
@@ -87,10 +89,10 @@ class ColumnStatsPartition:
         table = source.table
         schema = load_table_schema(table)
         if schema is None:
-            _define(table, (*_meta_columns(table), *self.columns), self._options)
+            _define(table, load_index_definitions(table), (*_meta_columns(table), *self.columns), self._options)
             return
         columns = self._first_columns(table, schema)
-        _define(table, columns, self._options)
+        _define(table, load_index_definitions(table), columns, self._options)
         paths = live_paths(table)
         for start in range(0, len(paths), _FILES_AT_ONCE):
             ranges = read_file_ranges(source.storage, source.engine, paths[start : start + _FILES_AT_ONCE], columns)
@@ -133,27 +135,45 @@ def columns_with_statistics(table: TableState, schema: TableSchema) -> tuple[str
 
 def columns_after(change: Change, table: TableState) -> tuple[str, ...]:
     """The columns of which the table keeps statistics from a change on; new ones are put into the definition."""
-    text = None if change.metadata is None else change.metadata.schema
-    schema = TableSchema.from_avro(text, source=change.instant_time) if text else load_table_schema(table)
+    schema = _schema_after(change, table)
     if schema is None:
         return ()
-    columns = columns_with_statistics(table, schema)
-    _define(table, columns)
+    definitions = load_index_definitions(table)
+    has_meta_columns = table.config.populate_meta_fields
+    columns = indexed_columns(definitions.get(COLUMN_STATS), schema.arrow, table.version, meta_columns=has_meta_columns)
+    _define(table, definitions, columns)
     return columns
+
+
+def kinds_after(change: Change, table: TableState, columns: Sequence[str]) -> dict[str, ValueKind]:
+    """How the bounds of columns are kept from a change on, by their names."""
+    schema = _schema_after(change, table)
+    types = {} if schema is None else types_at(schema.arrow, columns)
+    kinds = {name: value_kind(kind) for name, kind in types.items()}
+    return {name: kind for name, kind in kinds.items() if kind is not None}
+
+
+def _schema_after(change: Change, table: TableState) -> TableSchema | None:
+    text = None if change.metadata is None else change.metadata.schema
+    return TableSchema.from_avro(text, source=change.instant_time) if text else load_table_schema(table)
 
 
 def _meta_columns(table: TableState) -> tuple[str, ...]:
     return INDEXED_META_COLUMNS if table.config.populate_meta_fields else ()
 
 
-def _define(table: TableState, columns: Sequence[str], options: Mapping[str, str] | None = None) -> None:
+def _define(
+    table: TableState,
+    definitions: dict[str, IndexDefinition],
+    columns: Sequence[str],
+    options: Mapping[str, str] | None = None,
+) -> None:
     """Put the definition of the index, where it is another one. Table version 6 has none.
 
-    `options`: None keeps those of the definition. Cost: a read; a put where it is another one.
+    `options`: None keeps those of the definition. Cost: a put where it is another one.
     """
     if not table.version.has_secondary_indexes:
         return
-    definitions = load_index_definitions(table)
     former = definitions.get(COLUMN_STATS)
     kept = {} if former is None else former.options
     if former is not None and former.source_columns == tuple(columns) and options in (None, kept):

@@ -14,31 +14,37 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.errors import CorruptDataError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.metadata.write_operation import WriteOperation
-from pyhudi.format.metadata_table.keys import partition_stats_keys
-from pyhudi.format.metadata_table.ranges import RANGES, Range, ranges_batch, ranges_of_batch, united, widest
+from pyhudi.format.metadata_table.keys import partition_stats_keys, text_id
+from pyhudi.format.metadata_table.ranges import RANGES, Range, promoted, ranges_batch, ranges_of_batch, united, widest
 from pyhudi.format.metadata_table.records import make_records
 from pyhudi.format.metadata_table.schema import COLUMN_STATS_COLUMN, RecordType, payload_type
 from pyhudi.format.metadata_table.statistics import statistics_payloads
-from pyhudi.format.metadata_table.value_types import BYTES, DATE, DECIMAL, ValueType
+from pyhudi.format.metadata_table.value_types import BYTES, DATE, DECIMAL, ValueKind, ValueType
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.metadata_table.change import Change, partition_path_of, stored_partition
-from pyhudi.metadata_table.column_stats import columns_after, columns_with_statistics, ranges_of_change
+from pyhudi.metadata_table.column_stats import columns_after, columns_with_statistics, kinds_after, ranges_of_change
 from pyhudi.metadata_table.file_ranges import read_file_ranges
+from pyhudi.metadata_table.lookup import all_records
 from pyhudi.metadata_table.partition import Source
 from pyhudi.metadata_table.state import load_metadata_state
-from pyhudi.metadata_table.statistics_lookup import statistics_of_partitions
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import load_view
-from pyhudi.table.index_definitions import PARTITION_STATS
+from pyhudi.table.index_definitions import (
+    COLUMN_STATS,
+    PARTITION_STATS,
+    load_index_definitions,
+    put_index_definitions,
+)
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 
 _TIGHTENS: Final = frozenset({WriteOperation.COMPACT, WriteOperation.LOG_COMPACT, WriteOperation.CLUSTER})
 _LOGICAL_WRAPPERS: Final = frozenset({DATE, DECIMAL})
 """Of version 1: types that a column keeps."""
+_TYPES_KEY: Final = "hoodie.pyhudi.partition.stats.types"
+"""The option of the definition of column statistics: an id of the types that all bounds of partitions have."""
 _Place = tuple[str, str]
 """A partition path, and a column."""
 
@@ -100,7 +106,7 @@ class PartitionStatsPartition:
             yield from _anew(change, source, columns, added, {*change.added, *change.replaced})
             return
         found = _united(added)
-        other = _of_another_type(source.table, found)
+        other = self._with_other_types(change, source.table, columns) if found else set()
         if other:
             yield from _anew(change, source, columns, added, other)
         tight: list[tuple[_Place, Range]] = []
@@ -110,6 +116,24 @@ class PartitionStatsPartition:
                 (tight if _is_united_wrongly(one) else loose).append((place, one))
         yield from _records(version, loose, is_tight=False)
         yield from _records(version, [(place, _wide(one)) for place, one in tight], is_tight=True)
+
+    def _with_other_types(self, change: Change, table: TableState, columns: Sequence[str]) -> set[str]:
+        """The partition paths whose bounds must not be united with new ones, as the type of a column was changed.
+
+        The definition remembers the types that all bounds have, so they are looked at only when the types change.
+        """
+        kinds = kinds_after(change, table, columns)
+        types = text_id(repr(sorted((name, int(kind.type), kind.info) for name, kind in kinds.items())))
+        definitions = load_index_definitions(table)
+        definition = definitions.get(COLUMN_STATS)
+        if definition is None or definition.options.get(_TYPES_KEY) == types:
+            return set()
+        other = _of_other_types(table, kinds)
+        if other:
+            return other  # remembered when that has been committed
+        definitions[COLUMN_STATS] = replace(definition, options={**definition.options, _TYPES_KEY: types})
+        put_index_definitions(table, definitions.values())
+        return set()
 
 
 def _anew(
@@ -121,7 +145,9 @@ def _anew(
     left = [_without(latest.get(path, ()), change, path) for path in sorted(touched)]
     added = [batch.filter(pc.is_in(batch.column("partition_path"), pa.array(sorted(touched)))) for batch in added]
     found = _united([*read_file_ranges(source.storage, source.engine, _paths(left), columns), *added])
-    yield from _records(table.version, found.values(), is_tight=True)
+    kinds = kinds_after(change, table, columns)
+    newest = ((place, promoted(one, kinds.get(one.column, one.kind))) for place, one in found.values())
+    yield from _records(table.version, newest, is_tight=True)
     gone = [(path, column) for path in sorted(touched) for column in columns if (path, column) not in found]
     if gone:
         kind = payload_type(table.version, COLUMN_STATS_COLUMN)
@@ -132,48 +158,37 @@ def _anew(
         yield make_records(table.version, COLUMN_STATS_COLUMN, keys, _types(len(gone)), pa.nulls(len(gone), kind))
 
 
-def _of_another_type(table: TableState, found: Mapping[_Place, tuple[_Place, Range]]) -> set[str]:
+def _of_other_types(table: TableState, kinds: Mapping[str, ValueKind]) -> set[str]:
     """The partition paths of which a column had another type when its bounds were written.
 
-    JVM Hudi cannot unite bounds of two types, and would fail. Cost: two listings, and the files of this partition of
+    JVM Hudi cannot unite bounds of two types, and would fail. Cost: two listings, and the whole of this partition of
     the metadata table.
     """
-    columns = sorted({column for _, column in found})
-    paths = sorted({path for path, _ in found})
-    if not found:
-        return set()
-    try:
-        known = statistics_of_partitions(load_metadata_state(table), columns, paths)
-    except (CorruptDataError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError):
-        return set(paths)
-    other: set[str] = set()
-    for column, payloads in known.items():
-        for stored, kept in zip(payloads.field("fileName").to_pylist(), _kinds(payloads), strict=True):
-            place = (partition_path_of(stored), column)
-            if place in found and kept is not None and not _is_of_kind(found[place][1], kept, table.version):
-                other.add(place[0])
-    return other
+    state = load_metadata_state(table)
+    found = pa.concat_tables(all_records(state, PARTITION_STATS, COLUMN_STATS_COLUMN))
+    payloads = found.column(COLUMN_STATS_COLUMN).combine_chunks()
+    columns, stored = payloads.field("columnName").to_pylist(), payloads.field("fileName").to_pylist()
+    return {
+        partition_path_of(path)
+        for path, column, kept in zip(stored, columns, _kinds_of(payloads), strict=True)
+        if kept is not None and column in kinds and not _is_of_kind(kinds[column], kept, table.version)
+    }
 
 
-def _kinds(payloads: pa.StructArray) -> Iterator[tuple[str, int | None, str | None] | None]:
+def _kinds_of(payloads: pa.StructArray) -> Iterator[tuple[str, int | None, str | None] | None]:
     """The wrapper, the number of the type and what it needs beside it; None for a column without any value."""
-    for wrapped, value_type in zip(payloads.field("minValue").to_pylist(), _types_of(payloads), strict=True):
-        names = [name for name, value in (wrapped or {}).items() if value is not None]
-        yield (names[0], *value_type) if names else None
-
-
-def _types_of(payloads: pa.StructArray) -> list[tuple[int | None, str | None]]:
-    if payloads.type.get_field_index("valueType") < 0:
-        return [(None, None)] * len(payloads)
     types = payloads.field("valueType").to_pylist()
-    return [(None, None) if one is None else (one["typeOrdinal"], one["additionalInfo"]) for one in types]
+    for wrapped, kept in zip(payloads.field("minValue").to_pylist(), types, strict=True):
+        names = [name for name, value in (wrapped or {}).items() if value is not None]
+        number, info = (None, None) if kept is None else (kept["typeOrdinal"], kept["additionalInfo"])
+        yield (names[0], number, info) if names else None
 
 
-def _is_of_kind(one: Range, kept: tuple[str, int | None, str | None], version: TableVersion) -> bool:
+def _is_of_kind(kind: ValueKind, kept: tuple[str, int | None, str | None], version: TableVersion) -> bool:
     wrapper, number, info = kept
     if version.has_value_types:
-        return one.low is None or (number, info) == (int(one.kind.type), one.kind.info)
-    return one.low is None or wrapper == one.kind.wrapper or wrapper in _LOGICAL_WRAPPERS
+        return (number, info) == (int(kind.type), kind.info)
+    return wrapper == kind.wrapper or wrapper in _LOGICAL_WRAPPERS
 
 
 def _without(slices: Iterable[FileSlice], change: Change, partition_path: str) -> list[FileSlice]:

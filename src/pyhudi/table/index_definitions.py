@@ -73,6 +73,12 @@ def listed_columns(columns: Sequence[str], schema: pa.Schema, version: TableVers
     return tuple(name for name, kind in kinds.items() if kind is not None and can_be_indexed(kind, version))
 
 
+def types_at(schema: pa.Schema, columns: Sequence[str]) -> dict[str, pa.DataType]:
+    """The types of those columns that a table has, meta columns among them, by dotted path. `schema`: without them."""
+    kinds = {name: RECORD_KIND if name in INDEXED_META_COLUMNS else _type_at(schema, name) for name in columns}
+    return {name: kind for name, kind in kinds.items() if kind is not None}
+
+
 def _type_at(schema: pa.Schema, path: str) -> pa.DataType | None:
     kind: pa.DataType = pa.struct(list(schema))
     for name in path.split("."):
@@ -103,8 +109,7 @@ def indexed_columns(
     listed = () if definition is None else definition.source_columns
     if _begins_with(default, listed):
         return default
-    kinds = {name: RECORD_KIND if name in INDEXED_META_COLUMNS else _type_at(schema, name) for name in listed}
-    return tuple(name for name, kind in kinds.items() if kind is not None and can_be_indexed(kind, version))
+    return tuple(name for name, kind in types_at(schema, listed).items() if can_be_indexed(kind, version))
 
 
 def _begins_with(columns: Sequence[str], listed: Sequence[str]) -> bool:

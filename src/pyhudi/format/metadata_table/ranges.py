@@ -7,7 +7,7 @@ one without bounds, for a column without any value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -133,6 +133,11 @@ def united(one: Range, other: Range) -> Range:
         one.uncompressed_size + other.uncompressed_size,
         is_open,
     )
+
+
+def promoted(one: Range, kind: ValueKind) -> Range:
+    """A range of a column whose type was widened since, as a range of its new type."""
+    return one if _are_apart(one.kind, kind) else replace(one, kind=_wider(one.kind, kind))
 
 
 _WIDTHS: Final = (
