@@ -86,12 +86,14 @@ class PartitionStatsPartition:
         columns = columns_with_statistics(table, schema)
         latest = load_view(table.storage, table.timeline, lister=table.lister).latest
         found = _united(read_file_ranges(source.storage, source.engine, _paths(latest.values()), columns))
-        yield from _records(table.version, found.values(), is_tight=True)
+        yield from _records(table.version, _with_absent(found), is_tight=True)
 
     def follows(self, change: Change) -> bool:
-        """See `MetadataPartition.follows`."""
-        del change
-        return True
+        """See `MetadataPartition.follows`.
+
+        After the rollback of a write that was merged, bounds that the write made tighter do not hold any more.
+        """
+        return change.undoes is None
 
     def records_of(self, change: Change, source: Source) -> Iterator[pa.RecordBatch]:
         """See `MetadataPartition.records_of`.
@@ -114,7 +116,7 @@ class PartitionStatsPartition:
         for place, one in found.values():
             if place[0] not in other:
                 (tight if _is_united_wrongly(one) else loose).append((place, one))
-        yield from _records(version, loose, is_tight=False)
+        yield from _records(version, [(place, _maybe_null(one)) for place, one in loose], is_tight=False)
         yield from _records(version, [(place, _wide(one)) for place, one in tight], is_tight=True)
 
     def _with_other_types(self, change: Change, table: TableState, columns: Sequence[str]) -> set[str]:
@@ -146,7 +148,7 @@ def _anew(
     added = [batch.filter(pc.is_in(batch.column("partition_path"), pa.array(sorted(touched)))) for batch in added]
     found = _united([*read_file_ranges(source.storage, source.engine, _paths(left), columns), *added])
     kinds = kinds_after(change, table, columns)
-    newest = ((place, promoted(one, kinds.get(one.column, one.kind))) for place, one in found.values())
+    newest = ((place, promoted(one, kinds.get(one.column, one.kind))) for place, one in _with_absent(found))
     yield from _records(table.version, newest, is_tight=True)
     gone = [(path, column) for path in sorted(touched) for column in columns if (path, column) not in found]
     if gone:
@@ -235,6 +237,22 @@ def _is_united_wrongly(one: Range) -> bool:
     if one.kind.type is ValueType.STRING:
         return any(character > "\ud7ff" for text in (one.low, one.high) for character in text or "")
     return one.kind.wrapper == BYTES and one.kind.type is not ValueType.DECIMAL
+
+
+def _maybe_null(one: Range) -> Range:
+    """The range with one null at least: in files of the partition that lack the column, all its values are null."""
+    nulls = max(one.nulls or 0, 1)
+    return replace(one, nulls=nulls, values=max(one.values, nulls + (one.low is not None)))
+
+
+def _with_absent(found: Mapping[_Place, tuple[_Place, Range]]) -> Iterator[tuple[_Place, Range]]:
+    """The ranges of partitions, with the nulls of those files that lack a column."""
+    rows: dict[str, int] = {}
+    for (path, _), one in found.values():
+        rows[path] = max(rows.get(path, 0), one.values)
+    for place, one in found.values():
+        absent = rows[place[0]] - one.values
+        yield place, replace(one, nulls=(one.nulls or 0) + absent, values=one.values + absent)
 
 
 def _wide(one: Range) -> Range:

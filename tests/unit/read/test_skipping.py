@@ -150,6 +150,15 @@ def test_nan_and_nulls_and_columns_of_later_are_never_lost() -> None:
     assert _checked(storage, [[("later", "==", 3)], [("ts", "==", 201)]])[1].num_rows == 2
 
 
+def test_rows_older_than_a_column_are_found_by_their_nulls() -> None:
+    storage = _table()
+    wider = _rows(4000, "oslo").append_column("later", pa.array([1, 2, 3]))
+    open_table(storage, **_OPTIONS).insert(wider)
+
+    assert _checked(storage, pc.field("later").is_null())[1].num_rows == 30
+    assert _checked(storage, [("later", ">", 2)])[1].num_rows == 1
+
+
 def test_an_evolved_column_is_compared_by_its_new_type() -> None:
     storage = MemoryStorage()
     narrow = _SCHEMA.set(2, pa.field("ts", pa.int32()))

@@ -134,7 +134,8 @@ def believed_bounds(payloads: pa.StructArray, kind: pa.DataType, *, of_partition
     return ColumnBounds(
         _only(low, known_low),
         _only(high, known_high),
-        no_nulls=counted & (nulls == 0),
+        # Of a partition, files that are older than a column do not count, and all its values in them are null.
+        no_nulls=np.zeros(count, np.bool_) if of_partitions else counted & (nulls == 0),
         only_nulls=only_nulls,
         is_empty=np.zeros(count, np.bool_) if of_partitions else is_log & (values == 0),
     )
