@@ -43,7 +43,7 @@ from pyhudi.table.state import TableState
 _TIGHTENS: Final = frozenset({WriteOperation.COMPACT, WriteOperation.LOG_COMPACT, WriteOperation.CLUSTER})
 _LOGICAL_WRAPPERS: Final = frozenset({DATE, DECIMAL})
 """Of version 1: types that a column keeps."""
-_TYPES_KEY: Final = "hoodie.pyhudi.partition.stats.types"
+_TYPES_KEY: Final = "pyhudi.partition.stats.types"
 """The option of the definition of column statistics: an id of the types that all bounds of partitions have."""
 _Place = tuple[str, str]
 """A partition path, and a column."""

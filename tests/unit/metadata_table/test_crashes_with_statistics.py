@@ -70,7 +70,7 @@ def test_death_at_an_effect_loses_no_row_by_statistics(table: TableBuilder, name
     given = table.insert(*THREE_ROWS).build()
     before(opened(given))
 
-    for moment, image in crash_images(given, action, every=8):
+    for moment, image in crash_images(given, action, every=12):
         _check_rows(image, moment)
 
         opened(image, later=True).upsert(rows((2, "oslo", 9, "z")), hudi_options={**_ON, **_ALONE})
