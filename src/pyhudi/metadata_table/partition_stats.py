@@ -122,7 +122,7 @@ class PartitionStatsPartition:
     def _with_other_types(self, change: Change, table: TableState, columns: Sequence[str]) -> set[str]:
         """The partition paths whose bounds must not be united with new ones, as the type of a column was changed.
 
-        The definition remembers the types that all bounds have, so they are looked at only when the types change.
+        The definition remembers the types that all bounds have, so the bounds are read only when the types change.
         """
         kinds = kinds_after(change, table, columns)
         types = text_id(repr(sorted((name, int(kind.type), kind.info) for name, kind in kinds.items())))
