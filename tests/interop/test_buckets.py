@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
+from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, OracleError
+from tests.support.table_files import meeting
+from tests.support.tables import open_table
 
 import pyhudi
+from pyhudi.storage.open import open_storage
+from pyhudi.storage.protocol import Storage
 
 OracleOf = Callable[[str], Oracle]
 TABLE = {
@@ -155,3 +159,62 @@ def test_a_table_with_consistent_buckets_is_written_in_turn_through_resizes(
         turn(True)
         turn(False)
         assert groups(path) == resized
+
+
+def test_jvm_hudi_reads_by_key_one_bucket_of_ours(tmp_path: Path, oracle_of: OracleOf) -> None:
+    """Of the other buckets nothing is left to read."""
+    jvm, path = oracle_of("1.2.0"), tmp_path / "pruned"
+    rows = batch(list(range(0, 60, 2)), 1, random.Random(1))
+    described = {**TABLE, **BUCKETS, "hoodie.table.name": "pruned"}
+    pyhudi.save(rows, path, hudi_options={**described, "hoodie.table.ordering.fields": "ts"})
+    key = rows.column("id")[5].as_py()
+    (kept,) = (
+        pyhudi.HudiTable.for_path(str(path)).scan(where=[("id", "==", key)]).files().column("base_file").to_pylist()
+    )
+    for file in (path / "0").glob("*.parquet"):
+        if not kept.endswith(file.name):
+            file.write_bytes(b"nothing")
+    jvm.sql(f"create table pruned using hudi location '{path}'")
+    options = {**BUCKETS, "hoodie.index.bucket.engine": "SIMPLE", "hoodie.bucket.index.hash.field": "id"}
+    try:
+        for name, value in options.items():
+            jvm.sql(f"set {name}={value}")
+        assert [row["id"] for row in jvm.sql(f"select id from pruned where id = '{key}'")] == [key]
+        with pytest.raises(OracleError):
+            jvm.sql("select id from pruned")
+    finally:
+        for name in options:
+            jvm.sql(f"reset {name}")
+        jvm.sql("drop table pruned")
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_logs_of_lock_less_writers_are_read_and_added_to_by_jvm_hudi(
+    version: int, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    jvm, chance, model, path = oracle_of(RELEASE_OF_TABLE_VERSION[version]), random.Random(8), Model(), tmp_path / "t"
+    described = {**TABLE, "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+    new = {"hoodie.write.table.version": str(version), "hoodie.table.ordering.fields": "ts"}
+    first, inner, outer, last = (batch(sorted(chance.sample(range(60), 30)), ts, chance) for ts in range(4))
+    lock_less = {
+        "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
+        "hoodie.compact.inline": "false",
+    }
+    pyhudi.save(first, path, hudi_options={**described, **BUCKETS, **new, **lock_less})
+    storage = open_storage(str(path), {})
+
+    def others(inside: Storage) -> None:
+        open_table(inside, **lock_less).upsert(inner)
+
+    beside = meeting(storage, others, before=("put_if_absent", ".inflight"))
+    open_table(beside, **lock_less).upsert(outer)
+    for rows in (first, inner, outer):
+        apply(model, rows, "upsert")
+    assert read(jvm.read(path)) == model == read(pyhudi.HudiTable.for_path(str(path)).scan().to_arrow())
+    before = groups(path)
+    jvm.write(
+        path, last, {**described, "hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+    )
+    apply(model, last, "upsert")
+    assert read(jvm.read(path)) == model == read(pyhudi.HudiTable.for_path(str(path)).scan().to_arrow())
+    assert groups(path) == before

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pyhudi.config.enums import BucketEngine, ConcurrencyMode, DuplicatePolicy, TableType
+from pyhudi.config.enums import BucketEngine, ConcurrencyMode, DuplicatePolicy, MergeMode, TableType
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.metadata.write_operation import WriteOperation
@@ -41,6 +41,9 @@ def _missing(
         yield f"table version 8 or 9, not {table.version.number}"
     if buckets is None or buckets.engine is not BucketEngine.SIMPLE:
         yield "a simple bucket index (hoodie.index.type=BUCKET)"
+    if table.config.merge_mode is MergeMode.COMMIT_TIME_ORDERING:
+        # JVM Hudi reads logs of one slice in the order in which their writes began, and pyhudi as they completed.
+        yield "ordering fields or a merger, as readers do not agree on the order of writes at the same time"
     if config.operation not in _OPERATIONS or replaces_all:
         yield "the operation upsert, insert or delete, as others do not only append to logs"
     elif config.operation is WriteOperation.INSERT and config.duplicate_policy is not DuplicatePolicy.NONE:

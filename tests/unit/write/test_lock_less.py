@@ -18,7 +18,7 @@ from tests.support.tables import StepClock, contents, environment, open_table, r
 import pyhudi
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError, WriteConflictError
-from pyhudi.mergers import Stitching
+from pyhudi.mergers import Merger, RecordCount, Stitching
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
@@ -64,14 +64,33 @@ def test_writers_of_the_same_keys_all_commit_and_the_larger_ordering_value_wins(
 
 
 @versions
-def test_without_ordering_the_write_that_completes_last_wins(version: int) -> None:
-    storage = bucketed(version=version, **{"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"})
+def test_of_equal_ordering_values_the_write_that_completes_last_wins(version: int) -> None:
+    storage = bucketed(version=version)
 
-    upsert((1, "oslo", 1, "began first, completed last"))(beside(storage, upsert((1, "oslo", 9, "in between"))))
+    upsert((1, "oslo", 1, "began first, completed last"))(beside(storage, upsert((1, "oslo", 1, "in between"))))
 
     assert contents(storage) == {(1, "oslo", 1, "began first, completed last")}
     table(storage).services.compact()
     assert contents(storage) == {(1, "oslo", 1, "began first, completed last")}
+
+
+@versions
+def test_counts_of_writers_at_the_same_time_add_up(version: int) -> None:
+    storage: Storage = MemoryStorage()
+    schema = pa.schema([("id", pa.int64()), ("ts", pa.int64()), ("hoodie_record_count", pa.int64())])
+    make_merged(storage, version, schema, RecordCount())
+    views = pa.table({"id": [1, 2], "ts": [1, 1]})
+
+    def others(inner: Storage) -> None:
+        for _ in range(2):
+            open_table(inner, **LOCK_LESS).upsert(views)
+
+    open_table(beside(storage, others), **LOCK_LESS).upsert(views)
+
+    for _ in range(2):
+        counts = open_table(storage).scan(["id", "hoodie_record_count"]).to_arrow().sort_by("id").to_pydict()
+        assert counts == {"id": [1, 2], "hoodie_record_count": [3, 3]}
+        open_table(storage, **LOCK_LESS).services.compact()
 
 
 @versions
@@ -125,6 +144,7 @@ def test_an_overwrite_and_a_lock_less_write_of_its_groups_do_conflict(others_fir
         ("cow", 9, {}, "upsert", {}, "a merge-on-read table"),
         ("mor", 6, {}, "upsert", {}, "table version 8 or 9, not 6"),
         ("mor", 9, {"hoodie.index.type": "SIMPLE"}, "upsert", {}, "a simple bucket index"),
+        ("mor", 9, {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}, "upsert", {}, "ordering fields or a merger"),
         ("mor", 9, {}, "bulk_insert", {}, "the operation upsert, insert or delete"),
         ("mor", 9, {}, "insert_overwrite", {}, "the operation upsert, insert or delete"),
         ("mor", 9, {}, "insert", {"hoodie.datasource.insert.dup.policy": "drop"}, "dup.policy=none"),
@@ -141,8 +161,8 @@ def test_an_overwrite_and_a_lock_less_write_of_its_groups_do_conflict(others_fir
 def test_what_a_lock_less_write_needs_is_named_before_anything_is_written(
     kind: str, version: int, table_options: dict[str, str], operation: str, options: dict[str, str], named: str
 ) -> None:
-    base = {} if "hoodie.index.type" in table_options else BUCKETS
-    storage = TableBuilder(version, kind, options={**base, "hoodie.compact.inline": "false"}, clock=CLOCK).build()  # type: ignore[arg-type]
+    base = BUCKETS if table_options.get("hoodie.index.type") != "SIMPLE" else {"hoodie.compact.inline": "false"}
+    storage = TableBuilder(version, kind, options={**base, **table_options}, clock=CLOCK).build()  # type: ignore[arg-type]
     watched = FaultStorage(storage)
 
     with pytest.raises((UnsupportedFeatureError, ConfigError), match=named):
@@ -200,7 +220,7 @@ def batches_of(stream: str, keys: int, chance: random.Random) -> list[pa.Table]:
     return found
 
 
-def make_stitched(storage: Storage, version: int) -> None:
+def make_merged(storage: Storage, version: int, schema: pa.Schema, merger: Merger) -> None:
     config = WriteConfig.from_options(
         {
             "hoodie.table.name": "wide",
@@ -210,7 +230,7 @@ def make_stitched(storage: Storage, version: int) -> None:
             **BUCKETS,
         }
     )
-    create_for_schema(WIDE, storage, config, {}, Stitching(STREAMS))
+    create_for_schema(schema, storage, config, {}, merger)
 
 
 def stitched(storage: Storage) -> pyhudi.HudiTable:
@@ -228,7 +248,7 @@ def test_three_stitching_jobs_that_are_killed_and_restarted_make_the_full_outer_
     """Each job sends its batches by name, dies at a random effect now and then, and sends the batch again."""
     chance, keys = random.Random(seed), 6
     storage: Storage = MemoryStorage()
-    make_stitched(storage, version)
+    make_merged(storage, version, WIDE, Stitching(STREAMS))
     jobs = {stream: batches_of(stream, keys, chance) for stream in STREAMS}
     seeds = {stream: chance.randint(0, 2**31) for stream in STREAMS}
     start, compacting = threading.Barrier(len(jobs)), threading.Lock()
