@@ -168,9 +168,7 @@ def test_jvm_hudi_reads_by_key_one_bucket_of_ours(tmp_path: Path, oracle_of: Ora
     described = {**TABLE, **BUCKETS, "hoodie.table.name": "pruned"}
     pyhudi.save(rows, path, hudi_options={**described, "hoodie.table.ordering.fields": "ts"})
     key = rows.column("id")[5].as_py()
-    (kept,) = (
-        pyhudi.HudiTable.for_path(str(path)).scan(where=[("id", "==", key)]).files().column("base_file").to_pylist()
-    )
+    (kept,) = pyhudi.HudiTable.for_path(str(path)).scan(where=[("id", "==", key)]).files().column("path").to_pylist()
     for file in (path / "0").glob("*.parquet"):
         if not kept.endswith(file.name):
             file.write_bytes(b"nothing")
