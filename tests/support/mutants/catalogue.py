@@ -793,6 +793,13 @@ ARCHIVING = (
 
 MERGED_ARCHIVES = (
     mutant(
+        "an expiry does not look at what was written since it began",
+        "rows would go that were written after the decision",
+        (transaction, transaction.check_conflicts, nothing),
+        at="cow8/lock/overwrite+expire",
+        breaks="K1 K4",
+    ),
+    mutant(
         "archive files are merged into one that is never put",
         "whoever asks for history would not find what they had",
         (merge_logs, merge_logs.create, defects.create_plan_only),

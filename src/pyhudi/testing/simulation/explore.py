@@ -331,7 +331,9 @@ def _wrong_end(scenario: Scenario, run: Run, history: History) -> str | None:
     for one in history.told:
         if one.error is not None and not isinstance(one.error, allowed):
             return f"K13: {one.actor} got {type(one.error).__name__}: {one.error}"
-    return None if {*PLANNED, "undo", "restore"} & {*scenario.roles} else next(check_conflicts(history), None)
+    return (
+        None if {*PLANNED, "undo", "restore", "versions"} & {*scenario.roles} else next(check_conflicts(history), None)
+    )
 
 
 def _neglected(run: Run, watcher: Watcher) -> str | None:

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from pyhudi.errors import HudiError
 from pyhudi.testing.simulation.key_value_writes import Attempt, Request
 
+EXPIRY = "expiry-of-partitions"
+"""In the place of an actor's name: who drops partitions that are past their time."""
+
 
 class Verdict(enum.Enum):
     """The answer of a call to its caller."""

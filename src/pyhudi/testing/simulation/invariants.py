@@ -20,6 +20,7 @@ from pyhudi.format.metadata.clean import CleanPlan, decode_clean_plan
 from pyhudi.format.metadata.commit import CommitMetadata, decode_commit_metadata
 from pyhudi.format.metadata.restore import decode_restore_plan, decode_restored_instants
 from pyhudi.format.metadata.rollback import decode_rollback_plan
+from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.archived_log import is_archive_file
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, completed_action, parse_instant_file_name
 from pyhudi.format.timeline.lsm_history import VERSION_FILE
@@ -35,7 +36,7 @@ from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.savepoints import load_savepoints
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS, Timeline, instant_path, load_rollback_plan, load_timeline, position_of
-from pyhudi.testing.simulation.history import History, Told, Verdict
+from pyhudi.testing.simulation.history import EXPIRY, History, Told, Verdict
 from pyhudi.testing.simulation.key_value_writes import STRAY, WRITER
 from pyhudi.testing.simulation.listed_files import check_metadata_table
 from pyhudi.testing.simulation.scheduler import Actor, Run
@@ -260,7 +261,9 @@ class Facts:
 
     def writer(self, instant_time: str) -> str:
         """The actor whose write it is; an empty text for a compaction."""
-        return self.metadata[instant_time].extra.get(WRITER, "")
+        metadata = self.metadata[instant_time]
+        otherwise = EXPIRY if metadata.operation is WriteOperation.DELETE_PARTITION else ""
+        return metadata.extra.get(WRITER, otherwise)
 
     def before(self, seen: Collection[str]) -> frozenset[str]:
         """What a reader knew whose timeline had these completed writes: they, and those archived before them."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
+from typing import cast
 
 from pyhudi.environment import LockProvider
 from pyhudi.errors import (
@@ -24,6 +25,7 @@ from pyhudi.errors import (
     WriteConflictError,
 )
 from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.format.timeline.table_version import table_version
 from pyhudi.services.archiving.archive import archive
 from pyhudi.services.cleaning.execute import clean, execute_clean, pending_cleans
 from pyhudi.services.clustering.execute import run_pending_clusterings
@@ -34,10 +36,12 @@ from pyhudi.services.restore.execute import restore
 from pyhudi.services.restore.recover import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back, roll_back_failed_writes
 from pyhudi.services.savepoint import create_savepoint
+from pyhudi.services.ttl import MS_PER_DAY, expire_partitions
+from pyhudi.services.upgrade.change import change_version
 from pyhudi.table.history import archived_metadata
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import position_of
-from pyhudi.testing.simulation.history import History, Told, Verdict
+from pyhudi.testing.simulation.history import EXPIRY, History, Told, Verdict
 from pyhudi.testing.simulation.key_value_writes import Request, TaskLostError
 from pyhudi.testing.simulation.scheduler import AGES_MS, Actor, Powers, Run
 from pyhudi.testing.simulation.simulated import NoLocks
@@ -45,6 +49,12 @@ from pyhudi.testing.simulation.start_tables import KINDS, Kind, Seat, kind_of
 from pyhudi.transaction.exchange_folder import exchange_folder
 from pyhudi.transaction.locks.storage_based import StorageLocks
 from pyhudi.transaction.settings import TransactionSettings
+
+VERSION_THAT_CHANGES = 8
+"""The tables that `versions` changes: their timelines stay where they are. Other changes have crash tests."""
+
+PAST_MS = 50
+"""After so long, a partition is past its time; no lease and no heartbeat ends."""
 
 POLLS = 2
 """How often a reader looks at the table."""
@@ -233,6 +243,26 @@ def _tidy(stage: Stage) -> None:
     """Clean, and archive what the clean has passed."""
     _serve(stage, lambda stage: clean(stage.seat.service_call()))
     _archive(stage)
+
+
+def _expire(stage: Stage) -> None:
+    """Drop partition `a` because it is past its time, which is short in this world."""
+    stage.run.pass_time(PAST_MS)
+    stage.history.requests[EXPIRY] = Request(operation=WriteOperation.DELETE_PARTITION, replaces=("a",))
+
+    def expire(stage: Stage) -> None:
+        call = stage.seat.service_call()
+        expiry = replace(call.config.expiry, days_retained=cast("int", 1 / MS_PER_DAY), partitions=("a",))
+        expire_partitions(replace(call, config=replace(call.config, expiry=expiry)))
+
+    _serve(stage, expire)
+
+
+def _change_versions(stage: Stage) -> None:
+    """Take a table of version 8 to 9, and back; that something is pending is an answer."""
+    for version in (9, 8):
+        target = table_version(version)
+        _serve(stage, lambda stage, to=target: change_version(stage.seat.service_call(), to))  # type: ignore[misc]
 
 
 def _recover(stage: Stage) -> None:
@@ -430,6 +460,8 @@ ROLES: dict[str, Role] = {
     "compact": _compact,
     "cluster": _cluster,
     "clean": _clean,
+    "expire": _expire,
+    "versions": _change_versions,
     "archive": _archive,
     "tidy": _tidy,
     "recover": _recover,
@@ -477,6 +509,11 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
         pairs += [("both", "restore"), ("restore", "restore"), ("update", "save"), ("overwrite", "restore")]
         triples += [("update", "restore", one) for one in ("read", "late", "clean", "recover")]
         triples += [("overwrite", "save", "clean"), ("save", "restore", "update"), ("update", "cluster", "restore")]
+        pairs += [("update", "expire"), ("both", "expire"), ("new", "expire"), ("expire", "expire"), ("expire", "late")]
+        triples += [("update", "expire", one) for one in ("read", "follow", "clean", "cluster", "restore")]
+        if kind.version == VERSION_THAT_CHANGES:
+            pairs += [(one, "versions") for one in ("update", "both", "drop", "clean", "cluster", "versions", "late")]
+            triples += [("update", "versions", one) for one in ("read", "update", "late")]
         if kind.is_merge_on_read:
             pairs += [("compact", "compact"), ("compact", "late")]
             triples += [("outlived", "attempt", "compact")]

@@ -71,6 +71,21 @@ def test_savepoints_and_restores_beside_others_hold_all_invariants(
     record_property("schedules", checked(scenario, Budget(deviations=1, schedules=60, powers=powers)))
 
 
+SELDOM = [
+    scenario_of(f"{kind}/{lock}/{roles}")
+    for kind, lock in (("cow8", "lease"), ("mor8", "lock"), ("cow6", "lock"))
+    for roles in ("update+expire", "both+expire+read", *(("update+versions",) if kind != "cow6" else ()))
+]
+
+
+@pytest.mark.parametrize("mishaps", [Powers(), CRASHES, PAUSES, FAULTS], ids=["order", "crash", "pause", "fault"])
+@pytest.mark.parametrize("scenario", SELDOM, ids=str)
+def test_expiry_and_changes_of_version_beside_writes_hold_all_invariants(
+    scenario: Scenario, mishaps: Powers, record_property: Recorder
+) -> None:
+    record_property("schedules", checked(scenario, Budget(deviations=1, schedules=40, powers=mishaps)))
+
+
 @pytest.mark.parametrize("mishaps", [CRASHES, FAULTS, PAUSES], ids=["crash", "fault", "pause"])
 @pytest.mark.parametrize("scenario", CORE_SCENARIOS[::3], ids=str)
 def test_with_one_mishap_all_invariants_hold(scenario: Scenario, mishaps: Powers, record_property: Recorder) -> None:
