@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from tests.interop.compare import assert_same_rows
+from tests.support.jvm_tables import every_kind, jvm_options, state
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
 
 import pyhudi
@@ -16,7 +16,6 @@ from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.services.cleaning.execute import schedule_clean
 from pyhudi.storage.open import open_storage
 from pyhudi.table.lister import list_data_files
-from pyhudi.table.state import TableState, load_table
 
 OracleOf = Callable[[str], Oracle]
 CITIES = ("oslo", "rome", "lima")
@@ -35,27 +34,19 @@ def batch(number: int) -> pa.Table:
     )
 
 
+EVERY_TABLE = every_kind(quick=(9, "COPY_ON_WRITE"), thorough=(8, "MERGE_ON_READ"))
+
+
 def options(table_type: str) -> dict[str, str]:
-    return {
-        "hoodie.table.name": "t",
-        "hoodie.datasource.write.recordkey.field": "id",
-        "hoodie.datasource.write.partitionpath.field": "city",
-        "hoodie.datasource.write.precombine.field": "ts",
-        "hoodie.datasource.write.table.type": table_type,
-        "hoodie.datasource.write.operation": "upsert",
-        "hoodie.metadata.enable": "false",
+    compacts = {
         "hoodie.compact.inline": "true" if table_type == "MERGE_ON_READ" else "false",
         "hoodie.compact.inline.max.delta.commits": "2",
-        "hoodie.clean.commits.retained": "2",
     }
+    return jvm_options(table_type, **compacts, **{"hoodie.clean.commits.retained": "2"})
 
 
 KEEPS_ALL_INSTANTS = {"hoodie.keep.min.commits": "50", "hoodie.keep.max.commits": "60"}
 """Options of JVM Hudi's archiver."""
-
-
-def state(path: Path) -> TableState:
-    return load_table(open_storage(str(path), {}))
 
 
 def cleans(path: Path) -> dict[str, InstantState]:
@@ -75,16 +66,7 @@ def check_same(oracle: Oracle, path: Path) -> None:
         assert_same_rows(expected, table.scan(as_of=instant).to_arrow(), hint=f"as of {instant}")
 
 
-def combinations() -> list[Any]:
-    marks = {(9, "COPY_ON_WRITE"): [pytest.mark.quick], (8, "MERGE_ON_READ"): [pytest.mark.thorough]}
-    return [
-        pytest.param(version, kind, id=f"v{version}-{kind}", marks=marks.get((version, kind), []))
-        for version in (9, 8, 6)
-        for kind in ("COPY_ON_WRITE", "MERGE_ON_READ")
-    ]
-
-
-@pytest.mark.parametrize(("version", "table_type"), combinations())
+@pytest.mark.parametrize(("version", "table_type"), EVERY_TABLE)
 def test_cleans_in_turn_leave_every_retained_state_to_both_sides(
     version: int, table_type: str, tmp_path: Path, oracle_of: OracleOf
 ) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from tests.interop.compare import assert_same_rows
 from tests.support.hooks import at
+from tests.support.jvm_tables import every_kind, jvm_options, state
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, OracleError
 from tests.support.tables import rehandled
 
@@ -19,7 +20,7 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.storage.open import open_storage
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.pending_clusterings import load_clustering_plans
-from pyhudi.table.state import TableState, load_table
+from pyhudi.table.state import load_table
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash
 
 OracleOf = Callable[[str], Oracle]
@@ -40,24 +41,18 @@ def batch(first: int, ts: int) -> pa.Table:
     )
 
 
+EVERY_TABLE = every_kind(quick=(9, "COPY_ON_WRITE"), thorough=(8, "MERGE_ON_READ"))
+
+
 def options(table_type: str) -> dict[str, str]:
-    return {
-        "hoodie.table.name": "t",
-        "hoodie.datasource.write.recordkey.field": "id",
-        "hoodie.datasource.write.partitionpath.field": "city",
-        "hoodie.datasource.write.precombine.field": "ts",
-        "hoodie.datasource.write.table.type": table_type,
-        "hoodie.datasource.write.operation": "upsert",
-        "hoodie.datasource.write.hive_style_partitioning": "true",
-        "hoodie.metadata.enable": "false",
-        "hoodie.parquet.small.file.limit": "0",
-        "hoodie.compact.inline": "false",
-        "hoodie.clean.automatic": "false",
-    }
-
-
-def state(path: Path) -> TableState:
-    return load_table(open_storage(str(path), {}))
+    return jvm_options(
+        table_type,
+        **{
+            "hoodie.datasource.write.hive_style_partitioning": "true",
+            "hoodie.parquet.small.file.limit": "0",
+            "hoodie.clean.automatic": "false",
+        },
+    )
 
 
 def pending(path: Path) -> list[str]:
@@ -105,16 +100,7 @@ def in_order(path: Path) -> bool:
     return all(found == sorted(found) for found in files.values())
 
 
-def combinations() -> list[Any]:
-    marks = {(9, "COPY_ON_WRITE"): [pytest.mark.quick], (8, "MERGE_ON_READ"): [pytest.mark.thorough]}
-    return [
-        pytest.param(version, kind, id=f"v{version}-{kind}", marks=marks.get((version, kind), []))
-        for version in (9, 8, 6)
-        for kind in ("COPY_ON_WRITE", "MERGE_ON_READ")
-    ]
-
-
-@pytest.mark.parametrize(("version", "table_type"), combinations())
+@pytest.mark.parametrize(("version", "table_type"), EVERY_TABLE)
 def test_clusterings_in_turn_keep_all_rows_and_their_commit_times(
     version: int, table_type: str, tmp_path: Path, oracle_of: OracleOf
 ) -> None:

@@ -6,11 +6,11 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from tests.interop.compare import assert_same_rows
+from tests.support.jvm_tables import every_kind, jvm_options, state
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, OracleError
 
 import pyhudi
@@ -19,7 +19,6 @@ from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.storage.open import open_storage
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.metadata_table import has_metadata_table
-from pyhudi.table.state import TableState, load_table
 
 OracleOf = Callable[[str], Oracle]
 CITIES = ("oslo", "rome", "lima")
@@ -39,24 +38,11 @@ def batch(number: int) -> pa.Table:
     )
 
 
+EVERY_TABLE = every_kind(quick=(9, "MERGE_ON_READ"), thorough=(8, "COPY_ON_WRITE"))
+
+
 def options(table_type: str, **others: str) -> dict[str, str]:
-    return {
-        "hoodie.table.name": "t",
-        "hoodie.datasource.write.recordkey.field": "id",
-        "hoodie.datasource.write.partitionpath.field": "city",
-        "hoodie.datasource.write.precombine.field": "ts",
-        "hoodie.datasource.write.table.type": table_type,
-        "hoodie.datasource.write.operation": "upsert",
-        "hoodie.metadata.enable": "false",
-        "hoodie.compact.inline": "false",
-        "hoodie.keep.min.commits": "50",
-        "hoodie.keep.max.commits": "60",
-        **others,
-    }
-
-
-def state(path: Path) -> TableState:
-    return load_table(open_storage(str(path), {}))
+    return jvm_options(table_type, **{"hoodie.keep.min.commits": "50", "hoodie.keep.max.commits": "60", **others})
 
 
 def ours(path: Path) -> pyhudi.HudiTable:
@@ -100,16 +86,7 @@ def live_on(oracle: Oracle, path: Path, given: dict[str, str], first: int) -> No
     ours(path).delete(batch(first + 5).slice(0, 3))
 
 
-def combinations() -> list[Any]:
-    marks = {(9, "MERGE_ON_READ"): [pytest.mark.quick], (8, "COPY_ON_WRITE"): [pytest.mark.thorough]}
-    return [
-        pytest.param(version, kind, id=f"v{version}-{kind}", marks=marks.get((version, kind), []))
-        for version in (9, 8, 6)
-        for kind in ("COPY_ON_WRITE", "MERGE_ON_READ")
-    ]
-
-
-@pytest.mark.parametrize(("version", "table_type"), combinations())
+@pytest.mark.parametrize(("version", "table_type"), EVERY_TABLE)
 def test_table_that_we_restored_goes_on_under_jvm_hudi_with_its_metadata_table_built_anew(
     version: int, table_type: str, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
@@ -143,7 +120,7 @@ def test_table_that_we_restored_goes_on_under_jvm_hudi_with_its_metadata_table_b
     assert ours(path).savepoints.list().num_rows == 0
 
 
-@pytest.mark.parametrize(("version", "table_type"), combinations())
+@pytest.mark.parametrize(("version", "table_type"), EVERY_TABLE)
 def test_table_that_jvm_hudi_restored_goes_on_under_ours_and_its_half_dead_restore_is_finished(
     version: int, table_type: str, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
@@ -201,7 +178,7 @@ def compacted(oracle: Oracle, path: Path, given: dict[str, str]) -> None:
     )
 
 
-@pytest.mark.parametrize(("version", "table_type"), combinations())
+@pytest.mark.parametrize(("version", "table_type"), EVERY_TABLE)
 def test_newest_write_of_jvm_hudi_of_each_kind_is_rolled_back_and_an_older_one_by_neither(
     version: int, table_type: str, tmp_path: Path, oracle_of: OracleOf
 ) -> None:

@@ -12,6 +12,7 @@ from pyhudi.services.cleaning.policy import Retention, SliceDecision
 from pyhudi.table.file_system_view import FileSystemView
 from pyhudi.table.history import has_archive
 from pyhudi.table.state import TableState
+from pyhudi.table.timeline import position_of
 from pyhudi.table.written_files import load_written_files
 
 SAVEPOINTS_NOTE = "savepointed_timestamps"
@@ -31,7 +32,8 @@ def partitions_to_visit(
     """The partitions in which slices may have lost their last reader since the last clean; None for all of the table.
 
     A slice loses it when a later slice of its group, or a replacement of the group, falls behind the earliest retained
-    write. So the writes between the last clean's earliest and this one's say where.
+    write. So the writes between the last clean's earliest and this one's say where, and those that began before and
+    were completed since: a clustering may be planned long before it is executed.
     """
     timeline = table.timeline
     if not options.incremental:
@@ -46,7 +48,8 @@ def partitions_to_visit(
     spared = set(filter(None, last.extra.get(SAVEPOINTS_NOTE, "").split(","))) if last is not None else set()
     if not spared <= set(savepoints):
         return None
-    passed = [one for one in timeline.completed_writes if begin <= one.requested_time < earliest.requested_time]
+    until = earliest.requested_time
+    passed = [one for one in timeline.completed_writes if begin <= position_of(one) and one.requested_time < until]
     return frozenset(_changed_partitions(table, passed))
 
 
