@@ -133,10 +133,11 @@ def relations(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[IndexedFiles]]:
     ("partition_by", "options"),
     [
         (["city", "n"], {}),
+        (["city", "n"], {"hoodie.metadata.index.column.stats.enable": "true"}),
         (["day"], {"hoodie.datasource.write.hive_style_partitioning": "true"}),
         ([], {}),
     ],
-    ids=["city and n", "day=", "no partitions"],
+    ids=["city and n", "city and n, with statistics", "day=", "no partitions"],
 )
 def test_files_with_rows_for_a_filter_are_never_left_out(
     spark: Any, tmp_path: Path, relations: list[IndexedFiles], partition_by: list[str], options: dict[str, str]

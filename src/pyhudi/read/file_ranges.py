@@ -1,6 +1,6 @@
 """Ranges of the columns of a scan's files: from their partition paths, and from the footers of base files.
 
-This is where an index that keeps the ranges of columns takes the place of footers (`RangesOfFiles`).
+Between the two, the indexes of the metadata table are asked.
 """
 
 from __future__ import annotations
@@ -10,20 +10,31 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from pyhudi.errors import CorruptDataError, NotFoundError
+from pyhudi.errors import CorruptDataError, HudiError, NotFoundError
 from pyhudi.format.keys.partition_paths import typed_value
 from pyhudi.io.column_statistics import ColumnBounds, read_bounds
-from pyhudi.read.predicates import ColumnRanges, Mask, Predicate, columns_of_predicate, may_match
-from pyhudi.read.scan import ScanSlice
+from pyhudi.read.conditions import Condition
+from pyhudi.read.predicates import (
+    ColumnRanges,
+    Mask,
+    Predicate,
+    columns_of_predicate,
+    expression_of_predicate,
+    may_match,
+)
+from pyhudi.read.scan import ScanPlan, ScanSlice
+from pyhudi.read.skipping import skip_by_indexes
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.table.state import load_table
 
 FOOTERS_MAX = 2000
 """The largest number of files whose footers are read to leave files out. Reading more of them where the rows are read,
@@ -35,6 +46,10 @@ _SAME_IN_ALL_CALENDARS = dt.datetime(1900, 1, 2)  # noqa: DTZ001
 """Spark moves older dates and times of files that old versions of it wrote, to a calendar of today."""
 _KEPT_COLUMNS_MAX = 200_000
 """The largest number of bounds of a column of a file that this process keeps, at some hundred bytes each."""
+
+
+Numbers: TypeAlias = npt.NDArray[np.intp]
+"""Numbers of slices."""
 
 
 class RangesOfFiles(Protocol):
@@ -53,11 +68,13 @@ class FilePruner:
         slices: slices without logs.
         schema: the columns of the scan and their types.
         source: the ranges of columns within files.
+        plan: the scan, to ask the indexes of the metadata table first; None not to ask them.
     """
 
     slices: tuple[ScanSlice, ...]
     schema: pa.Schema
     source: RangesOfFiles
+    plan: ScanPlan | None = None
 
     def matching(self, predicate: Predicate, constants: Mapping[str, pa.Array] | None = None) -> list[int]:
         """The numbers of the slices that can have rows for which the predicate holds.
@@ -71,11 +88,30 @@ class FilePruner:
         by_path |= {name: _of_one_value(values) for name, values in constants.items() if name in columns}
         left = np.flatnonzero(may_match(predicate, by_path, len(self.slices)))
         in_files = columns - by_path.keys() - constants.keys()
+        if self.plan is not None and in_files and len(left):
+            left, decided = self._left_by_indexes(self.plan, left, predicate)
+            in_files -= decided
         if not in_files or not len(left):
             return list(map(int, left))
         known = {name: ranges.take(left) for name, ranges in by_path.items()}
         known |= self.source.of([self.slices[number] for number in left], in_files)
         return list(map(int, left[may_match(predicate, known, len(left))]))
+
+    def _left_by_indexes(self, plan: ScanPlan, left: Numbers, predicate: Predicate) -> tuple[Numbers, frozenset[str]]:
+        """What indexes leave of these slices, and the columns that they know in all of them.
+
+        Of the table as it is now: what an index says of a file stays true, and of files that are gone it says nothing.
+        """
+        condition = expression_of_predicate(predicate, self.schema.names)
+        plan = replace(plan, slices=tuple(self.slices[number] for number in left))
+        try:
+            table = load_table(open_spec(plan.storage))
+        except HudiError:
+            return left, frozenset()
+        kept, uses = skip_by_indexes(table, plan, Condition(condition, condition), is_newest=False)
+        decided = frozenset(name for use in uses if use.note is None for name in use.columns)
+        is_kept = {id(one) for one in kept.slices}
+        return left[[id(one) in is_kept for one in plan.slices]], decided
 
 
 def ranges_of_paths(

@@ -9,9 +9,10 @@ footers, or of an index. What is unknown leaves no file out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import and_, or_
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,6 +27,8 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _VALUES_ONE_BY_ONE_MAX = 1000
 """The longest list of `in` whose values are compared one by one; of a longer one the smallest and greatest are."""
+_EQUALITIES_MAX = 100
+"""The longest list of `in` that Arrow gets as equalities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,27 @@ def columns_of_predicate(predicate: Predicate) -> frozenset[str]:
     if isinstance(predicate, AllOf | AnyOf):
         return frozenset().union(*(columns_of_predicate(part) for part in predicate.parts))
     return frozenset({predicate.column})
+
+
+def expression_of_predicate(predicate: Predicate, columns: Collection[str]) -> pc.Expression:
+    """A predicate in Arrow. Tests of other columns than these are left out, as if they were true."""
+    if isinstance(predicate, AllOf):
+        return reduce(and_, (expression_of_predicate(part, columns) for part in predicate.parts), pc.scalar(True))
+    if isinstance(predicate, AnyOf):
+        return reduce(or_, (expression_of_predicate(part, columns) for part in predicate.parts))
+    return _expression_of_test(predicate) if predicate.column in columns else pc.scalar(True)
+
+
+def _expression_of_test(test: Comparison | NullTest | TextTest) -> pc.Expression:
+    field = pc.field(test.column)
+    if isinstance(test, NullTest):
+        return field.is_null() if test.is_null else field.is_valid()
+    if isinstance(test, TextTest):
+        return _TEXT_TESTS[test.operator](field, test.text)
+    if test.operator == "in" and len(test.value) <= _EQUALITIES_MAX:
+        # Arrow compares these with bounds, and takes both zeros for one.
+        return reduce(or_, (field == value for value in test.value))
+    return test.expression
 
 
 def may_match(predicate: Predicate, ranges: Mapping[str, ColumnRanges], files: int) -> Mask:
@@ -167,7 +191,7 @@ _TESTS: dict[str, Callable[[Any, ColumnRanges], Mask]] = {
     "in": _may_be_in,
     "not in": _may_be_outside,
 }
-_TEXT_TESTS: dict[str, Callable[[pa.Array, str], pa.Array]] = {
+_TEXT_TESTS: dict[str, Callable[[Any, str], Any]] = {
     "contains": pc.match_substring,
     "ends with": pc.ends_with,
 }

@@ -65,7 +65,7 @@ class ScanPlan:
     `_hoodie_commit_time` is among them (None: all). `path_columns`: columns whose values are those of the partition
     path: the files lack them, or have others. `merging`: how slices with logs are read. `texts_of_numbers`: columns of
     text that some files hold as numbers, which not all readers of Parquet turn into text; slices are then read as if
-    they had logs.
+    they had logs. `data_skipping`: the indexes of the metadata table may be asked which files to leave out.
     """
 
     storage: StorageSpec
@@ -76,6 +76,7 @@ class ScanPlan:
     path_columns: tuple[str, ...]
     merging: MergeSettings
     texts_of_numbers: tuple[str, ...] = ()
+    data_skipping: bool = True
 
     @property
     def plain(self) -> tuple[ScanSlice, ...]:
@@ -330,7 +331,17 @@ def _plan(
     )
     shown = merging.schema if has_meta_columns else schema
     numbers = texts_of_numbers(table.config, fields, schema) if has_meta_columns else ()
-    return ScanPlan(table.storage.spec, table.storage.uri, slices, shown, commit_times, path_columns, merging, numbers)
+    return ScanPlan(
+        table.storage.spec,
+        table.storage.uri,
+        slices,
+        shown,
+        commit_times,
+        path_columns,
+        merging,
+        numbers,
+        config.data_skipping,
+    )
 
 
 def _files(file_slice: FileSlice, base_files_only: bool) -> SliceFiles:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import datetime as dt
 import io
 import math
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.support.tables import new_table, open_table
 
+from pyhudi.config.read_config import ReadConfig
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.read import file_ranges
 from pyhudi.read.comparisons import Comparison
 from pyhudi.read.file_ranges import FilePruner, FooterRanges
 from pyhudi.read.predicates import AllOf, AnyOf, NullTest, Predicate
-from pyhudi.read.scan import ScanSlice
+from pyhudi.read.scan import ScanSlice, plan_scan
 from pyhudi.storage.memory import MemoryStorage
 
 UTC = dt.UTC
@@ -203,3 +206,63 @@ def test_footers_of_too_many_files_are_left_to_the_executors(monkeypatch: pytest
 
     assert pruner(storage, schema, *slices).matching(equals("c", 1, pa.int64())) == [0, 1, 2]
     assert pruner(storage, schema, *slices[:2]).matching(equals("c", 1, pa.int64())) == [1]
+
+
+def indexed_table() -> MemoryStorage:
+    """Nine files in one folder, whose columns the metadata table knows."""
+    storage = MemoryStorage()
+    schema = pa.schema([("id", pa.int64()), ("city", pa.string()), ("ts", pa.int64()), ("x", pa.float64())])
+    new_table(storage, schema=schema)
+    options = {
+        "hoodie.metadata.index.column.stats.enable": "true",
+        "hoodie.parquet.small.file.limit": "0",
+        "hoodie.clean.automatic": "false",
+    }
+    for number in range(9):
+        ids = [10 * number, 10 * number + 1]
+        rows = {"id": ids, "city": ["oslo"] * 2, "ts": ids, "x": [float(one) for one in ids]}
+        open_table(storage, **options).insert(pa.table(rows, schema=schema))
+    return storage
+
+
+@pytest.mark.parametrize(
+    ("predicate", "ids"),
+    [
+        (equals("ts", 41, pa.int64()), [40]),
+        (Comparison("x", "<", pa.scalar(10.0)), [0]),
+        (Comparison("id", "in", (pa.scalar(1), pa.scalar(81))), [0, 80]),
+        (AllOf((equals("ts", 20, pa.int64()), equals("place", 1, pa.int64()))), [20]),
+        (AnyOf((equals("ts", 20, pa.int64()), equals("place", 1, pa.int64()))), [0, 10, 20, 30, 40, 50, 60, 70, 80]),
+        (NullTest("ts", is_null=True), []),
+    ],
+    ids=["==", "<", "in", "and", "or", "null"],
+)
+def test_statistics_of_the_metadata_table_spare_the_footers(
+    predicate: Predicate, ids: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = indexed_table()
+    plan = plan_scan(storage, ReadConfig.from_options({}))
+    files = FilePruner(plan.slices, plan.schema, FooterRanges(plan.storage, plan.schema), plan)
+    monkeypatch.setattr(file_ranges, "read_bounds", no_footer)
+
+    kept = files.matching(predicate, {"place": pa.array([1] * 9)})
+
+    assert sorted(first_id(storage, plan.slices[number]) for number in kept) == ids
+
+
+def no_footer(*arguments: object) -> None:
+    raise AssertionError(arguments)
+
+
+def first_id(storage: MemoryStorage, one: ScanSlice) -> int:
+    first: int = pq.read_table(io.BytesIO(storage.read(str(one.files.base)))).column("id")[0].as_py()
+    return first
+
+
+def test_statistics_of_the_metadata_table_know_no_file_of_another_plan() -> None:
+    storage = indexed_table()
+    plan = plan_scan(storage, ReadConfig.from_options({}))
+    others = tuple(replace(one, files=SliceFiles(f"{one.files.base}x", ())) for one in plan.slices)
+    files = FilePruner(others, plan.schema, FooterRanges(plan.storage, plan.schema), plan)
+
+    assert files.matching(equals("ts", 41, pa.int64())) == list(range(9))

@@ -69,7 +69,10 @@ def rows_of_files(
     # Each base file of a range of time has rows of it: nothing is gained by looking.
     looked_up = [field for field in plan.schema if plan.commit_times is None or field.name != COMMIT_TIME]
     slices = tuple(one.of_slice for one in files)
-    pruner = FilePruner(slices, plan.schema, FooterRanges(plan.storage, pa.schema(looked_up)))
+    # The indexes know slices as a whole, with their logs.
+    are_whole = not any(one.files.logs or one.files.base is None for one in slices)
+    asked = plan if plan.data_skipping and are_whole else None
+    pruner = FilePruner(slices, plan.schema, FooterRanges(plan.storage, pa.schema(looked_up)), asked)
     return indexed_rows(spark, IndexedFiles(plan.uri, tuple(one.file for one in files), pruner), options)
 
 
