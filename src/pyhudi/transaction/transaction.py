@@ -436,10 +436,10 @@ def _told_of_a_loss(transaction: Transaction) -> Iterator[None]:
 def _correct_metadata_table(transaction: Transaction) -> None:
     """See `_told_of_a_loss`. Of an instant that is pending, its rollback undoes the delta commit."""
     storage, environment, own = transaction.storage, transaction.environment, transaction.instant_time
+    if not has_metadata_table(transaction.base):
+        return
     with table_lock(storage, environment, wait_ms=transaction.settings.lock_wait_ms) as lock:
         now = transaction.base.reload()
-        if not has_metadata_table(now):
-            return
         found = next((one for one in now.timeline.instants if one.requested_time == own), None)
         if found is None:
             undo_delta_commit(now, own, own)
