@@ -90,7 +90,7 @@ def test_index_is_true_whatever_is_done_while_it_is_built(version: int, kind: st
     given = prepared(version, kind)
     moments = _moments_without_lock(given)
     assert len(moments) > 8
-    for number in moments[1 :: len(moments) // 4]:
+    for number in moments[1 :: len(moments) // 3]:
         storage = copied(given)
         hook = _at_call(number, functools.partial(_run, OTHERS[other], storage))
         create(opened(FaultStorage(storage, before=hook)))
@@ -139,7 +139,7 @@ def later(storage: Storage) -> pyhudi.HudiTable:
 def test_build_that_died_at_any_effect_leaves_a_table_that_works_and_is_gone_on_with() -> None:
     given = prepared(9, "mor")
     states = set()
-    for where, storage in crash_images(given, create, every=4):
+    for where, storage in crash_images(given, create, every=5):
         state = _state(storage)
         states.add(state)
         opened(storage).upsert(rows((2, "oslo", 50, "w"), (60, "rome", 50, "w")))
