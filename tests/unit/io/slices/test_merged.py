@@ -11,6 +11,7 @@ import pytest
 from pyhudi.config.table_config import TableConfig
 from pyhudi.format.schema.meta_columns import with_meta_columns
 from pyhudi.io.log.records import LogVersions, version_schema
+from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergedRows, MergeSettings, merge_base
 from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED
 from pyhudi.merge.table_rules import TableRules, table_rules_of
@@ -56,7 +57,7 @@ def merged(rules: TableRules, stored: list[Row], *logs: Row, ordering: str = "ts
     found = LogVersions(rows=pa.Table.from_pylist(versions, version_schema(schema)))
     settings = MergeSettings(schema=schema, rules=rules)
     names = ["_hoodie_commit_time", ordering, "text"]
-    return list(merge_base(storage, "base", found, settings, settings.needed_for(names), names))
+    return list(merge_base(storage, SliceFiles("base", ()), found, settings, settings.needed_for(names), names))
 
 
 def _values(row: Row, ordering: str) -> dict[str, Any]:
