@@ -51,12 +51,10 @@ class Payloads:
 class EntryMaker(Protocol):
     """What an index keeps of rows. Frozen and picklable."""
 
-    def entries(self, change: SliceChange, rows: pa.RecordBatch, *, is_added: bool) -> pa.RecordBatch:
-        """The `ENTRIES` of some rows of a file group. Each key has one row."""
-        ...
-
-    def file_groups(self, change: SliceChange, rows: pa.RecordBatch) -> npt.NDArray[np.int32]:
-        """The file groups of the index that these rows' entries belong to."""
+    def entries(
+        self, change: SliceChange, rows: pa.RecordBatch, *, is_added: bool
+    ) -> tuple[pa.RecordBatch, npt.NDArray[np.int32]]:
+        """The `ENTRIES` of some rows of a file group, and the file groups of the index that they belong to."""
         ...
 
 
@@ -183,7 +181,7 @@ def records_on_driver(
 ) -> Iterator[pa.RecordBatch]:
     """The records of all changes, without tasks. Memory: all of them."""
     batches = [
-        maker.entries(change, rows, is_added=is_added)
+        maker.entries(change, rows, is_added=is_added)[0]
         for change in changes
         for is_added, rows in changed_rows(storage, change, settings)
         if rows.num_rows
@@ -211,7 +209,7 @@ def _entries_of(storage: Storage, task: SortTask) -> Iterator[tuple[pa.RecordBat
     for change in task.changes:
         for is_added, rows in changed_rows(storage, change, task.settings):
             if rows.num_rows:
-                yield task.maker.entries(change, rows, is_added=is_added), task.maker.file_groups(change, rows)
+                yield task.maker.entries(change, rows, is_added=is_added)
 
 
 def _gathered(

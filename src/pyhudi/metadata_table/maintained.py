@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pyhudi.errors import InternalError
+from pyhudi.errors import CorruptDataError, InternalError
+from pyhudi.format.metadata_table.index_definitions import FIRST_VERSION
 from pyhudi.metadata_table.column_stats import ColumnStatsPartition
 from pyhudi.metadata_table.files import FilesPartition
 from pyhudi.metadata_table.partition import MetadataPartition
 from pyhudi.metadata_table.partition_stats import PartitionStatsPartition
 from pyhudi.metadata_table.record_index import RecordIndexPartition
-from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS
-from pyhudi.table.metadata_partitions import FILES, RECORD_INDEX, Upkeep, with_upkeep
+from pyhudi.metadata_table.secondary_index import SecondaryIndexPartition
+from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS, load_index_definitions
+from pyhudi.table.metadata_partitions import FILES, RECORD_INDEX, SECONDARY_INDEX_PREFIX, Upkeep, with_upkeep
 from pyhudi.table.state import TableState
 
 PARTITIONS: Final[Mapping[str, MetadataPartition]] = {
@@ -29,11 +31,22 @@ def maintained_partition(name: str, table: TableState) -> MetadataPartition:
 
     Indexes of which a table may have several take their definition from the table; they get a branch here.
     """
-    del table
+    if name.startswith(SECONDARY_INDEX_PREFIX):
+        return _secondary_index(name, table)
     found = PARTITIONS.get(name)
     if found is None:
         raise InternalError("no code maintains this partition of the metadata table", partition=name)
     return found
+
+
+def _secondary_index(name: str, table: TableState) -> SecondaryIndexPartition:
+    """Cost: a read of the definitions."""
+    definition = load_index_definitions(table).get(name)
+    if definition is None or len(definition.source_columns) != 1:
+        raise CorruptDataError("the secondary index has no definition: drop it", index=name)
+    return SecondaryIndexPartition(
+        name=name, column=definition.source_columns[0], hashes_values=definition.version not in (None, FIRST_VERSION)
+    )
 
 
 def kept_partitions(table: TableState) -> tuple[MetadataPartition, ...]:

@@ -72,14 +72,12 @@ class LocationMaker:
 
     groups: int
 
-    def entries(self, change: SliceChange, rows: pa.RecordBatch, *, is_added: bool) -> pa.RecordBatch:
+    def entries(
+        self, change: SliceChange, rows: pa.RecordBatch, *, is_added: bool
+    ) -> tuple[pa.RecordBatch, npt.NDArray[np.int32]]:
         """See `EntryMaker.entries`: the number of a value is that of the change."""
-        return key_entries(rows.column(RECORD_KEY), change.number if is_added else REMOVED)
-
-    def file_groups(self, change: SliceChange, rows: pa.RecordBatch) -> npt.NDArray[np.int32]:
-        """See `EntryMaker.file_groups`."""
-        del change
-        return file_group_of(rows.column(RECORD_KEY), self.groups)
+        keys = rows.column(RECORD_KEY)
+        return key_entries(keys, change.number if is_added else REMOVED), file_group_of(keys, self.groups)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
+
+import pyarrow as pa
 
 from pyhudi.config.bucket_properties import stored_buckets
 from pyhudi.config.enums import BucketEngine, MergeMode, TableType
@@ -27,10 +29,11 @@ from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import NotFoundError, UnsupportedFeatureError
 from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
-from pyhudi.format.metadata_table.index_definitions import parse_index_definitions
+from pyhudi.format.metadata_table.index_definitions import IndexDefinition, parse_index_definitions
 from pyhudi.format.safe_paths import METADATA_FOLDER
+from pyhudi.format.schema.avro_arrow import avro_to_arrow
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.metadata_partitions import RECORD_INDEX, Upkeep, with_upkeep
+from pyhudi.table.metadata_partitions import RECORD_INDEX, SECONDARY_INDEX_PREFIX, Upkeep, with_upkeep
 from pyhudi.table.newest import NewestWrites
 from pyhudi.table.timeline import Timeline
 
@@ -326,14 +329,41 @@ def _indexes(config: TableConfig) -> str | None:
 
 def _partitioned_record_index(table: Facts) -> str | None:
     """Cost: a read, where there is a record index."""
-    path = table.config.values.get("hoodie.table.index.defs.path")
-    if not path or RECORD_INDEX not in table.config.metadata_partitions:
+    if RECORD_INDEX not in table.config.metadata_partitions:
         return None
-    with suppress(NotFoundError):
-        definition = parse_index_definitions(table.storage.read(path), path=path).get(RECORD_INDEX)
-        if definition is not None and definition.options.get("isPartitioned") == "true":
-            return "a record index for each of its partitions in its metadata table"
+    definition = _definitions(table).get(RECORD_INDEX)
+    if definition is None or definition.options.get("isPartitioned") != "true":
+        return None
+    return "a record index for each of its partitions in its metadata table"
+
+
+def _other_secondary_index(table: Facts) -> str | None:
+    """Cost: a read, and one of the newest commit, where there is a secondary index."""
+    names = [name for name in table.config.metadata_partitions if name.startswith(SECONDARY_INDEX_PREFIX)]
+    if not names:
+        return None
+    if table.config.merge_mode is MergeMode.CUSTOM:
+        return f"{names[0]} and a merger of your own, before which the values of rows are not known"
+    definitions, avro = _definitions(table), table.newest_writes.schema
+    types = {} if avro is None else {field.name: field.type for field in avro_to_arrow(avro, source=table.storage.uri)}
+    for name in names:
+        columns = definitions[name].source_columns if name in definitions else ()
+        if len(columns) != 1 or not _has_stable_text(types.get(columns[0])):
+            return f"{name} over {', '.join(columns) or 'an unknown column'}"
     return None
+
+
+def _has_stable_text(kind: pa.DataType | None) -> bool:
+    """Whether the text of values in an index is the same whoever writes it; of floating-point numbers it is not."""
+    fits = (pa.types.is_string, pa.types.is_integer, pa.types.is_date, pa.types.is_timestamp)
+    return kind is not None and any(each(kind) for each in fits)
+
+
+def _definitions(table: Facts) -> Mapping[str, IndexDefinition]:
+    path = table.config.values.get("hoodie.table.index.defs.path")
+    with suppress(NotFoundError):
+        return parse_index_definitions(table.storage.read(path), path=path) if path else {}
+    return {}
 
 
 def _internal_schema(table: Facts) -> str | None:
@@ -517,6 +547,15 @@ FEATURES: Final[tuple[Feature, ...]] = (
         refused=_TO_CHANGE,
         remedy="write it with JVM Hudi, which keeps the index, or drop the index there (`DROP INDEX`, or a write with "
         "hoodie.metadata.enable=false)",
+    ),
+    Feature(
+        name="other secondary indexes",
+        shown_by="the definition of a secondary index names another type of column than text, whole numbers, dates or "
+        "timestamps, or the table has a merger of its own",
+        found=_other_secondary_index,
+        refused=_TO_CHANGE,
+        remedy="write it with JVM Hudi, which keeps the index, or drop the index there (`DROP INDEX`)",
+        at_load=False,
     ),
     Feature(
         name="partitioned record index",

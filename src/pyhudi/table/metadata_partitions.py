@@ -15,6 +15,9 @@ FILES: Final = "files"
 RECORD_INDEX: Final = "record_index"
 """The partition that has the file group of each record key."""
 
+SECONDARY_INDEX_PREFIX: Final = "secondary_index_"
+"""What the names of partitions begin with that have the record keys of each value of a column."""
+
 
 class Upkeep(enum.Enum):
     """What a commit does about a partition of the metadata table."""
@@ -33,7 +36,7 @@ UPKEEP: Final[Mapping[str, Upkeep]] = {
     "partition_stats": Upkeep.MAINTAINED,
     "bloom_filters": Upkeep.DROPPED,
     RECORD_INDEX: Upkeep.MAINTAINED,
-    "secondary_index_": Upkeep.REFUSED,
+    SECONDARY_INDEX_PREFIX: Upkeep.MAINTAINED,
     "expr_index_": Upkeep.REFUSED,
 }
 """By the name of the partition, or what its name begins with where it ends in `_`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 
 import pyarrow as pa
@@ -62,7 +62,7 @@ def test_entries_follow_random_actions(version: int, kind: str, index: str) -> N
     entries: Entries = {}
     for step in range(9):
         before = load_table(storage)
-        _act(chance, open_table(storage, **options), step)
+        act(chance, open_table(storage, **options), step)
         entries = _followed(before, entries)
         assert entries == _built(load_table(storage)), f"after step {step}"
         assert len(entries) > 0
@@ -87,7 +87,7 @@ def test_updates_that_keep_their_file_group_write_nothing() -> None:
     table.upsert(rows((1, "oslo", 1, "a"), (2, "rome", 1, "b")))
     before = load_table(storage)
     open_table(storage).upsert(rows((1, "oslo", 2, "c"), (2, "rome", 2, "d")))
-    assert list(PARTITION.records_of(_change(storage), _source(before))) == []
+    assert list(PARTITION.records_of(_change(storage), source_of(before))) == []
 
 
 def test_tasks_write_the_records_that_the_driver_would_make() -> None:
@@ -96,7 +96,7 @@ def test_tasks_write_the_records_that_the_driver_would_make() -> None:
     table.upsert(rows(*((number, f"city{number % 3}", 1, "a") for number in range(200))))
     before = load_table(storage)
     open_table(storage).upsert(rows(*((number, f"city{number % 3}", 2, "b") for number in range(150, 260))))
-    change, source = _change(storage), _source(before)
+    change, source = _change(storage), source_of(before)
     target = GroupTarget(
         storage=storage.spec,
         partition="record_index",
@@ -110,11 +110,16 @@ def test_tasks_write_the_records_that_the_driver_would_make() -> None:
     assert len({stat.file_id for stat in stats}) == 4
 
 
-def _act(chance: random.Random, table: pyhudi.HudiTable, step: int) -> None:
+def act(chance: random.Random, table: pyhudi.HudiTable, step: int, notes: Sequence[str | None] = ("x",)) -> None:
     """One random action on keys 0 to 39, which stay in their partitions if the index is not global."""
     moves = "GLOBAL" in table.handle.options["hoodie.index.type"]
     batch = [
-        (number, chance.choice(["oslo", "rome"]) if moves else _city(number), chance.randrange(20), "x")
+        (
+            number,
+            chance.choice(["oslo", "rome"]) if moves else _city(number),
+            chance.randrange(20),
+            chance.choice(notes),
+        )
         for number in chance.sample(range(40), chance.randint(1, 12))
     ]
     action = chance.choice(_ACTIONS)
@@ -140,12 +145,12 @@ def _city(number: int) -> str:
     return "oslo" if number % 3 else "rome"
 
 
-def _flagged(*values: tuple[int, str, int, str], deleted: bool = False) -> pa.Table:
-    batch = rows(*values)
+def _flagged(*values: tuple[int, str, int, str | None], deleted: bool = False) -> pa.Table:
+    batch = rows(*values)  # type: ignore[arg-type] - a note may be missing
     return batch.append_column(DELETE_FLAG, pa.array([deleted] * batch.num_rows, pa.bool_()))
 
 
-def _source(table: TableState) -> Source:
+def source_of(table: TableState) -> Source:
     return Source(table, environment(), LocalEngine(parallelism=1), lambda: nullcontext(".hoodie/.aux/.exchange/a/a"))
 
 
@@ -165,7 +170,7 @@ def _followed(before: TableState, entries: Mapping[str, tuple[str, str]]) -> Ent
             continue
         metadata = load_commit_metadata(table.storage, instant, table.version)
         change = change_of_commit(instant.requested_time, metadata)
-        for batch in PARTITION.records_of(change, _source(before)):
+        for batch in PARTITION.records_of(change, source_of(before)):
             for key, place in _decoded(batch).items():
                 if place is None:
                     found.pop(key, None)
@@ -177,7 +182,7 @@ def _followed(before: TableState, entries: Mapping[str, tuple[str, str]]) -> Ent
 def _built(table: TableState) -> Entries:
     return {
         key: place
-        for batch in PARTITION.initial_records(_source(table))
+        for batch in PARTITION.initial_records(source_of(table))
         for key, place in _decoded(batch).items()
         if place is not None
     }
