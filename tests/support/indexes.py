@@ -61,6 +61,16 @@ _FOLDER = tempfile.TemporaryDirectory(prefix="pyhudi-index-")
 INDEXES = (
     _by_type("SIMPLE"),
     _by_type("BLOOM"),
+    IndexCase(
+        "BLOOM-metadata",
+        {
+            "hoodie.index.type": "BLOOM",
+            "hoodie.bloom.index.use.metadata": "true",
+            "hoodie.metadata.index.bloom.filter.enable": "true",
+            "hoodie.metadata.index.bloom.filter.file.group.count": "2",
+        },
+        kinds=("cow",),
+    ),
     _by_type("GLOBAL_SIMPLE", is_global=True, moves_by="hoodie.simple.index.update.partition.path"),
     _by_type("GLOBAL_BLOOM", is_global=True, moves_by="hoodie.bloom.index.update.partition.path"),
     _by_type("INMEMORY"),

@@ -57,3 +57,16 @@ class MetadataTableOptions:
         doc="A write merges the logs of the metadata table into base files once it has so many delta commits since the"
         " last time.",
     )
+    bloom_filters: bool = option(
+        "hoodie.metadata.index.bloom.filter.enable",
+        parse=boolean(),
+        default=False,
+        doc="A write with `true` builds a copy of the bloom filters in the footers of base files, where there is none,"
+        " for hoodie.bloom.index.use.metadata. What is built stays, whatever later writes say.",
+    )
+    bloom_file_groups: int = option(
+        "hoodie.metadata.index.bloom.filter.file.group.count",
+        parse=integer(minimum=1, unit="file groups"),
+        default=4,
+        doc="How many file groups they get when they are built.",
+    )

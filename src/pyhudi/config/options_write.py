@@ -184,6 +184,13 @@ class IndexOptions:
         default=True,
         doc="Whether BLOOM first excludes files by their smallest and largest key.",
     )
+    bloom_filters_of_metadata: bool = option(
+        "hoodie.bloom.index.use.metadata",
+        parse=boolean(),
+        default=False,
+        doc="Whether BLOOM takes the filters from the metadata table, if it has them, and not from the footers of "
+        "files; key ranges are not compared then.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

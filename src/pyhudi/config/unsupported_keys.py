@@ -109,7 +109,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         "metadata table and its indexes",
         "not built yet: of the metadata table commits keep the list of files, and drop the rest; JVM Hudi rebuilds it",
         """metadata metadata. table.metadata. metaserver metaserver. table.index.defs.path index.name
-        expression.index. bloom.index.use.metadata record.index. fileIndex.
+        expression.index. record.index. fileIndex.
         table.secondary.indexes.metadata datasource.write.secondarykey.column _hoodie.metadata.""",
     ),
     _area(

@@ -7,6 +7,7 @@ per key; the candidates are the same, with one search per file.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import Engine, TaskContext
 from pyhudi.engine.shares import TASKS_PER_CORE, spread
+from pyhudi.errors import CorruptDataError
 from pyhudi.format.bloom import (
     BLOOM_FILTER_KEY,
     BLOOM_FILTER_KIND_KEY,
@@ -31,9 +33,12 @@ from pyhudi.index.search import search, tag_task, to_search
 from pyhudi.index.stored_keys import check_stored_keys
 from pyhudi.index.tagging import TagTask, keys_with_slices
 from pyhudi.io.base_file import read_footer
+from pyhudi.metadata_table.bloom_filters import FilterReader
 from pyhudi.storage.open import open_spec
+from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileSlice
 
+_log = logging.getLogger("pyhudi")
 _FOOTER_BYTES = 500_000
 """About how much of a base file is read for its footer."""
 
@@ -42,17 +47,19 @@ _FOOTER_BYTES = 500_000
 class BloomIndex:
     """BLOOM, and GLOBAL_BLOOM with a table-wide lookup. `prune_by_ranges`: compare key ranges before the filters.
 
-    Cost: one footer per base file, then the key columns of the candidates; two rounds of tasks.
+    `filters`: reads them from the metadata table; then no ranges are known. Cost: one footer per base file that has no
+    filter there, then the key columns of the candidates; two rounds of tasks.
     """
 
     prune_by_ranges: bool
+    filters: FilterReader | None = None
 
     def tag(self, engine: Engine, lookup: Lookup, slices: Sequence[FileSlice]) -> Tagged:
         """See `Index.tag`."""
         searched = [to_search(lookup, number, file_slice) for number, file_slice in enumerate(slices)]
         shares = spread(dict.fromkeys(range(len(searched)), 1), engine.parallelism * TASKS_PER_CORE)
         tasks = [
-            ProbeTask(tag_task(lookup, [searched[number] for number in share]), self.prune_by_ranges)
+            ProbeTask(tag_task(lookup, [searched[number] for number in share]), self.prune_by_ranges, self.filters)
             for share in shares
         ]
         results = engine.map(
@@ -64,10 +71,11 @@ class BloomIndex:
 
 @dataclass(frozen=True, slots=True)
 class ProbeTask:
-    """Read the footers of the base files of a tagging task. `prune_by_ranges`: see `BloomIndex`."""
+    """Read the footers of the base files of a tagging task. `prune_by_ranges` and `filters`: see `BloomIndex`."""
 
     tagging: TagTask
     prune_by_ranges: bool
+    filters: FilterReader | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,7 @@ def probe_files(context: TaskContext, task: ProbeTask) -> tuple[Candidates, ...]
     del context
     storage = open_spec(task.tagging.storage)
     counts: Counter[int] = Counter()
-    footers: dict[int, dict[str, str]] = {}
+    footers = _known_filters(storage, task)
     for staged, slices in keys_with_slices(storage, task.tagging):
         keys = staged.keys
         ordered = keys.take(pc.sort_indices(keys))
@@ -98,6 +106,19 @@ def probe_files(context: TaskContext, task: ProbeTask) -> tuple[Candidates, ...]
                 _check_ends(footers[searched.number], task.tagging.key_patterns)
             counts[searched.number] += candidates_in(ordered, base, footers[searched.number], task.prune_by_ranges)
     return tuple(Candidates(searched.number, counts[searched.number]) for searched in task.tagging.slices)
+
+
+def _known_filters(storage: Storage, task: ProbeTask) -> dict[int, dict[str, str]]:
+    """By the number of the slice what its footer says of the filter, as far as the metadata table knows it."""
+    if task.filters is None or task.tagging.key_patterns:
+        return {}
+    slices = [one for one in task.tagging.slices if one.files.base is not None and not one.files.logs]
+    try:
+        found = task.filters.find(storage, [one.files.base for one in slices if one.files.base is not None])
+    except CorruptDataError as error:
+        _log.warning("the bloom filters in the metadata table are damaged, and footers are read: %s", error)
+        return {}
+    return {one.number: found[one.files.base] for one in slices if one.files.base in found}
 
 
 def _check_ends(footer: dict[str, str], patterns: tuple[str, ...]) -> None:

@@ -13,10 +13,11 @@ from pyhudi.index.record import RecordIndex
 from pyhudi.index.remembering import RememberingIndex
 from pyhudi.index.simple import SimpleIndex
 from pyhudi.index.stores.open import locations_in_store, locations_of_class
+from pyhudi.metadata_table.bloom_filters import FilterReader
 from pyhudi.metadata_table.gate import disbelief
 from pyhudi.metadata_table.record_locations import location_reader
 from pyhudi.metadata_table.state import load_metadata_state
-from pyhudi.table.metadata_partitions import RECORD_INDEX
+from pyhudi.table.metadata_partitions import BLOOM_FILTERS, RECORD_INDEX
 from pyhudi.table.state import TableState
 
 _log = logging.getLogger("pyhudi")
@@ -34,7 +35,8 @@ def index_of(config: WriteConfig, table: TableState) -> Index:
     if options.index_type.is_in_metadata_table:
         return _record_index(table, options.index_type)
     if options.index_type.uses_bloom_filters:
-        return BloomIndex(prune_by_ranges=options.prune_by_ranges)
+        filters = _filters_of_metadata(table) if options.bloom_filters_of_metadata else None
+        return BloomIndex(prune_by_ranges=options.prune_by_ranges, filters=filters)
     return SimpleIndex()
 
 
@@ -44,6 +46,18 @@ def scope_of(config: WriteConfig, *, may_move: bool) -> KeyScope:
         return KeyScope.PARTITION
     moves = may_move and config.moves_partition
     return KeyScope.TABLE_MOVES if moves else KeyScope.TABLE_UPDATES_IN_PLACE
+
+
+def _filters_of_metadata(table: TableState) -> FilterReader | None:
+    """The filters in the metadata table, if there are some that can be believed."""
+    reason: str | None = "the table has none"
+    if BLOOM_FILTERS in table.config.metadata_partitions:
+        state = load_metadata_state(table)
+        reason = disbelief(state)
+        if reason is None:
+            return FilterReader(state.slices(BLOOM_FILTERS))
+    _log.warning("bloom filters of the metadata table cannot be used: %s; footers are read", reason)
+    return None
 
 
 def _record_index(table: TableState, asked: IndexType) -> Index:

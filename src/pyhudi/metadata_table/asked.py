@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyhudi.config.options_metadata_table import MetadataTableOptions
 from pyhudi.config.options_record_index import RecordIndexOptions
 from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.metadata_table.bloom_filters import BloomFiltersPartition
 from pyhudi.metadata_table.column_stats import ColumnStatsPartition
 from pyhudi.metadata_table.partition import MetadataPartition
 from pyhudi.metadata_table.partition_stats import PartitionStatsPartition
@@ -23,6 +24,8 @@ def asked_indexes(options: MetadataTableOptions, record_index: RecordIndexOption
         asked.append(ColumnStatsPartition(options.indexed_columns, options.indexed_columns_max))
     if options.partition_stats:
         asked.append(PartitionStatsPartition())
+    if options.bloom_filters:
+        asked.append(BloomFiltersPartition(options.bloom_file_groups))
     if record_index.enabled:
         asked.append(_record_index(record_index))
     return tuple(asked)

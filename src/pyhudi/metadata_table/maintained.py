@@ -7,6 +7,7 @@ from typing import Final
 
 from pyhudi.errors import CorruptDataError, InternalError
 from pyhudi.format.metadata_table.index_definitions import FIRST_VERSION
+from pyhudi.metadata_table.bloom_filters import BloomFiltersPartition
 from pyhudi.metadata_table.column_stats import ColumnStatsPartition
 from pyhudi.metadata_table.files import FilesPartition
 from pyhudi.metadata_table.partition import MetadataPartition
@@ -14,13 +15,21 @@ from pyhudi.metadata_table.partition_stats import PartitionStatsPartition
 from pyhudi.metadata_table.record_index import RecordIndexPartition
 from pyhudi.metadata_table.secondary_index import SecondaryIndexPartition
 from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS, load_index_definitions
-from pyhudi.table.metadata_partitions import FILES, RECORD_INDEX, SECONDARY_INDEX_PREFIX, Upkeep, with_upkeep
+from pyhudi.table.metadata_partitions import (
+    BLOOM_FILTERS,
+    FILES,
+    RECORD_INDEX,
+    SECONDARY_INDEX_PREFIX,
+    Upkeep,
+    with_upkeep,
+)
 from pyhudi.table.state import TableState
 
 PARTITIONS: Final[Mapping[str, MetadataPartition]] = {
     FILES: FilesPartition(),
     COLUMN_STATS: ColumnStatsPartition(),
     PARTITION_STATS: PartitionStatsPartition(),
+    BLOOM_FILTERS: BloomFiltersPartition(),
     RECORD_INDEX: RecordIndexPartition(),
 }
 """Those that a table has once. Whoever adds one changes its row in `pyhudi.table.metadata_partitions`, too."""

@@ -18,6 +18,9 @@ RECORD_INDEX: Final = "record_index"
 SECONDARY_INDEX_PREFIX: Final = "secondary_index_"
 """What the names of partitions begin with that have the record keys of each value of a column."""
 
+BLOOM_FILTERS: Final = "bloom_filters"
+"""The partition that has the bloom filter of each base file."""
+
 
 class Upkeep(enum.Enum):
     """What a commit does about a partition of the metadata table."""
@@ -34,7 +37,7 @@ UPKEEP: Final[Mapping[str, Upkeep]] = {
     FILES: Upkeep.MAINTAINED,
     "column_stats": Upkeep.MAINTAINED,
     "partition_stats": Upkeep.MAINTAINED,
-    "bloom_filters": Upkeep.DROPPED,
+    BLOOM_FILTERS: Upkeep.MAINTAINED,
     RECORD_INDEX: Upkeep.MAINTAINED,
     SECONDARY_INDEX_PREFIX: Upkeep.MAINTAINED,
     "expr_index_": Upkeep.REFUSED,
