@@ -72,12 +72,14 @@ class Tagged:
 
     `slices` in the order of the numbers that tags carry; `segments` of tags by split; `updates`: stored rows that meet
     an incoming one, by slice; `known_rows`: staged rows that are not new records, by (split, partition path).
+    `by_record_index`: only the record index was asked, so no row is tagged with a record that it does not have.
     """
 
     slices: tuple[FileSlice, ...] = ()
     segments: Mapping[int, tuple[Segment, ...]] = field(default_factory=dict)
     updates: Mapping[FileSlice, int] = field(default_factory=dict)
     known_rows: Mapping[tuple[int, str], int] = field(default_factory=dict)
+    by_record_index: bool = False
 
 
 class Index(Protocol):

@@ -61,7 +61,7 @@ class RecordIndex:
             # The forms of keys are checked as files are searched.
             return self.fallback.tag(engine, lookup, slices)
         try:
-            return self._tag(engine, lookup, slices)
+            return replace(self._tag(engine, lookup, slices), by_record_index=True)
         except CorruptDataError as error:
             if not str(error.context.get("path", "")).startswith(METADATA_TABLE_FOLDER):
                 raise

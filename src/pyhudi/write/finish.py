@@ -6,6 +6,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from pyhudi.config.enums import ConcurrencyMode, DuplicatePolicy, IndexType
 from pyhudi.config.option import OptionWarning
@@ -14,6 +15,7 @@ from pyhudi.format.bloom import BloomFilterType, false_positive_rate
 from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
+from pyhudi.metadata_table.change import NOTHING_LEARNED
 from pyhudi.services.rollback.own_write import undone_on_failure
 from pyhudi.table.schema import load_table_schema
 from pyhudi.transaction.authorship import WRITER_KEY, own_version
@@ -54,8 +56,9 @@ def committed(
     operation: WriteOperation,
     stats: Sequence[WriteStat],
     replaced: Mapping[str, tuple[str, ...]] | None,
+    learned: Mapping[str, Any] = NOTHING_LEARNED,
 ) -> WriteResult:
-    """Commit the files that were written, and return the result of the write."""
+    """Commit the files that were written, and return the result of the write. `learned`: see `Change.learned`."""
     by_partition: dict[str, list[WriteStat]] = defaultdict(list)
     for stat in stats:
         by_partition[stat.partition_path or ""].append(stat)
@@ -72,6 +75,7 @@ def committed(
         base_schema=base_schema,
         unique_keys=_unique_keys(job.config, operation),
         engine=job.engine,
+        learned=learned,
     )
     _warn_of_full_filters(job.config, stats)
     seconds = job.environment.clock.monotonic() - job.started

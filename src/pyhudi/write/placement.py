@@ -7,7 +7,8 @@ file group of every record is computed (`write/bucket_placement.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pyhudi.config.enums import DuplicatePolicy
 from pyhudi.errors import InvalidRequestError
@@ -16,6 +17,8 @@ from pyhudi.index.of_options import index_of, scope_of
 from pyhudi.index.protocol import Lookup, Tagged
 from pyhudi.index.tombstones import bar_late_rows
 from pyhudi.io.exchange import Segment
+from pyhudi.metadata_table.change import NOTHING_LEARNED
+from pyhudi.metadata_table.record_index import LEARNED_BY_INDEX
 from pyhudi.table.block_filter import with_archive
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileGroupId
@@ -53,18 +56,21 @@ class Placement:
     """The files of a write. `segments`: the rows of each, by the number of its assignment; may run tasks.
 
     `resizes`: pending clusterings whose old and new file groups both get the rows, so that they are not in the way.
+    `learned`: what the indexes of the metadata table are to know of the lookup (`Change.learned`).
     """
 
     plan: FilePlan
     segments: Callable[[], Segments]
     resizes: frozenset[str] = frozenset()
+    learned: Mapping[str, Any] = field(default_factory=lambda: NOTHING_LEARNED)
 
 
 def searched(batch: Batch) -> Placement:
     """Look the keys up, and pack new records into small files. Cost: that of the index, and a round of tasks."""
     tagged = look_up(batch)
     plan = _plan(batch, tagged)
-    return Placement(plan, lambda: _route(batch, tagged, plan))
+    learned = {LEARNED_BY_INDEX: True} if tagged.by_record_index else NOTHING_LEARNED
+    return Placement(plan, lambda: _route(batch, tagged, plan), learned=learned)
 
 
 def look_up(batch: Batch, *, logs_may_insert: bool = False) -> Tagged:

@@ -80,7 +80,7 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
             with task_markers(transaction, job.config, job.engine) as markers:
                 target = job.target(transaction.instant_time, markers)
                 stats = _write_files(job, target, view, plan, segments, write, splits)
-            return committed(job, transaction, write.operation, stats, replaced)
+            return committed(job, transaction, write.operation, stats, replaced, placement.learned)
 
 
 def _stage(job: WriteJob, rows: Any, write: StagedWrite, folder: str) -> tuple[StagedSplit, ...]:

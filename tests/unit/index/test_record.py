@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from tests.support.tables import contents, new_table, open_table, rows
+from tests.support.tables import MOR, contents, new_table, open_table, rows
 
 from pyhudi.index.simple import SimpleIndex
 from pyhudi.storage.protocol import Storage
@@ -80,3 +80,17 @@ def test_an_entry_whose_file_group_was_replaced_is_a_new_record() -> None:
     open_table(storage, **BUILD).delete_partition(["city=rome"])
     open_table(storage, **INDEXED).upsert(rows((7, "oslo", 2, "b")))
     assert len(contents(storage)) == 7
+
+
+def test_an_update_of_a_group_with_logs_reads_none_of_its_files() -> None:
+    storage = _table(**MOR)
+    open_table(storage, **INDEXED, **MOR).upsert(rows((1, "oslo", 2, "b")))
+    counting = FaultStorage(storage)
+    open_table(counting, **INDEXED, **MOR).upsert(rows((1, "oslo", 3, "c"), (2, "oslo", 3, "c")))
+    opened = {one.path for one in counting.operations if one.name == "open_input" and one.path.startswith("city=")}
+    assert opened == set()
+    assert (1, "oslo", 3, "c") in contents(storage)
+    open_table(storage, **INDEXED, **MOR).delete(rows((1, "oslo", 0, "")).select(["id", "city"]))
+    open_table(storage, **INDEXED, **MOR).upsert(rows((1, "oslo", 4, "again")))
+    open_table(storage, **INDEXED, **MOR).upsert(rows((1, "oslo", 5, "and again")))
+    assert sum(row[0] == 1 for row in contents(storage)) == 1

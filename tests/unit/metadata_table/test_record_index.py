@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping
 
 import pyarrow as pa
 import pytest
-from tests.support.tables import DELETE_FLAG, EVENT_TIME, MOR, SCHEMA, environment, new_table, open_table, rows
+from tests.support.index_changes import FLAGGED, act, flagged, source_of
+from tests.support.tables import EVENT_TIME, MOR, new_table, open_table, rows
 
-import pyhudi
-from pyhudi.engine.local import LocalEngine
 from pyhudi.format.metadata_table.locations import locations_of
 from pyhudi.format.metadata_table.schema import RECORD_INDEX_COLUMN
 from pyhudi.format.timeline.table_version import V9
 from pyhudi.metadata_table.change import Change, change_of_commit
 from pyhudi.metadata_table.file_group import GroupTarget, file_ids
-from pyhudi.metadata_table.partition import Source
 from pyhudi.metadata_table.record_index import GroupSizing, RecordIndexPartition
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
@@ -25,8 +22,6 @@ from pyhudi.table.state import TableState, load_table
 
 Entries = dict[str, tuple[str, str]]
 PARTITION = RecordIndexPartition()
-_ACTIONS = ("upsert", "upsert", "flagged", "delete", "insert", "overwrite", "drop", "compact", "cluster")
-FLAGGED = SCHEMA.append(DELETE_FLAG)
 
 
 @pytest.mark.parametrize(
@@ -71,13 +66,13 @@ def test_entries_follow_random_actions(version: int, kind: str, index: str) -> N
 def test_a_late_delete_removes_neither_record_nor_entry() -> None:
     table = new_table(schema=FLAGGED, **MOR, **EVENT_TIME)
     storage = table.handle.state.storage
-    table.upsert(_flagged((1, "oslo", 5, "a"), (2, "oslo", 5, "b")))
+    table.upsert(flagged((1, "oslo", 5, "a"), (2, "oslo", 5, "b")))
     entries = _built(load_table(storage))
     before = load_table(storage)
-    open_table(storage, **MOR).upsert(_flagged((1, "oslo", 4, "a"), deleted=True))
+    open_table(storage, **MOR).upsert(flagged((1, "oslo", 4, "a"), deleted=True))
     assert _followed(before, entries) == entries
     before = load_table(storage)
-    open_table(storage, **MOR).upsert(_flagged((2, "oslo", 6, "b"), deleted=True))
+    open_table(storage, **MOR).upsert(flagged((2, "oslo", 6, "b"), deleted=True))
     assert sorted(_followed(before, entries)) == ["1"]
 
 
@@ -108,50 +103,6 @@ def test_tasks_write_the_records_that_the_driver_would_make() -> None:
     assert sum(stat.num_writes for stat in stats) == 60
     assert sum(stat.num_deletes for stat in stats) == 0
     assert len({stat.file_id for stat in stats}) == 4
-
-
-def act(chance: random.Random, table: pyhudi.HudiTable, step: int, notes: Sequence[str | None] = ("x",)) -> None:
-    """One random action on keys 0 to 39, which stay in their partitions if the index is not global."""
-    moves = "GLOBAL" in table.handle.options["hoodie.index.type"]
-    batch = [
-        (
-            number,
-            chance.choice(["oslo", "rome"]) if moves else _city(number),
-            chance.randrange(20),
-            chance.choice(notes),
-        )
-        for number in chance.sample(range(40), chance.randint(1, 12))
-    ]
-    action = chance.choice(_ACTIONS)
-    if step == 0:
-        table.insert(_flagged(*((number, _city(number), 5, "x") for number in range(20))))
-    elif action == "flagged":
-        table.upsert(_flagged(*batch, deleted=True))
-    elif action == "delete":
-        table.delete(rows(*batch).select(["id", "city"]))
-    elif action == "overwrite":
-        table.insert_overwrite(_flagged(*batch))
-    elif action == "drop" and step % 3 == 0:
-        table.delete_partition(["city=rome"])
-    elif action == "compact" and table.handle.state.config.table_type.value == "MERGE_ON_READ":
-        table.services.compact()
-    elif action == "cluster":
-        table.services.cluster(hudi_options={"hoodie.clustering.plan.strategy.small.file.limit": "1000000000"})
-    else:
-        table.upsert(_flagged(*batch))
-
-
-def _city(number: int) -> str:
-    return "oslo" if number % 3 else "rome"
-
-
-def _flagged(*values: tuple[int, str, int, str | None], deleted: bool = False) -> pa.Table:
-    batch = rows(*values)  # type: ignore[arg-type] - a note may be missing
-    return batch.append_column(DELETE_FLAG, pa.array([deleted] * batch.num_rows, pa.bool_()))
-
-
-def source_of(table: TableState) -> Source:
-    return Source(table, environment(), LocalEngine(parallelism=1), lambda: nullcontext(".hoodie/.aux/.exchange/a/a"))
 
 
 def _change(storage: Storage) -> Change:

@@ -7,8 +7,8 @@ import random
 
 import pyarrow as pa
 import pytest
+from tests.support.index_changes import FLAGGED, act, source_of
 from tests.support.tables import EVENT_TIME, MOR, new_table, open_table
-from tests.unit.metadata_table.test_record_index import FLAGGED, act, source_of
 
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.metadata_table.keys import split_secondary_keys
