@@ -12,13 +12,15 @@ from tests.interop.compare import assert_same_rows
 from tests.support.golden import expected_features
 
 import pyhudi
-from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
 
 HERE = Path(__file__).parent / "features"
 NAMES = sorted(archive.name.removesuffix(".tar.xz") for archive in HERE.glob("*.tar.xz"))
 VERSIONS = (6, 8, 9)
 REFUSED_TO_READ = {f"v{n}-{case}" for n in VERSIONS for case in ("renamed-cow", "renamed-mor", "dropped-and-added")}
 WRITABLE = {f"v{n}-sql_{kind}" for n in VERSIONS for kind in ("cow", "mor")}
+OTHERWISE = {"v9-slash-dates", "v9-buckets-cow", "v9-buckets-resized-mor"}
+"""Tables that take some writes, or need an option for them."""
 Unpack = Callable[[str], Path]
 
 
@@ -86,7 +88,7 @@ def test_log_named_after_an_earlier_write_counts_from_the_commit_that_lists_it(u
     assert table.changes(update.completion_time).to_arrow().num_rows == 0
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in WRITABLE and "slash" not in name])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in WRITABLE and name not in OTHERWISE])
 def test_special_table_of_jvm_hudi_is_not_written_and_stays_as_it_is(name: str, unpack: Unpack) -> None:
     folder = unpack(name)
     before = bytes_below(folder)
@@ -102,6 +104,28 @@ def test_special_table_of_jvm_hudi_is_not_written_and_stays_as_it_is(name: str, 
             table.services.compact()
 
     assert bytes_below(folder) == before
+
+
+def test_table_whose_few_keys_do_not_show_the_number_of_its_buckets_is_not_written_without_it(unpack: Unpack) -> None:
+    folder = unpack("v9-buckets-cow")
+    before = bytes_below(folder)
+    row = columns_of_the_table(expected_features("v9-buckets-cow")).slice(0, 1)
+
+    with pytest.raises(ConfigError, match=r"how many: set hoodie\.bucket\.index\.num\.buckets"):
+        pyhudi.HudiTable.for_path(str(folder)).upsert(row)
+
+    assert bytes_below(folder) == before
+
+
+def test_table_whose_buckets_jvm_hudi_has_resized_takes_upserts_and_no_overwrite(unpack: Unpack) -> None:
+    table = pyhudi.HudiTable.for_path(str(unpack("v9-buckets-resized-mor")))
+    rows = columns_of_the_table(table.scan().to_arrow())
+
+    assert table.upsert(rows).updated == rows.num_rows
+    with pytest.raises(UnsupportedFeatureError, match="cannot replace file groups of this table"):
+        table.insert_overwrite(rows)
+
+    assert sorted(table.refresh().scan(["id"]).to_arrow()["id"].to_pylist()) == sorted(rows["id"].to_pylist())
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "no-meta-columns" in name])
