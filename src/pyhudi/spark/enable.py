@@ -21,6 +21,7 @@ from pyhudi.config.location import table_path
 from pyhudi.config.spelling import spelled
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.spark.data_source import HudiDataSource, HudiDataSourceByPackage
+from pyhudi.spark.reads.callbacks import can_be_called
 from pyhudi.spark.reads.reader import load_table
 from pyhudi.spark.settings import is_connect
 from pyhudi.spark.streams.sink import batch_writer
@@ -285,6 +286,7 @@ def _start(original: Original) -> Original:
         table = _one_path(path, notes.options)
         write = batch_writer(table, options=notes.options, output_mode=notes.mode, partition_by=notes.partition_by)
         checkpoint = {name: value for name, value in notes.options.items() if name.lower() == "checkpointlocation"}
+        can_be_called(self._df.sparkSession)  # the callback server, which foreachBatch needs, then asks for the secret
         return original(self.foreachBatch(write), queryName=queryName, **checkpoint)
 
     return start
