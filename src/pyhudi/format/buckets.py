@@ -34,7 +34,7 @@ _SHARED_SUFFIX: Final = "-0000-0000-0000-000000000000"
 def simple_hashes(keys: pa.Array, fields: tuple[str, ...]) -> Numbers:
     """The hashes of record keys in a simple bucket index: Java's `List.hashCode` of their values, without its sign."""
     values = hash_values(keys, fields)
-    hashes = java_hash(values.value)
+    hashes = java_hash(values.value).view(np.uint32)
     found = np.ones(values.keys, np.uint32)
     if len(values.of_key) == values.keys:
         found = np.uint32(31) + hashes

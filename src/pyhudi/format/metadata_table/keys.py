@@ -22,7 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.metadata_table.hashes import Hashes, java_hash, xxhash64
+from pyhudi.format.java_hash import Hashes, java_hash
+from pyhudi.format.metadata_table.hashes import xxhash64
 
 ALL_PARTITIONS: Final = "__all_partitions__"
 """The key of the record that lists the partitions."""
