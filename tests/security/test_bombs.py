@@ -35,6 +35,7 @@ from pyhudi.format import markers
 from pyhudi.format.avro.container import SCHEMA_BYTES_MAX, decode_container
 from pyhudi.format.avro.records import decode_avro_records
 from pyhudi.format.bloom import BloomFilterType, parse_bloom_filter
+from pyhudi.format.hfile import blocks
 from pyhudi.format.hfile import reader as hfile
 from pyhudi.format.hfile.codecs import HFileCodec, decompress
 from pyhudi.format.hfile.writer import write_hfile
@@ -224,8 +225,8 @@ def test_hfile_that_holds_far_more_than_its_size_is_refused(monkeypatch: pytest.
     data = bytes(write_hfile(keys, values, schema="{}", codec=HFileCodec.GZ))
     assert len(hfile.read_hfile(data, path=PATH).keys) == 5000
 
-    monkeypatch.setattr(hfile, "UNSUSPICIOUS_BYTES", 1 << 20)
-    monkeypatch.setattr(hfile, "EXPANSION_MAX", 16)
+    monkeypatch.setattr(blocks, "UNSUSPICIOUS_BYTES", 1 << 20)
+    monkeypatch.setattr(blocks, "EXPANSION_MAX", 16)
     with pytest.raises(UnsupportedFeatureError, match="more than can be read"):
         hfile.read_hfile(data, path=PATH)
 

@@ -150,7 +150,7 @@ def test_explain_shows_the_table_and_the_filters(spark: Any, table: str, capsys:
 
     plan = capsys.readouterr().out
     assert "FileScan parquet" in plan
-    assert f"file:{table}" in plan
+    assert f"file:{table}"[:60] in plan  # Spark cuts long texts off
     assert "EqualTo(city,rome)" in plan
 
 
