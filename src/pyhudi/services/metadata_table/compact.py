@@ -14,6 +14,7 @@ from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.metadata.commit import WriteStat, encode_commit_metadata
 from pyhudi.format.metadata.compaction import CompactionOperation, CompactionPlan, encode_compaction_plan
 from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.format.metadata_table.records import as_written_by
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.metadata_table.delta_commit import CheckHeld, completed_after, delta_commit_metadata
 from pyhudi.metadata_table.file_group import GroupTarget, write_base
@@ -43,7 +44,9 @@ def merge_group(_: TaskContext, task: MergeTask) -> WriteStat:
     """Merge one slice. Cost: its files, one put, and loading the table. Memory: four times the records."""
     storage = open_spec(task.storage)
     state = load_metadata_state(load_table(storage))
-    records = read_group(state, task.group, task.payload).combine_chunks()
+    merged = read_group(state, task.group, task.payload)
+    # Merged records are of the newest version, whatever the table's is.
+    records = as_written_by(merged, task.target.version, task.payload).combine_chunks()
     (batch,) = records.to_batches() or [records.schema.empty_table().to_batches()[0]]
     former = None if task.group.base is None else task.group.base.rpartition("/")[2]
     return write_base(storage, task.target, 0, batch, _TASK, former)

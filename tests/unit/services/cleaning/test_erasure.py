@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +15,7 @@ from tests.support.crashes import opened, rows
 from tests.support.table_builder import TableBuilder
 from tests.support.tables import contents
 
+import pyhudi
 from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
@@ -33,9 +36,21 @@ def holders(storage: Storage, value: str = SECRET) -> list[str]:
     found = []
     for info in storage.list_recursive(""):
         data = storage.read(info.path)
-        if value.encode() in data or (info.path.endswith(".parquet") and any(value in v for v in _values(data))):
+        pieces = [data, *_unzipped(data)]
+        if any(value.encode() in piece for piece in pieces) or (
+            info.path.endswith(".parquet") and any(value in v for v in _values(data))
+        ):
             found.append(info.path)
     return sorted(found)
+
+
+def _unzipped(data: bytes) -> Iterator[bytes]:
+    """What is stored by gzip anywhere in a file, as the blocks of HFiles are."""
+    at = data.find(b"\x1f\x8b\x08")
+    while at >= 0:
+        with suppress(zlib.error):
+            yield zlib.decompressobj(31).decompress(data[at:])
+        at = data.find(b"\x1f\x8b\x08", at + 1)
 
 
 def _values(data: bytes) -> Iterator[str]:
@@ -87,6 +102,49 @@ def test_by_commits_the_value_goes_once_the_delete_is_older_than_the_retained_on
     table.services.clean(hudi_options=ONE_STATE)
 
     assert holders(storage) == []
+
+
+STATISTICS_KINDS = pytest.mark.parametrize(
+    "kind", [TableBuilder(9, "cow"), TableBuilder(8, "mor"), TableBuilder(6, "cow")], ids=str
+)
+
+
+def with_statistics_of_the_secret(kind: TableBuilder) -> tuple[Storage, pyhudi.HudiTable]:
+    """A table whose only trace of the deleted value is in the statistics of its metadata table."""
+    storage = with_secret(kind, "GZIP")
+    statistics = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"}
+    table = opened(storage, **NOTHING_BY_ITSELF, **statistics)
+    table.upsert(rows((1, "oslo", 4, f"{SECRET} once more")))
+    table.delete(rows((1, "oslo", 9, "")))
+    if kind.is_merge_on_read:
+        table.services.compact()
+    table.services.clean(hudi_options=NEWEST_SLICES)
+    left = holders(storage)
+    assert left
+    assert all(path.startswith(".hoodie/metadata/") for path in left), left
+    return storage, table
+
+
+@STATISTICS_KINDS
+def test_statistics_of_the_value_go_when_the_metadata_table_is_merged_and_cleaned(kind: TableBuilder) -> None:
+    storage, table = with_statistics_of_the_secret(kind)
+
+    for number in range(20):
+        table.upsert(rows((2, "oslo", 10 + number, "b")))
+
+    assert holders(storage) == []
+    assert table.refresh().inspect.metadata_check().to_pylist() == []
+
+
+@STATISTICS_KINDS
+def test_metadata_table_holds_statistics_of_the_value_until_it_is_built_again(kind: TableBuilder) -> None:
+    storage, table = with_statistics_of_the_secret(kind)
+
+    table.refresh().recovery.rebuild_metadata_table()
+
+    assert holders(storage) == []
+    assert "column_stats" in load_table(storage).config.metadata_partitions
+    assert contents(storage) == {(2, "oslo", 3, "b"), (3, "rome", 1, "c")}
 
 
 @pytest.mark.parametrize("kind", [TableBuilder(6, "cow"), TableBuilder(9, "mor")], ids=str)
