@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.metadata.commit import WriteStat, encode_commit_metadata
@@ -47,7 +49,7 @@ def merge_group(_: TaskContext, task: MergeTask) -> WriteStat:
     merged = read_group(state, task.group, task.payload)
     # Merged records are of the newest version, whatever the table's is.
     records = as_written_by(merged, task.target.version, task.payload).combine_chunks()
-    (batch,) = records.to_batches() or [records.schema.empty_table().to_batches()[0]]
+    (batch,) = records.to_batches() or [pa.RecordBatch.from_pylist([], schema=records.schema)]
     former = None if task.group.base is None else task.group.base.rpartition("/")[2]
     return write_base(storage, task.target, 0, batch, _TASK, former)
 
