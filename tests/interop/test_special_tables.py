@@ -58,7 +58,7 @@ def rows(*given: tuple[int, float, int]) -> pa.Table:
 
 
 @pytest.mark.quick
-def test_table_with_an_expression_index_is_not_written_until_it_is_dropped_and_its_other_indexes_are_kept(
+def test_expression_index_is_refused_until_it_is_dropped_and_the_indexes_beside_it_are_kept(
     oracle_of: OracleOf, tmp_path: Path
 ) -> None:
     oracle, path = oracle_of("1.2.0"), tmp_path / "indexed"
