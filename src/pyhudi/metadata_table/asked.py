@@ -56,7 +56,9 @@ def can_be_built(partition: MetadataPartition, table: TableState) -> bool:
         )
     if partition.name != PARTITION_STATS:
         return True
-    return bool(table.config.partition_fields) and table.version.has_secondary_indexes
+    # A skeleton file says nothing of the columns of its source, so bounds of its partition would leave its rows out.
+    is_bootstrapped = bool(table.config.values.get("hoodie.bootstrap.base.path"))
+    return bool(table.config.partition_fields) and table.version.has_secondary_indexes and not is_bootstrapped
 
 
 def has_column_stats(table: TableState) -> bool:

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.schema.evolution import align
 from pyhudi.format.schema.meta_columns import COMMIT_TIME, RECORD_KEY, with_meta_columns
-from pyhudi.io.base_file import read_batches
 from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.log.records import read_log_versions
+from pyhudi.io.slices.base_rows import read_base_rows
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings, read_merged
 from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED
@@ -175,7 +175,7 @@ def _rows(storage: Storage, files: SliceFiles, settings: RowSettings, *more: str
         yield from read_merged(storage, replace(files, committed=()), settings.merging, names)
         return
     schema = pa.schema([settings.merging.schema.field(name).with_nullable(True) for name in names])
-    for batch in read_batches(storage, files.base, columns=names, batch_rows=BATCH_ROWS):
+    for batch in read_base_rows(storage, files, schema, batch_rows=BATCH_ROWS):
         yield align(batch, schema)
 
 

@@ -96,7 +96,9 @@ def _rewritten(group: FileGroupId, stat: WriteStat, former: FileSlice | None) ->
     before = None
     if stat.prev_base_file:
         folder = f"{group.partition_path}/" if group.partition_path else ""
-        before = SliceFiles(folder + stat.prev_base_file, ())
+        base = former.base if former is not None else None
+        is_same = base is not None and str(base.name) == stat.prev_base_file
+        before = SliceFiles(folder + stat.prev_base_file, (), source=base.source if base and is_same else None)
     elif _follows(stat) and former is not None:
         before = slice_files(former.base, former.logs)
     return SliceChange(
@@ -118,7 +120,7 @@ def _appended(group: FileGroupId, stats: list[WriteStat], former: FileSlice | No
         number=0,
         group=group,
         before=before,
-        after=SliceFiles(None if before is None else before.base, (*kept, *paths)),
+        after=SliceFiles(None, paths) if before is None else replace(before, logs=(*kept, *paths), committed=()),
         own_logs=paths,
         inserts=sum(stat.num_inserts for stat in stats),
         deletes=sum(stat.num_deletes for stat in stats),

@@ -82,7 +82,9 @@ def _steps(
         return
     definition = load_index_definitions(table).get(COLUMN_STATS)
     indexed = plan.schema.names if definition is None else definition.source_columns
-    if is_newest and PARTITION_STATS in table.config.metadata_partitions:
+    # Bounds of a partition, whoever wrote them, know nothing of the columns that skeleton files have elsewhere.
+    has_skeletons = any(one.files.source is not None for one in plan.slices)
+    if is_newest and PARTITION_STATS in table.config.metadata_partitions and not has_skeletons:
         plan, use = skip_by_partition_stats(plan, condition, partial(statistics_of_partitions, state), indexed)
         yield plan, use
     yield skip_by_column_stats(plan, condition, partial(statistics_of_files, state), indexed)

@@ -29,6 +29,7 @@ from pyhudi.errors import (
     WriteConflictError,
 )
 from pyhudi.format.bootstrap_index import PARTITIONS_PATH, SourcePartition, SourceStatus, encode_bootstrap_index
+from pyhudi.metadata_table import settle
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
@@ -398,3 +399,45 @@ def test_operation_bootstrap_of_the_data_source_takes_source_and_modes_from_opti
     del options["hoodie.bootstrap.base.path"]
     with pytest.raises(ConfigError, match="needs a source"):
         pyhudi.save(no_rows, tmp_path / "other", hudi_options=options)
+
+
+STATISTICS = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.partition.stats.enable": "true",
+}
+
+
+@pytest.mark.parametrize("built", ["with the table", "by another writer"])
+def test_statistics_that_do_not_know_the_source_leave_none_of_its_rows_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: str
+) -> None:
+    source = parquet_source(tmp_path / "source", files=4)
+    if built == "by another writer":
+        monkeypatch.setattr(settle, "can_be_built", lambda _, table: bool(table))
+    table = pyhudi.HudiTable.bootstrap(
+        source, tmp_path / "table", record_key="id", table_type="mor", hudi_options=STATISTICS
+    )
+    has_bounds = "partition_stats" in table.handle.state.config.metadata_partitions
+    assert has_bounds == (built == "by another writer")
+
+    table.upsert(more("a", "a01", n=1))
+
+    table = table.refresh()
+    for where, count in ((("n", ">", 3), 8), (("n", "==", 1), 8), (("n", ">", 9), 0)):
+        assert table.scan(where=[where]).to_arrow().num_rows == count, where
+        assert table.scan(where=[where]).count() == count, where
+
+
+def test_record_index_of_a_bootstrapped_table_keeps_a_record_that_a_late_delete_spares(tmp_path: Path) -> None:
+    source = parquet_source(tmp_path / "source")
+    options = {"hoodie.metadata.enable": "true", "hoodie.metadata.record.index.enable": "true"}
+    table = pyhudi.HudiTable.bootstrap(
+        source, tmp_path / "table", record_key="id", ordering_fields="ts", table_type="mor", hudi_options=options
+    )
+    for ts, left in ((5, ["a01"]), (20, [])):
+        table.upsert(more("a", "a01", n=ts).append_column("_hoodie_is_deleted", pa.array([True])))
+        table = table.refresh()
+        assert [row["id"] for row in rows_of(table, "id") if row["id"] == "a01"] == left
+        assert table.lookup(["a01"])["id"].to_pylist() == left
+    assert table.inspect.metadata_check().num_rows == 0

@@ -54,7 +54,9 @@ def _partition(call: ServiceCall, name: str, columns: tuple[str, ...]) -> Metada
     by_options = {one.name: one for one in asked_indexes(options, record_index)}
     partition = by_options.get(name) or maintained_partition(name, call.table)
     if not can_be_built(partition, call.table):
-        raise InvalidRequestError("a table without partitions, or of table version 6, has no such index", index=name)
+        raise InvalidRequestError(
+            "a table without partitions, of table version 6, or that was bootstrapped, has no such index", index=name
+        )
     return partition
 
 
