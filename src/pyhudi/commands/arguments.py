@@ -1,11 +1,23 @@
-"""Types of arguments that several commands have."""
+"""Arguments that several commands have."""
 
 from __future__ import annotations
 
 import argparse
 
 
-def key_and_value(text: str) -> tuple[str, str]:
+def add_option_argument(parser: argparse.ArgumentParser) -> None:
+    """Add `--option KEY=VALUE`, which may be repeated, as a list of pairs."""
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        type=_key_and_value,
+        metavar="KEY=VALUE",
+        help="an option; may be repeated",
+    )
+
+
+def _key_and_value(text: str) -> tuple[str, str]:
     """An option as `KEY=VALUE`."""
     key, equals, value = text.partition("=")
     if not equals or not key:

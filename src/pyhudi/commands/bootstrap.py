@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from pyhudi.api.hudi_table import HudiTable
-from pyhudi.commands.arguments import key_and_value
+from pyhudi.commands.arguments import add_option_argument
 
 _EPILOG = "Exit status: 0 if the table was made, 2 if the arguments, an option or the source were refused."
 
@@ -29,14 +29,7 @@ def add_bootstrap_command(commands: Any) -> None:
     parser.add_argument("--table-version", type=int, default=9, help="6, 8 or 9")
     parser.add_argument("--check-keys", action="store_true", help="refuse a record key that occurs twice")
     parser.add_argument("--plan", action="store_true", help="only say what would be done")
-    parser.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        type=key_and_value,
-        metavar="KEY=VALUE",
-        help="an option; may be repeated",
-    )
+    add_option_argument(parser)
     parser.set_defaults(run=_run)
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pyhudi.api.hudi_table import HudiTable
-from pyhudi.commands.arguments import key_and_value
+from pyhudi.commands.arguments import add_option_argument
 from pyhudi.errors import HudiError, InvalidRequestError
 
 _EPILOG = (
@@ -28,14 +28,7 @@ def add_services_command(commands: Any) -> None:
     parser.add_argument("--every", type=_seconds, metavar="SECONDS", help="run again so many seconds after each round")
     parser.add_argument("--only", default="", metavar="NAMES", help="only these services, separated by commas")
     parser.add_argument("--plan", action="store_true", help="only say what is due, and why")
-    parser.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        type=key_and_value,
-        metavar="KEY=VALUE",
-        help="an option; may be repeated",
-    )
+    add_option_argument(parser)
     parser.set_defaults(run=_run)
 
 

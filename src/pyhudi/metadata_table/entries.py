@@ -24,6 +24,7 @@ from pyhudi.format.metadata_table.schema import KEY, PAYLOAD_COLUMNS, TYPE, Reco
 from pyhudi.io.exchange import ExchangeWriter, Segment, read_segment
 from pyhudi.metadata_table.changed_rows import RowSettings, changed_rows
 from pyhudi.metadata_table.file_group import GroupTarget, write_base, write_log
+from pyhudi.metadata_table.partition import Source
 from pyhudi.metadata_table.slice_changes import SliceChange
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
@@ -80,7 +81,30 @@ class GatherTask:
     is_base: bool
 
 
-def sorted_entries(
+def write_changes(
+    source: Source,
+    target: GroupTarget,
+    changes: Sequence[SliceChange],
+    settings: RowSettings,
+    maker: EntryMaker,
+    payloads: Payloads,
+    *,
+    is_base: bool,
+) -> tuple[WriteStat, ...]:
+    """Write the entries of changes into the file groups of an index, by tasks: base files, or logs of a commit.
+
+    `source` has an engine. Cost: two rounds of tasks and an exchange file for each; nothing without changes.
+    """
+    if not changes:
+        return ()
+    assert source.engine is not None
+    assert source.exchange is not None
+    with source.exchange() as folder:
+        found = _sorted_entries(source.engine, source.storage, folder, changes, settings, maker)
+        return _write_entries(source.engine, target, found, payloads, is_base=is_base)
+
+
+def _sorted_entries(
     engine: Engine,
     storage: Storage,
     folder: str,
@@ -127,7 +151,7 @@ def sort_entries(context: TaskContext, task: SortTask) -> tuple[tuple[int, Segme
     return tuple((group, Segment(path, tuple(numbers), rows[group])) for group, numbers in sorted(batches.items()))
 
 
-def write_entries(
+def _write_entries(
     engine: Engine,
     target: GroupTarget,
     segments: Mapping[int, tuple[Segment, ...]],

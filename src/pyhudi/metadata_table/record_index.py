@@ -30,8 +30,7 @@ from pyhudi.metadata_table.entries import (
     Payloads,
     key_entries,
     records_on_driver,
-    sorted_entries,
-    write_entries,
+    write_changes,
 )
 from pyhudi.metadata_table.file_group import GroupTarget
 from pyhudi.metadata_table.partition import Source
@@ -149,15 +148,9 @@ class RecordIndexPartition:
         *,
         is_base: bool,
     ) -> tuple[WriteStat, ...]:
-        if not changes:
-            return ()
-        assert source.engine is not None
-        assert source.exchange is not None
         payloads = _payloads(changes, source, instant_time)
         maker = LocationMaker(len(groups.file_ids))
-        with source.exchange() as folder:
-            found = sorted_entries(source.engine, source.storage, folder, changes, settings, maker)
-            return write_entries(source.engine, groups, found, payloads, is_base=is_base)
+        return write_changes(source, groups, changes, settings, maker, payloads, is_base=is_base)
 
 
 def changed_locations(change: Change, source: Source) -> tuple[SliceChange, ...]:

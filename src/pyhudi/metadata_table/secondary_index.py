@@ -30,8 +30,7 @@ from pyhudi.metadata_table.entries import (
     Payloads,
     key_entries,
     records_on_driver,
-    sorted_entries,
-    write_entries,
+    write_changes,
 )
 from pyhudi.metadata_table.file_group import GroupTarget
 from pyhudi.metadata_table.partition import Source
@@ -137,14 +136,8 @@ class SecondaryIndexPartition:
         *,
         is_base: bool,
     ) -> tuple[WriteStat, ...]:
-        if not changes:
-            return ()
-        assert source.engine is not None
-        assert source.exchange is not None
         maker = SecondaryMaker(self.column, len(groups.file_ids), self.hashes_values)
-        with source.exchange() as folder:
-            found = sorted_entries(source.engine, source.storage, folder, changes, settings, maker)
-            return write_entries(source.engine, groups, found, _payloads(source), is_base=is_base)
+        return write_changes(source, groups, changes, settings, maker, _payloads(source), is_base=is_base)
 
 
 def can_be_indexed(kind: pa.DataType) -> bool:

@@ -7,7 +7,7 @@ columns of record keys and partition paths are read.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -67,8 +67,7 @@ def write_skeletons(context: TaskContext, task: SkeletonTask) -> tuple[WriteStat
         with DataFile(storage, spec, numbers) as file:
             for keys in _record_keys(task, skeleton):
                 file.append(pa.RecordBatch.from_arrays([keys], [RECORD_KEY]))
-            # JVM Hudi says this of a group that was just made.
-            stats.append(replace(file.close(), prev_base_file=None))
+            stats.append(file.close())
     return tuple(stats)
 
 

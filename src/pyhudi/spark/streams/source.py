@@ -41,7 +41,7 @@ class HudiStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         self._options = table_options({name: value for name, value in options.items() if name.lower() != START})
         self._path = table_path(None, self._options)
         self._config = ReadConfig.from_options(self._options)
-        if self._config != dataclasses.replace(self._config, query_type=QueryType.SNAPSHOT, as_of=None):
+        if self._config.query_type is not QueryType.SNAPSHOT or self._config.as_of is not None:
             raise ConfigError("a stream has no query type and no time travel: say where it starts by startOffset")
         self._schema = schema
 
