@@ -6,10 +6,13 @@ ids 1 to 6 but for what its own recipe takes away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+from _pytest.mark.structures import ParameterSet
 from tests.support.oracle import Oracle
 
 NEW = ("1.2.0",)
@@ -397,3 +400,28 @@ FOREIGN_TABLES = (
         writes="partition columns",
     ),
 )
+
+
+def made_tables(marks: Callable[[ForeignTable, str], Sequence[pytest.MarkDecorator]]) -> list[ParameterSet]:
+    """One test parameter for each recipe and release: `(recipe, release)`, with the marks that it gets."""
+    return [
+        pytest.param((table, release), id=f"{table.id}-{release}", marks=marks(table, release))
+        for table in FOREIGN_TABLES
+        for release in table.releases
+    ]
+
+
+@contextmanager
+def made_table(
+    recipe: ForeignTable, oracle: Oracle, folder: Path, settings: Mapping[str, str] | None = None
+) -> Iterator[MadeTable]:
+    """The table that the recipe makes in a folder, under the settings of the session that it wants, and more."""
+    table = MadeTable(oracle, folder / "table", f"t_{abs(hash(str(folder)))}")
+    settings = {**(settings or {}), **recipe.sql_settings}
+    for key, value in settings.items():
+        oracle.sql(f"SET {key}={value}")
+    recipe.make(table)
+    yield table
+    for key in settings:
+        oracle.sql(f"RESET {key}")
+    table.sql("DROP TABLE IF EXISTS {t}")

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 from tests.interop.compare import ALL_META, assert_same_rows
 from tests.interop.deviations import BEGIN_IS_INCLUDED
-from tests.interop.foreign_tables import FOREIGN_TABLES, ForeignTable, MadeTable
+from tests.interop.foreign_tables import ForeignTable, MadeTable, made_table, made_tables
 from tests.support.oracle import Oracle, OracleError
 
 import pyhudi
@@ -31,31 +31,17 @@ def _marks(table: ForeignTable, release: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.thorough] if release in _THOROUGH_RELEASES else []
 
 
-CASES = [
-    pytest.param((table, release), id=f"{table.id}-{release}", marks=_marks(table, release))
-    for table in FOREIGN_TABLES
-    for release in table.releases
-]
-
-
 @pytest.fixture
 def made(
     request: pytest.FixtureRequest, tmp_path: Path, oracle_of: Callable[[str], Oracle]
 ) -> Iterator[tuple[ForeignTable, MadeTable]]:
-    """The table that the recipe makes, under the settings of the session that it wants."""
+    """The table that the recipe makes."""
     recipe, release = request.param
-    oracle = oracle_of(release)
-    table = MadeTable(oracle, tmp_path / "table", f"t_{abs(hash(str(tmp_path)))}")
-    for key, value in recipe.sql_settings.items():
-        oracle.sql(f"SET {key}={value}")
-    recipe.make(table)
-    yield recipe, table
-    for key in recipe.sql_settings:
-        oracle.sql(f"RESET {key}")
-    table.sql("DROP TABLE IF EXISTS {t}")
+    with made_table(recipe, oracle_of(release), tmp_path) as table:
+        yield recipe, table
 
 
-@pytest.mark.parametrize("made", CASES, indirect=True)
+@pytest.mark.parametrize("made", made_tables(_marks), indirect=True)
 def test_a_table_that_jvm_hudi_made_is_read_and_written_right_or_refused_by_name(
     made: tuple[ForeignTable, MadeTable],
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from tests.interop.compare import assert_same_rows
-from tests.interop.foreign_tables import FOREIGN_TABLES, ForeignTable, MadeTable
+from tests.interop.foreign_tables import ForeignTable, MadeTable, made_table, made_tables
 from tests.support.oracle import Oracle
 
 import pyhudi
@@ -29,31 +29,17 @@ def _marks(table: ForeignTable, release: str) -> list[pytest.MarkDecorator]:
     return [] if table.id in _QUICK else [pytest.mark.thorough]
 
 
-CASES = [
-    pytest.param((table, release), id=f"{table.id}-{release}", marks=_marks(table, release))
-    for table in FOREIGN_TABLES
-    for release in table.releases
-]
-
-
 @pytest.fixture
 def made(
     request: pytest.FixtureRequest, tmp_path: Path, oracle_of: Callable[[str], Oracle]
 ) -> Iterator[tuple[ForeignTable, MadeTable]]:
+    """The table that the recipe makes."""
     recipe, release = request.param
-    oracle = oracle_of(release)
-    table = MadeTable(oracle, tmp_path / "table", f"t_{abs(hash(str(tmp_path)))}")
-    settings = {**_SETTINGS, **recipe.sql_settings}
-    for key, value in settings.items():
-        oracle.sql(f"SET {key}={value}")
-    recipe.make(table)
-    yield recipe, table
-    for key in settings:
-        oracle.sql(f"RESET {key}")
-    table.sql("DROP TABLE IF EXISTS {t}")
+    with made_table(recipe, oracle_of(release), tmp_path, _SETTINGS) as table:
+        yield recipe, table
 
 
-@pytest.mark.parametrize("made", CASES, indirect=True)
+@pytest.mark.parametrize("made", made_tables(_marks), indirect=True)
 def test_metadata_table_of_jvm_hudi_lists_what_the_store_has(made: tuple[ForeignTable, MadeTable]) -> None:
     recipe, table = made
     storage = LocalStorage(table.path)
