@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-NEEDED = ("pyhudi/__init__.py", "pyhudi/py.typed", "pyhudi/spark/log4j2.properties")
+NEEDED = ("pyhudi/__init__.py", "pyhudi/py.typed", "pyhudi/sql/log4j2.properties")
 LICENCES = ("LICENSE", "NOTICE")
 
 

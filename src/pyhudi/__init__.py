@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pyhudi.services.savepoint import Savepoint
     from pyhudi.services.ttl import Expired
     from pyhudi.services.upgrade.change import VersionChanged
-    from pyhudi.spark.enable import disable, enable
-    from pyhudi.spark.session import spark_session
+    from pyhudi.sql.enable import disable, enable
+    from pyhudi.sql.session import spark_session
     from pyhudi.table.outcome import Outcome
     from pyhudi.write.result import WriteResult
 
@@ -100,10 +100,10 @@ _HOMES = {
     "VersionChanged": "pyhudi.services.upgrade.change",
     "Where": "pyhudi.read.conditions",
     "WriteResult": "pyhudi.write.result",
-    "disable": "pyhudi.spark.enable",
-    "enable": "pyhudi.spark.enable",
+    "disable": "pyhudi.sql.enable",
+    "enable": "pyhudi.sql.enable",
     "save": "pyhudi.api.writes",
-    "spark_session": "pyhudi.spark.session",
+    "spark_session": "pyhudi.sql.session",
 }
 
 if not TYPE_CHECKING:  # type checkers would take any name for one of ours

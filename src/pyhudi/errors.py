@@ -7,7 +7,8 @@
     │  ├─ RecordKeyError             a record key is null, empty or missing
     │  ├─ UnsafePathError            a path would leave the table's folder, or is reserved
     │  ├─ TableNotFoundError         there is no Hudi table at this path
-    │  └─ TableExistsError           there is a Hudi table at this path already
+    │  ├─ TableExistsError           there is a Hudi table at this path already
+    │  └─ SqlStatementError          a SQL statement on a Hudi table is not understood; shows the place
     ├─ UnsupportedFeatureError       a format feature that this release refuses, by name
     ├─ HistoryNotRetainedError       a cleaner has deleted files of the requested state or range
     ├─ HistoryNotSettledError        a write that began before the requested time is still running
@@ -97,6 +98,14 @@ class TableNotFoundError(InvalidRequestError):
 
 class TableExistsError(InvalidRequestError):
     """There is a Hudi table in the folder already."""
+
+
+class SqlStatementError(InvalidRequestError):
+    """A SQL statement on a Hudi table is not understood; nothing of it was run.
+
+    The message shows the line and a caret below the place. The context has the `line` and the `column`, both from 1 on,
+    and, where a known word resembles what stands there, the `nearest`.
+    """
 
 
 class UnsupportedFeatureError(HudiError):

@@ -7,7 +7,7 @@ from tests.chaos.journal import Journal
 from tests.chaos.setting import CALL_METADATA, Setting
 
 from pyhudi.errors import HudiError, TransactionError
-from pyhudi.spark.session import spark_session
+from pyhudi.sql.session import spark_session
 from pyhudi.testing.isolation import Ending
 
 _CONFIG = {

@@ -27,7 +27,7 @@ def attempt(action: Any) -> None:
 
 def main(folder: str, secrets: str) -> None:
     from pyhudi.api.hudi_table import HudiTable
-    from pyhudi.spark.session import spark_session
+    from pyhudi.sql.session import spark_session
 
     logging.basicConfig(level=logging.DEBUG)
     # The bridge to the JVM logs each call with its arguments, those of the user's own `option(…)` among them.

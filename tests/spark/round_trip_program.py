@@ -30,7 +30,7 @@ def session(kind: str) -> Any:
         return pyhudi.spark_session(master="local-cluster[2,1,1024]", config=local)
     from pyspark.sql import SparkSession
 
-    from pyhudi.spark.session import prepare_process
+    from pyhudi.sql.session import prepare_process
 
     prepare_process()
     builder = SparkSession.builder.remote("local[2]")

@@ -12,9 +12,9 @@ from pyspark.sql import readwriter
 
 from pyhudi.config.option import OptionWarning
 from pyhudi.errors import ConfigError, InvalidRequestError, TableNotFoundError, UnsupportedFeatureError
-from pyhudi.spark import enable as enabling
 from pyhudi.spark import writer
 from pyhudi.spark.engine import SparkEngine
+from pyhudi.sql import enable as enabling
 from pyhudi.write.save import SaveMode
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.programs import told_by
 
 import pyhudi
-from pyhudi.spark.session import prepare_process
+from pyhudi.sql.session import prepare_process
 
 PROGRAM = Path(__file__).with_name("plain_session_program.py")
 PROGRAM_SECONDS_MAX = 300

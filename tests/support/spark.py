@@ -21,7 +21,7 @@ SMALL_SESSION: Mapping[str, str] = {
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session of `pyhudi.spark_session()` with two cores, shared by the run: leave its options as they were."""
-    from pyhudi.spark.session import spark_session
+    from pyhudi.sql.session import spark_session
 
     warehouse = tmp_path_factory.mktemp("warehouse")
     session = spark_session(master="local[2]", config={**SMALL_SESSION, "spark.sql.warehouse.dir": str(warehouse)})

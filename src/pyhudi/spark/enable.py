@@ -1,9 +1,9 @@
-"""`enable(spark)`: `df.write.format("hudi")` and `spark.read.format("hudi")` on any PySpark session.
+"""Half of `enable(spark)`: `df.write.format("hudi")` and `spark.read.format("hudi")` on any PySpark session.
 
-PySpark's Python data sources cannot prune columns, and cannot start jobs to commit a write. Therefore `enable` wraps
+PySpark's Python data sources cannot prune columns, and cannot start jobs to commit a write. Therefore it wraps
 the methods of PySpark's reader and writer classes. The wrappers record the options of a chain of calls, and handle the
 chain only if its format is `hudi` or `org.apache.hudi`. Calls for all other formats go to PySpark unchanged.
-`disable()` removes the wrappers.
+`unwrap()` removes the wrappers.
 """
 
 from __future__ import annotations
@@ -60,23 +60,17 @@ class _Notes:
                 self.options[name] = str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def enable(spark: SparkSession) -> SparkSession:
-    """Make `format("hudi")` read and write Hudi tables through pyhudi, and return the same session.
-
-    Works for classic and Spark Connect sessions, and does not change other formats. A second call has no effect. It
-    also registers a Python data source `hudi`, with which SQL can read tables (`CREATE TABLE … USING hudi OPTIONS
-    (path …)`).
-    """
+def enable_format(spark: SparkSession) -> None:
+    """Wrap readers and writers of this session's kind, and register the data source `hudi`. Once is enough."""
     module = import_module(type(spark).__module__.removesuffix("session") + "readwriter")
-    _wrap(module.DataFrameReader, _READER_WRAPPERS)
-    _wrap(module.DataFrameWriter, _WRITER_WRAPPERS)
+    wrap(module.DataFrameReader, _READER_WRAPPERS)
+    wrap(module.DataFrameWriter, _WRITER_WRAPPERS)
     streams = import_module(type(spark).__module__.removesuffix("session") + "streaming.readwriter")
-    _wrap(streams.DataStreamWriter, _STREAM_WRITER_WRAPPERS)
+    wrap(streams.DataStreamWriter, _STREAM_WRITER_WRAPPERS)
     if spark.conf.get(_REGISTERED, None) is None:
         _register(spark, HudiDataSource)
         _register(spark, HudiDataSourceByPackage)
         spark.conf.set(_REGISTERED, "true")
-    return spark
 
 
 def _register(spark: SparkSession, source: type[DataSource]) -> None:
@@ -88,14 +82,15 @@ def _register(spark: SparkSession, source: type[DataSource]) -> None:
             raise
 
 
-def disable() -> None:
-    """Remove the wrappers from the reader and writer classes. The registered data sources remain."""
+def unwrap() -> None:
+    """Remove all wrappers. The registered data sources remain."""
     for (owner, name), original in _originals.items():
         setattr(owner, name, original)
     _originals.clear()
 
 
-def _wrap(owner: type, wrappers: dict[str, Callable[[Original], Original]]) -> None:
+def wrap(owner: type, wrappers: dict[str, Callable[[Original], Original]]) -> None:
+    """Wrap methods of a class of PySpark, each of them once."""
     for name, wrapper in wrappers.items():
         if (owner, name) not in _originals:
             original = getattr(owner, name)

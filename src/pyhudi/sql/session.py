@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from pyhudi.spark.enable import enable
 from pyhudi.spark.java import find_java, spark_java_home
+from pyhudi.sql.enable import enable
 
 _LOGGING_FILE = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"

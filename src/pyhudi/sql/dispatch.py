@@ -1,0 +1,63 @@
+"""The decision whose a statement is: Hudi's or Spark's. The first words decide, then what the named table is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pyhudi.sql.names import Names, NotHudi
+from pyhudi.sql.statement import Statement, Verb
+from pyhudi.sql.statements import truncate
+from pyhudi.sql.tokens import Cursor
+
+VERBS: tuple[Verb, ...] = (Verb(("TRUNCATE", "TABLE"), truncate.parse),)
+"""All statements. The first whose words match, and that does not say `NotHudi`, has the statement."""
+
+_FIRST_WORD = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*(?!\+).*?\*/)*(\w*)", re.DOTALL)
+_EXPLAIN = "EXPLAIN"
+_EXPLAIN_MODES = ("EXTENDED", "CODEGEN", "COST", "FORMATTED")
+_FIRST_WORDS = frozenset({verb.words[0] for verb in VERBS} | {_EXPLAIN})
+
+
+@dataclass(frozen=True)
+class Explained:
+    """`EXPLAIN` of a statement of ours: what would run, as text. It runs nothing."""
+
+    statement: Statement
+
+    def run(self, spark: SparkSession) -> DataFrame:
+        """One row with the column `plan`, as Spark's `EXPLAIN` gives it."""
+        return spark.createDataFrame([(f"== Hudi statement ==\n{self.statement!r}",)], "plan string")
+
+
+def may_be_ours(text: str) -> bool:
+    """Whether the first word of a text begins a statement that Hudi has. No look-up, no parsing."""
+    found = _FIRST_WORD.match(text)
+    return found is not None and found.group(1).upper() in _FIRST_WORDS
+
+
+def statement_of(spark: SparkSession, text: str) -> Statement | None:
+    """The statement of a text, None if it is Spark's. Nothing runs.
+
+    Raises:
+        SqlStatementError: it is about a Hudi table, and not understood.
+    """
+    if not may_be_ours(text):
+        return None
+    cursor, names = Cursor(text), Names(spark)
+    is_explained = cursor.accept(_EXPLAIN)
+    if is_explained:
+        any(cursor.accept(mode) for mode in _EXPLAIN_MODES)
+    first = cursor.position
+    for verb in VERBS:
+        cursor.position = first
+        if not cursor.peek(*verb.words):
+            continue
+        try:
+            statement = verb.parse(cursor, names)
+        except NotHudi:
+            continue
+        return Explained(statement) if is_explained else statement
+    return None

@@ -1,0 +1,100 @@
+"""Names of tables in statements: which of them are Hudi tables, and where these are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from pyhudi.api.hudi_table import HudiTable
+from pyhudi.spark.enable import FORMATS
+from pyhudi.spark.options import with_session_store
+from pyhudi.sql.catalog import CatalogTable, SessionTables, session_tables
+from pyhudi.sql.quoting import quoted_name
+from pyhudi.sql.session_options import session_options
+from pyhudi.sql.tokens import Name
+
+_PATH_NAMESPACE = "hudi"
+_SESSION_CATALOG = "spark_catalog"
+
+
+class NotHudi(Exception):  # noqa: N818 - not an error: the statement is Spark's
+    """A statement is about something else than a Hudi table, and goes to Spark unchanged."""
+
+
+@dataclass(frozen=True)
+class NamedTable:
+    """A Hudi table that a statement names.
+
+    Attributes:
+        name: the name as the statement has it.
+        location: the table's folder.
+        entry: what the session catalog knows of it; None for a path: ``hudi.`/path` ``.
+    """
+
+    name: Name
+    location: str
+    entry: CatalogTable | None = None
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def quoted(self) -> str:
+        """The name in backticks, for texts of SQL."""
+        return quoted_name(*self.name.parts)
+
+    def options(self, spark: SparkSession, given: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Hudi's options for this table: those `given`, over those of the session, over those of the catalog."""
+        of_catalog = {name: text for name, text in self.properties.items() if name.lower().startswith("hoodie.")}
+        return with_session_store(spark, self.location, {**of_catalog, **session_options(spark), **(given or {})})
+
+    def open(self, spark: SparkSession, given: Mapping[str, str] | None = None) -> HudiTable:
+        """The table, with the options of catalog and session.
+
+        Raises:
+            TableNotFoundError: the catalog knows the table, and there is none in its folder.
+        """
+        return HudiTable.for_path(self.location, hudi_options=self.options(spark, given), spark=spark)
+
+
+class Names:
+    """The tables of one session, by name. Each name is looked up once for a statement."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.tables: SessionTables = session_tables(spark)
+        self._known: dict[tuple[str, ...], NamedTable | None] = {}
+
+    def table(self, name: Name) -> NamedTable:
+        """The Hudi table of a name.
+
+        Raises:
+            NotHudi: there is none of this name, or it has another format.
+        """
+        found = self.find(name)
+        if found is None:
+            raise NotHudi(str(name))
+        return found
+
+    def find(self, name: Name) -> NamedTable | None:
+        """The Hudi table of a name; None where there is none of this name, or it has another format."""
+        key = tuple(part.lower() for part in name.parts)
+        if key not in self._known:
+            self._known[key] = self._look_up(name)
+        return self._known[key]
+
+    def _look_up(self, name: Name) -> NamedTable | None:
+        parts = name.parts
+        if is_path(parts):
+            return NamedTable(name, parts[1])
+        if len(parts) > 3 or (len(parts) == 3 and parts[0].lower() != _SESSION_CATALOG):
+            return None
+        entry = self.tables.find(parts[-2] if len(parts) > 1 else None, parts[-1])
+        if entry is None or (entry.provider or "").lower() not in FORMATS or entry.location is None:
+            return None
+        return NamedTable(name, entry.location, entry, entry.properties)
+
+
+def is_path(parts: tuple[str, ...]) -> bool:
+    """Whether a name is a path: ``hudi.`/path` ``."""
+    return len(parts) == 2 and parts[0].lower() == _PATH_NAMESPACE and "/" in parts[1]
