@@ -100,6 +100,11 @@ def wrap(owner: type, wrappers: dict[str, Callable[[Original], Original]]) -> No
             setattr(owner, name, wrapped)
 
 
+def original_of(owner: type, name: str) -> Original:
+    """A method of a class of PySpark as it is without the wrapper, if there is one."""
+    return _originals.get((owner, name)) or getattr(owner, name)
+
+
 def _notes(subject: Any) -> _Notes:
     notes = subject.__dict__.get(_NOTES)
     if notes is None:

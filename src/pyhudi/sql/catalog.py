@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from pyhudi.spark.enable import FORMATS
 from pyhudi.spark.settings import is_connect
 from pyhudi.sql.quoting import quoted_name, quoted_text
 
@@ -60,36 +62,66 @@ def session_tables(spark: SparkSession) -> SessionTables:
 
 
 class TablesOfDriver:
-    """The session catalog in the driver's JVM. Cost of a look-up: about eight calls to the JVM, 2 ms."""
+    """The session catalog in the driver's JVM. Cost of a look-up: four calls to the JVM for what is no Hudi table."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
     def find(self, database: str | None, table: str) -> CatalogTable | None:
         """The table of a name."""
-        jvm, state = self._spark._jvm, self._spark._jsparkSession.sessionState()
-        if state.catalogManager().currentCatalog().name() != _SESSION_CATALOG:
+        found = self._metadata(database, table)
+        if found is None:
             return None
-        identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(table, jvm.scala.Option.apply(database))
-        catalog = state.catalog()
-        if catalog.isTempView(identifier):
+        provider = found.provider().toString()  # `Some(hudi)`; one call less than asking whether there is one
+        if not provider.startswith("Some("):
             return None
-        try:
-            found = catalog.getTableMetadata(identifier)
-        except AnalysisException:  # there is no such table, or no such database
-            return None
-        provider = found.provider()
-        if provider.isEmpty():
+        name = provider[5:-1]
+        if name.lower() not in FORMATS:
+            return CatalogTable(database or "", table, name, None, managed=False)
+        if self._spark._jsparkSession.sessionState().catalogManager().currentCatalog().name() != _SESSION_CATALOG:
             return None
         location = found.storage().locationUri()
         return CatalogTable(
             found.database(),
             found.identifier().table(),
-            provider.get(),
+            name,
             None if location.isEmpty() else location.get().toString(),
             found.tableType().name() == "MANAGED",
             {**_mapping(found.storage().properties()), **_mapping(found.properties())},
         )
+
+    def _metadata(self, database: str | None, table: str) -> Any:
+        """The entry in the JVM; None where there is none."""
+        classes = _classes(self._spark)
+        option = classes.none if database is None else classes.option.apply(database)
+        identifier = classes.identifier(table, option)
+        try:
+            return classes.catalog.getTempViewOrPermanentTableMetadata(identifier)
+        except AnalysisException:  # there is no such table, or no such database
+            return None
+
+
+@dataclass(frozen=True)
+class _Classes:
+    """What look-ups need of the JVM. Each part of a name in the JVM costs a call, so they are kept."""
+
+    identifier: Any
+    option: Any
+    none: Any
+    catalog: Any
+
+
+_classes_of: WeakKeyDictionary[SparkSession, _Classes] = WeakKeyDictionary()
+
+
+def _classes(spark: SparkSession) -> _Classes:
+    if spark not in _classes_of:
+        jvm = spark._jvm
+        option = jvm.scala.Option
+        identifier = getattr(jvm, "org.apache.spark.sql.catalyst.TableIdentifier")
+        catalog = spark._jsparkSession.sessionState().catalog()
+        _classes_of[spark] = _Classes(identifier, option, option.empty(), catalog)
+    return _classes_of[spark]
 
 
 def _mapping(found: Any) -> dict[str, str]:

@@ -9,10 +9,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.sql.names import Names, NotHudi
 from pyhudi.sql.statement import Statement, Verb
-from pyhudi.sql.statements import truncate
+from pyhudi.sql.statements import create_table, drop_table, truncate
 from pyhudi.sql.tokens import Cursor
 
-VERBS: tuple[Verb, ...] = (Verb(("TRUNCATE", "TABLE"), truncate.parse),)
+VERBS: tuple[Verb, ...] = (
+    Verb(("CREATE", "TABLE"), create_table.parse),
+    Verb(("CREATE", "OR", "REPLACE", "TABLE"), create_table.parse),
+    Verb(("DROP", "TABLE"), drop_table.parse),
+    Verb(("TRUNCATE", "TABLE"), truncate.parse),
+)
 """All statements. The first whose words match, and that does not say `NotHudi`, has the statement."""
 
 _FIRST_WORD = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*(?!\+).*?\*/)*(\w*)", re.DOTALL)

@@ -26,13 +26,11 @@ def can_parse() -> bool:
 
 def _sql(original: Original) -> Original:
     def sql(self: Any, sqlQuery: Any, args: Any = None, **kwargs: Any) -> Any:  # noqa: N803 - Spark's own name
-        if isinstance(sqlQuery, str) and can_parse():
-            # Loaded with the first statement: sqlglot's dialect takes a tenth of a second.
-            from pyhudi.sql.run import run_if_ours  # noqa: PLC0415
+        if not isinstance(sqlQuery, str) or not can_parse():
+            return original(self, sqlQuery, args, **kwargs)
+        # Loaded with the first statement: sqlglot's dialect takes a tenth of a second.
+        from pyhudi.sql.run import run  # noqa: PLC0415
 
-            rows = run_if_ours(self, sqlQuery, args, kwargs)
-            if rows is not None:
-                return rows
-        return original(self, sqlQuery, args, **kwargs)
+        return run(self, sqlQuery, args, kwargs, original)
 
     return sql

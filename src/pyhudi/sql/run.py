@@ -1,4 +1,4 @@
-"""One text of `spark.sql`, run by pyhudi if it is about a Hudi table."""
+"""One text of `spark.sql`: run by pyhudi if it is a statement on a Hudi table, else by Spark."""
 
 from __future__ import annotations
 
@@ -7,11 +7,40 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pyhudi.errors import SqlStatementError
+from pyhudi.spark.enable import Original
 from pyhudi.sql.arguments import bound, with_frames
 from pyhudi.sql.dispatch import may_be_ours, statement_of
+from pyhudi.sql.plain import passes, passing
+from pyhudi.sql.reads import with_hudi_tables
+from pyhudi.sql.tokens import tokens_of
 
 
-def run_if_ours(spark: SparkSession, text: str, args: Any, frames: Mapping[str, Any]) -> DataFrame | None:
+def run(spark: SparkSession, text: str, args: Any, frames: Mapping[str, Any], original: Original) -> Any:
+    """What `spark.sql(text, args, **frames)` gives; `original` is the method of Spark."""
+    if passes(text) or not _is_cut_into_words(text):
+        return original(spark, text, args, **frames)
+    rows = _run_if_ours(spark, text, args, frames)
+    if rows is not None:
+        return rows
+    found = with_hudi_tables(spark, text, frames)
+    if found is None:
+        with passing(text):
+            return original(spark, text, args, **frames)
+    with passing(found.text):
+        return original(spark, found.text, args, **{**frames, **found.frames})
+
+
+def _is_cut_into_words(text: str) -> bool:
+    """Whether the words of a text are understood. Where they are not, Spark says what is wrong with it."""
+    try:
+        tokens_of(text)
+    except SqlStatementError:
+        return False
+    return True
+
+
+def _run_if_ours(spark: SparkSession, text: str, args: Any, frames: Mapping[str, Any]) -> DataFrame | None:
     """The rows of a statement on a Hudi table; None if the statement is Spark's, and nothing was done."""
     if not may_be_ours(text):
         return None

@@ -1,0 +1,57 @@
+"""Tables in the session catalog: registered under a name in the form of JVM Hudi, which finds them there, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from pyhudi.config.enums import TableType
+from pyhudi.config.table_config import TableConfig
+from pyhudi.sql.columns import ddl_of, with_meta_columns
+from pyhudi.sql.plain import plain_sql
+from pyhudi.sql.quoting import quoted_name, quoted_text
+
+
+@dataclass(frozen=True)
+class Registration:
+    """What the catalog is told of a table. Without a location, the catalog chooses it, and owns the folder."""
+
+    name: tuple[str, ...]
+    schema: StructType
+    partition_fields: tuple[str, ...] = ()
+    location: str | None = None
+    comment: str | None = None
+    properties: Mapping[str, str] | None = None
+
+    def statement(self) -> str:
+        """The statement for Spark."""
+        clauses = [
+            f"CREATE TABLE {quoted_name(*self.name)} ({ddl_of(with_meta_columns(self.schema))}) USING hudi",
+            f"PARTITIONED BY ({', '.join(map(quoted_name, self.partition_fields))})" if self.partition_fields else "",
+            f"LOCATION {quoted_text(self.location)}" if self.location is not None else "",
+            f"COMMENT {quoted_text(self.comment)}" if self.comment is not None else "",
+            f"TBLPROPERTIES ({property_list(self.properties)})" if self.properties else "",
+        ]
+        return " ".join(clause for clause in clauses if clause)
+
+    def register(self, spark: SparkSession) -> None:
+        """Make the entry in the catalog."""
+        plain_sql(spark, self.statement())
+
+
+def property_list(properties: Mapping[str, str]) -> str:
+    """Properties as statements list them."""
+    return ", ".join(f"{quoted_text(name)} = {quoted_text(value)}" for name, value in properties.items())
+
+
+def properties_of(config: TableConfig) -> dict[str, str]:
+    """What JVM Hudi stores in the catalog of a table: its type, and the fields of its keys and of its order."""
+    found = {"type": "mor" if config.table_type is TableType.MERGE_ON_READ else "cow"}
+    if config.record_key_fields:
+        found["primaryKey"] = ",".join(config.record_key_fields)
+    if config.ordering_fields:
+        found["orderingFields"] = ",".join(config.ordering_fields)
+    return found

@@ -1,0 +1,85 @@
+"""Names of Hudi tables in a statement of Spark's, replaced by what reads them fast. The rest of the text stays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from pyhudi.sql.names import NamedTable, Names
+from pyhudi.sql.plain import plain_sql
+from pyhudi.sql.quoting import quoted_name
+from pyhudi.sql.relations import Relation, relations_of
+from pyhudi.sql.tokens import Cursor
+
+_MAY_READ = re.compile(r"\b(?:FROM|USING)\b", re.IGNORECASE)
+_KEEPS_ITS_TEXT = frozenset({"VIEW", "FUNCTION"})
+_TEMPORARY = frozenset({"TEMP", "TEMPORARY"})
+_LITERAL = re.compile(r"'[^'\\]*'|\d+")
+
+
+@dataclass(frozen=True)
+class Read:
+    """A Hudi table that a statement reads, as of now or of a moment."""
+
+    table: NamedTable
+    as_of: str | None
+
+
+Replacement = Callable[[Read], str]
+"""Gives the text of a relation for a read."""
+
+
+def rewritten(spark: SparkSession, text: str, replacement: Replacement) -> str | None:
+    """The statement with its Hudi tables replaced; None where it reads none.
+
+    Persistent views and functions keep their text, which other programs read, too.
+    """
+    if not _MAY_READ.search(text):
+        return None
+    cursor = Cursor(text)
+    if _created(cursor) == "VIEW":
+        return None
+    names = Names(spark)
+    pieces: list[str] = []
+    done = 0
+    for relation in relations_of(text, cursor):
+        table = names.find(relation.name)
+        if table is None:
+            continue
+        source = replacement(Read(table, _as_of(spark, relation)))
+        pieces += [text[done : relation.name.start], "(SELECT * FROM ", source, ")"]
+        done = relation.end
+        if relation.alias_at is not None:
+            pieces += [text[done : relation.alias_at], f" AS {quoted_name(relation.name.parts[-1])}"]
+            done = relation.alias_at
+    return "".join([*pieces, text[done:]]) if pieces else None
+
+
+def makes_view(text: str) -> bool:
+    """Whether a statement makes a temporary view, which reads its tables anew each time."""
+    return "CREATE" in text.upper() and _created(Cursor(text)) == "TEMPORARY VIEW"
+
+
+def _created(cursor: Cursor) -> str | None:
+    """`VIEW` or `TEMPORARY VIEW` if that is what the statement makes. Functions count as views."""
+    words = [token.value.upper() for token in cursor.tokens[:6]]
+    if words[:1] != ["CREATE"] or "TABLE" in words[:4]:
+        return None
+    kind = next((number for number, word in enumerate(words) if word in _KEEPS_ITS_TEXT), None)
+    if kind is None:
+        return None
+    return "TEMPORARY VIEW" if words[kind] == "VIEW" and _TEMPORARY & {*words[:kind]} else "VIEW"
+
+
+def _as_of(spark: SparkSession, relation: Relation) -> str | None:
+    """The time or instant that a relation is to be read at, as text."""
+    if relation.moment is None:
+        return None
+    written = str(relation.moment)
+    if _LITERAL.fullmatch(written):
+        return written.strip("'")
+    [row] = plain_sql(spark, f"SELECT CAST({written} AS STRING)").collect()
+    return str(row[0])

@@ -1,0 +1,39 @@
+"""Hudi's short names of table properties in SQL: `TBLPROPERTIES (primaryKey = 'id', type = 'mor')`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyhudi.errors import ConfigError
+
+_LONG = {
+    "primarykey": "hoodie.datasource.write.recordkey.field",
+    "type": "hoodie.datasource.write.table.type",
+    "orderingfields": "hoodie.table.ordering.fields",
+    "precombinefield": "hoodie.table.ordering.fields",
+    "payloadclass": "hoodie.datasource.write.payload.class",
+    "recordmergemode": "hoodie.write.record.merge.mode",
+    "recordmergestrategyid": "hoodie.write.record.merge.strategy.id",
+    "recordmergerimpls": "hoodie.write.record.merge.custom.implementation.classes",
+}
+_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
+
+
+def hudi_options(properties: Mapping[str, str]) -> dict[str, str]:
+    """The options of Hudi that properties of a table mean; other properties are the catalog's alone.
+
+    Raises:
+        ConfigError: the type is unknown, or two names of one option have different values.
+    """
+    options: dict[str, str] = {}
+    for name, value in properties.items():
+        key = _LONG.get(name.lower(), name)
+        if not key.lower().startswith("hoodie."):
+            continue
+        if name.lower() == "type":
+            if value.lower() not in _TYPES:
+                raise ConfigError("the type of a Hudi table is 'cow' or 'mor'", type=value)
+            value = _TYPES[value.lower()]  # noqa: PLW2901
+        if options.setdefault(key, value) != value:
+            raise ConfigError(f"two properties say {key}, and differ", values=(options[key], value))
+    return options
