@@ -63,6 +63,22 @@ def read_optimized(spark: Any, path: str) -> int:
     return int(frame.where("fare = -1.0").count())
 
 
+def streamed(spark: Any, folder: str) -> dict[str, Any]:
+    """Two runs of a stream from the table of trips into another, the second after its last batch was forgotten."""
+    from pathlib import Path
+
+    for _ in range(2):
+        source = spark.readStream.format("hudi").load(f"{folder}/trips").select("uuid", "city", "fare", "ts")
+        writer = source.writeStream.format("hudi").options(**OPTIONS).option("checkpointLocation", f"{folder}/point")
+        writer.option("hoodie.datasource.write.operation", "insert")
+        query = writer.trigger(availableNow=True).start(f"{folder}/streamed")
+        query.awaitTermination()
+        for file in (Path(folder) / "point" / "commits").glob("*0*"):
+            file.unlink()
+    read = spark.read.format("hudi").load(f"{folder}/streamed")
+    return {"rows": read.count(), "changed": read.where("fare = -1.0").count()}
+
+
 def main(kind: str, folder: str) -> None:
     from pyhudi.engine.protocol import TaskContext
     from pyhudi.errors import RecordKeyError
@@ -76,6 +92,8 @@ def main(kind: str, folder: str) -> None:
     at_once = {"hoodie.compact.inline.max.delta.commits": "1"}
     compacted = life(spark, f"{folder}/compacted", **merge_on_read, **at_once)
     compacted["changed without logs"] = read_optimized(spark, f"{folder}/compacted")
+
+    stream = streamed(spark, folder)
 
     refused = None
     no_keys = spark.sql("select cast(null as string) uuid, 'c0' city, cast(1.5 as decimal(23, 1)) fare, 1L ts")
@@ -93,6 +111,7 @@ def main(kind: str, folder: str) -> None:
         "copy on write": on_write,
         "merge on read": on_read,
         "compacted": compacted,
+        "streamed": stream,
         "refused": refused,
         "parallelism": engine.parallelism,
         "elsewhere": str(os.getpid()) not in {place.split()[0] for place in places},

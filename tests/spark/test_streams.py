@@ -106,6 +106,22 @@ def test_stream_starts_where_it_is_told(spark: SparkSession, tmp_path: Path) -> 
     assert contents(tmp_path / "c") == {(3, "bonn", 3)}
 
 
+def test_limits_and_available_now_make_several_micro_batches_and_a_restart_goes_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    source = made(tmp_path / "a")
+    for number in range(3):
+        source.upsert(rows((number, "oslo", number)))
+    pytest.importorskip("pyspark.sql.streaming.datasource")
+    limit = {"maxCommitsPerTrigger": "2"}
+    run(stream_of(spark, tmp_path / "a", **limit), tmp_path / "b", tmp_path / "c")
+    assert commits(tmp_path / "b") == 2
+    source.upsert(rows((9, "rome", 9)))
+    run(stream_of(spark, tmp_path / "a", **limit), tmp_path / "b", tmp_path / "c")
+    assert commits(tmp_path / "b") == 3
+    assert contents(tmp_path / "b") == contents(tmp_path / "a")
+
+
 def test_table_with_other_columns_stops_the_query_and_a_restarted_one_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:

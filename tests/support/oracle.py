@@ -80,6 +80,24 @@ class Oracle:
         answer = self._ask("sql", statement=statement)
         return [dict(zip(answer["columns"], row, strict=True)) for row in answer["rows"]]
 
+    def stream(
+        self,
+        source: Mapping[str, str | None],
+        path: Path | str,
+        options: Mapping[str, str],
+        *,
+        checkpoint: Path | str,
+        source_options: Mapping[str, str] | None = None,
+        mode: str = "append",
+    ) -> dict[str, Any]:
+        """A stream of JVM Hudi's sink that writes all that is there, and stops: the id of its query and its batches.
+
+        `source`: its format, its schema (None: it has its own) and its path.
+        """
+        given = {"source": {"schema": None, **source}, "source_options": dict(source_options or {})}
+        to = {"path": str(path), "options": dict(options), "checkpoint": str(checkpoint), "mode": mode}
+        return self._ask("stream", **given, **to)
+
     def stop(self) -> None:
         """End the process, if there is one. The next request starts a new one."""
         if self._process is None:

@@ -24,6 +24,7 @@ from pyhudi.config.options_merging import MemoryOptions, MergingOptions
 from pyhudi.config.options_metadata_table import MetadataTableOptions
 from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.options_record_index import RecordIndexOptions
+from pyhudi.config.options_streams import StreamSinkOptions, StreamSourceOptions
 from pyhudi.config.options_table import KeyOptions, TableOptions
 from pyhudi.config.options_ttl import ExpiryOptions
 from pyhudi.config.options_write import (
@@ -77,6 +78,8 @@ SECTIONS = (
     Section("Markers and early conflict detection", MarkerOptions),
     Section("The table lock", LockOptions),
     Section("Reads", ReadOptions),
+    Section("Streams from tables", StreamSourceOptions),
+    Section("Streams into tables", StreamSinkOptions),
 )
 
 

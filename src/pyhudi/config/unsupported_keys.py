@@ -172,7 +172,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     _area(
         "streaming and the streamer",
         "the streamer is not built yet; batch writes and reads ignore options of streams",
-        """streamer. deltastreamer. datasource.write.streaming. datasource.streaming.
+        """streamer. deltastreamer. datasource.write.streaming.
         internal.spark.streaming.batch.id write.rolling.metadata.
         write.track.event.time.watermark payload.event.time.field""",
     ),

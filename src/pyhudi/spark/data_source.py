@@ -27,7 +27,7 @@ from pyhudi.read.scan import ScanPlan
 from pyhudi.read.table_of_path import plan_of_path
 from pyhudi.spark.engine import conformed
 from pyhudi.spark.options import table_options
-from pyhudi.spark.streams.source import START, HudiStreamReader
+from pyhudi.spark.streams.source import NAMES, HudiStreamReader
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
@@ -114,5 +114,5 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
 
 
 def _planned(options: Mapping[str, str]) -> tuple[Storage, ScanPlan]:
-    options = table_options({name: value for name, value in options.items() if name.lower() != START})
+    options = {name: value for name, value in table_options(options).items() if name not in NAMES}
     return plan_of_path(table_path(None, options), options, ReadConfig.from_options(options))

@@ -24,6 +24,7 @@ from pyhudi.spark.data_source import HudiDataSource, HudiDataSourceByPackage
 from pyhudi.spark.reads.callbacks import can_be_called
 from pyhudi.spark.reads.reader import load_table
 from pyhudi.spark.settings import is_connect
+from pyhudi.spark.streams.checkpoint import LOCATION
 from pyhudi.spark.streams.sink import batch_writer
 from pyhudi.spark.writer import save_dataframe
 
@@ -44,6 +45,7 @@ class _Notes:
     source: str | None = None
     options: dict[str, str] = field(default_factory=dict)
     mode: str | None = None
+    query_name: str | None = None
     partition_by: tuple[str, ...] = ()
     unsupported: list[str] = field(default_factory=list)
 
@@ -273,20 +275,24 @@ def _start(original: Original) -> Original:
         if not notes.is_hudi:
             return original(self, path, None, outputMode, partitionBy, queryName, **options)
         _refuse_unsupported(notes, "written")
-        if is_connect(self._df.sparkSession if hasattr(self, "_df") else self._session):
-            raise UnsupportedFeatureError(
-                "streams into Hudi tables need a classic session: on Spark Connect use foreachBatch, and write each "
-                "batch with hoodie.write.batch.id"
-            )
         notes.add_options(options)
         if outputMode is not None:
             self.outputMode(outputMode)
         if partitionBy is not None:
             self.partitionBy(partitionBy)
-        table = _one_path(path, notes.options)
-        write = batch_writer(table, options=notes.options, output_mode=notes.mode, partition_by=notes.partition_by)
-        checkpoint = {name: value for name, value in notes.options.items() if name.lower() == "checkpointlocation"}
-        can_be_called(self._df.sparkSession)  # the callback server, which foreachBatch needs, then asks for the secret
+        name = queryName or notes.query_name
+        session = self._df.sparkSession if hasattr(self, "_df") else self._session  # classic, Connect
+        write = batch_writer(
+            session,
+            _one_path(path, notes.options),
+            options=notes.options,
+            output_mode=notes.mode,
+            partition_by=notes.partition_by,
+            query_name=name,
+        )
+        checkpoint = {key: value for key, value in notes.options.items() if key.lower() == LOCATION}
+        if not is_connect(session):
+            can_be_called(session)  # the callback server, which foreachBatch needs, then asks for the secret
         return original(self.foreachBatch(write), queryName=queryName, **checkpoint)
 
     return start
@@ -298,6 +304,14 @@ def _output_mode(original: Original) -> Original:
         return original(self, outputMode)
 
     return output_mode
+
+
+def _query_name(original: Original) -> Original:
+    def query_name(self: Any, queryName: str) -> Any:  # noqa: N803 - Spark's own argument name
+        _notes(self).query_name = queryName
+        return original(self, queryName)
+
+    return query_name
 
 
 def _to_table(original: Original) -> Original:
@@ -337,6 +351,7 @@ _STREAM_WRITER_WRAPPERS: dict[str, Callable[[Original], Original]] = {
     "option": _option,
     "options": _options,
     "outputMode": _output_mode,
+    "queryName": _query_name,
     "partitionBy": _partition_by,
     "clusterBy": _unsupported("clusterBy"),
     "start": _start,

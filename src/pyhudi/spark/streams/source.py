@@ -11,71 +11,104 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from pyhudi.config.enums import QueryType
 from pyhudi.config.location import table_path
+from pyhudi.config.option import options_of, read_group
+from pyhudi.config.options_streams import StreamSourceOptions
 from pyhudi.config.read_config import EARLIEST, ReadConfig
-from pyhudi.errors import ConfigError, SchemaMismatchError
-from pyhudi.format.timeline.instant import instant_time_from_user
+from pyhudi.config.refused_keys import Side
+from pyhudi.config.registry import given_options
+from pyhudi.errors import ConfigError, SchemaMismatchError, UnsupportedFeatureError
 from pyhudi.read.arrow import read_batches
-from pyhudi.read.scan import ScanPlan, plan_table_scan
+from pyhudi.read.scan import ScanPlan
+from pyhudi.read.stream import Limits, StreamOffset, first_offset, newest_position, next_offset, plan_batch
 from pyhudi.spark.engine import conformed
 from pyhudi.spark.options import table_options
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.storage.open import open_spec, open_storage
 from pyhudi.storage.protocol import StorageSpec
 from pyhudi.table.state import TableState, load_table
-from pyhudi.table.timeline import position_of
 
-START: Final = "hoodie.datasource.streaming.startoffset"
-_POSITION: Final = "position"
+try:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+except ImportError:  # PySpark 4.0 and 4.1 read all that is there
+    ReadAllAvailable = ReadLimit = ReadMaxFiles = None
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Not in this PySpark."""
 
 
-class HudiStreamReader(DataSourceStreamReader):  # type: ignore[misc]
+NAMES: Final = frozenset(name for _, one in options_of(StreamSourceOptions) for name in one.spellings)
+"""The options that only streams have."""
+
+
+class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """A stream of one table, with one Spark partition for each file slice of a micro-batch."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self._start = next((value for name, value in options.items() if name.lower() == START), "earliest")
-        self._options = table_options({name: value for name, value in options.items() if name.lower() != START})
+        self._options = table_options(options)
         self._path = table_path(None, self._options)
         self._config = ReadConfig.from_options(self._options)
         if self._config.query_type is not QueryType.SNAPSHOT or self._config.as_of is not None:
             raise ConfigError("a stream has no query type and no time travel: say where it starts by startOffset")
+        given = read_group(StreamSourceOptions, given_options(self._options, Side.READ))
+        self._start = given.start
+        self._limits = Limits(commits=given.max_commits, files=given.max_files, bytes=given.max_bytes)
+        if self._limits.are_set and ReadLimit is None:
+            raise UnsupportedFeatureError(
+                "limits of a micro-batch need PySpark 4.2 or newer: leave them out",
+                pyspark=pyspark.__version__,
+            )
         self._schema = schema
+        self._newest: str | None = None
+        self._target: str | None = None
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802 - the name in Spark's interface
-        """Where a new query starts: `earliest` (all rows), `latest` (what is written from now on), or a time."""
-        start = self._start.strip()
-        if start.lower() == "earliest":
-            return {_POSITION: EARLIEST}
-        if start.lower() == "latest":
-            return {_POSITION: _newest(self._table()) or EARLIEST}
-        return {_POSITION: instant_time_from_user(start)}
+        """Where a new query starts. Cost: one read and one listing."""
+        return first_offset(self._table(), self._start).to_json()
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        """That there are limits; which they are, `latestOffset` knows better than Spark's classes can say."""
+        return ReadMaxFiles(self._limits.files or 1) if self._limits.are_set else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Take the newest commit as the end of the query."""
+        self._target = newest_position(self._table()) or EARLIEST
 
     def latestOffset(self, start: dict[str, str] | None = None, limit: Any = None) -> dict[str, str]:  # noqa: N802
-        """The newest commit before which no write is still running. Cost: one read and one listing."""
-        del limit
-        newest = _newest(self._table()) or EARLIEST
-        before = EARLIEST if start is None else start[_POSITION]
-        # A restore may have removed the newest commits.
-        return {_POSITION: max(newest, before)}
+        """The end of the next micro-batch: at most the newest commit before which no write is still running.
+
+        Cost: one read and one listing; with limits also those of planning the micro-batch.
+        """
+        table = self._table()
+        self._newest = newest_position(table) or EARLIEST
+        target = self._newest if self._target is None else self._target
+        begin = StreamOffset(EARLIEST) if start is None else StreamOffset.from_json(start)
+        unlimited = ReadAllAvailable is None or isinstance(limit, ReadAllAvailable)
+        limits = Limits() if unlimited else self._limits
+        return next_offset(table, self._config, begin.checked(table), target, limits).to_json()
+
+    def reportLatestOffset(self) -> dict[str, str] | None:  # noqa: N802
+        """The newest commit, as `latestOffset` last saw it, for the query's progress."""
+        return None if self._newest is None else StreamOffset(self._newest).to_json()
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
         """The file slices with rows of the micro-batch.
 
         Raises:
+            ConfigError: the checkpoint is that of a stream of another table, or of another kind.
             HistoryNotRetainedError: files of the micro-batch have been cleaned; names the earliest position.
             SchemaMismatchError: the table has other columns than when the query was started.
         """
-        if start[_POSITION] >= end[_POSITION]:
-            return []
         table = self._table()
-        config = dataclasses.replace(
-            self._config, query_type=QueryType.INCREMENTAL, begin=start[_POSITION], end=end[_POSITION]
-        )
-        plan = plan_table_scan(table, config)
+        begin, until = (StreamOffset.from_json(one).checked(table) for one in (start, end))
+        if until.until is None and until.position <= begin.position:
+            return []
+        plan = plan_batch(table, self._config, begin, until)
         if spark_schema(plan.schema) != _without_metadata(self._schema):
             raise SchemaMismatchError(
                 "the table has other columns than when this query was started: start the query again, from the same "
@@ -95,16 +128,6 @@ class HudiStreamReader(DataSourceStreamReader):  # type: ignore[misc]
 
     def _table(self) -> TableState:
         return load_table(open_storage(self._path, self._options))
-
-
-def _newest(table: TableState) -> str | None:
-    """The position of the newest completed write; in version 6 of those that no running write comes before."""
-    timeline = table.timeline
-    positions = [position_of(instant) for instant in timeline.completed_writes]
-    if not table.version.has_completion_times and timeline.pending_writes:
-        first = min(instant.requested_time for instant in timeline.pending_writes)
-        positions = [position for position in positions if position < first]
-    return max(positions, default=None)
 
 
 def _without_metadata(schema: StructType) -> StructType:

@@ -1,0 +1,197 @@
+"""Streams of a table: offsets, where a stream starts, and how much of what is there one micro-batch gets.
+
+An offset is a position on the timeline, as `HudiTable.changes` takes it, in the form of JVM Hudi's streams. Where a
+limit of files or bytes splits the rows of a range, the offset is a place in the list of its file slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from pyhudi.config.enums import QueryType
+from pyhudi.config.options_streams import START_EARLIEST, START_LATEST
+from pyhudi.config.read_config import EARLIEST, ReadConfig
+from pyhudi.errors import ConfigError, HistoryNotRetainedError
+from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.timeline.instant import instant_time_from_user
+from pyhudi.read.scan import ScanPlan, ScanSlice, plan_table_scan, positions_of_writes
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import position_of
+
+_POSITION: Final = "offsetCommitTime"
+_OLDER_POSITION: Final = "position"
+_TABLE: Final = "table"
+_UNTIL: Final = "until"
+_AFTER: Final = "after"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset:
+    """Everything until `position` has been read; of the range from there to `until`, the file groups until `after`.
+
+    `until` and `after` are None where no range was split. `table`: the name of the table, if it is known.
+    """
+
+    position: str
+    until: str | None = None
+    after: str | None = None
+    table: str | None = None
+
+    @staticmethod
+    def from_json(offset: Mapping[str, Any]) -> StreamOffset:
+        """The offset in a checkpoint, of pyhudi or of JVM Hudi.
+
+        Raises:
+            ConfigError: it is that of another kind of source.
+        """
+        position = offset.get(_POSITION, offset.get(_OLDER_POSITION))
+        if not isinstance(position, str) or not position.isdigit():
+            raise ConfigError(
+                "the checkpoint is that of a stream of another kind: start the query with a new one",
+                offset=dict(offset),
+            )
+        return StreamOffset(position, offset.get(_UNTIL), offset.get(_AFTER), offset.get(_TABLE))
+
+    def to_json(self) -> dict[str, str]:
+        """The offset as the checkpoint keeps it."""
+        values = {_POSITION: self.position, _UNTIL: self.until, _AFTER: self.after, _TABLE: self.table}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def checked(self, table: TableState) -> StreamOffset:
+        """The offset, with the name of its table. Raises `ConfigError` if it is that of another table."""
+        name = table.config.name
+        if self.table not in (None, name):
+            raise ConfigError(
+                "the checkpoint is that of a stream of another table: start the query with a new one",
+                table=name,
+                checkpoint=self.table,
+            )
+        return replace(self, table=name)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one micro-batch may have; None: no limit."""
+
+    commits: int | None = None
+    files: int | None = None
+    bytes: int | None = None
+
+    @property
+    def are_set(self) -> bool:
+        """Whether there is a limit at all."""
+        return self.commits is not None or self.splits
+
+    @property
+    def splits(self) -> bool:
+        """Whether there is a limit that may split a commit."""
+        return self.files is not None or self.bytes is not None
+
+
+def first_offset(table: TableState, start: str) -> StreamOffset:
+    """Where a new query starts that asks for `start`: `earliest`, `latest`, an instant, or a time.
+
+    Raises:
+        ConfigError: the text is no time.
+    """
+    text = start.strip()
+    if text.lower() == START_EARLIEST:
+        return StreamOffset(EARLIEST, table=table.config.name)
+    if text.lower() == START_LATEST:
+        return StreamOffset(newest_position(table) or EARLIEST, table=table.config.name)
+    time = instant_time_from_user(text)
+    # The instant of a write stands for its completion: what the write itself wrote has been seen.
+    return StreamOffset(positions_of_writes(table, time).get(time, time), table=table.config.name)
+
+
+def newest_position(table: TableState) -> str | None:
+    """The position of the newest completed write; in version 6 of those that no running write comes before."""
+    timeline = table.timeline
+    positions = [position_of(instant) for instant in timeline.completed_writes]
+    if not table.version.has_completion_times and timeline.pending_writes:
+        first = min(instant.requested_time for instant in timeline.pending_writes)
+        positions = [position for position in positions if position < first]
+    return max(positions, default=None)
+
+
+def next_offset(
+    table: TableState, config: ReadConfig, start: StreamOffset, target: str, limits: Limits
+) -> StreamOffset:
+    """The end of the micro-batch that begins at `start`, not after the position `target`.
+
+    Cost: nothing without limits; otherwise that of planning the micro-batch.
+    """
+    if start.until is None and target <= start.position:
+        # A restore may have removed the newest commits.
+        return start
+    if not limits.are_set:
+        return replace(start, position=start.until or target, until=None, after=None)
+    strict = replace(config, fall_back_to_full_scan=False)
+    if start.until is not None:
+        return _end_of_part(start, start.until, plan_batch(table, strict, start, _whole(start, start.until)), limits)
+    for until in _ends(table, start.position, target, limits.commits):
+        try:
+            plan = plan_batch(table, strict, start, _whole(start, until))
+        except HistoryNotRetainedError:
+            # Cleaners have left no state of this moment; they may have of a later one.
+            continue
+        return _end_of_part(start, until, plan, limits)
+    return _whole(start, target)
+
+
+def plan_batch(table: TableState, config: ReadConfig, start: StreamOffset, end: StreamOffset) -> ScanPlan:
+    """The rows between two offsets, in order of their file groups.
+
+    Raises:
+        HistoryNotRetainedError: files of the micro-batch have been cleaned; names the earliest position.
+    """
+    splits = start.until is not None or end.until is not None
+    changes = replace(
+        config,
+        query_type=QueryType.INCREMENTAL,
+        begin=start.position,
+        end=start.until or end.until or end.position,
+        # The whole table has other file groups than the range, so the rest of a range would not be what is left of it.
+        fall_back_to_full_scan=config.fall_back_to_full_scan and not splits,
+    )
+    plan = plan_table_scan(table, changes)
+    if not splits:
+        return plan
+    slices = sorted(plan.slices, key=_group_of)
+    after, last = start.after or "", end.after if end.until is not None else None
+    kept = (one for one in slices if after < _group_of(one) and (last is None or _group_of(one) <= last))
+    return replace(plan, slices=tuple(kept))
+
+
+def _ends(table: TableState, begin: str, target: str, commits: int | None) -> list[str]:
+    """The positions where a micro-batch may end, the best one first."""
+    positions = sorted({each for each in positions_of_writes(table, begin).values() if begin < each <= target})
+    return positions[(commits or len(positions)) - 1 :] or positions[-1:]
+
+
+def _whole(start: StreamOffset, until: str) -> StreamOffset:
+    return replace(start, position=until, until=None, after=None)
+
+
+def _end_of_part(start: StreamOffset, until: str, plan: ScanPlan, limits: Limits) -> StreamOffset:
+    """The offset after as many slices as the limits allow, and at least one."""
+    if not limits.splits:
+        return _whole(start, until)
+    size = 0
+    slices = sorted(plan.slices, key=_group_of)
+    for count, one in enumerate(slices):
+        size += one.size
+        too_many = limits.files is not None and count >= limits.files
+        too_large = limits.bytes is not None and size > limits.bytes and count > 0
+        if too_many or too_large:
+            return replace(start, until=until, after=_group_of(slices[count - 1]))
+    return _whole(start, until)
+
+
+def _group_of(one: ScanSlice) -> str:
+    path = one.files.base or one.files.logs[0]
+    folder, _, name = path.rpartition("/")
+    parsed = parse_data_file(name)
+    return f"{folder}/{parsed.file_id if parsed is not None else name}"

@@ -1,0 +1,39 @@
+"""Run by `streams.py`, which kills it: a stream from one Hudi table into another, one commit at a time.
+
+`stream_program.py <folder> <options of the sink, in JSON> <"once" to stop where nothing is left>`. It says `ready` when
+the query runs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from pathlib import Path
+
+CONFIG = {
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+
+
+def main(folder: Path, options: dict[str, str], *, once: bool) -> None:
+    """Follow the table until there is nothing left, or until somebody kills this process."""
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    from pyhudi.spark.session import spark_session
+
+    spark = spark_session(master="local[2]", config=CONFIG)
+    source = spark.readStream.format("hudi").option("maxCommitsPerTrigger", 1).load(str(folder / "source"))
+    writer = source.select("id", "city", "n").writeStream.format("hudi").options(**options)
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
+    query = writer.start(str(folder / "copy"))
+    print("ready", flush=True)  # noqa: T201
+    query.awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]), once=sys.argv[3:] == ["once"])

@@ -1,0 +1,178 @@
+"""Offsets of streams, without Spark: where they start, how limits cut what is there, and whose they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import pyhudi
+from pyhudi.config.read_config import EARLIEST, ReadConfig
+from pyhudi.errors import ConfigError, HistoryNotRetainedError
+from pyhudi.read.arrow import read_batches
+from pyhudi.read.stream import Limits, StreamOffset, first_offset, newest_position, next_offset, plan_batch
+from pyhudi.storage.open import open_storage
+from pyhudi.table.state import TableState, load_table
+
+SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int64())])
+CITIES = ("bonn", "oslo", "rome")
+CONFIG = ReadConfig()
+KEEP_ONE = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": "1"}
+
+
+def made(path: Path, version: int = 9, table_type: str = "cow", **options: str) -> pyhudi.HudiTable:
+    return pyhudi.HudiTable.create(
+        path,
+        schema=SCHEMA,
+        record_key="id",
+        partition_by="city",
+        ordering_fields="n",
+        table_version=version,
+        table_type=table_type,
+        hudi_options={"hoodie.clean.automatic": "false", "hoodie.compact.inline": "false", **options},
+    )
+
+
+def rows(turn: int, ids: range) -> pa.Table:
+    return pa.table({"id": list(ids), "city": [CITIES[i % 3] for i in ids], "n": [turn] * len(ids)}, SCHEMA)
+
+
+def state(path: Path) -> TableState:
+    return load_table(open_storage(str(path)))
+
+
+def followed(path: Path, limits: Limits, start: str = "earliest") -> list[list[tuple[int, int]]]:
+    """The micro-batches that a query of these limits gets, each offset by way of its JSON."""
+    table = state(path)
+    offset, target = first_offset(table, start), newest_position(table)
+    assert target is not None
+    found = []
+    while (end := next_offset(table, CONFIG, offset, target, limits)) != offset:
+        end = StreamOffset.from_json(json.loads(json.dumps(end.to_json())))
+        plan = plan_batch(table, CONFIG, offset, end)
+        batches = read_batches(table.storage, plan, ["id", "n"], None)
+        found.append(sorted((row["id"], row["n"]) for batch in batches for row in batch.to_pylist()))
+        offset = end
+    assert offset.position == target
+    assert offset.until is None
+    return found
+
+
+@pytest.mark.parametrize(("version", "table_type"), [(9, "cow"), (9, "mor"), (8, "mor"), (6, "cow")])
+def test_limits_cut_what_is_there_into_micro_batches_that_have_every_row_once(
+    tmp_path: Path, version: int, table_type: str
+) -> None:
+    table = made(tmp_path, version, table_type)
+    for turn in range(4):
+        table.insert(rows(turn, range(10 * turn, 10 * turn + 10)))
+    everything = [(i, i // 10) for i in range(40)]
+    assert followed(tmp_path, Limits()) == [everything]
+    by_commit = followed(tmp_path, Limits(commits=1))
+    assert by_commit == [everything[10 * turn : 10 * turn + 10] for turn in range(4)]
+    assert [len(batch) for batch in followed(tmp_path, Limits(commits=3))] == [30, 10]
+    for limits in (Limits(files=1), Limits(bytes=1), Limits(files=2, bytes=1)):
+        batches = followed(tmp_path, limits)
+        assert len(batches) == len(CITIES)
+        assert sorted(row for batch in batches for row in batch) == everything
+        assert all(len({i % 3 for i, _ in batch}) == 1 for batch in batches)
+    assert len(followed(tmp_path, Limits(bytes=10**9))) == 1
+    both = followed(tmp_path, Limits(commits=2, files=2))
+    assert sorted(row for batch in both for row in batch) == everything
+    assert len(both) == 4
+
+
+def test_commits_that_come_while_a_range_is_split_wait_for_its_end(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    first = table.insert(rows(0, range(9)))
+    start, limits = StreamOffset(EARLIEST), Limits(files=2)
+    part = next_offset(state(tmp_path), CONFIG, start, first.completion_time, limits)
+    newest = table.upsert(rows(1, range(9))).completion_time
+    table.services.cluster()
+    now = state(tmp_path)
+    rest = next_offset(now, CONFIG, part, newest, limits)
+    assert rest == StreamOffset(first.completion_time)
+    assert next_offset(now, CONFIG, part, newest, Limits()) == rest
+    found = [
+        row
+        for ends in ((start, part), (part, rest))
+        for batch in read_batches(now.storage, plan_batch(now, CONFIG, *ends), ["id", "n"], None)
+        for row in batch.to_pylist()
+    ]
+    assert sorted((row["id"], row["n"]) for row in found) == [(i, 0) for i in range(9)]
+
+
+def test_split_range_whose_files_are_cleaned_is_an_error_and_never_a_part_of_the_rows(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    first = table.insert(rows(0, range(9)))
+    part = next_offset(state(tmp_path), CONFIG, StreamOffset(EARLIEST), first.completion_time, Limits(files=1))
+    table.upsert(rows(1, range(9)))
+    table.services.clean(hudi_options=KEEP_ONE)
+    falling_back = ReadConfig(fall_back_to_full_scan=True)
+    for config in (CONFIG, falling_back):
+        with pytest.raises(HistoryNotRetainedError):
+            next_offset(state(tmp_path), config, part, first.completion_time, Limits(files=1))
+        with pytest.raises(HistoryNotRetainedError):
+            plan_batch(state(tmp_path), config, part, StreamOffset(first.completion_time))
+
+
+def test_micro_batch_is_longer_where_cleaners_have_left_no_state_between(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    for turn in range(3):
+        table.upsert(rows(turn, range(3)))
+    table.services.clean(hudi_options=KEEP_ONE)
+    table.upsert(rows(3, range(3, 6)))
+    assert followed(tmp_path, Limits(commits=1)) == [[(i, 2) for i in range(3)], [(i, 3) for i in range(3, 6)]]
+
+
+@pytest.mark.parametrize("version", [9, 6])
+def test_stream_starts_after_an_instant_a_time_or_at_an_end(tmp_path: Path, version: int) -> None:
+    table = made(tmp_path, version)
+    first = table.insert(rows(0, range(3)))
+    second = table.insert(rows(1, range(3, 6)))
+    later = [[(i, 1) for i in range(3, 6)]]
+    assert followed(tmp_path, Limits(), start=first.instant) == later
+    assert followed(tmp_path, Limits(), start=first.completion_time) == later
+    assert followed(tmp_path, Limits(), start="2020-01-01") == [[(i, i // 3) for i in range(6)]]
+    assert followed(tmp_path, Limits(), start="Latest") == []
+    assert first_offset(state(tmp_path), "latest").position == second.completion_time
+    with pytest.raises(ConfigError, match="no instant time"):
+        first_offset(state(tmp_path), "yesterday")
+
+
+def test_archived_instant_stands_for_its_completion_too(tmp_path: Path) -> None:
+    archiving = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1"}
+    table = made(tmp_path, **archiving)
+    writes = [table.upsert(rows(turn, range(3 * turn, 3 * turn + 3))) for turn in range(6)]
+    table.services.clean(hudi_options=archiving)
+    table.services.archive(hudi_options=archiving)
+    assert state(tmp_path).timeline.first_time > writes[0].instant
+    assert first_offset(state(tmp_path), writes[0].instant).position == writes[0].completion_time
+
+
+def test_restore_that_removes_the_newest_commits_stops_nothing(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.insert(rows(0, range(3)))
+    last = table.insert(rows(1, range(3, 6)))
+    seen = StreamOffset(last.completion_time)
+    table.recovery.rollback(last.instant)
+    now = state(tmp_path)
+    target = newest_position(now)
+    assert target is not None
+    assert target < seen.position
+    assert next_offset(now, CONFIG, seen, target, Limits(commits=1)) == seen
+
+
+def test_offset_of_another_table_or_another_source_is_refused(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.insert(rows(0, range(3)))
+    now = state(tmp_path)
+    assert first_offset(now, "earliest").checked(now).table == now.config.name
+    assert StreamOffset.from_json({"offsetCommitTime": "20261123060735652"}).checked(now).table == now.config.name
+    assert StreamOffset.from_json({"position": "000"}).position == "000"
+    with pytest.raises(ConfigError, match="another table"):
+        StreamOffset("000", table="elsewhere").checked(now)
+    for foreign in ({"logOffset": 4}, {"offsetCommitTime": 5}, {"offsetCommitTime": "x"}):
+        with pytest.raises(ConfigError, match="another kind"):
+            StreamOffset.from_json(foreign)
