@@ -22,7 +22,7 @@ CONFIG = {
 def main(folder: Path, options: dict[str, str], *, once: bool) -> None:
     """Follow the table until there is nothing left, or until somebody kills this process."""
     warnings.filterwarnings("ignore", category=FutureWarning)
-    from pyhudi.spark.session import spark_session
+    from pyhudi.sql.session import spark_session
 
     spark = spark_session(master="local[2]", config=CONFIG)
     source = spark.readStream.format("hudi").option("maxCommitsPerTrigger", 1).load(str(folder / "source"))

@@ -1,7 +1,7 @@
 """A stream that is killed again and again: `python -m tests.chaos.streams --kills 100`.
 
-A process streams from one table into another, one commit to a micro-batch. It is killed with signal 9 at random moments,
-and started again. In the end the copy has to have every row once, and each micro-batch one commit.
+A process streams from one table into another, one commit to a micro-batch. It is killed with signal 9 at random
+moments, and started again. In the end the copy has to have every row once, and each micro-batch one commit.
 """
 
 # ruff: noqa: T201 - it talks to whoever runs it
@@ -60,7 +60,7 @@ class Happened:
 
 def run(folder: Path, *, kind: str, operation: str, kills: int, seed: int) -> Happened:
     """Kill a stream so often, let it end, and judge the copy."""
-    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    chance = random.Random(seed)
     options = {
         **OPTIONS,
         "hoodie.datasource.write.operation": operation,
@@ -181,10 +181,9 @@ def main() -> int:
         folder = Path(tempfile.mkdtemp(prefix=f"pyhudi-streams-{kind}-{operation}-"))
         began = time.monotonic()
         happened = run(folder, kind=kind, operation=operation, kills=kills, seed=asked.seed + number)
-        print(
-            f"{kind} {operation}: {happened.kills} kills in {time.monotonic() - began:.0f} s, {happened.commits} commits, "
-            f"{len(happened.problems) or 'no'} problems; {folder}"
-        )
+        seconds = time.monotonic() - began
+        counts = f"{happened.commits} commits, {len(happened.problems) or 'no'} problems"
+        print(f"{kind} {operation}: {happened.kills} kills in {seconds:.0f} s, {counts}; {folder}")
         for problem in happened.problems[:20]:
             print(f"  PROBLEM {problem}")
         failed |= bool(happened.problems)

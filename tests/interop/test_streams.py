@@ -110,7 +110,7 @@ def test_source_goes_on_at_the_offset_of_jvm_hudi_and_jvm_hudi_at_ours(
     for turn, reader in enumerate(("jvm", "here", "jvm", "here")):
         source.upsert(pa.table({"id": [turn], "city": ["oslo"], "n": [turn]}, schema))
         if reader == "jvm":
-            judge.stream({"format": "hudi", "path": str(table)}, copy, write, checkpoint=checkpoint)
+            judge.stream({"format": "hudi", "path": str(table), "columns": COLUMNS}, copy, write, checkpoint=checkpoint)
         else:
             run_here(spark.readStream.format("hudi").load(str(table)).select(*COLUMNS), copy, checkpoint, write)
         assert contents(copy) == [(i, "oslo", i) for i in range(turn + 1)], (turn, reader)

@@ -82,7 +82,7 @@ class Oracle:
 
     def stream(
         self,
-        source: Mapping[str, str | None],
+        source: Mapping[str, Any],
         path: Path | str,
         options: Mapping[str, str],
         *,
@@ -92,9 +92,9 @@ class Oracle:
     ) -> dict[str, Any]:
         """A stream of JVM Hudi's sink that writes all that is there, and stops: the id of its query and its batches.
 
-        `source`: its format, its schema (None: it has its own) and its path.
+        `source`: its format, its schema (None: it has its own), its path, and its columns (all, if none are named).
         """
-        given = {"source": {"schema": None, **source}, "source_options": dict(source_options or {})}
+        given = {"source": {"schema": None, "columns": ["*"], **source}, "source_options": dict(source_options or {})}
         to = {"path": str(path), "options": dict(options), "checkpoint": str(checkpoint), "mode": mode}
         return self._ask("stream", **given, **to)
 

@@ -8,7 +8,7 @@ Requests (`op` and its fields), each answered by `{"ok": true, ...}` or `{"ok": 
     write   path, input (Parquet), options, mode           `df.write.format("hudi")`
     read    path, options, output (Parquet)                `spark.read.format("hudi")`, every column; answers rows
     sql     statement                                      answers rows as lists of text
-    stream  source (format, schema, path), source_options,
+    stream  source (format, schema, path, columns), source_options,
             path, options, checkpoint, mode                `readStream` to `writeStream.format("hudi")`, all there is
     stop                                                   answers and exits
 
@@ -104,7 +104,7 @@ class HudiServer:
         source = self.spark.readStream.format(request["source"]["format"]).options(**request["source_options"])
         if request["source"]["schema"] is not None:
             source = source.schema(request["source"]["schema"])
-        rows = source.load(request["source"]["path"])
+        rows = source.load(request["source"]["path"]).selectExpr(*request["source"]["columns"])
         writer = rows.writeStream.format("hudi").options(**request["options"]).outputMode(request["mode"])
         query = writer.option("checkpointLocation", request["checkpoint"]).trigger(availableNow=True)
         running = query.start(request["path"])

@@ -21,8 +21,8 @@ class StreamSourceOptions:
         parse=text("`earliest`, `latest`, an instant or a time"),
         default=START_EARLIEST,
         doc="Streams: where a new query starts. `earliest`: all rows. `latest`: what is written from now on. An instant"
-        " of a completed write: what was written after it. A time: what was completed after it. A restarted query goes on"
-        " from its checkpoint.",
+        " of a completed write: what was written after it. A time: what was completed after it. A restarted query goes"
+        " on from its checkpoint.",
     )
     max_commits: int | None = option(
         "hoodie.datasource.streaming.maxcommitspertrigger",

@@ -212,7 +212,7 @@ def _plan_incremental(table: TableState, config: ReadConfig, mergers: Sequence[M
     end = instant_time_from_user(config.end) if config.end is not None else None
     if end is not None and end < begin:
         raise ConfigError("the incremental range ends before it begins", begin=begin, end=end)
-    positions = positions_of_writes(table, begin)
+    positions = timeline_positions(table, begin)
     written = frozenset(write for write, position in positions.items() if _in_range(position, begin, end))
     blocks = BlockFilter(committed=written)
     if not table.version.has_completion_times:
@@ -259,7 +259,7 @@ def _plan_full_scan(
     return replace(plan, merging=replace(plan.merging, commit_times=None))
 
 
-def positions_of_writes(table: TableState, begin: str) -> dict[str, str]:
+def timeline_positions(table: TableState, begin: str) -> dict[str, str]:
     """The positions of the completed writes, by requested time; archived ones too if the range may contain them.
 
     With completion times it always may: a write that began before the active timeline may have completed late.

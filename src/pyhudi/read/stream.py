@@ -16,12 +16,15 @@ from pyhudi.config.read_config import EARLIEST, ReadConfig
 from pyhudi.errors import ConfigError, HistoryNotRetainedError
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.timeline.instant import instant_time_from_user
-from pyhudi.read.scan import ScanPlan, ScanSlice, plan_table_scan, positions_of_writes
+from pyhudi.format.timeline.table_version import TableVersion
+from pyhudi.read.scan import ScanPlan, ScanSlice, plan_table_scan, timeline_positions
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import position_of
 
-_POSITION: Final = "offsetCommitTime"
-_OLDER_POSITION: Final = "position"
+_COMPLETION: Final = "offsetCommitTime"
+_INSTANT: Final = "commitTime"
+_POSITIONS: Final = (_COMPLETION, _INSTANT, "position")
+"""Names of the position: of versions 8 and 9, of version 6, and of earlier streams of pyhudi."""
 _TABLE: Final = "table"
 _UNTIL: Final = "until"
 _AFTER: Final = "after"
@@ -46,7 +49,7 @@ class StreamOffset:
         Raises:
             ConfigError: it is that of another kind of source.
         """
-        position = offset.get(_POSITION, offset.get(_OLDER_POSITION))
+        position = next((offset[name] for name in _POSITIONS if name in offset), None)
         if not isinstance(position, str) or not position.isdigit():
             raise ConfigError(
                 "the checkpoint is that of a stream of another kind: start the query with a new one",
@@ -54,9 +57,10 @@ class StreamOffset:
             )
         return StreamOffset(position, offset.get(_UNTIL), offset.get(_AFTER), offset.get(_TABLE))
 
-    def to_json(self) -> dict[str, str]:
-        """The offset as the checkpoint keeps it."""
-        values = {_POSITION: self.position, _UNTIL: self.until, _AFTER: self.after, _TABLE: self.table}
+    def to_json(self, version: TableVersion) -> dict[str, str]:
+        """The offset as the checkpoint keeps it for a table of a version."""
+        position = _COMPLETION if version.has_completion_times else _INSTANT
+        values = {position: self.position, _UNTIL: self.until, _AFTER: self.after, _TABLE: self.table}
         return {name: value for name, value in values.items() if value is not None}
 
     def checked(self, table: TableState) -> StreamOffset:
@@ -103,7 +107,7 @@ def first_offset(table: TableState, start: str) -> StreamOffset:
         return StreamOffset(newest_position(table) or EARLIEST, table=table.config.name)
     time = instant_time_from_user(text)
     # The instant of a write stands for its completion: what the write itself wrote has been seen.
-    return StreamOffset(positions_of_writes(table, time).get(time, time), table=table.config.name)
+    return StreamOffset(timeline_positions(table, time).get(time, time), table=table.config.name)
 
 
 def newest_position(table: TableState) -> str | None:
@@ -167,7 +171,7 @@ def plan_batch(table: TableState, config: ReadConfig, start: StreamOffset, end: 
 
 def _ends(table: TableState, begin: str, target: str, commits: int | None) -> list[str]:
     """The positions where a micro-batch may end, the best one first."""
-    positions = sorted({each for each in positions_of_writes(table, begin).values() if begin < each <= target})
+    positions = sorted({each for each in timeline_positions(table, begin).values() if begin < each <= target})
     return positions[(commits or len(positions)) - 1 :] or positions[-1:]
 
 

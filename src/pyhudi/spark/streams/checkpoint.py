@@ -1,4 +1,4 @@
-"""What the checkpoint of a query says: the id of the query, and when a micro-batch was planned."""
+"""The checkpoint of a query: the id of the query, and when its micro-batches were planned."""
 
 from __future__ import annotations
 

@@ -64,12 +64,13 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
                 pyspark=pyspark.__version__,
             )
         self._schema = schema
-        self._newest: str | None = None
+        self._newest: dict[str, str] | None = None
         self._target: str | None = None
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802 - the name in Spark's interface
         """Where a new query starts. Cost: one read and one listing."""
-        return first_offset(self._table(), self._start).to_json()
+        table = self._table()
+        return first_offset(table, self._start).to_json(table.version)
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
         """That there are limits; which they are, `latestOffset` knows better than Spark's classes can say."""
@@ -85,16 +86,17 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         Cost: one read and one listing; with limits also those of planning the micro-batch.
         """
         table = self._table()
-        self._newest = newest_position(table) or EARLIEST
-        target = self._newest if self._target is None else self._target
+        newest = StreamOffset(newest_position(table) or EARLIEST)
+        self._newest = newest.to_json(table.version)
+        target = newest.position if self._target is None else self._target
         begin = StreamOffset(EARLIEST) if start is None else StreamOffset.from_json(start)
         unlimited = ReadAllAvailable is None or isinstance(limit, ReadAllAvailable)
         limits = Limits() if unlimited else self._limits
-        return next_offset(table, self._config, begin.checked(table), target, limits).to_json()
+        return next_offset(table, self._config, begin.checked(table), target, limits).to_json(table.version)
 
     def reportLatestOffset(self) -> dict[str, str] | None:  # noqa: N802
         """The newest commit, as `latestOffset` last saw it, for the query's progress."""
-        return None if self._newest is None else StreamOffset(self._newest).to_json()
+        return self._newest
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
         """The file slices with rows of the micro-batch.
