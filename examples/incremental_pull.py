@@ -38,12 +38,11 @@ def main(folder: str) -> None:
 def pull(path: str, checkpoint: Path, copy: dict[int, str]) -> None:
     """Apply the changes since the checkpoint to `copy`, then move the checkpoint."""
     orders = pyhudi.HudiTable.for_path(path)  # one moment: the changes and the new checkpoint belong together
-    # Of concurrent writes the one that began last may complete first, so the newest completion time is looked for.
-    newest = max(orders.inspect.history()["completion_time"].to_pylist())
+    newest = orders.inspect.position()
     seen = checkpoint.read_text() if checkpoint.exists() else None
     changes = orders.changes(begin=seen, end=newest, columns=["order", "state"]).to_arrow()
     copy.update((row["order"], row["state"]) for row in changes.sort_by("order").to_pylist())
-    checkpoint.write_text(newest)
+    checkpoint.write_text(newest or "000")
     print(f"pulled {changes.num_rows} changed rows")
 
 

@@ -15,6 +15,7 @@ from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.metadata_table.check import differences
 from pyhudi.read.statistics import collect_statistics
+from pyhudi.read.stream import newest_position
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_system_view import SlicesByPartition, load_view
 from pyhudi.table.history import archived_metadata
@@ -109,6 +110,27 @@ class Inspect:
             return None
         metadata = load_commit_metadata(self._handle.state.storage, writes[-1], self._handle.state.version)
         return result_of(metadata, writes[-1].requested_time, position_of(writes[-1]), 0.0)
+
+    def position(self) -> str | None:
+        """How far the table object sees: the `end` of `changes` now, and the `begin` of the next; None without a write.
+
+        It is the newest completion time; in table version 6 the newest instant before which no write is running. Cost:
+        nothing.
+        """
+        return newest_position(self._handle.state)
+
+    def commit_value(self, key: str) -> str | None:
+        """The newest value that a write stored in its commit under a key, which it got as an option; None if none did.
+
+        Such keys begin with `_` (`hoodie.datasource.write.commitmeta.key.prefix`). A pipeline keeps here how far it has
+        read its source: the rows and the position are there together or not at all. Cost: one read per write until it
+        is found; the archived timeline only where no active write has it.
+
+        >>> result = table.upsert(rows, hudi_options={"_orders_position": "20261123060735652"})
+        >>> table.refresh().inspect.commit_value("_orders_position")
+        '20261123060735652'
+        """
+        return next((metadata.extra[key] for _, metadata in self._writes() if key in metadata.extra), None)
 
     def timeline(self) -> pa.Table:
         """The instants of the active timeline, of writes and of services, completed or not, by requested time.
