@@ -27,18 +27,17 @@ def asked_indexes(options: MetadataTableOptions, record_index: RecordIndexOption
     if options.bloom_filters:
         asked.append(BloomFiltersPartition(options.bloom_file_groups))
     if record_index.enabled:
-        asked.append(_record_index(record_index))
+        asked.append(RecordIndexPartition(sizing_of(record_index)))
     return tuple(asked)
 
 
-def _record_index(options: RecordIndexOptions) -> RecordIndexPartition:
-    return RecordIndexPartition(
-        GroupSizing(
-            groups_min=options.groups_min,
-            groups_max=options.groups_max,
-            growth=options.growth,
-            group_bytes_max=options.group_bytes_max,
-        )
+def sizing_of(options: RecordIndexOptions) -> GroupSizing:
+    """How many file groups options give a new index over record keys."""
+    return GroupSizing(
+        groups_min=options.groups_min,
+        groups_max=options.groups_max,
+        growth=options.growth,
+        group_bytes_max=options.group_bytes_max,
     )
 
 

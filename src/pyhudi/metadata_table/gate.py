@@ -43,6 +43,22 @@ def disbelief(state: MetadataState) -> str | None:
     return None
 
 
+def is_ahead(state: MetadataState) -> str | None:
+    """Why indexes of the newest state say nothing of the table as it was loaded; None if nothing was committed since.
+
+    A later write may have moved records, or made bounds of partitions tighter. Cost: none.
+    """
+    known = {one.requested_time for one in state.table.timeline.instants}
+    since = max(known, default="")
+    later = (
+        one.requested_time
+        for one in state.timeline.completed_writes
+        if one.action is Action.DELTA_COMMIT and len(one.requested_time) == _TIME_DIGITS
+    )
+    is_later = any(time > since and time not in state.log_compactions for time in later)
+    return "something was committed after the table was opened" if is_later else None
+
+
 def missing_files(state: MetadataState) -> str | None:
     """What `files` itself lacks: every commit writes to it, so each must have left a log, or be in the base file.
 
@@ -107,7 +123,8 @@ def _ends_of_restores(state: MetadataState) -> Iterator[str]:
 
 
 def _not_on(state: MetadataState, known: frozenset[str]) -> tuple[str, ...]:
-    first = max([min(known, default=""), *_ends_of_restores(state)])
+    # Writes before the oldest one may have been archived; an `indexing` instant stays longer than they.
+    first = max([state.table.timeline.first_time or "", *_ends_of_restores(state)])
     last = max(known, default="")
     return tuple(
         one.requested_time

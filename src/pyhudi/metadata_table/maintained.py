@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from pyhudi.errors import CorruptDataError, InternalError
-from pyhudi.format.metadata_table.index_definitions import FIRST_VERSION
+from pyhudi.format.metadata_table.index_definitions import FIRST_VERSION, IndexDefinition
 from pyhudi.metadata_table.bloom_filters import BloomFiltersPartition
 from pyhudi.metadata_table.column_stats import ColumnStatsPartition
 from pyhudi.metadata_table.files import FilesPartition
 from pyhudi.metadata_table.partition import MetadataPartition
 from pyhudi.metadata_table.partition_stats import PartitionStatsPartition
-from pyhudi.metadata_table.record_index import RecordIndexPartition
+from pyhudi.metadata_table.record_index import GroupSizing, RecordIndexPartition
 from pyhudi.metadata_table.secondary_index import SecondaryIndexPartition
 from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS, load_index_definitions
 from pyhudi.table.metadata_partitions import (
@@ -53,8 +53,16 @@ def _secondary_index(name: str, table: TableState) -> SecondaryIndexPartition:
     definition = load_index_definitions(table).get(name)
     if definition is None or len(definition.source_columns) != 1:
         raise CorruptDataError("the secondary index has no definition: drop it", index=name)
+    return secondary_index_of(definition)
+
+
+def secondary_index_of(definition: IndexDefinition, sizing: GroupSizing | None = None) -> SecondaryIndexPartition:
+    """What maintains the secondary index of a definition. `sizing`: for a new one, how many file groups it gets."""
     return SecondaryIndexPartition(
-        name=name, column=definition.source_columns[0], hashes_values=definition.version not in (None, FIRST_VERSION)
+        name=definition.name,
+        column=definition.source_columns[0],
+        hashes_values=definition.version not in (None, FIRST_VERSION),
+        sizing=sizing or GroupSizing(),
     )
 
 

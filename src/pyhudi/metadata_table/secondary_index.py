@@ -169,6 +169,12 @@ def entry_keys(values: pa.Array, record_keys: pa.Array, hashes_values: bool) -> 
     return keys if hashes_values else pc.replace_substring(keys, "\\\0", "\0")
 
 
+def value_prefixes(texts: pa.Array, hashes_values: bool) -> pa.StringArray:
+    """What the keys of the entries of values begin with."""
+    prefixes = secondary_prefixes(texts)
+    return prefixes if hashes_values else pc.replace_substring(prefixes, "\\\0", "\0")
+
+
 def _changes(change: Change, source: Source) -> tuple[SliceChange, ...]:
     """The file groups whose rows may have changed."""
     if change.metadata is None or change.operation in _KEEPS_VALUES:

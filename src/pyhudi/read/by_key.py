@@ -17,9 +17,9 @@ from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.keys.generator import KeyGenerator, key_generator_from_table
 from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.format.schema.meta_columns import RECORD_KEY
-from pyhudi.metadata_table.gate import disbelief
+from pyhudi.metadata_table.gate import disbelief, is_ahead
 from pyhudi.metadata_table.record_locations import location_reader
-from pyhudi.metadata_table.state import load_metadata_state
+from pyhudi.metadata_table.state import MetadataState, load_metadata_state
 from pyhudi.read.comparisons import Comparison, comparisons_of
 from pyhudi.read.conditions import Where
 from pyhudi.read.scan import ScanPlan, ScanSlice
@@ -47,19 +47,24 @@ def skip_by_record_index(table: TableState, plan: ScanPlan, where: Where) -> tup
     columns = key_columns(table)
     try:
         state = load_metadata_state(table)
-        if (reason := disbelief(state)) is not None:
+        if (reason := disbelief(state) or is_ahead(state)) is not None:
             return plan, IndexUse(RECORD_INDEX, columns=columns, note=f"the metadata table is not used: {reason}")
-        reader = location_reader(state)
-        numbers = reader.groups_of("", keys)
-        found = {
-            location
-            for group in np.unique(numbers).tolist()
-            for location in reader.find(table.storage, group, keys.filter(pa.array(numbers == group))).groups
-        }
+        found = groups_of_keys(state, keys)
     except (CorruptDataError, NotFoundError, UnsupportedFeatureError) as error:
         return plan, IndexUse(RECORD_INDEX, columns=columns, note=f"the metadata table cannot be read: {error.message}")
     kept = tuple(one for one in plan.slices if (one.partition_path, file_id_of(one)) in found)
     return replace(plan, slices=kept), IndexUse(RECORD_INDEX, len(plan.slices) - len(kept), columns)
+
+
+def groups_of_keys(state: MetadataState, keys: pa.Array) -> set[tuple[str, str]]:
+    """Partition path and file id of the file groups that hold these keys, by the record index, which the table has."""
+    reader = location_reader(state)
+    numbers = reader.groups_of("", keys)
+    return {
+        location
+        for group in np.unique(numbers).tolist()
+        for location in reader.find(state.storage, group, keys.filter(pa.array(numbers == group))).groups
+    }
 
 
 def where_of_keys(table: TableState, keys: Iterable[Any]) -> list[list[tuple[str, str, Any]]]:
@@ -103,8 +108,8 @@ def fixed_keys(table: TableState, schema: pa.Schema, where: Where) -> pa.StringA
         return None
     found: list[pa.Array] = []
     for alternative in comparisons_of(where, schema):
-        values = [_values(alternative, name) for name in fields]
-        named = _values(alternative, RECORD_KEY)
+        values = [fixed_values(alternative, name) for name in fields]
+        named = fixed_values(alternative, RECORD_KEY)
         if named is not None:
             found.append(pa.array(named, pa.string()))
         elif any(each is None for each in values) or math.prod(len(each or ()) for each in values) > KEYS_MAX:
@@ -129,7 +134,7 @@ def _record_keys(keys: KeyGenerator, schema: pa.Schema, values: Sequence[Sequenc
         return pa.array([], pa.string())
 
 
-def _values(comparisons: Sequence[Comparison], column: str) -> Sequence[Any] | None:
+def fixed_values(comparisons: Sequence[Comparison], column: str) -> Sequence[Any] | None:
     """The values that a column may have, if the comparisons fix it to some."""
     for one in comparisons:
         if one.column == column and one.operator == "==":

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from pyhudi.errors import CorruptDataError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError
 from pyhudi.format.metadata_table.bounds import ColumnBounds, believed_bounds
-from pyhudi.metadata_table.gate import disbelief
+from pyhudi.metadata_table.gate import disbelief, is_ahead
 from pyhudi.metadata_table.state import load_metadata_state
 from pyhudi.metadata_table.statistics_lookup import statistics_of_files, statistics_of_partitions
 from pyhudi.read.conditions import Condition, columns_of
@@ -84,7 +84,8 @@ def _steps(
     indexed = plan.schema.names if definition is None else definition.source_columns
     # Bounds of a partition, whoever wrote them, know nothing of the columns that skeleton files have elsewhere.
     has_skeletons = any(one.files.source is not None for one in plan.slices)
-    if is_newest and PARTITION_STATS in table.config.metadata_partitions and not has_skeletons:
+    has_bounds = PARTITION_STATS in table.config.metadata_partitions
+    if is_newest and has_bounds and not has_skeletons and is_ahead(state) is None:
         plan, use = skip_by_partition_stats(plan, condition, partial(statistics_of_partitions, state), indexed)
         yield plan, use
     yield skip_by_column_stats(plan, condition, partial(statistics_of_files, state), indexed)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pyhudi.environment import Environment
 from pyhudi.errors import SchemaMismatchError
-from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata
+from pyhudi.format.metadata.commit import SCHEMA_KEY, WRITER_KEY, CommitMetadata
 from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, InstantTime
@@ -19,7 +19,7 @@ from pyhudi.services.rollback.own_write import undone_on_failure
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
-from pyhudi.transaction.authorship import WRITER_KEY, own_version
+from pyhudi.transaction.authorship import own_version
 from pyhudi.transaction.conflicts.footprint import UniqueKeys
 from pyhudi.transaction.idempotence import check_batch_is_new
 from pyhudi.transaction.settings import TransactionSettings

@@ -5,9 +5,6 @@ from __future__ import annotations
 import functools
 from importlib.metadata import version
 
-WRITER_KEY = "pyhudi.version"
-"""The key of the version of pyhudi in the extra metadata of its commits."""
-
 
 @functools.cache
 def own_version() -> str:

@@ -12,13 +12,13 @@ from pyhudi.config.enums import ConcurrencyMode, DuplicatePolicy, IndexType
 from pyhudi.config.option import OptionWarning
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.format.bloom import BloomFilterType, false_positive_rate
-from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, WriteStat
+from pyhudi.format.metadata.commit import SCHEMA_KEY, WRITER_KEY, CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
 from pyhudi.metadata_table.change import NOTHING_LEARNED
 from pyhudi.services.rollback.own_write import undone_on_failure
 from pyhudi.table.schema import load_table_schema
-from pyhudi.transaction.authorship import WRITER_KEY, own_version
+from pyhudi.transaction.authorship import own_version
 from pyhudi.transaction.conflicts.check import schema_conflict
 from pyhudi.transaction.conflicts.footprint import UniqueKeys, same_columns
 from pyhudi.transaction.idempotence import check_batch_is_new

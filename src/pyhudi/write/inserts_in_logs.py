@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pyhudi.format.metadata.commit import WRITER_KEY
 from pyhudi.format.timeline.instant import Action
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.state import TableState
-from pyhudi.transaction.authorship import WRITER_KEY
 
 
 def groups_with_inserts_in_logs(table: TableState, slices: Iterable[FileSlice]) -> frozenset[FileGroupId]:

@@ -26,6 +26,8 @@ JSON_BYTES_MAX: Final = 1024 * 1024 * 1024
 
 SCHEMA_KEY: Final = "schema"
 """The key in `CommitMetadata.extra` of the table's Avro schema, without meta columns."""
+WRITER_KEY: Final = "pyhudi.version"
+"""The key in `CommitMetadata.extra` of the version of pyhudi, in its own commits."""
 
 NO_PREVIOUS_COMMIT: Final = "null"
 """The `prev_commit` of a new file group: the text `null`, not a null value."""

@@ -23,6 +23,7 @@ from pyhudi.format.timeline.instant import (
     parse_instant_file_name,
 )
 from pyhudi.metadata_table.bounds import first_unmerged_write
+from pyhudi.metadata_table.completeness import note_before_archiving
 from pyhudi.services.archiving.bounds import Needed, archivable
 from pyhudi.services.archiving.into_history import add_to_history, tidy_history
 from pyhudi.services.archiving.into_logs import add_to_logs
@@ -87,6 +88,7 @@ def archive(call: ServiceCall) -> Archived | None:
             return None
         files = files_of_instants(call.table, instants)
         lock.check_held()
+        note_before_archiving(call.table)
         if call.table.version.has_completion_times:
             add_to_history(call.table, files)
         else:

@@ -30,9 +30,11 @@ from pyhudi.errors import (
 from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.metadata.indexing import encode_index_metadata, encode_index_plan
+from pyhudi.format.metadata_table.index_definitions import IndexDefinition
 from pyhudi.format.metadata_table.schema import KEY
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced
 from pyhudi.metadata_table.change import Change
+from pyhudi.metadata_table.completeness import noted_complete
 from pyhudi.metadata_table.file_group import FIRST_TASK, GroupTarget, by_file_group, write_log
 from pyhudi.metadata_table.folders import inner_version, partition_folder
 from pyhudi.metadata_table.index_plans import IndexPlan, delete_plan, load_plan, put_plan
@@ -43,6 +45,7 @@ from pyhudi.services.call import ServiceCall
 from pyhudi.services.indexing.catch_up import CannotCatchUpError, Step, steps_between
 from pyhudi.services.indexing.running import fence_of, is_being_built
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.index_definitions import load_index_definitions, put_index_definitions
 from pyhudi.table.instant_times import completed_now, next_time
 from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.metadata_table import PARTITIONS_KEY
@@ -83,20 +86,24 @@ class _Run:
     partition: MetadataPartition
     plan: IndexPlan
     number: int
+    definition: IndexDefinition | None
 
 
-def build_index(call: ServiceCall, partition: MetadataPartition) -> BuiltIndex:
+def build_index(
+    call: ServiceCall, partition: MetadataPartition, definition: IndexDefinition | None = None
+) -> BuiltIndex:
     """Build a partition of the metadata table, or go on with a build that died.
 
-    A table without a metadata table gets one. Cost: the records of the partition once, those of the writes that are
-    completed meanwhile, some fifteen puts, and the table lock twice or more.
+    `definition`: of an index of which a table may have several; it is put right before the index counts. A table
+    without a metadata table gets one. Cost: the records of the partition once, those of the writes that are completed
+    meanwhile, some fifteen puts, and the table lock twice or more.
 
     Raises `WriteConflictError` while another process builds the index, or a restore is under way; `InvalidRequestError`
     where the index is there; `LockLostError` where another process, or a write whose options ask for the index, took
     the build over.
     """
     first = 1 if isinstance(partition, LargePartition) else TRIES
-    with _run_of(call, partition) as run:
+    with _run_of(call, partition, definition) as run:
         for number in range(first, TRIES + 1):
             try:
                 return _build(run, holds_lock=number == TRIES)
@@ -108,7 +115,7 @@ def build_index(call: ServiceCall, partition: MetadataPartition) -> BuiltIndex:
 
 
 @contextmanager
-def _run_of(call: ServiceCall, partition: MetadataPartition) -> Iterator[_Run]:
+def _run_of(call: ServiceCall, partition: MetadataPartition, definition: IndexDefinition | None) -> Iterator[_Run]:
     """Begin a run, which has a heartbeat until it ends. What a run that died has left is overwritten."""
     storage, environment, fence = call.table.storage, call.environment, fence_of(partition.name)
     heartbeat = Heartbeat(storage, heartbeat_path(fence), call.settings.heartbeat, environment)
@@ -132,7 +139,7 @@ def _run_of(call: ServiceCall, partition: MetadataPartition) -> Iterator[_Run]:
             heartbeat.stop()
             raise
     try:
-        yield _Run(call, partition, plan, number)
+        yield _Run(call, partition, plan, number, definition)
     finally:
         heartbeat.stop()
         storage.delete(heartbeat_path(fence))
@@ -270,6 +277,9 @@ def _finish(run: _Run, lock: HeldLock, seen: Timeline, built: _Built) -> BuiltIn
     _keep_named_files(storage, built)
     commit_initial(now, built.files.target.instant_time, built.files.stats, run.call.environment)
     lock.check_held()
+    if run.definition is not None:
+        put_index_definitions(now, {**load_index_definitions(now), name: noted_complete(run.definition, now)}.values())
+        lock.check_held()
     names = {*now.config.metadata_partitions, name}
     update_properties(storage, {PARTITIONS_KEY: ",".join(sorted(names))})
     instant = _note(run, now, built.upto)

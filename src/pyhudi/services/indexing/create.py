@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureError
+from pyhudi.format.metadata_table.index_definitions import IndexDefinition
 from pyhudi.format.schema.meta_columns import META_COLUMNS
-from pyhudi.metadata_table.asked import asked_indexes, can_be_built
-from pyhudi.metadata_table.maintained import maintained_partition
+from pyhudi.metadata_table.asked import asked_indexes, can_be_built, sizing_of
+from pyhudi.metadata_table.maintained import maintained_partition, secondary_index_of
 from pyhudi.metadata_table.partition import MetadataPartition
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.indexing.build import BuiltIndex, build_index
+from pyhudi.services.indexing.definitions import secondary_definition
 from pyhudi.services.indexing.drop import drop_index
-from pyhudi.services.indexing.names import IndexKind, kind_of_partition, partition_named
+from pyhudi.services.indexing.names import ONE_OF_A_TABLE, IndexKind, kind_of_partition, partition_named
 from pyhudi.table.features import check_writable
 from pyhudi.table.index_definitions import COLUMN_STATS, load_index_definitions
 from pyhudi.table.metadata_partitions import Upkeep, upkeep_of
@@ -31,6 +33,8 @@ def create_index(call: ServiceCall, name: str, kind: str | None, columns: tuple[
     _check_columns(call.table, chosen, columns)
     if chosen is IndexKind.PARTITION_STATS and COLUMN_STATS not in call.table.config.metadata_partitions:
         raise InvalidRequestError("statistics of partitions need those of files: create column_stats first")
+    if chosen is IndexKind.SECONDARY:
+        return _build_defined(call, secondary_definition(call.table, partition, columns))
     return build_index(call, _partition(call, partition, columns))
 
 
@@ -41,13 +45,22 @@ def refresh_index(call: ServiceCall, partition: str) -> BuiltIndex:
     _check_maintained(partition, kind_of_partition(partition))
     drop_index(call, partition, keeps_definition=True)
     definition = load_index_definitions(call.table).get(partition)
+    if definition is not None and kind_of_partition(partition) not in ONE_OF_A_TABLE:
+        return _build_defined(call.reloaded(), definition)
     columns = () if definition is None else definition.source_columns
     return build_index(call, _partition(call.reloaded(), partition, columns))
+
+
+def _build_defined(call: ServiceCall, definition: IndexDefinition) -> BuiltIndex:
+    """Build an index that its definition describes."""
+    partition = secondary_index_of(definition, sizing_of(call.config.record_index))
+    return build_index(call, partition, definition)
 
 
 def _partition(call: ServiceCall, name: str, columns: tuple[str, ...]) -> MetadataPartition:
     """What builds the partition, with the sizes that the options of the call give it."""
     options = replace(call.config.metadata_table, enabled=True, column_stats=True, partition_stats=True)
+    options = replace(options, bloom_filters=True)
     if own := tuple(column for column in columns if column not in META_COLUMNS):
         options = replace(options, indexed_columns=own)
     record_index = replace(call.config.record_index, enabled=True)
