@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyhudi.api.alter import Alter
 from pyhudi.api.arguments import HudiOptions, texts_of
 from pyhudi.api.bootstrap import ModeLike, bootstrap, planned
+from pyhudi.api.changes import ChangesFormat, changes_of
 from pyhudi.api.create import create, described_table, open_handle
 from pyhudi.api.handle import TableHandle
 from pyhudi.api.indexes import Indexes
@@ -19,7 +20,7 @@ from pyhudi.api.inspect import Inspect
 from pyhudi.api.recovery import Recovery
 from pyhudi.api.rows import RowsLike, engine_of_session, rows_of_keys
 from pyhudi.api.savepoints import Savepoints
-from pyhudi.api.scan import Scan, lookup, scan_of, scan_of_changes
+from pyhudi.api.scan import Scan, lookup, scan_of
 from pyhudi.api.services import Services
 from pyhudi.api.writes import delete_partitions, truncate, write_rows
 from pyhudi.engine.local import LocalEngine
@@ -296,10 +297,17 @@ class HudiTable:
         *,
         columns: Sequence[str] | None = None,
         where: Where = None,
+        format: ChangesFormat | None = None,  # noqa: A002 - the word of Hudi's option
     ) -> Scan:
-        """The rows that were written after `begin` and until `end`, in their newest version as of `end`.
+        """What was written after `begin` and until `end`: the newest rows as of `end`, or every change with its images.
 
-        Deleted rows do not appear. Without `end`, nothing that cleaners delete is needed.
+        `latest_state`: the rows in their newest version as of `end`. Deleted rows do not appear. Without `end`, nothing
+        that cleaners delete is needed.
+
+        `cdc`, of a table with `hoodie.table.cdc.enabled`: one row for each insert, update and delete, in the order of
+        the writes, with the columns `op` (i, u or d), `ts_ms` (the instant of the write), `before` and `after` (the
+        rows as JSON text, as JVM Hudi prints them). `cdc_typed`: the same, but the images are structs of the table's
+        columns, null where there is none. The files from before each change are needed.
 
         Args:
             begin: a completion time (`WriteResult.completion_time`); in table version 6 an instant. None: from the
@@ -307,21 +315,24 @@ class HudiTable:
             end: the same; None: until the table was opened.
             columns: as in `scan`.
             where: as in `scan`.
+            format: `latest_state`, `cdc` or `cdc_typed`; None: as the table's options say, else `latest_state`.
 
         Raises:
             ConfigError: as in `scan`, or the range ends before it begins.
+            InvalidRequestError: change data is asked of a table that does not capture it.
             HistoryNotRetainedError: cleaners have deleted files of the range; with the option
                 `hoodie.datasource.read.incr.fallback.fulltablescan.enable` the rows are read that no later write has
                 changed.
             HistoryNotSettledError: in table version 6, a write of the range is still running.
 
-        Cost: as `scan`; a range that begins before the active timeline also reads the archived one.
+        Cost: as `scan`; a range that begins before the active timeline also reads the archived one. Change data costs a
+        read for each write of the range, its change data logs, and where there are none the rows before and after it.
 
         >>> last_seen = table.upsert(rows).completion_time
         >>> table.refresh().changes(begin=last_seen).count()
         0
         """
-        return scan_of_changes(self.handle, begin, end, columns, where)
+        return changes_of(self.handle, begin, end, columns, where, format)
 
     def upsert(self, rows: RowsLike, *, hudi_options: HudiOptions | None = None) -> WriteResult:
         """Update the records whose keys the table has, and insert the others. Cost: also a look-up of the keys.

@@ -201,7 +201,7 @@ def scan_of(
         kind = request.query_type if query_type is None else query_type_of(query_type)
         if kind is QueryType.INCREMENTAL:
             kind = QueryType.SNAPSHOT
-        request = replace(request, query_type=kind)
+        request = replace(request, query_type=kind, change_data=False)
         if as_of is not None:
             moment, is_savepoint = _moment(handle, time_text(as_of, "as_of"))
             request = replace(request, as_of=moment, is_savepoint=is_savepoint)
@@ -234,7 +234,7 @@ def scan_of_changes(
     request = ReadConfig.from_options(handle.options)
     begin = request.begin if begin is None else time_text(begin, "begin")
     end = request.end if end is None else time_text(end, "end")
-    request = replace(request, query_type=QueryType.INCREMENTAL, as_of=None, begin=begin, end=end)
+    request = replace(request, query_type=QueryType.INCREMENTAL, as_of=None, begin=begin, end=end, change_data=False)
     return _scan(handle, request, columns, where)
 
 

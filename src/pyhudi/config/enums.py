@@ -203,6 +203,13 @@ class QueryType(enum.Enum):
     INCREMENTAL = "incremental"
 
 
+class IncrementalFormat(enum.Enum):
+    """What an incremental read returns of a record: its row as of the end, or every change of it."""
+
+    LATEST_STATE = "latest_state"
+    CHANGE_DATA = "cdc"
+
+
 class TimelineTimezone(enum.Enum):
     """The time zone of the table's instant times: that of the writing machine, or UTC."""
 

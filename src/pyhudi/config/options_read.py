@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyhudi.config.enums import QueryType
+from pyhudi.config.enums import IncrementalFormat, QueryType
 from pyhudi.config.option import option
-from pyhudi.config.parsers import NOT_BUILT, boolean, fixed, one_of, text
+from pyhudi.config.parsers import boolean, fixed, one_of, text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +57,11 @@ class ReadOptions:
         default="payload_combine",
         doc="snapshot of a merge-on-read table: the records of its log files are merged.",
     )
-    incremental_format: str = option(
+    incremental_format: IncrementalFormat = option(
         "hoodie.datasource.query.incremental.format",
-        parse=fixed("latest_state", refused={"CDC": f"the incremental format cdc {NOT_BUILT}: use latest_state"}),
-        default="latest_state",
-        doc="incremental: changed rows as they are at the end.",
+        parse=one_of(IncrementalFormat),
+        default=IncrementalFormat.LATEST_STATE,
+        doc="incremental: changed rows as they are at the end, or all changes, with the rows before and after each.",
     )
     fall_back_to_full_scan: bool = option(
         "hoodie.datasource.read.incr.fallback.fulltablescan.enable",

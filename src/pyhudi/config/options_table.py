@@ -23,6 +23,7 @@ from pyhudi.config.parsers import (
 from pyhudi.config.payloads import PAYLOAD
 from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.format.keys.timestamps import TimestampKind, TimeUnit
+from pyhudi.format.log.change_data import LoggingMode
 from pyhudi.format.timeline.table_version import TableVersion
 
 
@@ -183,9 +184,16 @@ class TableOptions:
     )
     cdc_enabled: bool | None = option(
         "hoodie.table.cdc.enabled",
-        parse=boolean(refused={"TRUE": f"change data capture {NOT_BUILT}"}),
+        parse=boolean(),
         default=None,
-        doc="Whether writes log the images of changed rows: not yet.",
+        doc="Whether writes to the table log what they do to its records, for reads of change data.",
+    )
+    change_data_mode: LoggingMode | None = option(
+        "hoodie.table.cdc.supplemental.logging.mode",
+        parse=one_of(LoggingMode),
+        default=None,
+        doc="What is logged of a change: operation and key, also the row before it, or also the row after it;"
+        " DATA_BEFORE_AFTER if not given. Readers find the rest in the data files.",
     )
     base_file_format: str | None = option(
         "hoodie.table.base.file.format",

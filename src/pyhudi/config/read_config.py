@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyhudi.config.enums import QueryType
+from pyhudi.config.enums import IncrementalFormat, QueryType
 from pyhudi.config.option import read_group
 from pyhudi.config.options_merging import MemoryOptions, MergingOptions
 from pyhudi.config.options_metadata_table import MetadataTableOptions
@@ -29,6 +29,7 @@ class ReadConfig:
         is_savepoint: Whether `as_of` is the instant of a savepoint, whose state is that after its write was completed.
         begin: Start of an incremental read, exclusive.
         end: End of an incremental read, inclusive.
+        change_data: Return every change of an incremental read, with the rows before and after it.
         fall_back_to_full_scan: Scan the whole table if files of the interval have been cleaned.
         skip_damaged_files: Leave out missing and damaged files, with a warning.
         data_skipping: Leave files out by the indexes of the metadata table.
@@ -42,6 +43,7 @@ class ReadConfig:
     is_savepoint: bool = False
     begin: str = EARLIEST
     end: str | None = None
+    change_data: bool = False
     fall_back_to_full_scan: bool = False
     skip_damaged_files: bool = False
     data_skipping: bool = True
@@ -120,5 +122,6 @@ def _incremental(given: ReadOptions) -> ReadConfig:
         query_type=QueryType.INCREMENTAL,
         begin=begin,
         end=given.end,
+        change_data=given.incremental_format is IncrementalFormat.CHANGE_DATA,
         fall_back_to_full_scan=given.fall_back_to_full_scan,
     )

@@ -26,9 +26,11 @@ from pyhudi.format.keys.generator_types import (
     infer_key_generator,
     key_generator_type,
 )
+from pyhudi.format.log.change_data import LoggingMode
 from pyhudi.format.timeline.table_version import MergeRuleSource, TableVersion, table_version
 
 _EXTRACTOR_PACKAGE = "org.apache.hudi.hive."
+_CHANGE_DATA_MODE = "hoodie.table.cdc.supplemental.logging.mode"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,7 @@ class TableConfig:
     populate_meta_fields: bool
     drop_partition_columns: bool
     cdc_enabled: bool
+    change_data_mode: LoggingMode
     base_file_format: str
     timeline_timezone: TimelineTimezone
     timeline_path: str
@@ -136,6 +139,9 @@ def _read(properties: Properties) -> TableConfig:
         populate_meta_fields=properties.flag("hoodie.populate.meta.fields", default=True),
         drop_partition_columns=properties.flag("hoodie.datasource.write.drop.partition.columns"),
         cdc_enabled=properties.flag("hoodie.table.cdc.enabled"),
+        change_data_mode=properties.parsed(
+            _CHANGE_DATA_MODE, LoggingMode.DATA_BEFORE_AFTER, lambda text: LoggingMode(text.upper())
+        ),
         base_file_format=(properties.text("hoodie.table.base.file.format") or "PARQUET").upper(),
         timeline_timezone=properties.parsed(
             "hoodie.table.timeline.timezone",
@@ -236,10 +242,12 @@ def new_table_properties(
         "hoodie.datasource.write.hive_style_partitioning": text_of(bool(table.hive_style)),
         "hoodie.datasource.write.partitionpath.urlencode": text_of(bool(table.url_encode)),
         "hoodie.datasource.write.drop.partition.columns": "false",
-        "hoodie.table.cdc.enabled": "false",
+        "hoodie.table.cdc.enabled": text_of(bool(table.cdc_enabled)),
         "hoodie.partition.metafile.use.base.format": "false",
         "hoodie.table.timeline.timezone": (table.timezone or TimelineTimezone.LOCAL).value,
     }
+    if table.cdc_enabled:
+        properties[_CHANGE_DATA_MODE] = (table.change_data_mode or LoggingMode.DATA_BEFORE_AFTER).value
     if table.record_key_fields:
         properties["hoodie.table.recordkey.fields"] = ",".join(table.record_key_fields)
     if table.database is not None:
@@ -392,6 +400,7 @@ def _conflicts(config: WriteConfig, table: TableConfig) -> Iterator[Conflict]:
             table.drop_partition_columns,
         ),
         ("hoodie.table.cdc.enabled", given.cdc_enabled, table.cdc_enabled),
+        (_CHANGE_DATA_MODE, given.change_data_mode if table.cdc_enabled else None, table.change_data_mode),
         ("hoodie.record.merge.mode", config.named_merge_mode, table.merge_mode),
         ("hoodie.payload.delete.field", config.delete_marker, table.delete_marker),
     )

@@ -178,8 +178,8 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     _area(
         "change data capture",
-        "not built yet, and hoodie.table.cdc.enabled=true is refused",
-        "table.cdc.supplemental.logging.mode cdc.",
+        "memory of readers is bounded by hoodie.memory.merge.max.size",
+        "cdc.",
     ),
     _area(
         "bootstrap",

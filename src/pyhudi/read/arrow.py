@@ -198,7 +198,11 @@ def _located(storage: Storage, paths: Sequence[str], error: Exception) -> Corrup
 
 def checked_columns(plan: ScanPlan, columns: Sequence[str] | None) -> list[str]:
     """The names of the columns of a read: all if none are given. `ConfigError` for one unknown, or given twice."""
-    known = plan.schema.names
+    return checked_names(plan.schema.names, columns)
+
+
+def checked_names(known: Sequence[str], columns: Sequence[str] | None) -> list[str]:
+    """The names of the columns of a result. See `checked_columns`."""
     names = list(known) if columns is None else list(columns) if isinstance(columns, Iterable) else [columns]
     if not all(isinstance(name, str) for name in names):
         raise ConfigError("columns must be a list of names", given=repr(columns))

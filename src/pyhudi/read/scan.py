@@ -104,6 +104,10 @@ def plan_table_scan(table: TableState, config: ReadConfig, mergers: Sequence[Mer
     cleaners have deleted files that the read needs, and `HistoryNotSettledError` while a write is running whose rows
     belong to the result.
     """
+    if config.change_data:
+        raise UnsupportedFeatureError(
+            "change data (hoodie.datasource.query.incremental.format=cdc) is not a scan of rows: ask for changes()"
+        )
     if config.query_type is QueryType.INCREMENTAL:
         return _plan_incremental(table, config, mergers)
     if config.as_of is not None and config.is_savepoint:
@@ -135,7 +139,7 @@ def _was_completed(timeline: Timeline, write: str) -> bool:
 
 def _plan_as_of(table: TableState, config: ReadConfig, mergers: Sequence[Merger], as_of: str) -> ScanPlan:
     """The rows of the writes that were requested until `as_of`, of which none may still be running."""
-    _check_settled(table, as_of)
+    check_settled(table, as_of)
     view = load_read_view(table, wanted=config.metadata_table, skips_damaged=config.skip_damaged_files)
     cleaned = load_cleaned(table.storage, view, since=as_of)
     if lost := cleaned.lost_at(lambda write: write <= as_of and _was_completed(table.timeline, write)):
@@ -179,7 +183,7 @@ def _archived_schema(table: TableState, as_of: str) -> pa.Schema | None:
     return None
 
 
-def _check_settled(table: TableState, until: str, *, after: str = "") -> None:
+def check_settled(table: TableState, until: str, *, after: str = "") -> None:
     """Refuse a range of instant times in which a write is pending: its rows would appear there later.
 
     Clusterings change no rows. Cost: in version 6 a read per pending replace commit, which may be clusterings.
@@ -213,13 +217,13 @@ def _plan_incremental(table: TableState, config: ReadConfig, mergers: Sequence[M
     if end is not None and end < begin:
         raise ConfigError("the incremental range ends before it begins", begin=begin, end=end)
     positions = timeline_positions(table, begin)
-    written = frozenset(write for write, position in positions.items() if _in_range(position, begin, end))
+    written = frozenset(write for write, position in positions.items() if in_range(position, begin, end))
     blocks = BlockFilter(committed=written)
     if not table.version.has_completion_times:
-        _check_settled(table, max(written, default="") if end is None else end, after=begin)
+        check_settled(table, max(written, default="") if end is None else end, after=begin)
     if not written:
         return _plan(table, config, mergers, {}, blocks, written)
-    ended = frozenset(write for write, position in positions.items() if _in_range(position, "", end))
+    ended = frozenset(write for write, position in positions.items() if in_range(position, "", end))
 
     def has_ended(write: str) -> bool:
         return write in ended or (write not in positions and table.timeline.starts_after(write))
@@ -243,6 +247,22 @@ def _plan_incremental(table: TableState, config: ReadConfig, mergers: Sequence[M
     parts = {path: tuple(_part_of(each, written) for each in slices) for path, slices in touched.items()}
     # Under the newest schema, not that of `end`, as in JVM Hudi.
     return _plan(table, config, mergers, parts, blocks, written)
+
+
+def plan_slices(
+    table: TableState,
+    config: ReadConfig,
+    mergers: Sequence[Merger],
+    slices: Sequence[FileSlice],
+    blocks: BlockFilter,
+) -> tuple[ScanPlan, list[ScanSlice]]:
+    """How rows of some slices are read, and the slices in the form for tasks, in their order."""
+    by_partition: dict[str, list[FileSlice]] = {}
+    for one in slices:
+        by_partition.setdefault(one.partition_path, []).append(one)
+    plan = _plan(table, config, mergers, {path: tuple(group) for path, group in by_partition.items()}, blocks)
+    found = {path: iter([one for one in plan.slices if one.partition_path == path]) for path in by_partition}
+    return plan, [next(found[one.partition_path]) for one in slices]
 
 
 def _plan_full_scan(
@@ -277,7 +297,8 @@ def _part_of(file_slice: FileSlice, written: Collection[str]) -> FileSlice:
     return replace(file_slice, base=None)
 
 
-def _in_range(position: str, begin: str, end: str | None) -> bool:
+def in_range(position: str, begin: str, end: str | None) -> bool:
+    """Whether a position is after `begin` and not after `end`."""
     return begin < position and (end is None or position <= end)
 
 

@@ -8,10 +8,12 @@ from dataclasses import replace
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import TableNotFoundError, UnsafePathError, UnsupportedFeatureError
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
+from pyhudi.read.change_plan import ChangePlan
+from pyhudi.read.changes import plan_changes
 from pyhudi.read.scan import ScanPlan, plan_scan
 from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.state import table_exists
+from pyhudi.table.state import load_table, table_exists
 
 _OF_GLOBS = frozenset("*?[{")
 
@@ -38,6 +40,19 @@ def plan_of_path(path: str, options: Mapping[str, str], config: ReadConfig) -> t
         if table_exists(table):
             return table, _partitions_below(table, folder, plan_scan(table, config))
     raise TableNotFoundError("there is no Hudi table in this folder; check the path", path=storage.uri)
+
+
+def changes_of_path(path: str, options: Mapping[str, str], config: ReadConfig) -> tuple[Storage, ChangePlan]:
+    """The table's store, and the read of its change data. A folder below a table is refused.
+
+    Raises:
+        TableNotFoundError: the folder is not a table.
+        HudiError: as `plan_changes`.
+    """
+    storage = open_storage(path, options)
+    if not table_exists(storage):
+        raise TableNotFoundError("there is no Hudi table in this folder; check the path", path=storage.uri)
+    return storage, plan_changes(load_table(storage), config)
 
 
 def _folders_above(storage: Storage) -> Iterator[tuple[str, str]]:

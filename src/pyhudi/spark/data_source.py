@@ -23,8 +23,10 @@ from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.read.arrow import read_batches
+from pyhudi.read.change_plan import ChangePlan
+from pyhudi.read.change_rows import read_changes
 from pyhudi.read.scan import ScanPlan
-from pyhudi.read.table_of_path import plan_of_path
+from pyhudi.read.table_of_path import changes_of_path, plan_of_path
 from pyhudi.spark.engine import conformed
 from pyhudi.spark.options import table_options
 from pyhudi.spark.streams.source import NAMES, HudiStreamReader
@@ -68,7 +70,7 @@ class HudiDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types 
         """A reader of the table's current rows, with the schema of the time when SQL created the table or view."""
         remembered: dict[str, str] = next((field.metadata.get(_REMEMBERED, {}) for field in schema.fields), {})
         storage, plan = _planned({**remembered, **self.options})
-        return _Reader(storage.spec, plan, schema)
+        return _ChangeReader(plan, schema) if isinstance(plan, ChangePlan) else _Reader(storage.spec, plan, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - the name in Spark's interface
         """A stream of the rows that are written to the table."""
@@ -113,6 +115,22 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         return conformed(read_batches(open_spec(self._storage), plan, names, None), self._schema)
 
 
-def _planned(options: Mapping[str, str]) -> tuple[Storage, ScanPlan]:
+class _ChangeReader(DataSourceReader):  # type: ignore[misc]
+    """A reader of change data, with one Spark partition for each task."""
+
+    def __init__(self, plan: ChangePlan, schema: StructType) -> None:
+        self._plan = plan
+        self._schema = arrow_schema(schema)
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(one) for one in self._plan.tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        plan = dataclasses.replace(self._plan, tasks=())
+        return conformed(read_changes(open_spec(plan.storage), plan, partition.value), self._schema)
+
+
+def _planned(options: Mapping[str, str]) -> tuple[Storage, ScanPlan | ChangePlan]:
     options = {name: value for name, value in table_options(options).items() if name not in NAMES}
-    return plan_of_path(table_path(None, options), options, ReadConfig.from_options(options))
+    config, path = ReadConfig.from_options(options), table_path(None, options)
+    return changes_of_path(path, options, config) if config.change_data else plan_of_path(path, options, config)

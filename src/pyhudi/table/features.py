@@ -494,13 +494,6 @@ FEATURES: Final[tuple[Feature, ...]] = (
         remedy="write it with the release of Hudi that set it, or take it out of hoodie.properties if it means nothing",
     ),
     Feature(
-        name="change data capture",
-        shown_by="`hoodie.table.cdc.enabled`",
-        found=_by_property(lambda config: "change data capture" if config.cdc_enabled else None),
-        refused=_TO_CHANGE,
-        remedy="write it with JVM Hudi: what is written without would be missing from the captured changes",
-    ),
-    Feature(
         name="dropped partition columns",
         shown_by="`hoodie.datasource.write.drop.partition.columns`",
         found=_by_property(

@@ -51,7 +51,8 @@ class FileSystemView:
 
     `committed`: the files that the completed writes name. A slice with a missing or short file is an error, unless the
     view `skips_damaged` files, with a warning. `archived`: the archived writes among those that wrote files here.
-    `orphans`: files of writes that are neither on the active timeline nor in the archive.
+    `orphans`: files of writes that are neither on the active timeline nor in the archive. `change_logs`: the paths of
+    the change data logs.
     """
 
     storage: Storage = field(repr=False)
@@ -62,6 +63,7 @@ class FileSystemView:
     archived: ArchivedWrites = field(default_factory=ArchivedWrites, repr=False)
     orphans: tuple[FileInfo, ...] = field(default=(), repr=False)
     skips_damaged: bool = False
+    change_logs: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
     def replaced(self) -> Mapping[FileGroupId, str]:
@@ -92,6 +94,19 @@ class FileSystemView:
 
         latest = self._latest_where(ended, needed=self.committed.touched_by(written))
         return {path: tuple(filter(touched, slices)) for path, slices in latest.items()}
+
+    def slice_at(self, group_id: FileGroupId, counts: Callable[[str], bool]) -> tuple[FileSlice | None, str | None]:
+        """The newest slice of a group by the writes that count, and a file of it that is missing, if one is known.
+
+        A group that these writes have replaced has none. Missing files are known of writes on the active timeline.
+        """
+        replaced_at = self.committed.replaced.get(group_id)
+        if replaced_at is not None and counts(replaced_at):
+            return None, None
+        group = self.groups.get(group_id, FileGroup(group_id, ()))
+        found = _newest_slice(group, counts, None)
+        missing = next(iter(self.committed.shortfalls(group_id, found, counts)), None)
+        return found, None if missing is None else missing.path
 
     def slice_time_for_appends(self, file_slice: FileSlice) -> str:
         """The instant in the name of a new log of this slice's group in table version 6."""
@@ -171,9 +186,13 @@ def view_of(
         archived = in_place_of_archive(storage, timeline)
     completed = timeline.completed_times.union(filter(archived.has, elsewhere))
     bases: dict[FileGroupId, dict[str, BaseFile]] = defaultdict(dict)
+    change_logs: set[str] = set()
     logs: dict[FileGroupId, list[LogFile]] = defaultdict(list)
     for info, name in named:
         partition_path = info.path.rpartition("/")[0]
+        if isinstance(name, LogFileName) and name.is_cdc:
+            change_logs.add(info.path)  # read through the metadata of their writes alone
+            continue
         if not _counts(info, name, timeline, committed, completed):
             continue
         if isinstance(name, BaseFileName):
@@ -184,7 +203,7 @@ def view_of(
             # For an archived write it is not known which task attempt counted; as in JVM Hudi it is the last.
             if attempt is None or attempt.name.write_token < name.write_token:
                 bases[base.group][name.instant_time] = base
-        elif not name.is_cdc:
+        else:
             writer = committed.writer_of(info) if timeline.version.has_completion_times else None
             position = _position(writer or name.instant_time, timeline, archived)
             stretches = _stretches(info, name, writer, timeline, committed)
@@ -205,6 +224,7 @@ def view_of(
             info for info, name in named if name.instant_time in elsewhere - completed and _shows_write(name, timeline)
         ),
         skips_damaged,
+        frozenset(change_logs),
     )
 
 

@@ -43,6 +43,7 @@ from pyhudi.io.slices.files import SourceFile
 from pyhudi.merge.pairs import flattened
 from pyhudi.merge.rules import MergeRules
 from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.tasks.change_data import ChangeDataLog, ChangeDataSettings
 from pyhudi.transaction.markers.announcing import DIRECT_MARKERS, TaskMarkers, create_markers
 
 
@@ -53,6 +54,7 @@ class WriteTarget:
     `markers`: how tasks create markers. `tombstones_since`: base files keep deletes of this and later
     instants; None: of none. `heartbeat`: a file that exists while the write runs; None: it is not checked.
     `stays_by`: rows for records in other partitions stay there (`staying_rows`), whose paths are made by this.
+    `change_data`: how the changes to replaced base files are logged; None: they are not.
     """
 
     storage: StorageSpec
@@ -64,6 +66,7 @@ class WriteTarget:
     tombstones_since: str | None = None
     heartbeat: str | None = None
     stays_by: KeyGenerator | None = None
+    change_data: ChangeDataSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +175,14 @@ class DataFile:
         self._inserts = self._updates = self._deletes = 0
         self._schema = _as_written(with_meta_columns(target.schema))
         self._path = spec.path
+        self._changes: ChangeDataLog | None = None
+        if target.change_data is not None and former is not None:
+            self._changes = ChangeDataLog(storage, target.change_data, self._partition_path, self._name, target.schema)
         if not spec.has_marker:
-            marker = Marker(self._path, MarkerKind.CREATE if former is None else MarkerKind.MERGE)
-            create_markers(storage, target.instant_time, target.markers, [marker], groups_exist=former is not None)
+            markers = [Marker(self._path, MarkerKind.CREATE if former is None else MarkerKind.MERGE)]
+            if self._changes is not None:
+                markers.append(Marker(self._changes.path, MarkerKind.CREATE))
+            create_markers(storage, target.instant_time, target.markers, markers, groups_exist=former is not None)
         former_keys = _former_keys(storage, target, former) if former is not None and spec.keeps_keys else None
         self._continues_keys = former_keys is not None
         keys = former_keys or (KeyFooter(target.files.bloom) if target.files.bloom is not None else None)
@@ -190,7 +198,14 @@ class DataFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None and self._changes is not None:
+            self._changes.discard(kind, error, trace)
         self._writer.__exit__(kind, error, trace)
+
+    @property
+    def logs_changes(self) -> bool:
+        """Whether the changes to the previous version are logged: `update` and `forget` then need its rows."""
+        return self._changes is not None
 
     def carry(self, updated: pa.RecordBatch, inserted: pa.RecordBatch) -> None:
         """Copy rows from logs, `updated` ones of the previous version and `inserted` ones; otherwise like `copy`."""
@@ -209,19 +224,25 @@ class DataFile:
         meta = [stored.column(name) for name in COPIED_META_COLUMNS]
         self._write(meta, rows, keys_are_known=self._continues_keys)
 
-    def update(self, rows: pa.RecordBatch) -> None:
-        """Write new versions of records that are in the file group already."""
+    def update(self, rows: pa.RecordBatch, former: pa.RecordBatch | None = None) -> None:
+        """Write new versions of records that are in the file group already. `former`: their rows in it."""
         self._updates += rows.num_rows
+        if self._changes is not None and former is not None:
+            self._changes.updated(former, rows)
         self._write_new(rows, keys_are_known=self._continues_keys)
 
     def append(self, rows: pa.RecordBatch) -> None:
         """Write records that are new to the table."""
         self._inserts += rows.num_rows
+        if self._changes is not None:
+            self._changes.inserted(rows)
         self._write_new(rows, keys_are_known=False)
 
-    def forget(self, count: int) -> None:
-        """Count records that the new version leaves out."""
+    def forget(self, count: int, former: pa.RecordBatch | None = None) -> None:
+        """Count records that the new version leaves out. `former`: their rows in the previous one."""
         self._deletes += count
+        if self._changes is not None and former is not None:
+            self._changes.deleted(former)
 
     def append_fitting(self, rows: pa.RecordBatch) -> int:
         """Append as many of the rows as the row group and the file have room for. Returns their number."""
@@ -273,8 +294,14 @@ class DataFile:
 
     def close(self) -> WriteStat:
         """Finish the file."""
+        logged = None if self._changes is None else self._changes.close()
         written = self._writer.close(self._tombstones())
-        check_write_is_running(self._storage, self._target, self._path)
+        try:
+            check_write_is_running(self._storage, self._target, self._path)
+        except LockLostError:
+            for path in logged or ():
+                self._storage.delete(path)
+            raise
         return WriteStat(
             file_id=self._name.file_id,
             path=self._path,
@@ -287,6 +314,7 @@ class DataFile:
             file_size_in_bytes=written.size,
             partition_path=self._partition_path,
             prev_base_file=None if self._former is None else self._former.file_name,
+            cdc_stats=logged,
             column_ranges=column_ranges(self._target, self._partition_path, str(self._name), written.ranges),
         )
 

@@ -252,10 +252,15 @@ def _write_merged(
     untouched = np.ones(stored.num_rows, dtype=bool)
     untouched[at[~outcome.stays]] = False
     file.copy(stored.filter(pa.array(untouched)))
-    file.forget(int(np.count_nonzero(outcome.deleted)))
+    kept = former = None
+    if file.logs_changes:
+        met = stored.take(pa.array(at))
+        kept = met.filter(pa.array(~outcome.stays & ~outcome.deleted))
+        former = met.filter(pa.array(outcome.deleted))
+    file.forget(int(np.count_nonzero(outcome.deleted)), former)
     if target.tombstones_since is not None:
         file.bury(changes.filter(pc.and_not(pa.array(outcome.deleted), changes.column(BY_COMMIT_TIME))))
-    file.update(outcome.rows)
+    file.update(outcome.rows, kept)
 
 
 def _needed_columns(met: pa.RecordBatch, changes: pa.RecordBatch, target: WriteTarget) -> pa.RecordBatch:

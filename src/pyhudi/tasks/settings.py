@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyhudi.config.enums import LogBlockFormat
 from pyhudi.config.write_config import WriteConfig
+from pyhudi.format.log.change_data import change_schema
 from pyhudi.format.schema.avro_arrow import avro_with_meta_columns
 from pyhudi.format.schema.meta_columns import with_meta_columns
 from pyhudi.format.timeline.instant import format_instant_time, parse_instant_time
@@ -19,6 +20,7 @@ from pyhudi.table.block_filter import block_filter
 from pyhudi.table.instant_times import table_zone
 from pyhudi.table.schema import TableSchema
 from pyhudi.table.state import TableState
+from pyhudi.tasks.change_data import ChangeDataSettings
 from pyhudi.tasks.data_file import WriteTarget
 from pyhudi.tasks.log_writer import LogSettings
 from pyhudi.transaction.heartbeat import heartbeat_path
@@ -54,6 +56,14 @@ def write_target(
         heartbeat=heartbeat_path(instant_time),
         tombstones_since=_tombstones_since(table, config, instant_time),
     )
+
+
+def change_data_settings(table: TableState, schema: TableSchema) -> ChangeDataSettings | None:
+    """How writes of rows log their changes; None if the table does not ask for it. Services change no rows."""
+    if not table.config.cdc_enabled:
+        return None
+    mode, has_docs = table.config.change_data_mode, table.version.has_completion_times
+    return ChangeDataSettings(mode, change_schema(mode, schema.avro, has_docs=has_docs))
 
 
 def _tombstones_since(table: TableState, config: WriteConfig, instant_time: str) -> str | None:

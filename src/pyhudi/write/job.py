@@ -39,7 +39,7 @@ from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.tasks.data_file import WriteTarget
 from pyhudi.tasks.hash_keys import keyed_schema
-from pyhudi.tasks.settings import merge_settings, write_target
+from pyhudi.tasks.settings import change_data_settings, merge_settings, write_target
 from pyhudi.transaction.idempotence import BATCH_ID_METADATA
 from pyhudi.transaction.markers.announcing import TaskMarkers
 from pyhudi.transaction.settings import TransactionSettings, transaction_settings
@@ -130,6 +130,7 @@ class WriteJob:
     def target(self, instant_time: str, markers: TaskMarkers) -> WriteTarget:
         """The settings of the writing tasks."""
         target = write_target(self.table, self.config, instant_time, self.schema, self.rules, markers)
+        target = replace(target, change_data=change_data_settings(self.table, self.schema))
         if self.buckets is not None:
             # A bucket is one file group, whatever its size.
             target = replace(target, files=replace(target.files, max_file_size=_UNLIMITED))

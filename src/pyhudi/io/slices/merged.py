@@ -6,7 +6,7 @@ logs are merged first (`merge/versions.py`), then with the stored row; records t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -119,24 +119,30 @@ def merge_base(
     settings: MergeSettings,
     schema: pa.Schema,
     columns: Sequence[str],
+    *,
+    stored: Iterable[pa.RecordBatch] | None = None,
 ) -> Iterator[MergedRows]:
-    """The pieces of a slice whose log records are loaded. `schema`: the columns of the pieces."""
+    """The pieces of a slice whose log records are loaded. `schema`: the columns of the pieces.
+
+    `stored`: some rows of its base file, with this schema; None: the file is read.
+    """
     changes = merge_logs(settings.rules, versions)
     sizes, met = changes.sizes(), np.zeros(changes.count, dtype=bool)
     result = pa.schema([schema.field(name).with_nullable(True) for name in columns])
-    if files.base is not None:
-        stored_schema = pa.schema([field.with_nullable(True) for field in schema])
-        for stored in read_base_rows(storage, files, schema, batch_rows=BATCH_ROWS):
-            rows = _of_writes(align(stored, stored_schema), settings.commit_times)
-            if settings.keys is not None:
-                rows = with_record_keys(rows, settings.keys)
-            at = pc.index_in(rows.column(RECORD_KEY), value_set=changes.keys)
-            places = np.flatnonzero(as_mask(at.is_valid()))
-            changed_by = at.drop_null().to_numpy().astype(np.int64)
-            met[changed_by] = True
-            for begin, end, low, high in meetings(places, sizes[changed_by], rows.num_rows):
-                piece, part = rows.slice(begin, end - begin), changes.take(changed_by[low:high])
-                yield _merged(piece, places[low:high] - begin, part, settings.rules, versions.column_sets, result)
+    if stored is None:
+        stored = read_base_rows(storage, files, schema, batch_rows=BATCH_ROWS) if files.base is not None else ()
+    stored_schema = pa.schema([field.with_nullable(True) for field in schema])
+    for batch in stored:
+        rows = _of_writes(align(batch, stored_schema), settings.commit_times)
+        if settings.keys is not None:
+            rows = with_record_keys(rows, settings.keys)
+        at = pc.index_in(rows.column(RECORD_KEY), value_set=changes.keys)
+        places = np.flatnonzero(as_mask(at.is_valid()))
+        changed_by = at.drop_null().to_numpy().astype(np.int64)
+        met[changed_by] = True
+        for begin, end, low, high in meetings(places, sizes[changed_by], rows.num_rows):
+            piece, part = rows.slice(begin, end - begin), changes.take(changed_by[low:high])
+            yield _merged(piece, places[low:high] - begin, part, settings.rules, versions.column_sets, result)
     nothing = pa.RecordBatch.from_pylist([], schema=result)
     alone = np.flatnonzero(~met & ~as_mask(changes.deleted))
     for first in range(0, len(alone), BATCH_ROWS):

@@ -31,9 +31,10 @@ from pyhudi.read.comparisons import OPERATORS, Comparison, comparisons_of
 from pyhudi.read.conditions import Where
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import read_slice
-from pyhudi.read.table_of_path import plan_of_path
+from pyhudi.read.table_of_path import changes_of_path, plan_of_path
 from pyhudi.spark.options import table_options, with_session_store
 from pyhudi.spark.reads.bootstrapped import bootstrapped_rows, native_slices, skeleton_rows
+from pyhudi.spark.reads.changes import change_frame
 from pyhudi.spark.reads.native_logs import can_split, read_of_blocks, rows_by_columns, rows_of_blocks
 from pyhudi.spark.reads.parquet_files import files_of_slices, rows_of_files
 from pyhudi.spark.reads.slice_tasks import packed, task_rows
@@ -56,6 +57,8 @@ def load_table(spark: SparkSession, path: str, options: Mapping[str, str]) -> Da
     """
     options = with_session_store(spark, path, table_options(options))
     config = ReadConfig.from_options(options)
+    if config.change_data:
+        return change_frame(spark, changes_of_path(path, options, config)[1])
     return scan_frame(spark, plan_of_path(path, options, config)[1])
 
 

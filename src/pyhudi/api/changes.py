@@ -1,0 +1,105 @@
+"""`ChangeScan`: change data that was asked for, in all the forms of a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+import pyarrow as pa
+
+from pyhudi.api.arguments import time_text
+from pyhudi.api.handle import TableHandle
+from pyhudi.api.scan import Scan, scan_of_changes
+from pyhudi.config.enums import QueryType
+from pyhudi.config.read_config import ReadConfig
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.read.arrow import checked_names
+from pyhudi.read.change_plan import ChangePlan
+from pyhudi.read.change_rows import read_changes
+from pyhudi.read.changes import plan_changes
+from pyhudi.read.conditions import Where, condition_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pyhudi.api.explanation import ScanExplanation
+
+ChangesFormat = Literal["latest_state", "cdc", "cdc_typed"]
+CHANGES_FORMATS: Final = ("latest_state", "cdc", "cdc_typed")
+
+
+@dataclass(frozen=True, eq=False)
+class ChangeScan(Scan):
+    """The changes of a range of time, one row for each. See `HudiTable.changes`."""
+
+    _changes: ChangePlan = field(repr=False)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the result and their types. Cost: none."""
+        return pa.schema([self._changes.schema.field(name) for name in self.columns])
+
+    def to_arrow(self) -> pa.Table:
+        """The changes as one Arrow table, in memory; those of one record in the order of the writes."""
+        return pa.Table.from_batches(self.to_batches(), self.schema)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The changes batch by batch, in bounded memory."""
+        condition = condition_of(self.where, self._changes.schema)
+        for task in self._changes.tasks:
+            for batch in read_changes(self._state.storage, self._changes, task):
+                rows = pa.Table.from_batches([batch])
+                rows = rows if condition is None else rows.filter(condition.whole)
+                yield from (kept for kept in rows.select(list(self.columns)).to_batches() if kept.num_rows)
+
+    def to_df(self, spark: SparkSession) -> DataFrame:
+        """The changes as a Spark DataFrame; executors read them when an action runs, in no order."""
+        from pyhudi.spark.reads.changes import change_frame  # noqa: PLC0415
+        from pyhudi.spark.reads.reader import spark_condition  # noqa: PLC0415
+
+        rows = change_frame(spark, self._changes)
+        if self.where is not None:
+            rows = rows.where(spark_condition(self.where, self._changes.schema))
+        return rows.select(*self.columns)
+
+    def count(self) -> int:
+        """How many changes there are. Cost: as `to_batches`."""
+        return sum(batch.num_rows for batch in self.to_batches())
+
+    def files(self) -> pa.Table:
+        """Not for change data: raises `UnsupportedFeatureError`."""
+        raise _not_of_changes("files")
+
+    def explain(self) -> ScanExplanation:
+        """Not for change data: raises `UnsupportedFeatureError`."""
+        raise _not_of_changes("explain")
+
+
+def _not_of_changes(method: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"{method} tells of rows of files, not of change data: ask the changes as latest_state"
+    )
+
+
+def changes_of(
+    handle: TableHandle,
+    begin: str | None,
+    end: str | None,
+    columns: Sequence[str] | None,
+    where: Where,
+    form: str | None,
+) -> Scan:
+    """A scan of a range of time in one of the formats; None: in that of the table's options."""
+    if form is not None and form not in CHANGES_FORMATS:
+        raise ConfigError("there is no such format of changes", given=repr(form), known=CHANGES_FORMATS)
+    request = ReadConfig.from_options(handle.options)
+    if form == "latest_state" or (form is None and not request.change_data):
+        return scan_of_changes(handle, begin, end, columns, where)
+    begin = request.begin if begin is None else time_text(begin, "begin")
+    end = request.end if end is None else time_text(end, "end")
+    request = replace(request, query_type=QueryType.INCREMENTAL, as_of=None, begin=begin, end=end, change_data=True)
+    changes = plan_changes(handle.state, request, handle.mergers, typed=form == "cdc_typed")
+    names = checked_names(changes.schema.names, columns)
+    condition_of(where, changes.schema)
+    return ChangeScan(tuple(names), where, handle.state, request, changes.rows, changes)
