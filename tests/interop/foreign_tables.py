@@ -385,7 +385,7 @@ FOREIGN_TABLES = (
         "bloom-in-metadata",
         _indexed({"hoodie.metadata.enable": "true", "hoodie.metadata.index.bloom.filter.enable": "true"}),
     ),
-    ForeignTable("cdc", _plain("cow", properties={"hoodie.table.cdc.enabled": "true"}), writes="change data capture"),
+    ForeignTable("cdc", _plain("cow", properties={"hoodie.table.cdc.enabled": "true"})),
     ForeignTable(
         "no-meta-columns",
         _plain("cow", properties={"hoodie.populate.meta.fields": "false"}),

@@ -172,7 +172,7 @@ def _with_keys(batches: Iterable[pa.RecordBatch], keys: pa.Array) -> Iterator[pa
 
 
 def _compared(storage: Storage, rows: ScanPlan, task: ChangeTask) -> Iterator[_Changes]:
-    """A rewritten base file whose changes nobody logged: what it has of this write, and what it no longer has."""
+    """A rewritten base file whose changes were not logged: what it has of this write, and what it no longer has."""
     assert task.before is not None
     assert task.after is not None
     names = [RECORD_KEY, COMMIT_TIME]

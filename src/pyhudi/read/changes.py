@@ -5,7 +5,7 @@ For each write and each file group that it touched there is one way to its chang
     logged      from its change data log, which has the images; or only keys, whose rows are then looked up
     added       all rows of a base file of a new file group
     removed     all rows of a file group that it replaced
-    compared    the base file compared with the slice before it, where nobody logged the changes
+    compared    the base file compared with the slice before it, where they were not logged
     appended    the keys of its log blocks, and their rows before and after it
 
 Table services change no rows. The range is one of positions on the timeline, as for other incremental reads.

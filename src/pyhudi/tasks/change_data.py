@@ -27,8 +27,8 @@ class ChangeDataSettings:
 class ChangeDataLog:
     """The change data log of one base file, written block by block.
 
-    There is one for every base file that replaces another, if need be without a change: readers take a replaced file
-    without such a log for one whose changes nobody wrote down.
+    There is one for every base file that replaces another, if need be without a change: JVM Hudi cannot
+    read the changes of a replaced file without one.
     """
 
     def __init__(

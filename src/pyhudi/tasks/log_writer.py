@@ -83,11 +83,16 @@ class SliceToAppend:
         return (context if self.stage is None else replace(context, stage=self.stage)).write_token
 
 
-def slice_to_append(view: FileSystemView, to: FileSlice, instant_time: str) -> SliceToAppend:
+def slice_to_append(
+    view: FileSystemView, to: FileSlice, instant_time: str, *, names_slice: bool = False
+) -> SliceToAppend:
     """Where, and under which names, a write of this instant appends to a slice.
 
     From version 8 on the name of a log carries the instant of its write. In version 6 it carries the instant of its
     slice, which is that of a pending compaction if there is one, and the next number after the existing logs.
+
+    `names_slice`: also from version 8 on the stat names the files that were there before, from which JVM Hudi reads
+    the rows before a change.
     """
     base_file = str(to.base.name) if to.base is not None else ""
     if view.timeline.version.has_completion_times:
@@ -96,9 +101,9 @@ def slice_to_append(view: FileSystemView, to: FileSlice, instant_time: str) -> S
             file_id=to.file_id,
             name_time=instant_time,
             first_version=1,
-            base_file="",
-            known_logs=(),
-            prev_commit=instant_time,
+            base_file=base_file if names_slice else "",
+            known_logs=tuple(str(log.name) for log in to.logs) if names_slice else (),
+            prev_commit=to.instant_time if names_slice else instant_time,
             marker=MarkerKind.CREATE,
         )
     name_time = view.slice_time_for_appends(to)

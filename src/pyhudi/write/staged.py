@@ -207,7 +207,7 @@ def _slice_to_append(view: FileSystemView, assignment: FileAssignment, target: W
     """Where an assignment appends: to its slice, or to the first one of a file group that begins with a log."""
     own = target.instant_time
     new = FileSlice(FileGroupId(assignment.partition_path, assignment.file_id), own, None)
-    to = slice_to_append(view, assignment.former or new, own)
+    to = slice_to_append(view, assignment.former or new, own, names_slice=target.change_data is not None)
     series = assignment.log_series
     if series is None:
         return to

@@ -296,14 +296,14 @@ def test_logs_without_the_merger_of_the_table_are_not_read() -> None:
 def test_a_table_that_must_not_be_written_is_not_rolled_back_either() -> None:
     storage = prepared()
     properties = storage.read(".hoodie/hoodie.properties")
-    storage.put(".hoodie/hoodie.properties", properties + b"hoodie.table.cdc.enabled=true\n")
+    storage.put(".hoodie/hoodie.properties", properties + b"hoodie.datasource.write.drop.partition.columns=true\n")
     before = paths_in(storage)
 
     for write in (
         lambda: open_table(storage).upsert(rows(*START)),
         lambda: open_table(storage).recovery.roll_back_failed_writes(eager=True),
     ):
-        with pytest.raises(UnsupportedFeatureError, match="change data capture"):
+        with pytest.raises(UnsupportedFeatureError, match="without the partition columns"):
             write()
 
     assert paths_in(storage) == before

@@ -89,9 +89,10 @@ def test_range_without_an_incremental_query_is_refused(key):
         ReadConfig.from_options({key: "20260101000000000"})
 
 
-def test_cdc_format_is_refused_by_name():
-    with pytest.raises(UnsupportedFeatureError, match="cdc"):
-        ReadConfig.from_options({**INCREMENTAL, BEGIN: "0", "hoodie.datasource.query.incremental.format": "cdc"})
+@pytest.mark.parametrize(("word", "asked"), [("cdc", True), ("CDC", True), ("latest_state", False)])
+def test_the_format_of_an_incremental_read_says_whether_change_data_is_asked(word, asked):
+    options = {**INCREMENTAL, BEGIN: "0", "hoodie.datasource.query.incremental.format": word}
+    assert ReadConfig.from_options(options).change_data is asked
 
 
 def test_unknown_query_type_is_refused_with_the_legal_ones():

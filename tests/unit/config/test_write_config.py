@@ -170,7 +170,6 @@ def test_unknown_operation_is_refused_with_the_legal_ones():
             "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider",
             "HiveMetastoreBasedLockProvider",
         ),
-        ("hoodie.table.cdc.enabled", "true", "change data capture"),
         ("hoodie.populate.meta.fields", "false", "_hoodie_"),
         ("hoodie.datasource.write.drop.partition.columns", True, "partition columns"),
         ("hoodie.datasource.write.slash.separated.date.partitioning", "true", "2026/01/31"),

@@ -88,7 +88,6 @@ def test_table_that_we_cannot_read_is_refused_by_feature(changes: dict[str, str]
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"hoodie.table.cdc.enabled": "true"}, "change data capture"),
         ({"hoodie.populate.meta.fields": "false"}, "_hoodie_"),
         ({"hoodie.datasource.write.drop.partition.columns": "true"}, "without the partition columns"),
         ({"hoodie.datasource.write.slash.separated.date.partitioning": "true"}, "2026/01/31"),
@@ -128,16 +127,16 @@ def test_properties_without_a_new_meaning_are_accepted(changes: dict[str, str], 
 
 
 def test_all_that_is_wrong_is_named_at_once() -> None:
-    with pytest.raises(UnsupportedFeatureError, match=r"change data capture .*; .*2026/01/31") as caught:
+    with pytest.raises(UnsupportedFeatureError, match=r"without the partition columns .*; .*2026/01/31") as caught:
         check_writable(
             table(
                 {
-                    "hoodie.table.cdc.enabled": "true",
+                    "hoodie.datasource.write.drop.partition.columns": "true",
                     "hoodie.datasource.write.slash.separated.date.partitioning": "true",
                 }
             )
         )
-    assert caught.value.context["features"] == ("change data capture", "slash-separated dates")
+    assert caught.value.context["features"] == ("dropped partition columns", "slash-separated dates")
 
 
 def test_a_refused_write_changes_nothing() -> None:
