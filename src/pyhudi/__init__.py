@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyhudi.index.locations import KeyStore
     from pyhudi.read.conditions import Where
     from pyhudi.read.skipping import IndexUse
+    from pyhudi.services.alter_columns import ColumnsChanged
     from pyhudi.services.archiving.archive import Archived
     from pyhudi.services.cleaning.execute import Cleaned
     from pyhudi.services.indexing.build import BuiltIndex
@@ -43,6 +44,7 @@ __all__ = [
     "Archived",
     "BuiltIndex",
     "Cleaned",
+    "ColumnsChanged",
     "Expired",
     "HudiOptions",
     "HudiTable",
@@ -78,6 +80,7 @@ _HOMES = {
     "Archived": "pyhudi.services.archiving.archive",
     "BuiltIndex": "pyhudi.services.indexing.build",
     "Cleaned": "pyhudi.services.cleaning.execute",
+    "ColumnsChanged": "pyhudi.services.alter_columns",
     "Expired": "pyhudi.services.ttl",
     "HudiOptions": "pyhudi.api.arguments",
     "HudiTable": "pyhudi.api.hudi_table",

@@ -39,7 +39,8 @@ from pyhudi.format.metadata.rollback import (
 from pyhudi.format.metadata.savepoint import SavepointMetadata, decode_savepoint_metadata, encode_savepoint_metadata
 from pyhudi.format.metadata.written_files import decode_written_files
 from pyhudi.format.safe_paths import data_path_problem
-from pyhudi.format.schema.internal_schema import parse_schema_history, renamed, version_at
+from pyhudi.format.schema.internal_schema import encode_schema_history, parse_schema_history, version_at
+from pyhudi.format.schema.stored_names import stored_names
 from pyhudi.format.timeline.archived_log import parse_archive_file
 from pyhudi.format.timeline.archived_log_writing import content_of, parse_archived_states
 from pyhudi.format.timeline.instant import (
@@ -267,7 +268,7 @@ def _check_schema_history(data: bytes) -> None:
     versions = parse_schema_history(data, path=PATH)
     require(list(versions) == sorted(versions, key=lambda one: one.version), "versions out of order")
     for one in versions:
-        require(renamed(one, one) == () or len(set(one.paths.values())) < len(one.paths), "renamed by itself")
+        require(stored_names(one, one) is None, "renamed by itself")
         require(0 <= version_at(versions, str(one.version).zfill(17)) < len(versions), "a version that is not there")
 
 

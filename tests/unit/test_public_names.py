@@ -16,6 +16,7 @@ RETURNED = {
     "Archived",
     "BuiltIndex",
     "Cleaned",
+    "ColumnsChanged",
     "Expired",
     "IndexUse",
     "OptionWarning",

@@ -1,7 +1,8 @@
-"""`table.alter`: changes of the table itself: its version."""
+"""`table.alter`: changes of the table itself: its columns, and its version."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,24 +11,134 @@ import pyarrow as pa
 from pyhudi.api.arguments import HudiOptions
 from pyhudi.api.handle import TableHandle
 from pyhudi.errors import ConfigError, InvalidRequestError
+from pyhudi.format.schema import alterations
+from pyhudi.format.schema.avro_arrow import ColumnPath
+from pyhudi.format.schema.internal_schema import InternalSchema
 from pyhudi.format.timeline.table_version import NEWEST, TABLE_VERSIONS, TableVersion
+from pyhudi.services.alter_columns import Change, ColumnsChanged, alter_columns
 from pyhudi.services.upgrade.change import VersionChanged, change_version, planned_change
 
 
 @dataclass(frozen=True)
 class Alter:
-    """Changing a table: which releases of Hudi can read and write it. `HudiTable.alter` makes it.
+    """Changing a table: its columns, and which releases of Hudi can read and write it. `HudiTable.alter` makes it.
 
-    A version is only ever changed by these calls, never by a write. Both may die at any moment: the table then has the
-    old version or the new one, whole, and the same call finishes what is left. Writers and readers that are at work
-    keep to the version that they loaded and fail with a typed error at their next step; stop them first.
+    **Columns** are changed by a commit without files; rows stay as they are, and are read under the new columns. A
+    column inside of another one is named with points: `person.name`; of a list, `items.element.price`; of a map,
+    `prices.value.net`. Letter case does not count. Each call may die at any moment: the table then has the old columns
+    or the new ones. A write that is at work gives way to a change of columns that completes before it.
 
-    Both raise, before anything is changed: `UnsupportedFeatureError` for what the other version cannot hold,
+    To rename, drop or move columns they must have ids: the option `hoodie.schema.on.read.enable` allows it. From then
+    on JVM Hudi reads older files rightly only where that option is set, too; pyhudi always does.
+
+    These calls raise, before anything is changed: `SchemaMismatchError` for a column that is not there, is there
+    already, or makes keys, ordering, partition paths or an index; `UnsupportedFeatureError` where columns need ids and
+    must not get them; also `WriteConflictError`, `LockNotAcquiredError`, and `ConfigError` for an illegal option. Each
+    costs a commit without files; with ids a listing, a read and three puts more.
+
+    **A version** is only ever changed by `upgrade` and `downgrade`, never by a write. Both may die at any moment: the
+    table then has the old version or the new one, whole, and the same call finishes what is left. Writers and readers
+    that are at work keep to the version that they loaded and fail with a typed error at their next step; stop them
+    first. Both raise, before anything is changed: `UnsupportedFeatureError` for what the other version cannot hold,
     `WriteConflictError` while a write or a service is pending, `ConfigError` for an option that is not legal; also
     `LockNotAcquiredError`.
     """
 
     _handle: TableHandle = field(repr=False)
+
+    def add_column(
+        self,
+        name: str,
+        type: pa.DataType,  # noqa: A002 - the word of everyone
+        *,
+        after: str | None = None,
+        first: bool = False,
+        comment: str | None = None,
+        hudi_options: HudiOptions | None = None,
+    ) -> ColumnsChanged:
+        """Add a column, also inside of a struct; it is null in present rows.
+
+        Args:
+            name: its name, behind those of the columns that it is in.
+            type: its Arrow type.
+            after: the name of the column that it goes behind; by default it goes to the end.
+            first: it goes in front of all others.
+            comment: what it says of itself.
+            hudi_options: `hoodie.schema.on.read.enable`, and the options of locks.
+
+        >>> table.alter.add_column("tip", pa.float64()).schema.names[-1]
+        'tip'
+        """
+        place = _place(after, first=first)
+
+        def to(columns: InternalSchema) -> InternalSchema:
+            return alterations.add_column(
+                columns, alterations.resolved_new(columns, name), type, comment=comment, place=place
+            )
+
+        return self._alter(Change(to, needs_ids=False), hudi_options, call="add_column")
+
+    def drop_column(self, name: str, *, hudi_options: HudiOptions | None = None) -> ColumnsChanged:
+        """Drop a column. Its values stay in the files, but a column of that name that is added later is another one."""
+        return self._alter_one(name, alterations.drop_column, hudi_options, call="drop_column")
+
+    def rename_column(self, name: str, to: str, *, hudi_options: HudiOptions | None = None) -> ColumnsChanged:
+        """Give a column another name. `to`: the new name alone, also of a column inside of others."""
+        return self._alter_one(
+            name, lambda columns, path: alterations.rename_column(columns, path, to), hudi_options, call="rename_column"
+        )
+
+    def change_type(
+        self,
+        name: str,
+        type: pa.DataType,  # noqa: A002 - as above
+        *,
+        hudi_options: HudiOptions | None = None,
+    ) -> ColumnsChanged:
+        """Give a column a wider type; stored values are read as that type.
+
+        int -> long, float, double, decimal, string; long -> float, double, decimal, string; float -> double, string;
+        double -> string; decimal -> wider decimal, string; date -> string; string <-> binary.
+        """
+        return self._alter_one(
+            name,
+            lambda columns, path: alterations.change_type(columns, path, type),
+            hudi_options,
+            call="change_type",
+            needs_ids=False,
+        )
+
+    def move_column(
+        self, name: str, *, after: str | None = None, first: bool = False, hudi_options: HudiOptions | None = None
+    ) -> ColumnsChanged:
+        """Put a column behind the one that is named `after` beside it, or `first`."""
+        place = _place(after, first=first)
+        if place == alterations.AT_THE_END:
+            raise ConfigError("say where the column goes: after=…, or first=True", column=name)
+        return self._alter_one(
+            name,
+            lambda columns, path: alterations.move_column(columns, path, place),
+            hudi_options,
+            call="move_column",
+            is_free=True,
+        )
+
+    def allow_null(self, name: str, *, hudi_options: HudiOptions | None = None) -> ColumnsChanged:
+        """Let a column be null from now on. There is no way back: JVM Hudi has none either."""
+        return self._alter_one(name, alterations.allow_null, hudi_options, call="allow_null", needs_ids=False)
+
+    def comment_column(
+        self, name: str, comment: str | None, *, hudi_options: HudiOptions | None = None
+    ) -> ColumnsChanged:
+        """Change the comment of a column; None takes it away."""
+        return self._alter_one(
+            name,
+            lambda columns, path: alterations.comment_on(columns, path, comment),
+            hudi_options,
+            call="comment_column",
+            needs_ids=False,
+            is_free=True,
+        )
 
     def upgrade(self, to: int = NEWEST.number, *, hudi_options: HudiOptions | None = None) -> VersionChanged:
         """Take the table to a newer version: 8 for JVM Hudi 1.0 and later, 9 for JVM Hudi 1.1 and later.
@@ -94,6 +205,28 @@ class Alter:
         ]
         return pa.Table.from_pylist(rows, schema=_PLAN_SCHEMA)
 
+    def _alter_one(
+        self,
+        name: str,
+        change: Callable[[InternalSchema, ColumnPath], InternalSchema],
+        hudi_options: HudiOptions | None,
+        *,
+        call: str,
+        needs_ids: bool = True,
+        is_free: bool = False,
+    ) -> ColumnsChanged:
+        """A change of one present column. `is_free`: also of one that makes keys or is in an index."""
+
+        def of(columns: InternalSchema) -> ColumnPath:
+            return alterations.resolved(columns, name)
+
+        one = Change(lambda columns: change(columns, of(columns)), None if is_free else of, needs_ids)
+        return self._alter(one, hudi_options, call=call)
+
+    def _alter(self, change: Change, hudi_options: HudiOptions | None, *, call: str) -> ColumnsChanged:
+        service_call = self._handle.service_call(hudi_options, call=call)
+        return alter_columns(service_call, change, by_ids=service_call.config.input.schema_on_read)
+
     def _change(self, to: int, hudi_options: HudiOptions | None, *, call: str) -> VersionChanged:
         target = _version_of(to)
         service_call = self._handle.service_call(hudi_options, call=call).reloaded()
@@ -104,6 +237,12 @@ class Alter:
                 f"the table has version {present}, so version {target} is a matter of alter.{other}", to=to
             )
         return change_version(service_call, target)
+
+
+def _place(after: str | None, *, first: bool) -> alterations.Place:
+    if after is not None and first:
+        raise ConfigError("a column goes first, or after another one: give one of the two", after=after)
+    return alterations.Place(after, first)
 
 
 def _version_of(number: Any) -> TableVersion:

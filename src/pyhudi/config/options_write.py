@@ -92,6 +92,19 @@ class InputOptions:
         default=False,
         doc="The same as `hoodie.datasource.write.reconcile.schema`.",
     )
+    allows_column_drop: bool = option(
+        "hoodie.datasource.write.schema.allow.auto.evolution.column.drop",
+        parse=boolean(),
+        default=False,
+        doc="Whether a batch that lacks columns of the table drops them from the table.",
+    )
+    schema_on_read: bool = option(
+        "hoodie.schema.on.read.enable",
+        parse=boolean(),
+        default=False,
+        doc="Whether `table.alter` may give the columns of a table ids, so that they can be renamed and dropped."
+        " Columns of a table that has ids are always found by them, with or without this option.",
+    )
     commit_metadata_prefix: str = option(
         METADATA_PREFIX,
         parse=text(),

@@ -187,9 +187,9 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         "bootstrap.",
     ),
     _area(
-        "schema evolution on read",
-        "not built yet: columns can be added, and types be widened",
-        "schema.on.read.enable schema. datasource.write.schema.allow.auto.evolution.column.drop",
+        "details of schema evolution",
+        "columns are found by their ids wherever a table has them",
+        "schema.",
     ),
     _area(
         "details of payloads",

@@ -141,6 +141,7 @@ def _appended(
         rules,
         blocks=settings.own_blocks,
         spill=settings.merging.spill,
+        names=after.names,
     ).rows
     deleted = as_mask(versions.column(DELETED))
     late = deleted & ~as_mask(versions.column(BY_COMMIT_TIME))

@@ -98,7 +98,12 @@ def _rewritten(group: FileGroupId, stat: WriteStat, former: FileSlice | None) ->
         folder = f"{group.partition_path}/" if group.partition_path else ""
         base = former.base if former is not None else None
         is_same = base is not None and str(base.name) == stat.prev_base_file
-        before = SliceFiles(folder + stat.prev_base_file, (), source=base.source if base and is_same else None)
+        before = SliceFiles(
+            folder + stat.prev_base_file,
+            (),
+            source=base.source if base and is_same else None,
+            names=None if base is None else base.names,
+        )
     elif _follows(stat) and former is not None:
         before = slice_files(former.base, former.logs)
     return SliceChange(

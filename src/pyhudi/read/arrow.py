@@ -83,7 +83,12 @@ def _read_files(
             with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
                 footers = list(pool.map(_footer, fragments))
             needed = _with_columns_of(condition, names, plan.schema)
-            wide = [bool(wide_dictionaries(footer, needed, BATCH_ROWS)) for footer in footers]
+            # The scanner of Arrow would make other texts of numbers, and refuse some casts.
+            wide = [
+                bool(wide_dictionaries(footer, needed, BATCH_ROWS))
+                or has_other_types(fragment.physical_schema, plan.schema, needed)
+                for fragment, footer in zip(fragments, footers, strict=True)
+            ]
             narrow = [fragment for fragment, is_wide in zip(fragments, wide, strict=True) if not is_wide]
             rows = min((rows_at_once(footer, needed, BATCH_ROWS) for footer in footers), default=BATCH_ROWS)
             dataset = ds.FileSystemDataset(narrow, plan.schema, _FORMAT)
@@ -146,6 +151,21 @@ def skipped_by_statistics(storage: Storage, plan: ScanPlan, where: Where) -> Ski
         row_groups=sum(read for read, _ in found),
         row_groups_of=sum(of for _, of in found),
     )
+
+
+def has_other_types(stored: pa.Schema, schema: pa.Schema, names: Sequence[str]) -> bool:
+    """Whether a file has columns of numbers or dates that have become text or decimals since."""
+    for name in names:
+        kind = schema.field(name).type
+        at = stored.get_field_index(name)
+        if at < 0 or not (pa.types.is_string(kind) or pa.types.is_decimal(kind)):
+            continue
+        found = stored.field(at).type
+        if pa.types.is_dictionary(found):
+            found = found.value_type
+        if found != kind and not (pa.types.is_string(kind) and pa.types.is_binary(found)):
+            return True
+    return False
 
 
 def _footer(fragment: ds.ParquetFileFragment) -> pq.FileMetaData:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -30,11 +29,11 @@ from pyhudi.table.file_slice import FileSlice, slice_files
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition
 from pyhudi.table.history import archived_metadata
 from pyhudi.table.lister import list_data_files
+from pyhudi.table.names_of_then import with_names_of
 from pyhudi.table.pending_clusterings import is_clustering_plan
 from pyhudi.table.retention import Cleaned, load_cleaned
 from pyhudi.table.savepoints import completed_write, view_after
 from pyhudi.table.schema import TableSchema, load_table_schema
-from pyhudi.table.schema_history import check_names_of_columns
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import Timeline
 
@@ -153,7 +152,8 @@ def _plan_as_of(table: TableState, config: ReadConfig, mergers: Sequence[Merger]
     # Blocks are filtered by the whole timeline: its start must not depend on the requested time.
     blocks = replace(_blocks(view), until=as_of)
     schema = None if past.timeline.completed_writes else _archived_schema(table, as_of)
-    return _plan(past, config, mergers, view.latest_until(as_of), blocks, schema=schema)
+    latest = with_names_of(view, as_of).latest_until(as_of)
+    return _plan(past, config, mergers, latest, blocks, schema=schema)
 
 
 def _plan_savepoint(table: TableState, config: ReadConfig, mergers: Sequence[Merger], instant_time: str) -> ScanPlan:
@@ -311,7 +311,6 @@ def _plan(
     commit_times: frozenset[str] | None = None,
     schema: pa.Schema | None = None,
 ) -> ScanPlan:
-    check_names_of_columns(table, itertools.chain.from_iterable(latest.values()))
     schema = schema or _schema(table, latest)
     fields = partition_field_names(table.config.values)
     path_columns: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pyhudi.environment import Environment
 from pyhudi.errors import SchemaMismatchError
-from pyhudi.format.metadata.commit import SCHEMA_KEY, WRITER_KEY, CommitMetadata
+from pyhudi.format.metadata.commit import WRITER_KEY, CommitMetadata
 from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, InstantTime
@@ -71,7 +71,7 @@ def drop_partitions(
         metadata = CommitMetadata(
             operation=operation,
             stats_by_partition={},
-            extra={**extra, SCHEMA_KEY: schema.avro, WRITER_KEY: own_version()},
+            extra={**extra, **schema.extra_metadata(schema, transaction.instant_time), WRITER_KEY: own_version()},
             replaced_file_ids=replaced,
         )
         completed = commit(transaction, metadata, base_schema=schema.avro, unique_keys=UniqueKeys.NOWHERE)

@@ -25,6 +25,7 @@ from pyhudi.errors import (
 )
 from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.metadata.written_files import WrittenFile, WrittenFiles
+from pyhudi.format.schema.internal_schema import InternalSchema
 from pyhudi.format.timeline.instant import Action, Instant
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.file_slice import FileGroupId, FileSlice
@@ -58,13 +59,15 @@ class CommittedFiles:
     """The files of the completed writes of a timeline, by file group, oldest write first.
 
     `replaced`: the instants that replaced groups. `unknown`: writes that were archived after the timeline was loaded,
-    so that their files are not known.
+    so that their files are not known. `columns`: by write, newest first, the columns with ids that it says to have
+    written under; None for a write that names columns without ids.
     """
 
     timeline: Timeline
     groups: Mapping[FileGroupId, Sequence[CommittedFile]] = field(repr=False)
     replaced: Mapping[FileGroupId, str] = field(default_factory=dict, repr=False)
     unknown: frozenset[str] = frozenset()
+    columns: Mapping[str, InternalSchema | None] = field(default_factory=dict, repr=False)
 
     @cached_property
     def _writers(self) -> Mapping[tuple[str, str], str]:
@@ -162,7 +165,12 @@ def committed_files(
         for path, file_ids in files.replaced.items():
             for file_id in file_ids:
                 replaced[FileGroupId(path, file_id)] = instant.requested_time
-    return CommittedFiles(timeline, groups, replaced, unknown)
+    columns: dict[str, InternalSchema | None] = {
+        instant.requested_time: files.columns
+        for instant, files in sorted(loaded.items(), key=lambda item: item[0].requested_time, reverse=True)
+        if files.has_schema
+    }
+    return CommittedFiles(timeline, groups, replaced, unknown, columns)
 
 
 def _unfinished_resizes(timeline: Timeline) -> Callable[[Instant, WrittenFile], bool]:

@@ -75,7 +75,6 @@ class Use(enum.Enum):
     REPLACE = "replace file groups of"
 
 
-_TO_REWRITE: Final = frozenset({Use.WRITE, Use.COMPACT})
 _TO_CHANGE: Final = frozenset({Use.WRITE, Use.COMPACT, Use.ROLL_BACK})
 _ALL: Final = frozenset(Use)
 
@@ -366,10 +365,6 @@ def _definitions(table: Facts) -> Mapping[str, IndexDefinition]:
     return {}
 
 
-def _internal_schema(table: Facts) -> str | None:
-    return "a schema with column ids in its newest commit" if table.newest_writes.internal_schema else None
-
-
 FEATURES: Final[tuple[Feature, ...]] = (
     Feature(
         name="other base file formats",
@@ -523,14 +518,6 @@ FEATURES: Final[tuple[Feature, ...]] = (
         found=_partition_fields,
         refused=_TO_CHANGE,
         remedy="Hudi would not see what is written; set it in hoodie.properties, empty for a table without partitions",
-        at_load=False,
-    ),
-    Feature(
-        name="schema on read",
-        shown_by="`latest_schema` in the newest commit: columns go by ids and may have been renamed",
-        found=_internal_schema,
-        refused=_TO_REWRITE,
-        remedy="write and compact it with JVM Hudi and hoodie.schema.on.read.enable=true",
         at_load=False,
     ),
     Feature(

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pyhudi.format.file_names import BaseFileName, LogFileName
+from pyhudi.format.schema.stored_names import NamesByWrite
 from pyhudi.io.log.block_filter import Stretch
 from pyhudi.io.slices.files import SliceFiles, SourceFile
 
@@ -23,7 +24,7 @@ class BaseFile:
     """One version of a file group. `path` is relative to the table, `size` in bytes.
 
     `source`: of the skeleton of a bootstrap, the file with the other columns.
-    `modified_ms`: by the store's clock, 0 if the listing does not tell.
+    `modified_ms`: by the store's clock, 0 if the listing does not tell. `names`: see `SliceFiles`.
     """
 
     partition_path: str
@@ -32,6 +33,7 @@ class BaseFile:
     size: int
     source: SourceFile | None = None
     modified_ms: int = field(default=0, compare=False)
+    names: NamesByWrite | None = field(default=None, compare=False, repr=False)
 
     @property
     def group(self) -> FileGroupId:
@@ -59,7 +61,7 @@ class LogFile:
     `position`: the log changes base files whose instant is not above it. It is the completion time of the delta commit;
     in version 6 again the instant of the file slice.
     `committed`: the byte ranges that completed writes wrote. From version 8 on that is the whole log. In version 6 it
-    is what the metadata of the active timeline name; an older log counts as a whole.
+    is what the metadata of the active timeline name; an older log counts as a whole. `names`: see `SliceFiles`.
     """
 
     partition_path: str
@@ -69,6 +71,7 @@ class LogFile:
     position: str = ""
     committed: tuple[Stretch, ...] = ()
     writer: str | None = None
+    names: NamesByWrite | None = field(default=None, compare=False, repr=False)
 
     @property
     def instant_time(self) -> str:
@@ -124,4 +127,5 @@ def slice_files(base: BaseFile | None, logs: Iterable[LogFile]) -> SliceFiles:
         tuple(log.path for log in logs),
         tuple(log.committed for log in logs),
         base.source if base else None,
+        next((file.names for file in ((base,) if base else ()) + logs if file.names is not None), None),
     )

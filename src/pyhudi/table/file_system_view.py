@@ -28,6 +28,7 @@ from pyhudi.table.bootstrap import load_sources
 from pyhudi.table.committed_files import CommittedFiles, Shortfall, committed_files, refuse
 from pyhudi.table.file_slice import BaseFile, FileGroupId, FileSlice, LogFile
 from pyhudi.table.lister import Lister, StorageLister
+from pyhudi.table.schema_history import load_names_by_write
 from pyhudi.table.timeline import Timeline, load_compaction_plan
 
 SlicesByPartition = Mapping[str, tuple[FileSlice, ...]]
@@ -185,6 +186,7 @@ def view_of(
     if archived.known_from is None and any(map(timeline.starts_after, elsewhere)):
         archived = in_place_of_archive(storage, timeline)
     completed = timeline.completed_times.union(filter(archived.has, elsewhere))
+    names = load_names_by_write(storage, timeline, committed)
     bases: dict[FileGroupId, dict[str, BaseFile]] = defaultdict(dict)
     change_logs: set[str] = set()
     logs: dict[FileGroupId, list[LogFile]] = defaultdict(list)
@@ -198,7 +200,7 @@ def view_of(
         if isinstance(name, BaseFileName):
             if name.extension != ".parquet":
                 raise UnsupportedFeatureError("only Parquet base files can be read", path=info.path)
-            base = BaseFile(partition_path, name, info.path, info.size, modified_ms=info.modified_ms)
+            base = BaseFile(partition_path, name, info.path, info.size, modified_ms=info.modified_ms, names=names)
             attempt = bases[base.group].get(name.instant_time)
             # For an archived write it is not known which task attempt counted; as in JVM Hudi it is the last.
             if attempt is None or attempt.name.write_token < name.write_token:
@@ -207,7 +209,7 @@ def view_of(
             writer = committed.writer_of(info) if timeline.version.has_completion_times else None
             position = _position(writer or name.instant_time, timeline, archived)
             stretches = _stretches(info, name, writer, timeline, committed)
-            log = LogFile(partition_path, name, info.path, info.size, position, stretches, writer)
+            log = LogFile(partition_path, name, info.path, info.size, position, stretches, writer, names)
             logs[log.group].append(log)
     _join_with_sources(storage, bases)
     return FileSystemView(

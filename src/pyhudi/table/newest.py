@@ -8,12 +8,10 @@ from typing import Final
 
 from pyhudi.errors import NotFoundError
 from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata
+from pyhudi.format.schema.internal_schema import INTERNAL_SCHEMA_KEY
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.timeline import Timeline
-
-INTERNAL_SCHEMA_KEY: Final = "latest_schema"
-"""The key of the schema with column ids in a commit, for a table that was written with schema on read."""
 
 _WRITES_WITHOUT_FILES_MAX: Final = 10
 """How many newer writes without files are skipped in search of one with files."""

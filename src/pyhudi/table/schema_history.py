@@ -1,69 +1,70 @@
-"""Tables whose columns JVM Hudi renamed: which files can be read by the current names."""
+"""The versions of a table's columns by their ids, for tables with schema-on-read evolution.
+
+The newest write that names columns decides: if it has column ids, columns are found by them in all files; otherwise
+they are found by their names, as JVM Hudi does. What a write on the active timeline says of its own columns counts
+before the version of its time: a compaction of JVM Hudi writes under newer columns than those of its instant.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
-from pyhudi.errors import CorruptDataError, UnsupportedFeatureError
+from pyhudi.errors import CorruptDataError
 from pyhudi.format.schema.internal_schema import (
     SCHEMA_FOLDER,
     SCHEMA_HISTORY_BYTES_MAX,
     InternalSchema,
     parse_schema_history,
-    renamed,
     schema_history_instant,
     version_at,
 )
+from pyhudi.format.schema.stored_names import NamesByWrite, names_by_write
 from pyhudi.storage.bounded import read_decoded
-from pyhudi.table.file_slice import FileSlice
-from pyhudi.table.state import TableState
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.committed_files import CommittedFiles
+from pyhudi.table.timeline import Timeline
 
 
-def check_names_of_columns(table: TableState, slices: Iterable[FileSlice]) -> None:
-    """Refuse slices with files from before a column was renamed, or dropped and added again.
+def load_names_by_write(
+    storage: Storage, timeline: Timeline, committed: CommittedFiles, *, until: str | None = None
+) -> NamesByWrite | None:
+    """What the columns of the newest write are called in the files of each write; None if the same in all.
 
-    Read by the current names, such a column would be null, or have the values of another column. Raises
-    `UnsupportedFeatureError` naming the file and the columns, and `CorruptDataError` for a damaged file of schemas.
-    Cost: none but for a table whose newest commit has a schema with column ids; then a listing and a read.
+    `until`: the columns are those of the newest write until this instant time.
+
+    Raises `CorruptDataError` for a damaged file of schemas, and if there is none. Cost: none but for a table whose
+    newest write has a schema with column ids; then a listing and a read.
     """
-    if table.newest_writes.internal_schema is None:
-        return
-    versions = _load_versions(table)
-    for file_slice in slices:
-        for path, old in _versions_of(table, versions, file_slice):
-            if columns := renamed(old, versions[-1]):
-                raise UnsupportedFeatureError(
-                    "this release cannot read this table: a file was written before a column was renamed, or dropped "
-                    "and added again; read it with JVM Hudi and hoodie.schema.on.read.enable=true, or have JVM Hudi "
-                    "rewrite it that way, by an upsert or a clustering",
-                    path=path,
-                    columns=columns,
-                )
+    if all(columns is None for columns in committed.columns.values()):
+        return None
+    newest = next((write for write in committed.columns if until is None or write <= until), None)
+    if newest is None and until is not None:
+        # The write has left the active timeline, where later ones have column ids.
+        versions = load_versions(storage, timeline)
+        today = versions[version_at(versions, until)]
+    elif newest is not None and (columns := committed.columns[newest]) is not None:
+        versions, today = load_versions(storage, timeline), columns
+    else:
+        return None
+    own = {write: columns for write, columns in committed.columns.items() if columns is not None}
+    return names_by_write(versions, own, today)
 
 
-def _load_versions(table: TableState) -> tuple[InternalSchema, ...]:
-    """All versions of the schema until the newest write of the timeline, oldest first."""
-    timeline = table.timeline
+def load_versions(storage: Storage, timeline: Timeline) -> tuple[InternalSchema, ...]:
+    """All versions of the schema until the newest write of the timeline, oldest first. Cost: a listing and a read.
+
+    Raises `CorruptDataError` for a damaged file of schemas, and if there is none.
+    """
+    path = newest_history(storage, timeline)
+    if path is None:
+        raise CorruptDataError("a commit has a schema with column ids, and the folder has none", path=SCHEMA_FOLDER)
+    return read_decoded(storage, path, SCHEMA_HISTORY_BYTES_MAX, parse_schema_history)
+
+
+def newest_history(storage: Storage, timeline: Timeline) -> str | None:
+    """The file of the newest version that a write of the timeline, or of the archive before it, completed."""
     instants = {
         instant: info.path
-        for info in table.storage.list_folder(SCHEMA_FOLDER).files
+        for info in storage.list_folder(SCHEMA_FOLDER).files
         if (instant := schema_history_instant(info.name)) is not None
         and (timeline.is_committed(instant) or timeline.starts_after(instant))
     }
-    if not instants:
-        raise CorruptDataError("a commit has a schema with column ids, and the folder has none", path=SCHEMA_FOLDER)
-    return read_decoded(table.storage, instants[max(instants)], SCHEMA_HISTORY_BYTES_MAX, parse_schema_history)
-
-
-def _versions_of(
-    table: TableState, versions: tuple[InternalSchema, ...], file_slice: FileSlice
-) -> Iterator[tuple[str, InternalSchema]]:
-    """The files of a slice, each with the schemas that it may have been written under."""
-    if file_slice.base is not None:
-        yield file_slice.base.path, versions[version_at(versions, file_slice.base.instant_time)]
-    for log in file_slice.logs:
-        first = version_at(versions, log.instant_time)
-        # In table version 6 a log is named after its slice: it may be of any later write.
-        last = first + 1 if table.version.has_completion_times else len(versions)
-        for version in versions[first:last]:
-            yield log.path, version
+    return instants[max(instants)] if instants else None

@@ -16,7 +16,13 @@ from weakref import WeakKeyDictionary
 
 from pyhudi.errors import NotFoundError
 from pyhudi.format.metadata.commit import JSON_BYTES_MAX, CommitMetadata
-from pyhudi.format.metadata.written_files import WrittenFile, WrittenFiles, decode_written_files, end_of
+from pyhudi.format.metadata.written_files import (
+    WrittenFile,
+    WrittenFiles,
+    columns_of_write,
+    decode_written_files,
+    end_of,
+)
 from pyhudi.format.timeline.instant import Instant
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import at_once, read_decoded
@@ -126,7 +132,9 @@ def written_files_of(metadata: CommitMetadata) -> WrittenFiles:
                 file = WrittenFile(stat.file_id, name, start, end_of(start, size), has_predecessor)
                 written.setdefault(partition_path, []).append(file)
     return WrittenFiles(
-        {partition_path: tuple(files) for partition_path, files in written.items()}, metadata.replaced_file_ids or {}
+        {partition_path: tuple(files) for partition_path, files in written.items()},
+        metadata.replaced_file_ids or {},
+        *columns_of_write(metadata.extra, path="the metadata of a write"),
     )
 
 

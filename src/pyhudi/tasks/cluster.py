@@ -113,6 +113,7 @@ def _rows(storage: Storage, task: ClusterTask, past: _Past) -> Iterator[pa.Recor
             task.merging.rules.in_logs,
             blocks=files.judged_by(task.merging.blocks),
             spill=task.merging.spill,
+            names=files.names,
         )
         if remembers:
             past.deletes.append(_deletes(task, versions))

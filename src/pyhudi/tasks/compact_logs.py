@@ -76,6 +76,7 @@ def compact_logs(context: TaskContext, task: CompactLogsTask) -> list[WriteStat]
         rules,
         blocks=task.files.judged_by(merging.blocks),
         spill=merging.spill,
+        names=task.files.names,
     )
     if versions.column_sets:
         raise UnsupportedFeatureError(

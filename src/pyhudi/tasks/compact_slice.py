@@ -60,6 +60,7 @@ def compact_slice(context: TaskContext, task: CompactTask) -> WriteStat:
         task.merging.rules.in_logs,
         blocks=task.files.judged_by(task.merging.blocks),
         spill=task.merging.spill,
+        names=task.files.names,
     )
     pieces = merge_base(storage, task.files, versions, task.merging, schema, columns)
     return _with_log_counts(_written(context, task, pieces, _deletes(task, versions)), task, versions)

@@ -30,6 +30,7 @@ from pyhudi.format.schema.meta_columns import (
     RECORD_KEY,
     with_meta_columns,
 )
+from pyhudi.format.schema.stored_names import NamesByWrite
 from pyhudi.format.tombstones import (
     TOMBSTONES_BYTES_MAX,
     TOMBSTONES_KEY,
@@ -39,10 +40,11 @@ from pyhudi.format.tombstones import (
 )
 from pyhudi.io.base_file import BaseFileSettings, BaseFileWriter, read_footer
 from pyhudi.io.key_footer import KeyFooter
-from pyhudi.io.slices.files import SourceFile
+from pyhudi.io.slices.files import SliceFiles, SourceFile
 from pyhudi.merge.pairs import flattened
 from pyhudi.merge.rules import MergeRules
 from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.table.file_slice import BaseFile
 from pyhudi.tasks.change_data import ChangeDataLog, ChangeDataSettings
 from pyhudi.transaction.markers.announcing import DIRECT_MARKERS, TaskMarkers, create_markers
 
@@ -71,12 +73,23 @@ class WriteTarget:
 
 @dataclass(frozen=True, slots=True)
 class FormerVersion:
-    """The previous base file of a file group, which a new version is made from. `source`: see `SliceFiles`."""
+    """The previous base file of a file group, which a new version is made from."""
 
     path: str
     file_name: str
     instant_time: str
     source: SourceFile | None = None
+    names: NamesByWrite | None = None
+
+    @classmethod
+    def of(cls, base: BaseFile) -> FormerVersion:
+        """A base file as the previous version of the next one."""
+        return cls(base.path, str(base.name), base.instant_time, base.source, base.names)
+
+    @property
+    def files(self) -> SliceFiles:
+        """It, without logs, in the form for readers."""
+        return SliceFiles(self.path, (), source=self.source, names=self.names)
 
 
 _META_BYTES_PER_ROW = 64

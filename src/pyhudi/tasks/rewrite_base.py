@@ -24,7 +24,6 @@ from pyhudi.format.schema.meta_columns import RECORD_KEY, with_meta_columns
 from pyhudi.io.exchange import Segment, read_segment
 from pyhudi.io.log.records import SpillSettings, delete_mask, gather
 from pyhudi.io.slices.base_rows import read_base_rows
-from pyhudi.io.slices.files import SliceFiles
 from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED
 from pyhudi.merge.pairs import as_mask, newest_versions
 from pyhudi.merge.rules import MergeRules
@@ -123,7 +122,7 @@ def _write_next(context: TaskContext, task: BaseFileTask, former: FormerVersion,
         SequenceNumbers(task.target.instant_time, context),
     ) as file:
         start = 0
-        for stored in read_base_rows(storage, SliceFiles(former.path, (), source=former.source), _copied(task.target)):
+        for stored in read_base_rows(storage, former.files, _copied(task.target)):
             for rows, first, last in changes.meeting(start, stored):
                 part = _with_control(take_rows(incoming, changes.number[first:last]), changes.deleted[first:last])
                 _write_merged(rows, part, changes.position[first:last] - start, task.target, file)
@@ -160,8 +159,7 @@ def _with_positions(storage: Storage, former: FormerVersion, incoming: pa.Table)
     keys = incoming.column(RECORD_KEY).take(pa.array(unknown))
     searched = keys.unique()
     key, row, start = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
-    files, columns = SliceFiles(former.path, (), source=former.source), pa.schema([(RECORD_KEY, pa.string())])
-    for batch in read_base_rows(storage, files, columns):
+    for batch in read_base_rows(storage, former.files, pa.schema([(RECORD_KEY, pa.string())])):
         at = pc.index_in(batch.column(RECORD_KEY), value_set=searched)
         key.append(at.drop_null().to_numpy().astype(np.int64))
         row.append(start + np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False)))

@@ -25,7 +25,8 @@ from pyhudi.errors import (
 )
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.markers import marker_folder
-from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, encode_commit_metadata
+from pyhudi.format.metadata.commit import CommitMetadata, encode_commit_metadata
+from pyhudi.format.schema.internal_schema import INTERNAL_SCHEMA_KEY
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime, advanced, parse_instant_time
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.metadata_table.ahead import Ahead, write_ahead
@@ -37,7 +38,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.instant_times import completed_now, next_time, table_zone
 from pyhudi.table.metadata_table import has_metadata_table
-from pyhudi.table.schema import load_table_schema
+from pyhudi.table.schema import load_table_schema, schema_of_instant
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_timeline, position_of
 from pyhudi.table.written_files import remember_written_files
@@ -49,8 +50,9 @@ from pyhudi.transaction.conflicts.check import (
     check_nothing_exclusive,
     check_still_ours,
     naming,
+    schema_conflict,
 )
-from pyhudi.transaction.conflicts.footprint import UniqueKeys, footprint_of
+from pyhudi.transaction.conflicts.footprint import UniqueKeys, footprint_of, same_columns
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.exchange_folder import exchange_folder
 from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path
@@ -60,6 +62,7 @@ from pyhudi.transaction.locks.table_lock import HeldLock, table_lock
 from pyhudi.transaction.markers.reading import load_markers
 from pyhudi.transaction.plan_fencing import check_newest_run, forget_runs
 from pyhudi.transaction.publish import check_not_undone, put_completed
+from pyhudi.transaction.schema_history import keep_schema_history
 from pyhudi.transaction.settings import TransactionSettings
 
 _log = logging.getLogger("pyhudi")
@@ -263,6 +266,7 @@ def commit(
         )
         check_intents(now.timeline, rivals, own=own, metadata=metadata, mine=mine)
         withdraw_stale(storage, rivals, _pending_times(now))
+        metadata = _with_columns_of_now(transaction, metadata, now)
         completed = _complete(transaction, now, metadata, lock, _Indexed(change, ahead, engine))
     _tidy_up_after_commit(transaction, metadata)
     return position_of(completed)
@@ -309,7 +313,7 @@ def commit_compaction(
         table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
     ):
         now = _checked_run(transaction, Own.COMPACTION, run)
-        metadata = _with_schema_of_now(metadata, now)
+        metadata = _with_schema_of_now(transaction, metadata, now)
         completed = _complete(transaction, now, metadata, lock, _Indexed(change, ahead, engine), run=run)
     _tidy_up_after_commit(transaction, metadata, is_planned=True)
     return position_of(completed)
@@ -340,7 +344,7 @@ def commit_clustering(
         check_groups_unchanged(now.timeline, base.timeline, storage, own=own, mine=mine)
         check_intents(now.timeline, rivals, own=own, metadata=metadata, mine=mine)
         withdraw_stale(storage, rivals, _pending_times(now))
-        metadata = _with_schema_of_now(metadata, now)
+        metadata = _with_schema_of_now(transaction, metadata, now)
         completed = _complete(transaction, now, metadata, lock, _Indexed(change, ahead, engine), run=run)
     _tidy_up_after_commit(transaction, metadata, is_planned=True)
     return position_of(completed)
@@ -356,9 +360,30 @@ def _checked_run(transaction: Transaction, own: Own, run: int) -> TableState:
     return now
 
 
-def _with_schema_of_now(metadata: CommitMetadata, now: TableState) -> CommitMetadata:
-    schema = load_table_schema(now)
-    return metadata if schema is None else replace(metadata, extra={**metadata.extra, SCHEMA_KEY: schema.avro})
+def _with_schema_of_now(transaction: Transaction, metadata: CommitMetadata, now: TableState) -> CommitMetadata:
+    """The metadata of an execution with the columns of now; with column ids, with those of its instant.
+
+    Raises `WriteConflictError` if these changed while it ran: its files would be read by the wrong names.
+    """
+    schema, own = load_table_schema(now), transaction.instant_time
+    if schema is None:
+        return metadata
+    if schema.columns is not None:
+        schema, before = schema_of_instant(now, own), schema_of_instant(transaction.base, own)
+        if schema is None or before is None or before.columns != schema.columns:
+            raise schema_conflict(own, winner=None)
+    return replace(metadata, extra={**metadata.extra, **schema.extra_metadata(schema, own)})
+
+
+def _with_columns_of_now(transaction: Transaction, metadata: CommitMetadata, now: TableState) -> CommitMetadata:
+    """The metadata of a write that leaves the columns as they are, with ids and comments as they are now."""
+    began, newest = load_table_schema(transaction.base), load_table_schema(now)
+    mine = metadata.extra.get(INTERNAL_SCHEMA_KEY)
+    if newest is None or newest.columns is None or not same_columns(newest.avro, metadata.schema):
+        return metadata
+    if began is not None and mine != began.extra_metadata(began, "").get(INTERNAL_SCHEMA_KEY):
+        return metadata
+    return replace(metadata, extra={**metadata.extra, **newest.extra_metadata(newest, "")})
 
 
 def _pending_times(table: TableState) -> set[str]:
@@ -412,6 +437,7 @@ def _complete(
     apply_change(now, indexed.change, environment, lock.check_held, engine=indexed.engine, ahead=indexed.ahead)
     (pending,) = (i for i in timeline.instants if i.requested_time == transaction.instant_time)
     completed = completed_now(pending, timeline, now.config, environment.clock)
+    keep_schema_history(now, completed, metadata)
     put_completed(storage, now.version, completed, encode_commit_metadata(metadata, now.version), lock)
     if lock.can_be_lost:
         check_not_undone(storage, now.version, completed, lock, run=run)

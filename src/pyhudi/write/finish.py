@@ -12,7 +12,7 @@ from pyhudi.config.enums import ConcurrencyMode, DuplicatePolicy, IndexType
 from pyhudi.config.option import OptionWarning
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.format.bloom import BloomFilterType, false_positive_rate
-from pyhudi.format.metadata.commit import SCHEMA_KEY, WRITER_KEY, CommitMetadata, WriteStat
+from pyhudi.format.metadata.commit import WRITER_KEY, CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
 from pyhudi.metadata_table.change import NOTHING_LEARNED
@@ -65,7 +65,11 @@ def committed(
     metadata = CommitMetadata(
         operation=operation,
         stats_by_partition={path: tuple(group) for path, group in sorted(by_partition.items())},
-        extra={**job.extra_metadata, SCHEMA_KEY: job.schema.avro, WRITER_KEY: own_version()},
+        extra={
+            **job.extra_metadata,
+            **job.schema.extra_metadata(job.former_schema, transaction.instant_time),
+            WRITER_KEY: own_version(),
+        },
         replaced_file_ids=replaced,
     )
     base_schema = job.former_schema.avro if job.former_schema else None

@@ -326,8 +326,10 @@ def _schema_after(
         normalise(incoming),
         fill_missing=fill_missing,
     )
-    if former is not None and merged.equals(former.arrow):
-        return former
     if former is not None:
+        if merged.equals(former.arrow):
+            return former
         _check_key_types(former.arrow, merged, keys)
-    return TableSchema.from_arrow(merged, table_name=table.config.name)
+    if former is None:
+        return TableSchema.from_arrow(merged, table_name=table.config.name)
+    return former.after(merged, table_name=table.config.name)

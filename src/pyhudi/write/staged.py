@@ -219,8 +219,7 @@ def _slice_to_append(view: FileSystemView, assignment: FileAssignment, target: W
 def _former(assignment: FileAssignment) -> FormerVersion | None:
     if assignment.former is None or assignment.former.base is None:
         return None
-    base = assignment.former.base
-    return FormerVersion(base.path, str(base.name), base.instant_time, base.source)
+    return FormerVersion.of(assignment.former.base)
 
 
 def _changes(plan: FilePlan, replaced: Mapping[str, Sequence[str]] | None) -> list[FileGroupId]:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.metadata.commit import commit_record
+from pyhudi.format.metadata.commit import SCHEMA_KEY, commit_record
 from pyhudi.format.metadata.record_fields import RecordFields
+from pyhudi.format.schema.internal_schema import INTERNAL_SCHEMA_KEY, InternalSchema, parse_internal_schema
 
 _NO_COMMIT: Final = (None, "", "null")
 _RECORDS: Final = ("HoodieCommitMetadata", "HoodieReplaceCommitMetadata")
@@ -42,11 +43,14 @@ class WrittenFile(NamedTuple):
 class WrittenFiles:
     """What one completed write did to files: those that it wrote and the file ids that it replaced, by partition path.
 
-    Files of change data, which no reader of the table's rows opens, are left out.
+    Files of change data, which no reader of the table's rows opens, are left out. `columns`: the columns with ids under
+    which the write wrote, as it says itself; None where it has none. `has_schema`: whether it names columns at all.
     """
 
     written: Mapping[str, tuple[WrittenFile, ...]] = field(repr=False)
     replaced: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    columns: InternalSchema | None = field(default=None, repr=False)
+    has_schema: bool = False
 
     @property
     def count(self) -> int:
@@ -79,7 +83,16 @@ def decode_written_files(data: bytes, *, path: str) -> WrittenFiles:
     return WrittenFiles(
         {partition_path: tuple(files) for partition_path, files in written.items()},
         fields.text_lists("partitionToReplaceFileIds") or {},
+        *columns_of_write(record.values.get("extraMetadata") or {}, path=path),
     )
+
+
+def columns_of_write(extra: Mapping[str, Any], *, path: str) -> tuple[InternalSchema | None, bool]:
+    """The columns with ids in the extra metadata of a write, and whether these name columns at all."""
+    text = extra.get(INTERNAL_SCHEMA_KEY)
+    # JVM Hudi reads no columns from an empty text.
+    columns = parse_internal_schema(text, path=path) if text else None
+    return columns, bool(extra.get(SCHEMA_KEY))
 
 
 def end_of(start: int, size: int) -> int:

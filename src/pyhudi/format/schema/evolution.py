@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.errors import SchemaMismatchError
+from pyhudi.format.keys.value_text import value_text
 from pyhudi.format.schema.avro_arrow import (
     LIST_ELEMENT,
     MAP_VALUE,
@@ -63,6 +64,24 @@ _WIDENINGS: Final = frozenset(
 )
 """(table, rows): the table's type becomes that of the rows. Only where each stored value keeps its value and Spark's
 own reader takes older files under the new type; Hudi allows more, and rewrites what it cannot read."""
+
+
+def is_read_as(stored: pa.DataType, target: pa.DataType) -> bool:
+    """Whether stored values of one type without nesting are read as another one, which the column has since.
+
+    Of the changes of type that JVM Hudi makes these are missing, because it turns some values into null or rounds them:
+    text to dates or decimals, and fractions to decimals.
+    """
+    if stored == target or (stored, target) in _PROMOTIONS:
+        return True
+    if pa.types.is_decimal(target):
+        if pa.types.is_decimal(stored):
+            whole_digits = stored.precision - stored.scale
+            return bool(stored.scale <= target.scale and whole_digits <= target.precision - target.scale)
+        return bool(pa.types.is_integer(stored))
+    if target == pa.string():
+        return any(kind(stored) for kind in (pa.types.is_floating, pa.types.is_date, pa.types.is_decimal))
+    return False
 
 
 def write_schema(table: pa.Schema | None, incoming: pa.Schema, *, fill_missing: bool = False) -> pa.Schema:
@@ -290,10 +309,15 @@ def _decoded(array: pa.DictionaryArray) -> pa.Array:
 
 def _cast(array: pa.Array, target: pa.DataType, path: ColumnPath) -> pa.Array:
     source = array.type
-    if _wider(target, canonical_type(source, path)) != target:
+    canonical = canonical_type(source, path)
+    if _wider(target, canonical) != target and not is_read_as(canonical, target):
         raise _mismatch(target, source, path)
     rounds = pa.types.is_integer(source) and pa.types.is_floating(target)
     try:
+        if target == pa.string() and not pa.types.is_integer(source) and not pa.types.is_binary(canonical):
+            return pc.cast(array if pa.types.is_string(canonical) else value_text(array), target)
+        if pa.types.is_decimal(target) and pa.types.is_integer(source):
+            array = pc.cast(pc.cast(array, pa.int64()), pa.decimal128(19, 0))
         return pc.cast(array, target, safe=not rounds)
     except pa.ArrowException as cause:
         raise SchemaMismatchError(

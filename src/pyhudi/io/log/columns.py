@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from pyhudi.format.log.blocks import BlockType
 from pyhudi.format.pieces import take_rows
+from pyhudi.format.schema.stored_names import NamesByWrite
 from pyhudi.io.log.records import LogContent, decode_versions, gather, read_log_contents
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.io.slices.merged import MergeSettings, read_merged
@@ -34,6 +35,7 @@ class LogColumns:
         self._schema = pa.schema([field.with_nullable(True) for field in settings.schema])
         self._columns: dict[str, pa.ChunkedArray] = {}
         self._contents = read_log_contents(storage, files.logs, files.judged_by(settings.blocks))
+        self._names = files.names
         self._decoded: dict[int, list[pa.RecordBatch]] = {}
         if any(content.block.is_partial for content in self._contents):
             rows = gather(read_merged(storage, files, settings, self._schema.names), self._schema, settings.spill)
@@ -54,14 +56,14 @@ class LogColumns:
     def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         for number, content in enumerate(self._contents):
             if content.block.kind in (BlockType.PARQUET_DATA, BlockType.DELETE):
-                yield from _versions(content, schema)
+                yield from _versions(content, schema, self._names)
                 continue
             if number not in self._decoded:
-                self._decoded[number] = list(_versions(content, self._schema))
+                self._decoded[number] = list(_versions(content, self._schema, self._names))
             yield from (batch.select(schema.names) for batch in self._decoded[number])
 
 
-def _versions(content: LogContent, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _versions(content: LogContent, schema: pa.Schema, names: NamesByWrite | None) -> Iterator[pa.RecordBatch]:
     # The order of versions, and which of them are deletes, was decided before.
-    for batch in decode_versions(content, schema, MergeRules(), []):
+    for batch in decode_versions(content, schema, MergeRules(), [], names=names):
         yield batch.select(schema.names)

@@ -27,6 +27,7 @@ from pyhudi.format.log.delete_block_decode import decode_delete_block
 from pyhudi.format.schema.avro_arrow import avro_to_arrow, normalise
 from pyhudi.format.schema.evolution import align, match_columns
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
+from pyhudi.format.schema.stored_names import NamesByWrite, StoredNames
 from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.log.scan import LogReader, open_log
 from pyhudi.io.parquet_batches import bounded_batches, open_parquet
@@ -138,12 +139,15 @@ def read_log_versions(
     blocks: BlockFilter,
     spill: SpillSettings,
     keys: KeyGenerator | None = None,
+    names: NamesByWrite | None = None,
 ) -> LogVersions:
     """All versions that the logs at `paths` hold, in merge order.
 
     `schema`: the wanted columns, among them the record key and the columns that the rules need. `keys` makes the record
-    keys of a table whose files do not have them, from these columns. Cost: one or two requests
-    per log, and one per large block. Memory: the records, up to the limit of `spill`; the rest is in a mapped file.
+    keys of a table whose files do not have them, from these columns. `names`: see `SliceFiles`.
+
+    Cost: one or two requests per log, and one per large block. Memory: the records, up to the limit of `spill`; the
+    rest is in a mapped file.
 
     Raises `CorruptDataError` for a block whose content does not parse and `UnsupportedFeatureError` for one of an
     unknown kind, naming path and offset; and `SchemaMismatchError` for a block whose rows do not fit the table.
@@ -155,7 +159,7 @@ def read_log_versions(
         def decoded() -> Iterator[pa.RecordBatch]:
             for counted in _in_merge_order(found):
                 rows_of[counted.place] = 0
-                for batch in decode_versions(counted.content(), schema, rules, column_sets, keys):
+                for batch in decode_versions(counted.content(), schema, rules, column_sets, keys, names):
                     rows_of[counted.place] += batch.num_rows
                     yield batch
 
@@ -256,6 +260,7 @@ def decode_versions(
     rules: MergeRules,
     column_sets: list[frozenset[str]],
     keys: KeyGenerator | None = None,
+    names: NamesByWrite | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The versions in a block, piece by piece, with the columns of `version_schema`; adds to `column_sets`.
 
@@ -264,7 +269,8 @@ def decode_versions(
     if content.block.kind is BlockType.DELETE:
         yield _deleted(content, schema, rules)
         return
-    for rows in _data(content, schema):
+    of_write = None if names is None else names.of(content.block.instant_time)
+    for rows in _data(content, schema, of_write):
         versions = _versions(content, rows, schema, rules, column_sets)
         yield versions if keys is None else with_record_keys(versions, keys)
 
@@ -297,9 +303,17 @@ def with_record_keys(rows: pa.RecordBatch, keys: KeyGenerator) -> pa.RecordBatch
     return rows.set_column(at, rows.schema.field(at), keys.record_keys(rows))
 
 
-def _data(content: LogContent, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The wanted columns that the block has, in canonical types."""
+def _data(content: LogContent, schema: pa.Schema, of_write: StoredNames | None) -> Iterator[pa.RecordBatch]:
+    """The wanted columns that the block has, in canonical types. `of_write`: what they are called in it."""
     names = [*schema.names, *(name for name in (IS_DELETED, OPERATION) if name not in schema.names)]
+    if of_write is None:
+        yield from _stored_data(content, names)
+    else:
+        yield from map(of_write.of_today, _stored_data(content, of_write.read_names(names)))
+
+
+def _stored_data(content: LogContent, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The columns of these names that the block has."""
     block = content.block
     if block.kind is BlockType.PARQUET_DATA:
         yield from _parquet_data(content, set(names))

@@ -31,6 +31,18 @@ def read_base_rows(
     Raises:
         CorruptDataError: a file is damaged; or the source is gone, or is not what it was at the bootstrap.
     """
+    names = files.names_in_base
+    if names is None:
+        yield from _stored_rows(storage, files, schema, batch_rows)
+        return
+    stored = pa.schema([field.with_name(name) for field in schema if (name := names.stored(field.name)) is not None])
+    for rows in _stored_rows(storage, files, stored, batch_rows):
+        today = names.of_today(rows)
+        yield today.select([name for name in schema.names if name in today.schema.names])
+
+
+def _stored_rows(storage: Storage, files: SliceFiles, schema: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows under the names of the file."""
     base = files.base
     assert base is not None
     if files.source is None:

@@ -149,7 +149,13 @@ def part_of_logs(number: int) -> int:
 def _versions(storage: Storage, files: SliceFiles, settings: MergeSettings) -> LogVersions:
     schema, rules = settings.needed_for([RECORD_KEY]), settings.rules.in_logs
     return read_log_versions(
-        storage, files.logs, schema, rules, blocks=files.judged_by(settings.blocks), spill=settings.spill
+        storage,
+        files.logs,
+        schema,
+        rules,
+        blocks=files.judged_by(settings.blocks),
+        spill=settings.spill,
+        names=files.names,
     )
 
 

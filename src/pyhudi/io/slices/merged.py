@@ -108,6 +108,7 @@ def merge_slice(
         blocks=files.judged_by(settings.blocks),
         spill=settings.spill,
         keys=settings.keys,
+        names=files.names,
     )
     yield from merge_base(storage, files, versions, settings, schema, columns)
 

@@ -29,7 +29,7 @@ from pyhudi.errors import (
 )
 from pyhudi.format.file_names import BaseFileName, parse_data_file
 from pyhudi.format.metadata.clustering import ClusteredSlice, ClusteringPlan
-from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, WriteStat
+from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.merge.table_rules import check_tombstones, mergers_of, table_rules_of
@@ -41,6 +41,7 @@ from pyhudi.table.block_filter import with_archive
 from pyhudi.table.features import check_clusterable
 from pyhudi.table.file_slice import FileGroupId, FileSlice, slice_files
 from pyhudi.table.file_system_view import FileSystemView, load_view
+from pyhudi.table.names_of_then import with_names_of
 from pyhudi.table.pending_clusterings import is_clustering_plan, load_clustering_plan
 from pyhudi.table.schema import TableSchema
 from pyhudi.table.state import TableState
@@ -138,10 +139,11 @@ def _find(table: TableState, instant_time: str) -> Instant | None:
 
 def _run(call: ServiceCall, run: PlannedRun) -> Clustered:
     plan = _plan_of(call.table, run.instant)
-    schema = schema_of(call.table)
+    schema = schema_of(call.table, run.instant.requested_time)
     order = SortOrder(plan.sort_columns, _layout_of(plan, call.config.clustering))
     check_sort_columns(schema.arrow, order)
     view = load_view(call.table.storage, call.table.timeline, {each.partition_path for each in plan.slices})
+    view = with_names_of(view, run.instant.requested_time)
     groups = _planned_slices(call.table, run.instant, plan, view)
     transaction = Transaction(call.table, run.instant, call.settings, call.environment)
     with task_markers(transaction, call.config, call.engine, may_conflict=False) as markers:
@@ -303,5 +305,5 @@ def _metadata(schema: TableSchema, plan: ClusteringPlan, stats: Sequence[WriteSt
         operation=WriteOperation.CLUSTER,
         stats_by_partition={path: tuple(group) for path, group in sorted(by_partition.items())},
         replaced_file_ids={path: tuple(ids) for path, ids in sorted(replaced.items())},
-        extra={SCHEMA_KEY: schema.avro},
+        extra=schema.extra_metadata(schema, ""),
     )

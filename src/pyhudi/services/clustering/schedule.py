@@ -19,7 +19,7 @@ from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.instant_times import next_time, table_zone
 from pyhudi.table.pending_clusterings import load_clustering_plans
-from pyhudi.table.schema import TableSchema, load_table_schema
+from pyhudi.table.schema import TableSchema, load_table_schema, schema_of_run
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_compaction_plan
 from pyhudi.tasks.sort_rows import SortOrder, check_sort_columns
@@ -54,9 +54,12 @@ def planned_clustering(call: ServiceCall) -> PlannedClustering:
     )
 
 
-def schema_of(table: TableState) -> TableSchema:
-    """The schema of the table's rows. Raises `SchemaMismatchError` where no commit has one."""
-    schema = load_table_schema(table)
+def schema_of(table: TableState, instant_time: str | None = None) -> TableSchema:
+    """The schema of the table's rows, for the run of a plan if its instant is given.
+
+    Raises `SchemaMismatchError` where no commit has one.
+    """
+    schema = load_table_schema(table) if instant_time is None else schema_of_run(table, instant_time)
     if schema is None:
         raise SchemaMismatchError("no commit of the table has its schema, so the table cannot be clustered")
     return schema

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pyhudi.errors import CorruptDataError, SchemaMismatchError
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
-from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata, WriteStat
+from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.compaction import CompactionOperation, CompactionPlan
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Instant, InstantState, InstantTime
@@ -21,7 +21,8 @@ from pyhudi.table.block_filter import with_archive
 from pyhudi.table.committed_files import refuse
 from pyhudi.table.file_slice import BaseFile, FileGroupId, LogFile, slice_files
 from pyhudi.table.file_system_view import FileSystemView, load_view
-from pyhudi.table.schema import TableSchema, load_table_schema
+from pyhudi.table.names_of_then import with_names_of
+from pyhudi.table.schema import TableSchema, schema_of_run
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_compaction_plan
 from pyhudi.tasks.compact_logs import CompactLogsTask, compact_logs
@@ -74,6 +75,7 @@ def run_compaction(call: ServiceCall, instant_time: str) -> Compacted | None:
         table, instant, number = taken.table, taken.instant, taken.number
         plan = load_compaction_plan(storage, instant, table.version)
         view = load_view(storage, table.timeline, {operation.partition_path for operation in plan.operations})
+        view = with_names_of(view, instant.requested_time)
         run = _run_on_logs if plan.is_log_compaction else _run_on_slices
         call = replace(call, table=table)
         transaction = Transaction(table, instant, call.settings, call.environment)
@@ -137,7 +139,7 @@ class _Merging:
 
 def _merging(call: ServiceCall, instant: Instant, markers: TaskMarkers, run: int) -> _Merging:
     table = call.table
-    schema = load_table_schema(table)
+    schema = schema_of_run(table, instant.requested_time)
     if schema is None:
         raise SchemaMismatchError("no commit of the table has its schema, so the table cannot be compacted")
     rules = table_rules_of(table.config, (*call.mergers, *mergers_of(call.config.merging)))
@@ -160,7 +162,7 @@ def _run_on_slices(
                 target=shared.target,
                 partition_path=operation.partition_path,
                 file_id=operation.file_id,
-                former=FormerVersion(base.path, str(base.name), base.instant_time, base.source) if base else None,
+                former=FormerVersion.of(base) if base else None,
                 files=slice_files(base, logs),
                 merging=replace(shared.settings, blocks=with_archive(shared.settings.blocks, view.archived)),
                 log_bytes=log_bytes,
@@ -223,6 +225,6 @@ def _metadata(schema: TableSchema, plan: CompactionPlan, stats: Sequence[WriteSt
     return CommitMetadata(
         operation=WriteOperation.LOG_COMPACT if plan.is_log_compaction else WriteOperation.COMPACT,
         stats_by_partition={path: tuple(group) for path, group in sorted(by_partition.items())},
-        extra={SCHEMA_KEY: schema.avro},
+        extra=schema.extra_metadata(schema, ""),
         compacted=True,
     )

@@ -41,7 +41,11 @@ def native_slices(plan: ScanPlan) -> tuple[ScanSlice, ...]:
     is_possible = hasattr(sql, "arrow_udf") and not plan.path_columns and not plan.texts_of_numbers  # PySpark 4.1
     if not is_possible or not names.isdisjoint((_FILE, _ROW)):
         return ()
-    return tuple(one for one in plan.merged if one.files.source is not None and not one.files.logs)
+    return tuple(
+        one
+        for one in plan.merged
+        if one.files.source is not None and not one.files.logs and one.files.names_in_base is None
+    )
 
 
 def skeleton_rows(spark: SparkSession, plan: ScanPlan, slices: Sequence[ScanSlice]) -> DataFrame:

@@ -106,7 +106,7 @@ def can_split(plan: ScanPlan) -> bool:
         and plan.merging.keys is None
         and not plan.path_columns
         and not plan.texts_of_numbers
-        and all(one.files.source is None for one in plan.merged)
+        and all(one.files.source is None and one.files.names is None for one in plan.merged)
         and _NAMES.isdisjoint(name.lower() for name in plan.schema.names)
         and sum(one.log_size for one in plan.merged) <= BROADCAST_LOG_BYTES_MAX
     )

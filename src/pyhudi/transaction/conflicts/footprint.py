@@ -20,6 +20,7 @@ from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.metadata.compaction import CompactionPlan
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import avro_to_arrow
+from pyhudi.format.schema.meta_columns import without_meta_columns
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.transaction.conflicts.table import Ground, Other, Own, conflict_grounds
@@ -63,7 +64,14 @@ class Footprint:
         """The kind of our action, which may have to give way."""
         if self.unique_keys is UniqueKeys.LOCK_LESS:
             return Own.LOCK_LESS_WRITE
-        return {Other.OVERWRITE: Own.OVERWRITE, Other.CLUSTERING: Own.CLUSTERING}.get(self.kind, Own.WRITE)
+        return _AS_OWN.get(self.kind, Own.WRITE)
+
+
+_AS_OWN: Final = {
+    Other.OVERWRITE: Own.OVERWRITE,
+    Other.CLUSTERING: Own.CLUSTERING,
+    Other.SCHEMA_CHANGE: Own.SCHEMA_CHANGE,
+}
 
 
 def footprint_of(metadata: CommitMetadata, unique_keys: UniqueKeys = UniqueKeys.NOWHERE) -> Footprint:
@@ -126,7 +134,9 @@ def same_columns(one: str | None, other: str | None) -> bool:
     if one == other or one is None or other is None:
         return one == other
     try:
-        return bool(avro_to_arrow(one, source="a commit").equals(avro_to_arrow(other, source="a commit")))
+        # JVM Hudi's ALTER TABLE names the meta columns, too.
+        columns = [without_meta_columns(avro_to_arrow(text, source="a commit")) for text in (one, other)]
+        return bool(columns[0].equals(columns[1]))
     except HudiError:
         # What cannot be understood is not known to be the same.
         return False

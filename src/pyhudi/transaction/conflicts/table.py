@@ -48,7 +48,7 @@ class Other(enum.Enum):
 
     WRITE = "upsert, insert, bulk_insert, delete"
     OVERWRITE = "insert_overwrite, insert_overwrite_table, delete_partition, truncate, expiry of partitions"
-    SCHEMA_CHANGE = "change of the schema alone (JVM Hudi's ALTER TABLE)"
+    SCHEMA_CHANGE = "change of columns (ALTER TABLE)"
     COMPACTION_PLAN = "plan of a compaction"
     COMPACTION = "compaction"
     LOG_COMPACTION_PLAN = "plan of a log compaction"
@@ -69,6 +69,7 @@ class Own(enum.Enum):
     WRITE = "write"
     LOCK_LESS_WRITE = "lock-less write"
     OVERWRITE = "overwrite"
+    SCHEMA_CHANGE = "change of columns"
     COMPACTION_PLAN = "planning of a compaction"
     COMPACTION = "run of a compaction"
     CLUSTERING_PLAN = "planning of a clustering"
@@ -99,6 +100,7 @@ def _row(
     write: Cell,
     lock_less: Cell | None = None,
     overwrite: Cell,
+    schema_change: Cell | None = None,
     plan: Cell | None = None,
     run: Cell | None = None,
     clustering_plan: Cell | None = None,
@@ -115,6 +117,7 @@ def _row(
         Own.WRITE: write,
         Own.LOCK_LESS_WRITE: lock_less or write,
         Own.OVERWRITE: overwrite,
+        Own.SCHEMA_CHANGE: schema_change or _NEVER,
         Own.COMPACTION_PLAN: plan or _NEVER,
         Own.COMPACTION: run or _NEVER,
         Own.CLUSTERING_PLAN: clustering_plan or _NEVER,
@@ -145,6 +148,7 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
         # Both append to logs of the group, and readers merge what they wrote.
         lock_less=_on(Ground.BUCKET, Ground.SCHEMA),
         overwrite=_on(Ground.GROUP, Ground.BUCKET, Ground.PARTITION, Ground.SCHEMA),
+        schema_change=_SCHEMA,
         # Only under PreferWriterConflictResolutionStrategy; otherwise the write has given way to the plan.
         clustering=_GROUP,
         # While one is pending; a clustering that was only planned is taken along.
@@ -154,10 +158,14 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
         write=_on(Ground.GROUP, Ground.BUCKET, Ground.NEW_KEYS, Ground.PARTITION, Ground.SCHEMA),
         lock_less=_on(Ground.GROUP, Ground.BUCKET, Ground.SCHEMA),
         overwrite=_on(Ground.GROUP, Ground.BUCKET, Ground.PARTITION, Ground.SCHEMA),
+        schema_change=_SCHEMA,
         clustering=_GROUP,
         version_change=_ALL,
     ),
-    Other.SCHEMA_CHANGE: _row(write=_SCHEMA, overwrite=_SCHEMA),
+    # A run that began under other columns than those of its instant would write files that are read by the wrong names.
+    Other.SCHEMA_CHANGE: _row(
+        write=_SCHEMA, overwrite=_SCHEMA, schema_change=_SCHEMA, run=_SCHEMA, clustering=_SCHEMA, version_change=_ALL
+    ),
     # An overwrite writes new file groups only, and readers ignore replaced groups, compacted or not.
     Other.COMPACTION_PLAN: _row(
         write=_BESIDE_PLAN,
@@ -168,7 +176,9 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
         version_change=_ALL,
     ),
     # Plans of ours leave each other's file groups alone; a compaction of JVM Hudi may have been planned beside ours.
-    Other.COMPACTION: _row(write=_BESIDE_COMPACTION, lock_less=_SCHEMA, overwrite=_SCHEMA, clustering=_GROUP),
+    Other.COMPACTION: _row(
+        write=_BESIDE_COMPACTION, lock_less=_SCHEMA, overwrite=_SCHEMA, schema_change=_SCHEMA, clustering=_GROUP
+    ),
     Other.LOG_COMPACTION_PLAN: _row(
         write=_BESIDE_PLAN,
         lock_less=_NEVER,
@@ -177,7 +187,9 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
         clustering_plan=_GROUP,
         version_change=_ALL,
     ),
-    Other.LOG_COMPACTION: _row(write=_BESIDE_COMPACTION, lock_less=_SCHEMA, overwrite=_SCHEMA, clustering=_GROUP),
+    Other.LOG_COMPACTION: _row(
+        write=_BESIDE_COMPACTION, lock_less=_SCHEMA, overwrite=_SCHEMA, schema_change=_SCHEMA, clustering=_GROUP
+    ),
     # A clustering copies the rows of its plan into new groups, even if the old groups have changed since.
     Other.CLUSTERING_PLAN: _row(
         write=_GROUP,
@@ -188,11 +200,15 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
     ),
     # It copies rows and inserts none, so new keys and new rows in its partitions do not conflict.
     Other.CLUSTERING: _row(
-        write=_on(Ground.GROUP, Ground.SCHEMA), overwrite=_on(Ground.GROUP, Ground.SCHEMA), clustering=_GROUP
+        write=_on(Ground.GROUP, Ground.SCHEMA),
+        overwrite=_on(Ground.GROUP, Ground.SCHEMA),
+        schema_change=_SCHEMA,
+        clustering=_GROUP,
     ),
     Other.ROLLBACK: _row(
         write=_on(Ground.ITSELF, Ground.ORIGIN),
         overwrite=_on(Ground.ITSELF, Ground.ORIGIN),
+        schema_change=_on(Ground.ITSELF, Ground.ORIGIN),
         run=_on(Ground.ITSELF, Ground.ORIGIN),
         clustering=_on(Ground.ITSELF, Ground.ORIGIN),
         rollback=_on(Ground.ITSELF),
@@ -204,6 +220,7 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
     Other.RESTORE: _row(
         write=_ALL,
         overwrite=_ALL,
+        schema_change=_ALL,
         plan=_ALL,
         run=_ALL,
         clustering_plan=_ALL,
@@ -233,6 +250,7 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
     Other.INDEX_BUILD_PENDING: _row(
         write=_ALL,
         overwrite=_ALL,
+        schema_change=_ALL,
         run=_ALL,
         clustering=_ALL,
         rollback=_ALL,
