@@ -39,7 +39,7 @@ from pyhudi.format.metadata.rollback import (
 from pyhudi.format.metadata.savepoint import SavepointMetadata, decode_savepoint_metadata, encode_savepoint_metadata
 from pyhudi.format.metadata.written_files import decode_written_files
 from pyhudi.format.safe_paths import data_path_problem
-from pyhudi.format.schema.internal_schema import encode_schema_history, parse_schema_history, version_at
+from pyhudi.format.schema.internal_schema import parse_schema_history, version_at
 from pyhudi.format.schema.stored_names import stored_names
 from pyhudi.format.timeline.archived_log import parse_archive_file
 from pyhudi.format.timeline.archived_log_writing import content_of, parse_archived_states

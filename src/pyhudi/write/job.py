@@ -18,7 +18,7 @@ from pyhudi.format.keys.generator import KeyGenerator, key_generator_from_table,
 from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import normalise
-from pyhudi.format.schema.evolution import write_schema
+from pyhudi.format.schema.evolution import Missing, write_schema
 from pyhudi.format.timeline.instant import Action
 from pyhudi.index.buckets import BucketIndex
 from pyhudi.io.slices.merged import MergeSettings
@@ -181,15 +181,15 @@ def prepare(
     rules = table_rules_of(merges, (*mergers, *mergers_of(config.merging)))
     _check_moves(table.config, config, rules.with_base)
     check_tombstones(merges, rules, hours=config.input.tombstone_hours)
-    fills = config.allows_missing_columns or _takes_some_columns(merges)
+    missing = _missing(config, merges)
     try:
-        schema = _schema_after(table, incoming, former, keys, fill_missing=fills)
+        schema = _schema_after(table, incoming, former, keys, missing=missing)
     except SchemaMismatchError:
         if not replaces_all or former is None:
             raise
         # From no columns: a concurrent write with the previous columns conflicts with this write.
         former = None
-        schema = _schema_after(table, incoming, former, keys, fill_missing=fills)
+        schema = _schema_after(table, incoming, former, keys, missing=missing)
     if config.operation is not WriteOperation.DELETE_PARTITION:
         check_timestamp_texts(table, keys, schema.arrow, logical=config.keys.consistent_logical_timestamps)
     if incoming is not None:
@@ -303,6 +303,13 @@ def _holds_float(kind: pa.DataType) -> bool:
     return pa.types.is_floating(kind) or any(_holds_float(kind.field(n).type) for n in range(kind.num_fields))
 
 
+def _missing(config: WriteConfig, table: TableConfig) -> Missing:
+    """What becomes of columns of the table that the rows lack."""
+    if config.allows_missing_columns or _takes_some_columns(table):
+        return Missing.NULL
+    return Missing.DROPPED if config.input.allows_column_drop else Missing.REFUSED
+
+
 def _takes_some_columns(table: TableConfig) -> bool:
     """Whether a batch may leave columns out, because the merge rules of the table decide what null means."""
     ignores_nulls = table.partial_update_mode is PartialUpdateMode.IGNORE_DEFAULTS
@@ -315,7 +322,7 @@ def _schema_after(
     former: TableSchema | None,
     keys: KeyGenerator,
     *,
-    fill_missing: bool,
+    missing: Missing,
 ) -> TableSchema:
     if incoming is None:
         if former is None:
@@ -324,7 +331,7 @@ def _schema_after(
     merged = write_schema(
         former.arrow if former else None,
         normalise(incoming),
-        fill_missing=fill_missing,
+        missing=missing,
     )
     if former is not None:
         if merged.equals(former.arrow):

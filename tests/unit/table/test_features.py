@@ -335,7 +335,7 @@ def test_the_gate_costs_one_read_and_to_know_the_buckets_of_merge_on_read_one_li
         for _ in range(2):
             check_writable(state)
             assert bucket_engine_of(state) is None
-        assert [one.name for one in state.storage.operations][2:] == ["read", *["list_folder"] * listings]
+        assert [one.name for one in state.storage.operations][2:] == [*["list_folder"] * listings, "read"]
 
 
 def test_the_documentation_shows_the_table_of_features() -> None:

@@ -16,6 +16,7 @@ The rules are those of Hudi 1.2.0 for writes without schema-on-read evolution, f
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
@@ -84,7 +85,15 @@ def is_read_as(stored: pa.DataType, target: pa.DataType) -> bool:
     return False
 
 
-def write_schema(table: pa.Schema | None, incoming: pa.Schema, *, fill_missing: bool = False) -> pa.Schema:
+class Missing(enum.Enum):
+    """What becomes of columns of the table that the rows lack."""
+
+    REFUSED = "the write is refused"
+    NULL = "they are null in the rows"
+    DROPPED = "the table drops them"
+
+
+def write_schema(table: pa.Schema | None, incoming: pa.Schema, *, missing: Missing = Missing.REFUSED) -> pa.Schema:
     """The table's schema after a write of rows with schema `incoming`, without meta columns.
 
     Equal to `table` where the write changes nothing: the caller can keep the table's Avro JSON as it is then.
@@ -92,8 +101,9 @@ def write_schema(table: pa.Schema | None, incoming: pa.Schema, *, fill_missing: 
     Args:
         table: The table's schema; None for a table that has none yet.
         incoming: The rows' schema, as it comes.
-        fill_missing: Columns that the rows lack become null in them, as
-            `hoodie.write.set.null.for.missing.columns` and `hoodie.datasource.write.reconcile.schema` allow.
+        missing: What becomes of columns that the rows lack, as `hoodie.write.set.null.for.missing.columns`,
+            `hoodie.datasource.write.reconcile.schema` and
+            `hoodie.datasource.write.schema.allow.auto.evolution.column.drop` say.
 
     Raises:
         SchemaMismatchError: the rows do not fit; names the column, both types and what to do.
@@ -103,7 +113,7 @@ def write_schema(table: pa.Schema | None, incoming: pa.Schema, *, fill_missing: 
         for field in rows:
             _check_typed(field, (field.name,))
         return rows
-    return pa.schema(_merge_fields(list(without_meta_columns(table)), list(rows), (), fill_missing))
+    return pa.schema(_merge_fields(list(without_meta_columns(table)), list(rows), (), missing))
 
 
 def align(rows: Rows, schema: pa.Schema) -> Rows:
@@ -155,17 +165,18 @@ def match_columns(wanted: Sequence[str], available: Sequence[str]) -> list[int |
 
 
 def _merge_fields(
-    table: Sequence[pa.Field], rows: Sequence[pa.Field], path: ColumnPath, fill_missing: bool
+    table: Sequence[pa.Field], rows: Sequence[pa.Field], path: ColumnPath, missing: Missing
 ) -> list[pa.Field]:
     merged: list[pa.Field] = []
     matches = match_columns([field.name for field in table], [field.name for field in rows])
     for field, index in zip(table, matches, strict=True):
         field_path = (*path, field.name)
         if index is None:
-            _check_missing(field, field_path, fill_missing)
-            merged.append(field)
+            if missing is not Missing.DROPPED:
+                _check_missing(field, field_path, missing)
+                merged.append(field)
         else:
-            merged.append(_merge_field(field, rows[index], field_path, fill_missing))
+            merged.append(_merge_field(field, rows[index], field_path, missing))
     known = set(matches)
     for index, field in enumerate(rows):
         if index not in known:
@@ -181,19 +192,19 @@ def _merge_fields(
     return merged
 
 
-def _merge_field(table: pa.Field, rows: pa.Field, path: ColumnPath, fill_missing: bool) -> pa.Field:
-    data_type = _merge_type(table.type, rows.type, path, fill_missing)
+def _merge_field(table: pa.Field, rows: pa.Field, path: ColumnPath, missing: Missing) -> pa.Field:
+    data_type = _merge_type(table.type, rows.type, path, missing)
     return pa.field(table.name, data_type, table.nullable or rows.nullable)
 
 
-def _merge_type(table: pa.DataType, rows: pa.DataType, path: ColumnPath, fill_missing: bool) -> pa.DataType:
+def _merge_type(table: pa.DataType, rows: pa.DataType, path: ColumnPath, missing: Missing) -> pa.DataType:
     if pa.types.is_struct(table) and pa.types.is_struct(rows):
-        return pa.struct(_merge_fields(list(table), list(rows), path, fill_missing))
+        return pa.struct(_merge_fields(list(table), list(rows), path, missing))
     if is_list(table) and is_list(rows):
-        element = _merge_field(table.value_field, rows.value_field, (*path, LIST_ELEMENT), fill_missing)
+        element = _merge_field(table.value_field, rows.value_field, (*path, LIST_ELEMENT), missing)
         return list_of(element)
     if pa.types.is_map(table) and pa.types.is_map(rows):
-        value = _merge_field(table.item_field, rows.item_field, (*path, MAP_VALUE), fill_missing)
+        value = _merge_field(table.item_field, rows.item_field, (*path, MAP_VALUE), missing)
         return pa.map_(pa.string(), value)
     wider = _wider(table, rows)
     if wider is None:
@@ -236,11 +247,12 @@ def _children(data_type: pa.DataType) -> list[pa.Field]:
     return [data_type.field(index) for index in range(data_type.num_fields)]
 
 
-def _check_missing(field: pa.Field, path: ColumnPath, fill_missing: bool) -> None:
-    if not fill_missing:
+def _check_missing(field: pa.Field, path: ColumnPath, missing: Missing) -> None:
+    if missing is Missing.REFUSED:
         raise SchemaMismatchError(
-            f"the rows lack the table's column {column_text(path)!r}; add it, or let it be null by"
-            " hoodie.write.set.null.for.missing.columns=true",
+            f"the rows lack the table's column {column_text(path)!r}; add it, let it be null by"
+            " hoodie.write.set.null.for.missing.columns=true, or drop it by"
+            " hoodie.datasource.write.schema.allow.auto.evolution.column.drop=true",
             column=column_text(path),
         )
     _check_fillable(field, path)

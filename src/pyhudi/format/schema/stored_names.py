@@ -1,4 +1,4 @@
-"""What the columns of today are called in files of another version of the schema, and rows under today's names.
+"""Names of columns: what those of today are called in files of another version of the schema.
 
 Columns are found by their ids: a column that was renamed has another name in older files, and a column of an older
 file whose id is gone is not shown, even if a column of today has its name.

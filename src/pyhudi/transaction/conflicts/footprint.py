@@ -124,6 +124,9 @@ def schemas_clash(mine: Footprint, theirs: Footprint, base_schema: str | None, *
     `base_schema`: the columns that mine began from. If only mine changes them, theirs is in the way when it began
     later: the table's columns are those of the write with the largest instant time, so the change would not be seen.
     """
+    if mine.kind is Other.SCHEMA_CHANGE and theirs.schema and theirs_began_later:
+        # Comments of columns are no difference between columns, and would be lost all the same.
+        return theirs.schema != mine.schema
     if not theirs.schema or same_columns(theirs.schema, mine.schema):
         return False
     return theirs_began_later or not same_columns(theirs.schema, base_schema)

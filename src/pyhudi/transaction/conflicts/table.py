@@ -31,6 +31,9 @@ class Ground(enum.Enum):
     """One replaces a partition that the other inserts into or replaces."""
     SCHEMA = "schema"
     """One changes the table's columns, and the other does not make the same change."""
+    EARLIER_COLUMNS = "earlier columns"
+    """Columns go by ids, and the other, which was requested before ours, changed them after ours began: files of ours
+    would be read by names that they do not have."""
     ORIGIN = "origin"
     """The other rolls back a completed write that ours began from."""
     ITSELF = "itself"
@@ -162,9 +165,13 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
         clustering=_GROUP,
         version_change=_ALL,
     ),
-    # A run that began under other columns than those of its instant would write files that are read by the wrong names.
     Other.SCHEMA_CHANGE: _row(
-        write=_SCHEMA, overwrite=_SCHEMA, schema_change=_SCHEMA, run=_SCHEMA, clustering=_SCHEMA, version_change=_ALL
+        write=_SCHEMA,
+        overwrite=_SCHEMA,
+        schema_change=_SCHEMA,
+        run=_on(Ground.EARLIER_COLUMNS),
+        clustering=_on(Ground.EARLIER_COLUMNS),
+        version_change=_ALL,
     ),
     # An overwrite writes new file groups only, and readers ignore replaced groups, compacted or not.
     Other.COMPACTION_PLAN: _row(

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyhudi.errors import SchemaMismatchError
-from pyhudi.format.schema.evolution import align, match_columns, write_schema
+from pyhudi.format.schema.evolution import Missing, align, match_columns, write_schema
 from pyhudi.format.schema.meta_columns import with_meta_columns
 
 UTC = pa.timestamp("us", tz="UTC")
@@ -85,13 +85,13 @@ def test_missing_column_is_refused_unless_it_may_be_filled(place: str) -> None:
         with pytest.raises(SchemaMismatchError, match=r"hoodie\.write\.set\.null\.for\.missing\.columns") as error:
             write_schema(table, incoming)
         assert error.value.context["column"].endswith(column)
-        assert write_schema(table, incoming, fill_missing=True) == table
+        assert write_schema(table, incoming, missing=Missing.NULL) == table
 
 
 def test_missing_column_that_may_not_be_null_is_refused_always() -> None:
     table = pa.schema([("a", pa.int32()), required("b", pa.int64())])
     with pytest.raises(SchemaMismatchError, match="'b'"):
-        write_schema(table, pa.schema([("a", pa.int32())]), fill_missing=True)
+        write_schema(table, pa.schema([("a", pa.int32())]), missing=Missing.NULL)
 
 
 # From, to, as org.apache.hudi.common.schema.HoodieSchemaTypePromotion 1.2.0 allows it.

@@ -31,13 +31,16 @@ from pyhudi.format.metadata.compaction import LOG_COMPACTOR, CompactionOperation
 from pyhudi.format.metadata.restore import RestorePlan, encode_restore_plan
 from pyhudi.format.metadata.rollback import RollbackPlan, encode_rollback_plan
 from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.format.schema import alterations
 from pyhudi.format.schema.avro_arrow import arrow_to_avro
-from pyhudi.format.timeline.instant import Action, InstantState
+from pyhudi.format.schema.internal_types import first_schema
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, instant_time_from_user
 from pyhudi.services.cleaning.execute import pending_cleans, schedule_clean
 from pyhudi.services.upgrade.checks import check_nothing_runs
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.file_slice import FileGroupId
-from pyhudi.table.pending_clusterings import load_clustering_plans
+from pyhudi.table.pending_clusterings import load_clustering_plans, pending_clusterings
+from pyhudi.table.schema import TableSchema
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path, load_compaction_plan
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash
@@ -181,6 +184,28 @@ def change_of_schema(*, changes: bool) -> Act:
     return act
 
 
+def earlier_change_by_ids(storage: Storage) -> None:
+    """A change of JVM Hudi that took its instant just before the pending plan, and is completed after its run began."""
+    plan = newest_planned(storage)
+    instant = Instant(instant_time_from_user(str(int(plan) - 1)), Action.COMMIT, InstantState.REQUESTED)
+    table = load_table(storage)
+    storage.put(instant_path(instant, table.version), b"")
+    avro = arrow_to_avro(SCHEMA, table_name="t")
+    columns = alterations.rename_column(first_schema(SCHEMA, avro), ("note",), "remark")
+    schema = TableSchema.from_columns(columns, avro, table_name="t")
+    metadata = CommitMetadata(
+        operation=WriteOperation.ALTER_SCHEMA,
+        stats_by_partition={},
+        extra=schema.extra_metadata(None, instant.requested_time),
+    )
+    ended(storage, instant, metadata)
+
+
+def newest_planned(storage: Storage) -> str:
+    table = load_table(storage)
+    return max(i.requested_time for i in (*table.timeline.pending_compactions, *pending_clusterings(table.timeline)))
+
+
 # -- what ours does ------------------------------------------------------------------------------------------------
 
 
@@ -206,6 +231,11 @@ PACKED_INTO_ROME = upsert((9, "rome", 1, "n"), **PACKING)
 LOCK_LESS = {"hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"}
 APPEND_TO_OSLO = upsert((1, "oslo", 5, "w"), **LOCK_LESS)
 
+
+def ADD_TIP(storage: Storage) -> None:  # noqa: N802 - an act like the others
+    opened(storage).alter.add_column("tip", pa.float64())
+
+
 MINE: dict[tuple[Own, Ground | None], Act] = {
     **{(Own.LOCK_LESS_WRITE, ground): APPEND_TO_OSLO for ground in (None, *Ground)},
     (Own.LOCK_LESS_WRITE, Ground.BUCKET): upsert(NEW, **LOCK_LESS),
@@ -228,6 +258,7 @@ MINE: dict[tuple[Own, Ground | None], Act] = {
     (Own.OVERWRITE, Ground.ORIGIN): OVERWRITE_OSLO,
     (Own.OVERWRITE, Ground.ITSELF): OVERWRITE_OSLO,
     (Own.OVERWRITE, Ground.ANYTHING): OVERWRITE_OSLO,
+    **{(Own.SCHEMA_CHANGE, ground): ADD_TIP for ground in (None, *Ground)},
 }
 THEIRS: dict[tuple[Other, Ground | None], Act] = {
     # With None: as near to ours as it may come without being in the way.
@@ -245,6 +276,7 @@ THEIRS: dict[tuple[Other, Ground | None], Act] = {
     (Other.OVERWRITE, Ground.SCHEMA): widened("insert_overwrite", (3, "rome", 5, "t")),
     (Other.SCHEMA_CHANGE, None): change_of_schema(changes=False),
     (Other.SCHEMA_CHANGE, Ground.SCHEMA): change_of_schema(changes=True),
+    (Other.SCHEMA_CHANGE, Ground.EARLIER_COLUMNS): earlier_change_by_ids,
     (Other.CLUSTERING_PLAN, None): clustering_plan("rome"),
     (Other.CLUSTERING_PLAN, Ground.GROUP): clustering_plan("oslo"),
     (Other.CLUSTERING, None): service(WriteOperation.CLUSTER, Action.REPLACE_COMMIT, "rome"),
@@ -285,6 +317,7 @@ WIDENS: dict[Other, dict[Own, Act]] = {
         Own.WRITE: widened("upsert", (1, "oslo", 5, "w")),
         Own.LOCK_LESS_WRITE: widened("upsert", (1, "oslo", 5, "w"), **LOCK_LESS),
         Own.OVERWRITE: widened("insert_overwrite", (7, "oslo", 1, "o")),
+        Own.SCHEMA_CHANGE: ADD_TIP,
     }
     for met in (Other.COMPACTION, Other.LOG_COMPACTION, Other.CLUSTERING)
 }
@@ -346,7 +379,9 @@ def cases(*ours: Own) -> list[Case]:
                     continue
                 cell = TABLE[met][one]
                 grounds = cell.version_6 if version == 6 else cell.version_8
-                apart = () if Ground.ANYTHING in grounds else (None,)
+                # What the tests meet begins later than ours: of writes, all are then in the way of new columns.
+                always = one is Own.SCHEMA_CHANGE and met in (Other.WRITE, Other.OVERWRITE, Other.SCHEMA_CHANGE)
+                apart = () if Ground.ANYTHING in grounds or always else (None,)
                 found += [Case(met, one, kind, version, ground) for ground in (*apart, *grounds)]
     return sorted(found, key=str)
 
@@ -370,7 +405,7 @@ def acts_of(case: Case) -> tuple[Act, Act]:
     return MINE[case.ours, case.ground], THEIRS[case.met, case.ground]
 
 
-@pytest.mark.parametrize("case", cases(Own.WRITE, Own.LOCK_LESS_WRITE, Own.OVERWRITE), ids=str)
+@pytest.mark.parametrize("case", cases(Own.WRITE, Own.LOCK_LESS_WRITE, Own.OVERWRITE, Own.SCHEMA_CHANGE), ids=str)
 def test_a_write_gives_way_on_every_ground_of_its_cell_and_on_no_other(case: Case) -> None:
     has_buckets = case.ground is Ground.BUCKET or case.ours is Own.LOCK_LESS_WRITE
     prepare = prepared_buckets if has_buckets else prepared
@@ -380,6 +415,9 @@ def test_a_write_gives_way_on_every_ground_of_its_cell_and_on_no_other(case: Cas
 
     if case.ground is None:
         mine(meeting(storage, theirs))
+        if case.ours is Own.SCHEMA_CHANGE:
+            assert opened(storage).schema.names[-1] == "tip"
+            return
         own = {(7, "oslo", 1, "o")} if case.ours is Own.OVERWRITE else {(1, "oslo", 5, "w")}
         assert own <= contents(storage)
         return
