@@ -56,6 +56,7 @@ check: $(STAMP)  ## Lint, types, architecture, generated pages, links, changelog
 	MYPYPATH=benchmarks $(VENV)/bin/mypy benchmarks
 	$(PY) tools/option_reference.py --check
 	$(PY) tools/api_reference.py --check
+	$(PY) tools/procedure_reference.py --check
 	$(VENV)/bin/towncrier build --draft --version next > /dev/null
 	$(PY) -m pytest -q tests/unit/test_architecture.py tests/docs/test_references.py tests/docs/test_changelog.py
 
@@ -101,6 +102,7 @@ bench-services: $(STAMP)  ## Measure clean, archiving and clustering of 1,000 fi
 docs: $(STAMP)  ## Write the generated pages (options, API)
 	$(PY) tools/option_reference.py
 	$(PY) tools/api_reference.py
+	$(PY) tools/procedure_reference.py
 
 clean:  ## Remove everything that the targets made
 	rm -rf $(VENV) .venvs .oracle .tools .bench artifacts demo-table

@@ -7,28 +7,14 @@ that the block is to be saved as (`<!-- my_module.py -->`).
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.pages import ROOT, Block, blocks, name_of, pages
+from tests.support.pages import ROOT, Block, blocks, name_of, pages, run_block
 
 PAGES = [page for page in pages() if any(not block.tested_by for block in blocks(page))]
 ELSEWHERE = [(name_of(page), block.tested_by) for page in pages() for block in blocks(page) if block.tested_by]
-
-
-def run(block: Block, names: dict[str, Any], *, folder: Path) -> None:
-    """Run a block's statements, and compare the values of those that say one."""
-    code = block.code.replace('"/tmp/', f'"{folder}/')
-    lines = code.splitlines()
-    for node in ast.parse(code).body:
-        _, arrow, said = lines[node.end_lineno - 1].partition("# → ")
-        if arrow and isinstance(node, ast.Expr):
-            value = eval(compile(ast.Expression(node.value), "page", "eval"), names)
-            assert value == eval(said, names), ast.unparse(node)
-        else:
-            exec(compile(ast.Module([node], []), "page", "exec"), names)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -39,12 +25,12 @@ def test_blocks_of_a_page_do_what_it_says(page: Path, tmp_path: Path, monkeypatc
         if block.file_name:
             (tmp_path / block.file_name).write_text(block.code, encoding="utf-8")
         elif not block.tested_by:
-            run(block, names, folder=tmp_path)
+            run_block(block, names, folder=tmp_path)
 
 
 def test_a_value_that_is_not_so_is_found(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="1 \\+ 1"):
-        run(Block("1 + 1  # → 3\n", ""), {}, folder=tmp_path)
+        run_block(Block("1 + 1  # → 3\n", ""), {}, folder=tmp_path)
 
 
 @pytest.mark.parametrize(("page", "test"), ELSEWHERE)

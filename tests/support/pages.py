@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"(?:^<!-- (?P<note>[^\n]+) -->\n)?^```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -62,3 +64,16 @@ def anchors(page: Path) -> set[str]:
             number += 1
         found.add(anchor)
     return found | set(re.findall(r'<a (?:id|name)="([^"]+)"', text))
+
+
+def run_block(block: Block, names: dict[str, Any], *, folder: Path) -> None:
+    """Run a block's statements, and compare the values of those that say one."""
+    code = block.code.replace('"/tmp/', f'"{folder}/')
+    lines = code.splitlines()
+    for node in ast.parse(code).body:
+        _, arrow, said = lines[(node.end_lineno or 1) - 1].partition("# → ")
+        if arrow and isinstance(node, ast.Expr):
+            value = eval(compile(ast.Expression(node.value), "page", "eval"), names)
+            assert value == eval(said, names), ast.unparse(node)
+        else:
+            exec(compile(ast.Module([node], []), "page", "exec"), names)

@@ -9,10 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.sql.names import Names, NotHudi
 from pyhudi.sql.statement import Statement, Verb
-from pyhudi.sql.statements import create_table, drop_table, truncate
+from pyhudi.sql.statements import call, create_table, drop_table, truncate
 from pyhudi.sql.tokens import Cursor
 
 VERBS: tuple[Verb, ...] = (
+    Verb(("CALL",), call.parse),
     Verb(("CREATE", "TABLE"), create_table.parse),
     Verb(("CREATE", "OR", "REPLACE", "TABLE"), create_table.parse),
     Verb(("DROP", "TABLE"), drop_table.parse),

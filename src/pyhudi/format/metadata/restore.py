@@ -87,6 +87,18 @@ def decode_restored_instants(data: bytes, *, path: str) -> frozenset[str]:
     return frozenset(fields.texts("instantsToRollback") or ())
 
 
+def decode_restored_files(data: bytes, *, path: str) -> frozenset[str]:
+    """The files that a completed restore deleted, as its rollbacks name them. Raises `CorruptDataError` for damage."""
+    fields, _ = _fields_of(data, _METADATA, path)
+    return frozenset(
+        file
+        for rollbacks in fields.record_lists("hoodieRestoreMetadata").values()
+        for rollback in rollbacks
+        for partition in rollback.record_map("partitionMetadata").values()
+        for file in partition.texts("successDeleteFiles") or ()
+    )
+
+
 def _infos(instants: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"commitTime": instant_time, "action": action} for instant_time, action in instants]
 

@@ -331,6 +331,15 @@ def _stored_data(content: LogContent, names: Sequence[str]) -> Iterator[pa.Recor
     )
 
 
+def rows_of_block(content: LogContent) -> Iterator[pa.RecordBatch]:
+    """The rows of a data block with the columns that it has, piece by piece; nothing for other blocks.
+
+    Raises `CorruptDataError` for a block whose content does not parse, naming path and offset.
+    """
+    if content.block.kind.has_rows and content.block.kind is not BlockType.CDC_DATA:
+        yield from _stored_data(content, avro_to_arrow(content.block.schema or "", source=content.path).names)
+
+
 def _parquet_data(content: LogContent, names: Collection[str]) -> Iterator[pa.RecordBatch]:
     try:
         present = [name for name in content.parquet.schema_arrow.names if name in names]

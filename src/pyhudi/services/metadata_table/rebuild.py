@@ -1,4 +1,4 @@
-"""Building the metadata table again from the table: the repair of one that is damaged or behind."""
+"""Building the metadata table from the table, at first or again, and dropping it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import functools
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import Environment
 from pyhudi.errors import InvalidRequestError, WriteConflictError
+from pyhudi.metadata_table.asked import asked_indexes
 from pyhudi.metadata_table.initialize import initialize_partitions
 from pyhudi.metadata_table.maintained import maintained_partition
+from pyhudi.metadata_table.settle import settle_metadata_table
+from pyhudi.services.call import ServiceCall
 from pyhudi.table.features import check_writable
 from pyhudi.table.metadata_partitions import FILES, Upkeep, with_upkeep
 from pyhudi.table.metadata_table import drop_metadata_table, has_metadata_table
@@ -39,14 +42,7 @@ def rebuild_metadata_table(
             raise InvalidRequestError(
                 "the table has no metadata table: a write with hoodie.metadata.enable=true builds one"
             )
-        check_nothing_exclusive(table.timeline, Own.ARCHIVING)
-        if table.timeline.pending_writes:
-            pending = table.timeline.pending_writes[0].requested_time
-            raise WriteConflictError(
-                "a write is running, whose part of the metadata table would be lost: try again when it has ended, or "
-                "call recovery.roll_back_failed_writes() if its process died",
-                instant=pending,
-            )
+        _check_no_writes(table)
         kept = with_upkeep(table.config.metadata_partitions, Upkeep.MAINTAINED)
         names = (FILES, *(name for name in sorted(kept) if name != FILES))
         lock.check_held()
@@ -61,3 +57,55 @@ def rebuild_metadata_table(
             exchange=functools.partial(exchange_folder, storage, settings.heartbeat, environment),
         )
     return names
+
+
+def build_metadata_table(call: ServiceCall) -> tuple[str, ...]:
+    """Build the metadata table of a table that has none, with the indexes that the options ask for; its partitions.
+
+    Raises:
+        InvalidRequestError: the table has one.
+        WriteConflictError: a write is pending, whose files it would not list.
+
+    Cost: the table lock; a listing of the table; `initialize_partitions`.
+    """
+    check_writable(call.table)
+    storage = call.table.storage
+    with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
+        table = call.table.reload()
+        if has_metadata_table(table):
+            raise InvalidRequestError("the table has a metadata table: init_metadata_table builds it again")
+        _check_no_writes(table)
+        table = settle_metadata_table(
+            table,
+            True,
+            call.environment,
+            lock.check_held,
+            engine=call.engine,
+            indexes=asked_indexes(call.config.metadata_table, call.config.record_index),
+            exchange=functools.partial(exchange_folder, storage, call.settings.heartbeat, call.environment),
+        )
+    return table.config.metadata_partitions
+
+
+def remove_metadata_table(call: ServiceCall) -> None:
+    """Drop the metadata table, if there is one: reads and writes list the store then. Cost: the table lock, deletes.
+
+    Raises `WriteConflictError` while a write is pending.
+    """
+    check_writable(call.table)
+    with table_lock(call.table.storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
+        table = call.table.reload()
+        _check_no_writes(table)
+        lock.check_held()
+        drop_metadata_table(table)
+
+
+def _check_no_writes(table: TableState) -> None:
+    check_nothing_exclusive(table.timeline, Own.ARCHIVING)
+    if table.timeline.pending_writes:
+        pending = table.timeline.pending_writes[0].requested_time
+        raise WriteConflictError(
+            "a write is running, whose part of the metadata table would be lost: try again when it has ended, or "
+            "call recovery.roll_back_failed_writes() if its process died",
+            instant=pending,
+        )

@@ -1,0 +1,202 @@
+"""Procedures of the file-system view: the slices of file groups, and what became of one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureError
+from pyhudi.format.metadata.clean import decode_clean_metadata
+from pyhudi.format.metadata.restore import decode_restored_files
+from pyhudi.format.metadata.rollback import decode_rollback_metadata
+from pyhudi.format.safe_paths import check_data_path, check_file_name
+from pyhudi.format.timeline.instant import Action
+from pyhudi.services.cleaning.policy import slices_of
+from pyhudi.sql.procedures.call_context import CallContext, Given
+from pyhudi.sql.procedures.declared import (
+    FILTER,
+    TABLE_OR_PATH,
+    Parameter,
+    Procedure,
+    Rows,
+    columns,
+    flag,
+    needed,
+    number,
+    text,
+)
+from pyhudi.sql.procedures.globs import glob_pattern
+from pyhudi.sql.procedures.looks import body_of, completed
+from pyhudi.table.archived_actions import archived_bodies
+from pyhudi.table.file_slice import FileSlice, LogFile
+from pyhudi.table.file_system_view import FileSystemView, load_view
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import Timeline
+
+ALL_PARTITIONS = "ALL_PARTITIONS"
+
+
+def _view(table: TableState, given: Given) -> FileSystemView:
+    """The view of the writes that the call asks for."""
+    if given.flag("include_in_flight"):
+        raise UnsupportedFeatureError(
+            "files of writes that are not completed belong to no file slice yet: look at their markers, or at the "
+            "timeline (show_timeline)",
+            parameter="include_in_flight",
+        )
+    timeline, newest = table.timeline, given.text_or_none("max_instant")
+    if newest is not None:
+        kept = tuple(
+            one
+            for one in timeline.instants
+            if one.requested_time < newest or (given.flag("include_max") and one.requested_time == newest)
+        )
+        timeline = Timeline(timeline.version, kept, timeline.foreign)
+    return load_view(table.storage, timeline)
+
+
+def _show_all(context: CallContext, given: Given) -> Rows:
+    table = context.table(given).handle.state
+    wanted = glob_pattern(given.text("path_regex"))
+    view = _view(table, given)
+    for group_id, group in sorted(view.groups.items(), key=lambda one: (one[0].partition_path, one[0].file_id)):
+        if given.text("path_regex") != ALL_PARTITIONS and not wanted.fullmatch(group_id.partition_path):
+            continue
+        for one in reversed(slices_of(group)):
+            yield (*_facts(table, one), _log_list(table, one.logs, ", "))
+
+
+def _show_latest(context: CallContext, given: Given) -> Rows:
+    table = context.table(given).handle.state
+    if given.is_given("path_regex") and given.is_given("partition_path"):
+        raise ConfigError("give path_regex or partition_path, not both")
+    pattern = given.text("path_regex") if given.is_given("path_regex") else given.text("partition_path")
+    wanted = glob_pattern(pattern)
+    view = _view(table, given)
+    for partition, slices in sorted(view.latest.items()):
+        if pattern != ALL_PARTITIONS and not wanted.fullmatch(partition):
+            continue
+        for each in slices:
+            one = each if given.flag("merge") else _after_planned(view, each)
+            log_size = sum(log.size for log in one.logs)
+            base_size = one.base.size if one.base else 0
+            begins = [log for log in one.logs if log.name.instant_time == one.instant_time]
+            yield (
+                *_facts(table, one),
+                log_size,
+                0,
+                log_size / base_size if base_size else -1.0,
+                0.0 if base_size else -1.0,
+                _log_list(table, begins, ","),
+                _log_list(table, [log for log in one.logs if log not in begins], ","),
+            )
+
+
+def _after_planned(view: FileSystemView, each: FileSlice) -> FileSlice:
+    """What comes after a pending compaction of the slice; the slice itself where there is none."""
+    planned = view.pending_compactions.get(each.group)
+    if planned is None:
+        return each
+    return FileSlice(each.group, planned, None, tuple(log for log in each.logs if log.position >= planned))
+
+
+def _facts(table: TableState, one: FileSlice) -> tuple[str, str, str, str, int, int, int]:
+    return (
+        one.partition_path,
+        one.file_id,
+        one.instant_time,
+        full_path(table, one.base.path) if one.base else "",
+        one.base.size if one.base else 0,
+        len(one.logs),
+        sum(log.size for log in one.logs),
+    )
+
+
+def _log_list(table: TableState, logs: list[LogFile] | tuple[LogFile, ...], separator: str) -> str:
+    """Log files, newest first, as JVM Hudi shows them."""
+    shown = (f"HoodieLogFile(pathStr={full_path(table, log.path)}, fileSize={log.size})" for log in reversed(logs))
+    return f"[{separator.join(shown)}]"
+
+
+def full_path(table: TableState, path: str) -> str:
+    """The URI of a file of the table."""
+    return f"{table.storage.uri.rstrip('/')}/{path}"
+
+
+def _show_file_status(context: CallContext, given: Given) -> Rows:
+    table = context.table(given).handle.state
+    partition, name = given.text("partition"), check_file_name(given.text("file"), source="file")
+    if not partition and table.config.partition_fields:
+        raise InvalidRequestError("the table has partitions: give that of the file", file=name)
+    if partition:
+        check_data_path(partition, source="partition")
+    path = f"{partition}/{name}" if partition else name
+    for action, instant, timeline, deleted in _deletions(table):
+        if any(file == path or file.endswith(f"/{path}") for file in deleted):
+            return [("deleted", action.value, instant, timeline, "")]
+    if table.storage.info(path) is None:
+        return [("unknown", "", "", "", "")]
+    return [("exist", "", "", "active", full_path(table, path).removeprefix("file:"))]
+
+
+def _deletions(table: TableState) -> Iterator[tuple[Action, str, str, frozenset[str]]]:
+    """The files that cleans, rollbacks and restores deleted, with the action, its instant and its timeline."""
+    for action in (Action.CLEAN, Action.ROLLBACK, Action.RESTORE):
+        for instant in completed(table, action):
+            yield action, instant.requested_time, "active", _deleted(action, *body_of(table, instant))
+        if table.version.has_completion_times and action is not Action.RESTORE:
+            for instant, data, path in archived_bodies(table, action):
+                yield action, instant.requested_time, "archived", _deleted(action, data, path)
+
+
+def _deleted(action: Action, data: bytes, path: str) -> frozenset[str]:
+    if action is Action.CLEAN:
+        return decode_clean_metadata(data, path=path).paths
+    if action is Action.RESTORE:
+        return decode_restored_files(data, path=path)
+    done = decode_rollback_metadata(data, path=path)
+    return frozenset(file for partition in done.partitions.values() for file in partition.deleted)
+
+
+_VIEW = (
+    text("max_instant", ""),
+    flag("include_max", False),
+    flag("include_in_flight", False),
+    flag("exclude_compaction", False),
+    number("limit", 10),
+    text("path_regex", ALL_PARTITIONS),
+    FILTER,
+)
+_SLICE = (
+    "partition string, file_id string, base_instant string, data_file string, data_file_size bigint, "
+    "num_delta_files bigint, total_delta_file_size bigint"
+)
+
+PROCEDURES = (
+    Procedure(
+        name="show_fsview_all",
+        what="All file slices, by partition and file group, the newest first. `path_regex` is a glob of partitions.",
+        parameters=(*TABLE_OR_PATH, *_VIEW),
+        columns=columns(f"{_SLICE}, delta_files string"),
+        run=_show_all,
+        limits_rows=True,
+    ),
+    Procedure(
+        name="show_fsview_latest",
+        what="The newest file slice of each file group, by partition.",
+        parameters=(*TABLE_OR_PATH, *_VIEW, text("partition_path", ALL_PARTITIONS), flag("merge", True)),
+        columns=columns(
+            f"{_SLICE}, delta_size_compaction_scheduled bigint, delta_size_compaction_unscheduled bigint, "
+            "delta_to_base_radio_compaction_scheduled double, delta_to_base_radio_compaction_unscheduled double, "
+            "delta_files_compaction_scheduled string, delta_files_compaction_unscheduled string"
+        ),
+        run=_show_latest,
+        limits_rows=True,
+    ),
+    Procedure(
+        name="show_file_status",
+        what="Whether a file is there, or which clean, rollback or restore deleted it.",
+        parameters=(*TABLE_OR_PATH, Parameter("partition"), needed("file"), FILTER),
+        columns=columns("status string not null, action string, instant string, timeline string, full_path string"),
+        run=_show_file_status,
+    ),
+)

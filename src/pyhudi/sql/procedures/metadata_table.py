@@ -1,0 +1,255 @@
+"""Procedures of the metadata table: what it lists and knows, whether that is right, and making and dropping it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow.compute as pc
+
+from pyhudi.errors import InvalidRequestError
+from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
+from pyhudi.format.metadata_table.schema import COLUMN_STATS_COLUMN
+from pyhudi.format.schema.meta_columns import META_COLUMNS
+from pyhudi.metadata_table.lister import MetadataLister
+from pyhudi.metadata_table.lookup import all_records
+from pyhudi.metadata_table.state import MetadataState, load_metadata_state
+from pyhudi.metadata_table.statistics_lookup import statistics_of_files
+from pyhudi.services.metadata_table.rebuild import build_metadata_table, remove_metadata_table
+from pyhudi.sql.procedures.call_context import CallContext, Given
+from pyhudi.sql.procedures.column_overlap import overlap_of
+from pyhudi.sql.procedures.declared import FILTER, TABLE, TABLE_OR_PATH, Procedure, Rows, columns, flag, number, text
+from pyhudi.sql.procedures.statistics_text import bound_of, bound_text
+from pyhudi.storage.protocol import FileInfo
+from pyhudi.table.file_system_view import load_view
+from pyhudi.table.index_definitions import COLUMN_STATS
+from pyhudi.table.lister import list_data_files
+from pyhudi.table.metadata_partitions import FILES
+from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER, has_metadata_table
+from pyhudi.table.state import TableState
+
+
+def _metadata(table: TableState) -> MetadataState:
+    if FILES not in table.config.metadata_partitions:
+        raise InvalidRequestError("the table has no metadata table: create_metadata_table builds one")
+    return load_metadata_state(table)
+
+
+def _show_files(context: CallContext, given: Given) -> Rows:
+    """Those of one partition; without one, of all partitions."""
+    lister = MetadataLister(_metadata(context.table(given).handle.state))
+    wanted = given.text_or_none("partition")
+    found = lister.table() if wanted is None else lister.partition(wanted)
+    return ((info.name,) for info in sorted(found, key=lambda info: info.path))
+
+
+def _show_partitions(context: CallContext, given: Given) -> Rows:
+    state = _metadata(context.table(given).handle.state)
+    paths = {info.path.rpartition("/")[0] for info in MetadataLister(state).table()}
+    return ((path,) for path in sorted(paths))
+
+
+def _show_stats(context: CallContext, given: Given) -> Rows:
+    """Count and size of the newest files of each partition of the metadata table, under the names of Hudi's metrics."""
+    state = _metadata(context.table(given).handle.state)
+    for partition in sorted(state.table.config.metadata_partitions):
+        slices = state.slices(partition)
+        facts = {
+            "baseFileCount": sum(one.base is not None for one in slices),
+            "logFileCount": sum(len(one.logs) for one in slices),
+            "totalBaseFileSizeInBytes": sum(one.base_size for one in slices),
+            "totalLogFileSizeInBytes": sum(sum(one.log_sizes) for one in slices),
+        }
+        for name, value in facts.items():
+            yield (f"{partition}.{name}", str(value))
+
+
+def _statistics(table: TableState, given: Given) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The partition path of each newest base file, and its statistics by column."""
+    state = _metadata(table)
+    if COLUMN_STATS not in table.config.metadata_partitions:
+        raise InvalidRequestError(
+            "the table has no column statistics: table.indexes.create('column_stats') builds them"
+        )
+    wanted, prefixes = given.words("targetColumns"), given.words("partition")
+    latest = load_view(table.storage, table.timeline).latest
+    paths = {
+        str(one.base.name): one.partition_path
+        for slices in latest.values()
+        for one in slices
+        if one.base is not None and (not prefixes or one.partition_path.startswith(prefixes))
+    }
+    names = wanted or None
+    if names is None:
+        records = all_records(state, COLUMN_STATS, COLUMN_STATS_COLUMN)
+        batches = (found.column(COLUMN_STATS_COLUMN).combine_chunks() for found in records)
+    else:
+        batches = (found for found in statistics_of_files(state, names, sorted(set(paths.values()))).values())
+    for payloads in batches:
+        for one in payloads.filter(pc.is_valid(payloads)).to_pylist():
+            is_asked_for = bool(wanted) or one["columnName"] not in META_COLUMNS
+            if one["fileName"] in paths and is_asked_for and not one["isDeleted"]:
+                yield paths[one["fileName"]], one
+
+
+def _show_column_stats(context: CallContext, given: Given) -> Rows:
+    found = _statistics(context.table(given).handle.state, given)
+    for _, one in sorted(found, key=lambda pair: (pair[1]["columnName"], pair[1]["fileName"])):
+        low, high = bound_of(one["minValue"]), bound_of(one["maxValue"])
+        yield (one["fileName"], one["columnName"], bound_text(low), bound_text(high), one["nullCount"])
+
+
+def _show_overlap(context: CallContext, given: Given) -> Rows:
+    table = context.table(given).handle.state
+    ranges: dict[tuple[str, str], list[tuple[Any, Any]]] = defaultdict(list)
+    files: dict[str, set[str]] = defaultdict(set)
+    for partition, one in _statistics(table, given):
+        low, high = bound_of(one["minValue"]), bound_of(one["maxValue"])
+        files[partition].add(one["fileName"])
+        if low is not None and high is not None:
+            ranges[partition, one["columnName"]].append((low, high))
+    rows = [
+        (partition, column, found.average, found.most, len(files[partition]), *found.percentiles, found.values)
+        for (partition, column), pairs in ranges.items()
+        for found in [overlap_of(pairs)]
+    ]
+    return sorted(rows, key=lambda row: (row[1], row[2], row[0]))
+
+
+def _validate_files(context: CallContext, given: Given) -> Rows:
+    """Data files that only one side has, or both in another size; all of them where the call is verbose."""
+    table = context.table(given).handle.state
+    listed = _by_path(MetadataLister(_metadata(table)).table())
+    stored = _by_path(list_data_files(table.storage))
+    counted = {one.path for one in _counted(table)} | listed.keys()
+    for path in sorted(counted):
+        ours, theirs = stored.get(path), listed.get(path)
+        sizes = (ours.size if ours else 0, theirs.size if theirs else 0)
+        if given.flag("verbose") or ours is None or theirs is None or sizes[0] != sizes[1]:
+            partition, _, name = path.rpartition("/")
+            yield (partition, name, ours is not None, theirs is not None, *sizes)
+
+
+def _counted(table: TableState) -> Iterator[FileInfo]:
+    """The data files of completed writes: those of pending ones are not listed yet."""
+    timeline = table.timeline
+    for info in list_data_files(table.storage):
+        name = parse_data_file(info.name)
+        if name is not None and (timeline.is_committed(name.instant_time) or timeline.starts_after(name.instant_time)):
+            yield info
+
+
+def _by_path(files: list[FileInfo]) -> dict[str, FileInfo]:
+    return {info.path: info for info in files if not info.name.startswith(PARTITION_METADATA_FILE)}
+
+
+def _create(context: CallContext, given: Given) -> Rows:
+    table = context.table(given)
+    call = table.handle.service_call(None, call="create_metadata_table")
+    return _timed(table.handle.state, "Created", "secs", lambda: build_metadata_table(call), call.environment.clock)
+
+
+def _init(context: CallContext, given: Given) -> Rows:
+    table = context.table(given)
+    state, clock = table.handle.state, table.handle.environment.clock
+    if given.flag("read_only"):
+        return _timed(state, "Opened", "sec", lambda: MetadataLister(_metadata(state)).table(), clock)
+    if has_metadata_table(state):
+        return _timed(state, "Initialized", "sec", table.recovery.rebuild_metadata_table, clock)
+    call = table.handle.service_call(None, call="init_metadata_table")
+    return _timed(state, "Initialized", "sec", lambda: build_metadata_table(call), clock)
+
+
+def _delete(context: CallContext, given: Given) -> Rows:
+    table = context.table(given)
+    remove_metadata_table(table.handle.service_call(None, call="delete_metadata_table"))
+    return [(f"Deleted Metadata Table at '{_place(table.handle.state)}'",)]
+
+
+def _timed(table: TableState, verb: str, unit: str, work: Callable[[], object], clock: Any) -> Rows:
+    begun = clock.now_ms()
+    work()
+    return [(f"{verb} Metadata Table in {_place(table)} (duration={(clock.now_ms() - begun) / 1000}{unit})",)]
+
+
+def _place(table: TableState) -> str:
+    return f"{table.storage.uri.rstrip('/')}/{METADATA_TABLE_FOLDER}"
+
+
+_COLUMNS = (*TABLE_OR_PATH, text("partition"), text("targetColumns"), FILTER)
+
+PROCEDURES = (
+    Procedure(
+        name="show_metadata_table_files",
+        what="The files of a partition, as the metadata table lists them; of all partitions, if none is given.",
+        parameters=(*TABLE_OR_PATH, text("partition", ""), number("limit", 100), FILTER),
+        columns=columns("file_path string"),
+        run=_show_files,
+        limits_rows=True,
+    ),
+    Procedure(
+        name="show_metadata_table_partitions",
+        what="The partitions of the table, as the metadata table lists them.",
+        parameters=(*TABLE_OR_PATH, FILTER),
+        columns=columns("partition string"),
+        run=_show_partitions,
+    ),
+    Procedure(
+        name="show_metadata_table_stats",
+        what="How many files each partition of the metadata table has, and their size in bytes.",
+        parameters=(*TABLE_OR_PATH, FILTER),
+        columns=columns("stat_key string, stat_value string"),
+        run=_show_stats,
+    ),
+    Procedure(
+        name="show_metadata_table_column_stats",
+        what="The statistics of columns in the newest base files; of all but the meta columns, if none are given.",
+        parameters=_COLUMNS,
+        columns=columns("file_name string, column_name string, min_value string, max_value string, null_number bigint"),
+        run=_show_column_stats,
+    ),
+    Procedure(
+        name="show_metadata_column_stats_overlap",
+        what="How much the ranges of columns overlap among the files of a partition: what skipping files can gain.",
+        parameters=_COLUMNS,
+        columns=columns(
+            "Partition path string, Field name string, Average overlap double, Maximum file overlap int, "
+            "Total file number int, 50% overlap int, 75% overlap int, 95% overlap int, 99% overlap int, "
+            "Total value number int"
+        ),
+        run=_show_overlap,
+    ),
+    Procedure(
+        name="validate_metadata_table_files",
+        what="The files in which the metadata table differs from the store; all files with verbose => true.",
+        parameters=(TABLE, flag("verbose", False)),
+        columns=columns(
+            "partition string, file_name string, is_present_in_fs boolean, is_present_in_metadata boolean, "
+            "fs_size bigint, metadata_size bigint"
+        ),
+        run=_validate_files,
+    ),
+    Procedure(
+        name="create_metadata_table",
+        what="Builds the metadata table of a table that has none.",
+        parameters=(TABLE,),
+        columns=columns("result string"),
+        run=_create,
+    ),
+    Procedure(
+        name="init_metadata_table",
+        what="Builds the metadata table, also where there is one; with read_only => true it only opens it.",
+        parameters=(TABLE, flag("read_only", False)),
+        columns=columns("result string"),
+        run=_init,
+    ),
+    Procedure(
+        name="delete_metadata_table",
+        what="Drops the metadata table: reads and writes list the store then.",
+        parameters=(TABLE,),
+        columns=columns("result string"),
+        run=_delete,
+    ),
+)

@@ -1,0 +1,259 @@
+"""Procedures of the services that plan first and execute then: compaction and clustering."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from pyhudi.api.hudi_table import HudiTable
+from pyhudi.api.services import ServiceKind
+from pyhudi.errors import ConfigError, InvalidRequestError, NotFoundError
+from pyhudi.format.timeline.instant import Action, Instant, InstantState
+from pyhudi.services.compaction.schedule import check_merge_on_read
+from pyhudi.sql.procedures.call_context import CallContext, Given
+from pyhudi.sql.procedures.call_options import options_of
+from pyhudi.sql.procedures.declared import (
+    TABLE_OR_PATH,
+    Parameter,
+    Procedure,
+    Rows,
+    SqlType,
+    columns,
+    flag,
+    needed,
+    number,
+    text,
+)
+from pyhudi.sql.procedures.looks import requested
+from pyhudi.sql.procedures.partition_predicates import partitions_where
+from pyhudi.table.pending_clusterings import is_clustering_plan, load_clustering_plan
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import load_compaction_plan
+
+_PLANS = columns("timestamp string, operation_size int, state string")
+_CLUSTERINGS = columns("timestamp string, input_group_size int, state string, involved_partitions string")
+_EXECUTES = ("execute", "scheduleandexecute")
+_OPERATIONS = ("schedule", *_EXECUTES)
+_SELECTED = {
+    "predicate": "hoodie.clustering.plan.strategy.partition.selected",
+    "selected_partitions": "hoodie.clustering.plan.strategy.partition.selected",
+    "partition_regex_pattern": "hoodie.clustering.plan.strategy.partition.regex.pattern",
+    "order": "hoodie.clustering.plan.strategy.sort.columns",
+    "order_strategy": "hoodie.layout.optimize.strategy",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A service: its name for `schedule`, and its pending plans."""
+
+    name: ServiceKind
+    pending: Callable[[TableState], list[Instant]]
+
+
+def _pending_compactions(table: TableState) -> list[Instant]:
+    return [one for one in table.timeline.pending_compactions if one.action is Action.COMPACTION]
+
+
+def _pending_clusterings(table: TableState) -> list[Instant]:
+    replacing = (Action.CLUSTERING, Action.REPLACE_COMMIT)
+    found = [one for one in table.timeline.instants if one.action in replacing]
+    pending = (one for one in found if one.state is not InstantState.COMPLETED)
+    return [
+        one
+        for one in pending
+        if one.action is Action.CLUSTERING or is_clustering_plan(table.storage, table.version, one)
+    ]
+
+
+_COMPACTION = _Kind("compaction", _pending_compactions)
+_CLUSTERING = _Kind("clustering", _pending_clusterings)
+
+
+def _plan_and_execute(
+    table: HudiTable, kind: _Kind, operation: str, given: Given, options: dict[str, str]
+) -> Sequence[str]:
+    """Do what `op` asks for: plan, execute what is pending, or both. The instants that were worked on.
+
+    As in JVM Hudi, `scheduleandexecute` executes what is pending only if there was nothing to plan.
+    """
+    pending = [one.requested_time for one in kind.pending(table.handle.state)]
+    chosen = given.words("instants")
+    if chosen and operation != "execute":
+        raise ConfigError("instants are the plans to execute: they go with op => 'execute' only", op=operation)
+    if unknown := sorted(set(chosen) - set(pending)):
+        raise InvalidRequestError(f"there is no pending {kind.name} with these instants", instants=", ".join(unknown))
+    limit = given.number_or_none("limit")
+    work = sorted(chosen) if chosen else pending if limit is None else pending[: max(limit, 0)]
+    if operation != "execute":
+        planned = table.services.schedule(kind.name, hudi_options=options)
+        if planned is not None:
+            work = [planned]
+        elif operation == "schedule":
+            return ()
+    if operation in _EXECUTES:
+        for instant in work:
+            table.services.run(instant, hudi_options=options)
+    return work
+
+
+def _operation(word: str) -> str:
+    operation = {"run": "scheduleandexecute"}.get(word.lower(), word.lower())
+    if operation not in _OPERATIONS:
+        raise ConfigError(f"op must be one of {', '.join(_OPERATIONS)}, run", op=word)
+    return operation
+
+
+def _run_compaction(context: CallContext, given: Given) -> Rows:
+    operation = _operation(given.text("op"))
+    instant = given.number_or_none("timestamp")
+    options = options_of(given)
+    table = context.table(given, options)
+    check_merge_on_read(table.handle.state)
+    if instant is not None and not given.words("instants"):
+        given = given.with_value("instants", str(instant))
+        operation = "execute"
+    done = _plan_and_execute(table, _COMPACTION, operation, given, options)
+    return _compaction_rows(table.refresh().handle.state, done)
+
+
+def _show_compaction(context: CallContext, given: Given) -> Rows:
+    table = context.table(given).handle.state
+    check_merge_on_read(table)
+    return _compaction_rows(table, None)
+
+
+def _compaction_rows(table: TableState, times: Iterable[str] | None) -> Rows:
+    """The compactions with these times, newest first; all of the active timeline for None."""
+    wanted = None if times is None else frozenset(times)
+    for instant in reversed(table.timeline.instants):
+        is_one = instant.action in (Action.COMPACTION, Action.COMMIT)
+        if not is_one or (wanted is not None and instant.requested_time not in wanted):
+            continue
+        try:
+            plan = load_compaction_plan(table.storage, requested(instant, Action.COMPACTION), table.version)
+        except NotFoundError:
+            continue  # a commit that is no compaction
+        yield (instant.requested_time, len(plan.operations), instant.state.name)
+
+
+def _run_clustering(context: CallContext, given: Given) -> Rows:
+    instants = given.words("instants")
+    operation = _operation(given.text("op") or ("execute" if instants else "scheduleandexecute"))
+    options = options_of(given)
+    table = context.table(given, options)
+    chosen = {name: given.text(name) for name in _SELECTED if given.text(name)}
+    if "predicate" in chosen:
+        found = partitions_where(context, table, chosen["predicate"])
+        if not found:
+            return ()
+        chosen = {**chosen, "selected_partitions": ",".join(found)}
+        del chosen["predicate"]
+    options |= {_SELECTED[name]: value for name, value in chosen.items()}
+    done = _plan_and_execute(table, _CLUSTERING, operation, given, options)
+    state = table.refresh().handle.state
+    return _clustering_rows(state, done, names_partitions=given.flag("show_involved_partition"))
+
+
+def _show_clustering(context: CallContext, given: Given) -> Rows:
+    table = context.table(given).handle.state
+    return _clustering_rows(table, None, names_partitions=given.flag("show_involved_partition"))
+
+
+def _clustering_rows(table: TableState, times: Iterable[str] | None, *, names_partitions: bool) -> Rows:
+    wanted = None if times is None else frozenset(times)
+    action = Action.CLUSTERING if table.version.has_clustering_action else Action.REPLACE_COMMIT
+    for instant in reversed(table.timeline.instants):
+        is_one = instant.action in (Action.CLUSTERING, Action.REPLACE_COMMIT)
+        if not is_one or (wanted is not None and instant.requested_time not in wanted):
+            continue
+        plan = load_clustering_plan(table.storage, table.version, requested(instant, action))
+        if plan is None:
+            continue  # another replace commit
+        partitions = ",".join(sorted(each.partition_path for each in plan.slices)) if names_partitions else "*"
+        yield (instant.requested_time, len(plan.groups), instant.state.name, partitions)
+
+
+def _run_rollback(context: CallContext, given: Given) -> Rows:
+    instant = given.text("pending_instant")
+    table = context.table(given)
+    state = table.handle.state
+    found = [one for kind in (_COMPACTION, _CLUSTERING) for one in kind.pending(state)]
+    if instant not in {one.requested_time for one in found}:
+        raise InvalidRequestError("there is no pending compaction or clustering with this instant", instant=instant)
+    if not given.flag("delete_request_instant_file"):
+        raise InvalidRequestError(
+            "a plan needs no rollback to be executed again: run_compaction and run_clustering remove what a dead "
+            "process left of it. To give the plan up, call with delete_request_instant_file => true",
+            instant=instant,
+        )
+    clock = table.handle.environment.clock
+    begun = clock.now_ms()
+    table.recovery.rollback(instant)
+    yield (instant, f"{clock.now_ms() - begun} ms")
+
+
+PROCEDURES = (
+    Procedure(
+        name="run_compaction",
+        what="Plans a compaction of a merge-on-read table (op => 'schedule'), executes plans ('execute'), or both "
+        "('run').",
+        parameters=(
+            needed("op"),
+            *TABLE_OR_PATH,
+            Parameter("timestamp", SqlType.LONG),
+            text("options"),
+            text("instants"),
+            number("limit"),
+        ),
+        columns=_PLANS,
+        run=_run_compaction,
+    ),
+    Procedure(
+        name="show_compaction",
+        what="The compactions of the active timeline, newest first.",
+        parameters=(*TABLE_OR_PATH, number("limit", 20)),
+        columns=_PLANS,
+        run=_show_compaction,
+        limits_rows=True,
+    ),
+    Procedure(
+        name="run_clustering",
+        what="Plans a clustering (op => 'schedule'), executes plans ('execute'), or both, which is the default.",
+        parameters=(
+            *TABLE_OR_PATH,
+            text("predicate"),
+            text("order"),
+            flag("show_involved_partition", False),
+            text("op"),
+            text("order_strategy"),
+            text("options"),
+            text("instants"),
+            text("selected_partitions"),
+            text("partition_regex_pattern"),
+            number("limit"),
+        ),
+        columns=_CLUSTERINGS,
+        run=_run_clustering,
+    ),
+    Procedure(
+        name="show_clustering",
+        what="The clusterings of the active timeline, newest first.",
+        parameters=(*TABLE_OR_PATH, number("limit", 20), flag("show_involved_partition", False)),
+        columns=_CLUSTERINGS,
+        run=_show_clustering,
+        limits_rows=True,
+    ),
+    Procedure(
+        name="run_rollback_inflight_tableservice",
+        what="Gives up a pending compaction or clustering, and removes what was written for it.",
+        parameters=(
+            text("table"),
+            text("path"),
+            needed("pending_instant"),
+            flag("delete_request_instant_file", False),
+        ),
+        columns=columns("instant string, time_cost string"),
+        run=_run_rollback,
+    ),
+)

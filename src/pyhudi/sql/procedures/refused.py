@@ -1,0 +1,91 @@
+"""Procedures of JVM Hudi that this release does not run, each with the reason and what to do instead."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from pyhudi.errors import InternalError
+from pyhudi.sql.procedures.call_context import CallContext, Given
+from pyhudi.sql.procedures.declared import TABLE, Procedure, columns, flag, needed, number, text
+
+
+def _never(context: CallContext, given: Given) -> NoReturn:
+    del context, given
+    raise InternalError("a refused procedure was run")
+
+
+PROCEDURES = (
+    Procedure(
+        name="hive_sync",
+        what="Not run: no Hive metastore is synced.",
+        parameters=(
+            TABLE,
+            *(
+                text(name, "")
+                for name in (
+                    "metastore_uri",
+                    "username",
+                    "password",
+                    "use_jdbc",
+                    "mode",
+                    "partition_fields",
+                    "partition_extractor_class",
+                    "strategy",
+                    "sync_incremental",
+                )
+            ),
+        ),
+        columns=columns("result string"),
+        run=_never,
+        refusal="no Hive metastore is synced; a session with a metastore sees the table by CREATE TABLE … USING hudi "
+        "LOCATION '…'",
+    ),
+    Procedure(
+        name="sync_validate",
+        what="Not run: it compares two tables through a Hive server.",
+        parameters=(
+            *(needed(name) for name in ("src_table", "dst_table", "mode", "hive_server_url", "hive_pass")),
+            text("src_db", "rawdata"),
+            text("target_db", "dwh_hoodie"),
+            number("partition_cnt", 5),
+            text("hive_user", ""),
+        ),
+        columns=columns("result string"),
+        run=_never,
+        refusal="no Hive server is asked; commits_compare compares two tables, and SELECT count(*) their rows",
+    ),
+    Procedure(
+        name="partition_bucket_index_manager",
+        what="Not run: buckets of their own for each partition are not written.",
+        parameters=(
+            TABLE,
+            text("overwrite"),
+            number("bucket_number", -1),
+            text("add"),
+            flag("dry_run", True),
+            text("rollback"),
+            flag("show_config", False),
+            text("rule", "regex"),
+            text("options"),
+        ),
+        columns=columns("result string, operation string, details string"),
+        run=_never,
+        refusal="tables whose partitions have different numbers of buckets are not written; use one number of buckets, "
+        "or a consistent bucket index, which grows by clustering",
+    ),
+    Procedure(
+        name="repair_deduplicate",
+        what="Not run: it would exchange base files of completed writes.",
+        parameters=(
+            TABLE,
+            needed("duplicated_partition_path"),
+            needed("repaired_output_path"),
+            flag("dry_run", True),
+            text("dedupe_type", "insert_type"),
+        ),
+        columns=columns("result string"),
+        run=_never,
+        refusal="base files of completed writes are not exchanged in place: read the partition, drop its repeated "
+        "keys, and write it with INSERT OVERWRITE",
+    ),
+)

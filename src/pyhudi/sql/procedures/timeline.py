@@ -1,0 +1,167 @@
+"""Procedures that show the timeline, or copy it."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from pyhudi.errors import ConfigError
+from pyhudi.format.avro.container import MAGIC, decode_container
+from pyhudi.format.metadata.rollback import decode_rollback_metadata
+from pyhudi.format.timeline.instant import (
+    Action,
+    Instant,
+    InstantState,
+    completed_action,
+    instant_file_name,
+    parse_instant_time,
+)
+from pyhudi.sql.procedures.call_context import CallContext, Given
+from pyhudi.sql.procedures.declared import (
+    FILTER,
+    TABLE,
+    TABLE_OR_PATH,
+    Procedure,
+    Rows,
+    columns,
+    flag,
+    needed,
+    number,
+    text,
+)
+from pyhudi.sql.procedures.looks import StateTimes, body_of, completed, state_times
+from pyhudi.table.archived_actions import archived_bodies, archived_instants
+from pyhudi.table.instant_times import table_zone
+from pyhudi.table.state import TableState
+
+_EXPORTED = "clean,commit,deltacommit,rollback,savepoint,restore"
+
+
+def _show_timeline(context: CallContext, given: Given) -> Rows:
+    table = context.table(given).handle.state
+    first, last = given.text("startTime").strip(), given.text("endTime").strip()
+    times, undone = state_times(table), _rolled_back(table)
+    active = [(one, "ACTIVE") for one in reversed(table.timeline.instants)]
+    archived = [(one, "ARCHIVED") for one in archived_instants(table)] if given.flag("showArchived") else []
+    known = {(one.requested_time, one.action) for one, _ in active}
+    both = [*active, *((one, kind) for one, kind in archived if (one.requested_time, one.action) not in known)]
+    rows = sorted(both, key=lambda one: (one[0].requested_time, one[0].state), reverse=True)
+    within = [one for one in rows if one[0].requested_time >= first and (not last or one[0].requested_time <= last)]
+    for instant, kind in within:
+        yield (
+            instant.requested_time,
+            instant.action.value,
+            instant.state.name,
+            *_state_texts(table, instant, times),
+            kind,
+            _about_rollback(instant, undone),
+        )
+
+
+def _state_texts(table: TableState, instant: Instant, times: StateTimes) -> tuple[str, str, str]:
+    """When the instant was requested, began and was completed: by its files; by its name, where these are archived."""
+    made = times.get((instant.requested_time, completed_action(instant.action)))
+    if made is not None:
+        return tuple(_shown(made.get(state)) for state in InstantState)  # type: ignore[return-value]
+    zone = table_zone(table.config)
+    began = _shown(parse_instant_time(instant.requested_time, zone))
+    ended = None if instant.completion_time is None else parse_instant_time(instant.completion_time, zone)
+    return began, "-", _shown(ended)
+
+
+def _shown(ms: int | None) -> str:
+    return "-" if ms is None else datetime.fromtimestamp(ms / 1000).astimezone().strftime("%m-%d %H:%M:%S")
+
+
+def _rolled_back(table: TableState) -> Mapping[str, list[str]]:
+    """The rollbacks of each instant, and under the rollback's own time what it rolled back."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for rollback in completed(table, Action.ROLLBACK):
+        data, path = body_of(table, rollback)
+        undone = decode_rollback_metadata(data, path=path).instant_time
+        found[rollback.requested_time].append(f"Rolled back: {undone}")
+        found[undone].append(f"Rolled back by: {rollback.requested_time}")
+    return found
+
+
+def _about_rollback(instant: Instant, undone: Mapping[str, list[str]]) -> str | None:
+    return ", ".join(undone[instant.requested_time]) if instant.requested_time in undone else None
+
+
+def _export_instants(context: CallContext, given: Given) -> Rows:
+    table = context.table(given).handle.state
+    folder = given.text("local_folder")
+    target = context.storage(folder)
+    actions = {_action(word) for word in given.words("actions")}
+    limit = given.number("limit")
+    found = list(_bodies(table, actions))
+    found.sort(key=lambda one: one[0].requested_time, reverse=given.flag("desc"))
+    chosen = found if limit < 0 else found[:limit]
+    for instant, data, path in chosen:
+        target.put(instant_file_name(instant, table.version), _as_json(data, path))
+    yield (f"Exported {len(chosen)} Instants to {folder}",)
+
+
+def _bodies(table: TableState, actions: set[Action]) -> Iterator[tuple[Instant, bytes, str]]:
+    for action in sorted(actions):
+        for instant in completed(table, action):
+            yield instant, *body_of(table, instant)
+        if table.version.has_completion_times:
+            active = {one.requested_time for one in completed(table, action)}
+            for archived in archived_bodies(table, action):
+                if archived[0].requested_time not in active:
+                    yield archived
+
+
+def _action(word: str) -> Action:
+    if word not in {each.value for each in Action}:
+        raise ConfigError(f"actions must be some of {', '.join(each.value for each in Action)}", action=word)
+    return Action(word)
+
+
+def _as_json(data: bytes, path: str) -> bytes:
+    if not data.startswith(MAGIC):
+        return data
+    return json.dumps(decode_container(data, path=path).values, default=_json_value, indent=2).encode()
+
+
+def _json_value(value: Any) -> Any:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+PROCEDURES = (
+    Procedure(
+        name="show_timeline",
+        what="The instants of the timeline, newest first, and when they were requested, began and ended.",
+        parameters=(
+            *TABLE_OR_PATH,
+            number("limit", 20),
+            flag("showArchived", False),
+            FILTER,
+            text("startTime", ""),
+            text("endTime", ""),
+        ),
+        columns=columns(
+            "instant_time string, action string, state string, requested_time string, inflight_time string, "
+            "completed_time string, timeline_type string, rollback_info string"
+        ),
+        run=_show_timeline,
+        limits_rows=lambda given: not (given.text("startTime") and given.text("endTime")),
+    ),
+    Procedure(
+        name="export_instants",
+        what="Copies the metadata of completed instants to a folder, as JSON; a plain path is one of the driver.",
+        parameters=(
+            TABLE,
+            needed("local_folder"),
+            number("limit", -1),
+            text("actions", _EXPORTED),
+            flag("desc", False),
+        ),
+        columns=columns("export_detail string"),
+        run=_export_instants,
+    ),
+)
