@@ -14,6 +14,7 @@ from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.inputs import opened
 from pyhudi.engine.local import LocalEngine
 from pyhudi.errors import ConfigError, InvalidRequestError
+from pyhudi.format.keys.partition_pattern import PartitionPattern
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.write.result import WriteResult
 from pyhudi.write.run import write
@@ -25,12 +26,17 @@ _PARTITIONS = "hoodie.datasource.write.partitions.to.delete"
 
 
 def write_rows(
-    handle: TableHandle, rows: RowsLike, operation: WriteOperation, hudi_options: HudiOptions | None
+    handle: TableHandle,
+    rows: RowsLike,
+    operation: WriteOperation,
+    hudi_options: HudiOptions | None,
+    *,
+    overwritten: PartitionPattern | None = None,
 ) -> WriteResult:
-    """Write rows to an opened table."""
+    """Write rows to an opened table. `overwritten`: partitions that an overwrite replaces even without rows."""
     if rows is None:
         raise InvalidRequestError("there are no rows: None was given", operation=operation.value)
-    return _write(handle, rows, operation, hudi_options)
+    return _write(handle, rows, operation, hudi_options, overwritten=overwritten)
 
 
 def delete_partitions(handle: TableHandle, paths: tuple[str, ...], hudi_options: HudiOptions | None) -> WriteResult:
@@ -56,6 +62,7 @@ def _write(
     hudi_options: HudiOptions | None,
     *,
     partitions: tuple[str, ...] | None = None,
+    overwritten: PartitionPattern | None = None,
 ) -> WriteResult:
     options = handle.options_of_call(hudi_options, call=operation.value)
     named = known_options(hudi_options, call=operation.value, defaults=handle.options).get(_OPERATION)
@@ -63,7 +70,7 @@ def _write(
         raise ConfigError(f"this call is an {operation.value}, not an {named}: leave {_OPERATION} out")
     options[_OPERATION] = operation.value
     engine = handle.engine if rows is None or handle.engine.accepts(rows) else engine_for(rows)
-    config = WriteConfig.from_options(options)
+    config = replace(WriteConfig.from_options(options), overwritten=overwritten)
     if partitions is not None:  # not as an option's text, which cannot say a comma or a blank
         config = replace(config, what=replace(config.what, partitions_to_delete=partitions))
     return write(

@@ -35,6 +35,7 @@ from pyhudi.config.refused_keys import Side
 from pyhudi.config.registry import given_options
 from pyhudi.errors import ConfigError
 from pyhudi.format.keys.generator_types import KeyGeneratorType, PartitionFieldKind
+from pyhudi.format.keys.partition_pattern import PartitionPattern
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.table_version import NEWEST, TableVersion
 
@@ -70,6 +71,7 @@ class WriteConfig:
     markers: MarkerOptions = field(default_factory=MarkerOptions)
     locks: LockOptions = field(default_factory=LockOptions)
     extra_metadata: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # of any option, credentials too
+    overwritten: PartitionPattern | None = None  # of SQL's PARTITION clause: an overwrite replaces these, too
 
     @staticmethod
     def from_options(options: Mapping[str, Any]) -> WriteConfig:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.sql.names import Names, NotHudi
 from pyhudi.sql.statement import Statement, Verb
-from pyhudi.sql.statements import call, create_table, drop_table, truncate
+from pyhudi.sql.statements import call, create_table, drop_table, insert, truncate
 from pyhudi.sql.tokens import Cursor
 
 VERBS: tuple[Verb, ...] = (
@@ -17,6 +17,8 @@ VERBS: tuple[Verb, ...] = (
     Verb(("CREATE", "TABLE"), create_table.parse),
     Verb(("CREATE", "OR", "REPLACE", "TABLE"), create_table.parse),
     Verb(("DROP", "TABLE"), drop_table.parse),
+    Verb(("INSERT",), insert.parse),
+    Verb(("WITH",), insert.parse),
     Verb(("TRUNCATE", "TABLE"), truncate.parse),
 )
 """All statements. The first whose words match, and that does not say `NotHudi`, has the statement."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pyhudi.config.enums import DuplicatePolicy
 from pyhudi.config.write_config import WriteConfig
+from pyhudi.format.keys.partition_pattern import PartitionPattern
 from pyhudi.format.metadata.write_operation import WriteOperation
 
 
@@ -67,11 +68,19 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Overwrite:
-    """The rows replace the file groups of their partitions, or of the `whole_table`. `combine`: see `Upsert`."""
+    """The rows replace the file groups of their partitions, or of the `whole_table`. `combine`: see `Upsert`.
+
+    `partitions`: those that are replaced even if no row goes there.
+    """
 
     combine: bool
     operation: WriteOperation
     whole_table: bool
+    partitions: PartitionPattern | None = None
+
+    def replaces(self, path: str) -> bool:
+        """Whether the partition of a path is replaced, even if no row goes there."""
+        return self.whole_table or (self.partitions is not None and self.partitions.matches(path))
 
 
 LookingUp = Upsert | Delete | Insert
@@ -100,7 +109,7 @@ def staged_write_of(config: WriteConfig) -> StagedWrite:
         case WriteOperation.BULK_INSERT:
             return Append(combine)
         case _:
-            return Overwrite(combine, config.operation, config.replaces_whole_table)
+            return Overwrite(combine, config.operation, config.replaces_whole_table, config.overwritten)
 
 
 def overwrite_of(config: WriteConfig) -> Overwrite:

@@ -109,7 +109,7 @@ def _stage(job: WriteJob, rows: Any, write: StagedWrite, folder: str) -> tuple[S
 
 def _view(table: TableState, job: WriteJob, splits: Sequence[StagedSplit], write: StagedWrite) -> FileSystemView:
     """The file slices of the partitions of the rows, or of all if a key may be in any partition."""
-    overwrites_all = isinstance(write, Overwrite) and write.whole_table
+    overwrites_all = isinstance(write, Overwrite) and (write.whole_table or write.partitions is not None)
     whole = job.config.index.index_type.is_global or job.config.index_remembers
     everywhere = overwrites_all or (looks_up(write) and whole)
     paths = None if everywhere else {p.partition_path for split in splits for p in split.partitions}
@@ -231,5 +231,5 @@ def _changes(plan: FilePlan, replaced: Mapping[str, Sequence[str]] | None) -> li
 def _replaced(latest: SlicesByPartition, splits: Sequence[StagedSplit], write: Overwrite) -> dict[str, tuple[str, ...]]:
     """The replaced file groups by partition path, including overwritten partitions without file groups."""
     touched = {partition.partition_path for split in splits for partition in split.partitions}
-    paths = touched | set(latest) if write.whole_table else touched
+    paths = touched | {path for path in latest if write.replaces(path)}
     return {path: tuple(file_slice.file_id for file_slice in latest.get(path, ())) for path in sorted(paths)}

@@ -1,4 +1,4 @@
-"""`TRUNCATE TABLE name`: all rows leave the table, in one commit."""
+"""`TRUNCATE TABLE name [PARTITION (…)]`: rows leave the table, in one commit."""
 
 from __future__ import annotations
 
@@ -6,26 +6,34 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pyhudi.sql.clauses import partition_spec
 from pyhudi.sql.names import NamedTable, Names
+from pyhudi.sql.partitions import Spec, drop_partitions
 from pyhudi.sql.statement import no_rows
 from pyhudi.sql.tokens import Cursor
 
 
 @dataclass(frozen=True)
 class Truncate:
-    """All rows of a table, or of a partition."""
+    """All rows of a table, or of the partitions of a clause."""
 
     table: NamedTable
+    partition: Spec = ()
 
     def run(self, spark: SparkSession) -> DataFrame:
         """Delete the rows."""
-        self.table.open(spark).truncate()
+        table = self.table.open(spark)
+        if self.partition:
+            drop_partitions(spark, table, [self.partition])
+        else:
+            table.truncate()
         return no_rows(spark)
 
 
 def parse(cursor: Cursor, names: Names) -> Truncate:
-    """`TRUNCATE TABLE name`."""
+    """`TRUNCATE TABLE name [PARTITION (a = 1, …)]`."""
     cursor.expect("TRUNCATE", "TABLE")
     table = names.table(cursor.name())
+    partition = partition_spec(cursor) if cursor.accept("PARTITION") else ()
     cursor.end()
-    return Truncate(table)
+    return Truncate(table, partition)

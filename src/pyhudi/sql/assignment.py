@@ -1,0 +1,122 @@
+"""Rows that are assigned to the columns of a table: by name or by place, with Spark's rules for what fits a column.
+
+Spark's rules of `INSERT` (`spark.sql.storeAssignmentPolicy` ANSI, the default): numbers fit all number columns, and a
+value that is too large is an error; anything simple fits a text; a text fits nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql import types as spark_types
+from pyspark.sql.types import DataType, StructField, StructType
+
+from pyhudi.errors import SchemaMismatchError
+from pyhudi.spark.settings import setting, temporarily
+from pyhudi.sql.quoting import quoted_name
+
+_POLICY = "spark.sql.storeAssignmentPolicy"
+_TIMES = (spark_types.DateType, spark_types.TimestampType, spark_types.TimestampNTZType)
+_SIMPLE = (
+    spark_types.NumericType,
+    spark_types.StringType,
+    spark_types.BooleanType,
+    spark_types.BinaryType,
+    *_TIMES,
+)
+
+
+def assigned(rows: DataFrame, columns: Mapping[str, Column], schema: StructType) -> DataFrame:
+    """Rows with exactly the columns of a schema. `columns`: what each of them is made of; null for those not in it.
+
+    Raises:
+        SchemaMismatchError: a value has a type that does not fit its column.
+    """
+    spark = rows.sparkSession
+    found = rows.select(*(column.alias(name) for name, column in columns.items()))
+    given = {field.name: field.dataType for field in found.schema.fields}
+    check_types(spark, given, schema)
+    chosen = [_fitted(field, given.get(field.name), columns) for field in schema.fields]
+    with temporarily(spark, {"spark.sql.ansi.enabled": str(_checks_values(spark)).lower()}):
+        result = rows.select(*chosen)
+        result.schema  # noqa: B018 - analyses the casts under this setting
+    return result
+
+
+def _fitted(field: StructField, given: DataType | None, columns: Mapping[str, Column]) -> Column:
+    if given is None:
+        return sql.lit(None).cast(field.dataType).alias(field.name)
+    column = columns[field.name]
+    return (column if given == field.dataType else column.cast(field.dataType)).alias(field.name)
+
+
+def _checks_values(spark: SparkSession) -> bool:
+    """Whether a value that is too large for its column is an error."""
+    return (setting(spark, _POLICY) or "ANSI").upper() != "LEGACY"
+
+
+def check_types(spark: SparkSession, given: Mapping[str, DataType], schema: StructType) -> None:
+    """Check that values of these types fit the columns of their names.
+
+    Raises:
+        SchemaMismatchError: one does not, and the session does not ask for casts at any price.
+    """
+    if not _checks_values(spark):
+        return
+    for field in schema.fields:
+        if field.name in given and not fits(given[field.name], field.dataType):
+            raise SchemaMismatchError(
+                f"the value for the column {field.name!r} has the type {given[field.name].simpleString()}, which does "
+                f"not fit {field.dataType.simpleString()}: cast it",
+                column=field.name,
+            )
+
+
+def fits(given: DataType, wanted: DataType) -> bool:
+    """Whether Spark's ANSI rules let a value of one type into a column of another."""
+    if given == wanted or isinstance(given, spark_types.NullType):
+        return True
+    if isinstance(wanted, spark_types.StringType):
+        return isinstance(given, _SIMPLE)
+    if any(isinstance(given, kinds) and isinstance(wanted, kinds) for kinds in (spark_types.NumericType, _TIMES)):
+        return True
+    parts = [_parts(kind) for kind in (given, wanted)]
+    return type(given) is type(wanted) and parts[0] != () and len(parts[0]) == len(parts[1]) and all(map(fits, *parts))
+
+
+def _parts(kind: DataType) -> tuple[DataType, ...]:
+    """The types inside of a type."""
+    if isinstance(kind, StructType):
+        return tuple(field.dataType for field in kind.fields)
+    if isinstance(kind, spark_types.MapType):
+        return (kind.keyType, kind.valueType)
+    return (kind.elementType,) if isinstance(kind, spark_types.ArrayType) else ()
+
+
+def check_count(rows: DataFrame, wanted: Sequence[str]) -> None:
+    """Check that the rows have as many columns as are wanted.
+
+    Raises:
+        SchemaMismatchError: they have more or fewer.
+    """
+    if len(rows.columns) != len(wanted):
+        raise SchemaMismatchError(
+            f"the query has {len(rows.columns)} columns, and {len(wanted)} are to be written",
+            columns=list(wanted),
+            given=rows.columns,
+        )
+
+
+def by_name_or_place(rows: DataFrame, wanted: Sequence[str]) -> dict[str, Column]:
+    """The column of the rows for each wanted one: by name if all names are there, else by place, as JVM Hudi does."""
+    names = [name.lower() for name in rows.columns]
+    if len(set(names)) == len(names) and {*names} == {name.lower() for name in wanted}:
+        return {name: sql.col(quoted_name(rows.columns[names.index(name.lower())])) for name in wanted}
+    return by_place(rows, wanted)
+
+
+def by_place(rows: DataFrame, wanted: Sequence[str]) -> dict[str, Column]:
+    """The columns of rows, one for each wanted column."""
+    return {name: rows[place] for place, name in enumerate(wanted)}

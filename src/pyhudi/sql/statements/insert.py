@@ -1,0 +1,136 @@
+"""`INSERT INTO` and `INSERT OVERWRITE`: rows of a query or of VALUES, with column lists and partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.types import StructType
+
+from pyhudi.api.hudi_table import HudiTable
+from pyhudi.api.writes import write_rows
+from pyhudi.errors import SchemaMismatchError
+from pyhudi.spark.types import spark_schema
+from pyhudi.sql.assignment import assigned, by_name_or_place, by_place, check_count
+from pyhudi.sql.clauses import column_names, partition_spec
+from pyhudi.sql.columns import own_name, with_last
+from pyhudi.sql.names import NamedTable, Names, NotHudi
+from pyhudi.sql.overwrites import insertion_into, insertion_overwrite
+from pyhudi.sql.partitions import Spec, pattern_of_spec
+from pyhudi.sql.statement import no_rows
+from pyhudi.sql.tokens import Cursor
+
+_QUERY = ("SELECT", "VALUES", "FROM", "WITH", "TABLE", "MAP", "REDUCE", "(")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clauses:
+    """How rows come into a table.
+
+    Attributes:
+        overwrite: whether they replace what is there.
+        partition: the columns of the PARTITION clause, with their values.
+        columns: the columns that the rows have, if they are listed.
+        by_name: whether the columns of the rows are those of the same names.
+    """
+
+    overwrite: bool = False
+    partition: Spec = ()
+    columns: tuple[str, ...] = ()
+    by_name: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Insert(Clauses):
+    """Rows that come into a table. `query`: the rows, as a statement of Spark."""
+
+    table: NamedTable
+    query: str
+
+    def run(self, spark: SparkSession) -> DataFrame:
+        """Write the rows in one commit."""
+        rows = spark.sql(self.query)
+        table = self.table.open(spark)
+        insert_rows(table, rows, self)
+        return no_rows(spark)
+
+
+def insert_rows(table: HudiTable, rows: DataFrame, clauses: Clauses) -> None:
+    """Write rows to a table as `INSERT` with these clauses does.
+
+    Raises:
+        SchemaMismatchError: a column is not in the table, or the rows have other columns.
+    """
+    spark = rows.sparkSession
+    fields = tuple(table.handle.state.config.partition_fields or ())
+    schema = with_last(spark_schema(table.schema), [name for name in fields if name in table.schema.names])
+    named = [(own_name(schema, name, "the partition column"), value) for name, value in clauses.partition]
+    _check_partition([name for name, _ in named], fields)
+    static = {name: sql.expr(str(value)) for name, value in named if value is not None}
+    columns = tuple(rows.columns) if clauses.by_name else clauses.columns
+    wanted = _wanted(schema, tuple(static), columns)
+    check_count(rows, wanted)
+    known = by_place(rows, wanted) if columns else by_name_or_place(rows, wanted)
+    ready = assigned(rows, {**known, **static}, schema)
+    if clauses.overwrite:
+        found = insertion_overwrite(spark, table.handle.options, len(fields), len(named), len(static))
+    else:
+        found = insertion_into(table.handle.options)
+    overwritten = pattern_of_spec(spark, table, clauses.partition) if found.of_clause else None
+    write_rows(table.handle, ready, found.operation, found.options, overwritten=overwritten)
+
+
+def _check_partition(named: Sequence[str], fields: tuple[str, ...]) -> None:
+    for name in named:
+        if name not in fields:
+            raise SchemaMismatchError(f"{name!r} is no partition column of the table", partition_by=fields)
+
+
+def _wanted(schema: StructType, static: tuple[str, ...], columns: tuple[str, ...]) -> list[str]:
+    """The columns that the rows have to give, in the order of the statement or of the table."""
+    listed = [own_name(schema, name, "the column") for name in columns]
+    twice = [name for name in (*listed, *static) if (*listed, *static).count(name) > 1]
+    if twice:
+        raise SchemaMismatchError(f"the column {twice[0]!r} is named twice", column=twice[0])
+    return listed or [field.name for field in schema.fields if field.name not in static]
+
+
+def parse(cursor: Cursor, names: Names) -> Insert:
+    """`[WITH …] INSERT {INTO | OVERWRITE} [TABLE] name [PARTITION (…)] [(columns) | BY NAME] query`."""
+    before = cursor.until("INSERT") if cursor.peek("WITH") else None
+    if not cursor.accept("INSERT"):
+        raise NotHudi
+    overwrite = cursor.one_of("INTO", "OVERWRITE") == "OVERWRITE"
+    if cursor.peek("DIRECTORY") or cursor.peek("LOCAL", "DIRECTORY"):
+        raise NotHudi
+    cursor.accept("TABLE")
+    table = names.table(cursor.name())
+    partition = partition_spec(cursor) if cursor.accept("PARTITION") else ()
+    if cursor.peek("IF"):
+        cursor.fail("IF NOT EXISTS is not supported for a partition of a Hudi table")
+    if cursor.peek("REPLACE"):
+        cursor.fail("REPLACE WHERE is not supported for a Hudi table: use DELETE, and INSERT INTO")
+    by_name = cursor.accept("BY", "NAME")
+    columns = column_names(cursor) if _lists_columns(cursor) else ()
+    if not any(cursor.peek(word) for word in _QUERY):
+        cursor.fail("a query or VALUES is expected", known=_QUERY)
+    query = str(cursor.until())
+    cursor.end()
+    return Insert(
+        table=table,
+        query=query if before is None else f"{before} {query}",
+        overwrite=overwrite,
+        partition=partition,
+        columns=columns,
+        by_name=by_name,
+    )
+
+
+def _lists_columns(cursor: Cursor) -> bool:
+    """Whether a list of columns follows, and not a query in parentheses."""
+    if not cursor.peek("("):
+        return False
+    following = cursor.tokens[cursor.position + 1 : cursor.position + 2]
+    return bool(following) and not any(following[0].is_word(word) for word in _QUERY)
