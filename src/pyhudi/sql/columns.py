@@ -45,7 +45,12 @@ def _plain(field: StructField) -> StructField:
 
 def ddl_of(schema: StructType) -> str:
     """The columns as `CREATE TABLE` has them, with their comments."""
-    return ", ".join(_column(field, " ") for field in schema.fields)
+    return ", ".join(ddl_lines(schema))
+
+
+def ddl_lines(schema: StructType) -> list[str]:
+    """Each column as `CREATE TABLE` has it."""
+    return [_column(field, " ") for field in schema.fields]
 
 
 def _column(field: StructField, sign: str) -> str:

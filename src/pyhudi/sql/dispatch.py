@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.sql.names import Names, NotHudi
 from pyhudi.sql.statement import Statement, Verb
-from pyhudi.sql.statements import call, create_table, drop_table, insert, truncate
+from pyhudi.sql.statements import alter_table, call, create_table, describe, drop_table, insert, show, truncate
 from pyhudi.sql.tokens import Cursor
 
 VERBS: tuple[Verb, ...] = (
@@ -20,6 +20,14 @@ VERBS: tuple[Verb, ...] = (
     Verb(("INSERT",), insert.parse),
     Verb(("WITH",), insert.parse),
     Verb(("TRUNCATE", "TABLE"), truncate.parse),
+    Verb(("ALTER", "TABLE"), alter_table.parse),
+    Verb(("SHOW", "PARTITIONS"), show.parse_partitions),
+    Verb(("SHOW", "CREATE", "TABLE"), show.parse_create_table),
+    Verb(("SHOW", "TBLPROPERTIES"), show.parse_properties),
+    Verb(("MSCK", "REPAIR", "TABLE"), show.parse_repair),
+    Verb(("REPAIR", "TABLE"), show.parse_repair),
+    Verb(("DESCRIBE",), describe.parse),
+    Verb(("DESC",), describe.parse),
 )
 """All statements. The first whose words match, and that does not say `NotHudi`, has the statement."""
 

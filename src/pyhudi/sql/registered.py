@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from pyhudi.config.enums import TableType
 from pyhudi.config.table_config import TableConfig
-from pyhudi.sql.columns import ddl_of, with_meta_columns
+from pyhudi.sql.catalog import CatalogTable
+from pyhudi.sql.columns import ddl_of, parsed, with_meta_columns
 from pyhudi.sql.plain import plain_sql
 from pyhudi.sql.quoting import quoted_name, quoted_text
 
@@ -55,3 +56,39 @@ def properties_of(config: TableConfig) -> dict[str, str]:
     if config.ordering_fields:
         found["orderingFields"] = ",".join(config.ordering_fields)
     return found
+
+
+def catalog_schema(spark: SparkSession, entry: CatalogTable) -> StructType:
+    """The columns of a table as the catalog has them, with their comments."""
+    fields = []
+    for row in plain_sql(spark, f"DESCRIBE TABLE {entry.quoted}").collect():
+        if not row["col_name"] or row["col_name"].startswith("#"):
+            break
+        kind = parsed(f"`value` {row['data_type']}").fields[0].dataType
+        fields.append(StructField(row["col_name"], kind, metadata=_comment(row["comment"])))
+    return StructType(fields)
+
+
+def _comment(text: str | None) -> dict[str, str]:
+    return {} if text is None else {"comment": text}
+
+
+def catalog_facts(spark: SparkSession, entry: CatalogTable) -> dict[str, str]:
+    """What the catalog shows of a table, by name: location, provider, properties, and more."""
+    where = f"IN {quoted_name(entry.database)} LIKE {quoted_text(entry.table)}"
+    rows = plain_sql(spark, f"SHOW TABLE EXTENDED {where}").collect()
+    [information] = [row["information"] for row in rows if row["tableName"].lower() == entry.table.lower()]
+    lines = information.partition("Schema: root")[0].splitlines()
+    return {name: value for name, sign, value in (line.partition(": ") for line in lines) if sign}
+
+
+def with_columns_of(
+    spark: SparkSession, entry: CatalogTable, schema: StructType, comments: Mapping[str, str]
+) -> None:
+    """Give the entry of a table these columns, with new comments, and those that the columns have there already."""
+    former = {field.name: field.metadata for field in catalog_schema(spark, entry).fields}
+    columns = [
+        StructField(field.name, field.dataType, metadata=_comment(comments.get(field.name)) or former.get(field.name))
+        for field in with_meta_columns(schema).fields
+    ]
+    plain_sql(spark, f"ALTER TABLE {entry.quoted} REPLACE COLUMNS ({ddl_of(StructType(columns))})")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from pyhudi.sql.names import Names
 from pyhudi.sql.tokens import Cursor
@@ -41,3 +41,10 @@ class Verb:
 def no_rows(spark: SparkSession) -> DataFrame:
     """The result of a statement that gives nothing: no rows, no columns."""
     return spark.createDataFrame([], StructType([]))
+
+
+def texts(spark: SparkSession, columns: Sequence[str], rows: Sequence[Sequence[str | None]]) -> DataFrame:
+    """Rows of texts as the result of a statement."""
+    return spark.createDataFrame(
+        [tuple(row) for row in rows], StructType([StructField(name, StringType()) for name in columns])
+    )

@@ -1,0 +1,183 @@
+"""The clauses of `ALTER TABLE` that change columns: by `table.alter`, and then in the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pyhudi.api.hudi_table import HudiTable
+from pyhudi.spark.types import arrow_schema, spark_schema
+from pyhudi.sql.catalog import CatalogTable
+from pyhudi.sql.clauses import text_value
+from pyhudi.sql.columns import parsed, with_last
+from pyhudi.sql.names import NamedTable
+from pyhudi.sql.registered import with_columns_of
+from pyhudi.sql.statement import no_rows
+from pyhudi.sql.tokens import Cursor
+
+_AFTER_TYPE = ("COMMENT", "FIRST", "AFTER", "DEFAULT")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change of one column.
+
+    Attributes:
+        column: its name, with points for a column inside of another.
+        to: its new name.
+        type: its type as the statement has it, for a new column or a wider one.
+        is_new: whether it is added.
+        is_dropped: whether it goes.
+        may_be_null: whether it may be null from now on.
+        comment: its new comment.
+        first: whether it goes in front of the others.
+        after: the column that it goes behind.
+    """
+
+    column: str
+    to: str | None = None
+    type: str | None = None
+    is_new: bool = False
+    is_dropped: bool = False
+    may_be_null: bool = False
+    comment: str | None = None
+    first: bool = False
+    after: str | None = None
+
+
+@dataclass(frozen=True)
+class AlterColumns:
+    """Changes of columns, one commit each."""
+
+    table: NamedTable
+    entry: CatalogTable
+    steps: tuple[Step, ...] = field(default=())
+
+    def run(self, spark: SparkSession) -> DataFrame:
+        """Change the table, then the catalog: where the second fails, readers by name see the new columns already."""
+        table = self.table.open(spark)
+        for step in self.steps:
+            for change in _changes(step):
+                change(table)
+                table = table.refresh()
+        fields = [name for name in table.handle.state.config.partition_fields or () if name in table.schema.names]
+        comments = {step.to or step.column: step.comment for step in self.steps if step.comment is not None}
+        with_columns_of(spark, self.entry, with_last(spark_schema(table.schema), fields), comments)
+        return no_rows(spark)
+
+
+def _changes(step: Step) -> list[Callable[[HudiTable], object]]:
+    """What a step does to the table, in this order."""
+    if step.is_dropped:
+        return [lambda table: table.alter.drop_column(step.column)]
+    kind = None if step.type is None else arrow_schema(parsed(f"`value` {step.type}")).field(0).type
+    if step.is_new:
+        assert kind is not None
+        new = kind
+        return [
+            lambda table: table.alter.add_column(
+                step.column, new, after=step.after, first=step.first, comment=step.comment
+            )
+        ]
+    changes: list[Callable[[HudiTable], object]] = []
+    if kind is not None:
+        wanted = kind
+        changes.append(lambda table: _with_type(table, step.column, wanted))
+    if step.may_be_null:
+        changes.append(lambda table: table.alter.allow_null(step.column))
+    if step.comment is not None:
+        changes.append(lambda table: table.alter.comment_column(step.column, step.comment))
+    if step.first or step.after is not None:
+        changes.append(lambda table: table.alter.move_column(step.column, after=step.after, first=step.first))
+    if step.to is not None and step.to != step.column:
+        new_name = step.to
+        changes.append(lambda table: table.alter.rename_column(step.column, new_name))
+    return changes
+
+
+def _with_type(table: HudiTable, column: str, kind: object) -> None:
+    """Give a column a type; nothing if it has it, as `CHANGE COLUMN a a INT COMMENT '…'` repeats it."""
+    present = [one.type for one in table.schema if one.name.lower() == column.lower()]
+    if present != [kind]:
+        table.alter.change_type(column, kind)
+
+
+def parse_columns(cursor: Cursor, table: NamedTable, entry: CatalogTable, word: str) -> AlterColumns:
+    """What follows `ALTER TABLE name` and the first word of a change of columns."""
+    steps = _PARSERS[word](cursor) if word in _PARSERS else cursor.fail("the columns cannot be replaced: alter them")
+    cursor.end()
+    return AlterColumns(table, entry, tuple(steps))
+
+
+def _added(cursor: Cursor) -> list[Step]:
+    cursor.one_of("COLUMNS", "COLUMN")
+    parts = cursor.parenthesised().listed() if cursor.peek("(") else cursor.listed()
+    steps = []
+    for part in parts:
+        name = str(part.name())
+        part.accept(":")
+        steps.append(_with_options(part, name, str(part.until(*_AFTER_TYPE)), is_new=True))
+    return steps
+
+
+def _with_options(cursor: Cursor, name: str, kind: str | None, *, is_new: bool = False, to: str | None = None) -> Step:
+    """The rest of a column: its comment and its place, in any order."""
+    comment, first, after, may_be_null = None, False, None, False
+    while not cursor.is_at_end:
+        word = cursor.one_of("COMMENT", "FIRST", "AFTER", "TYPE", "DROP")
+        if word == "COMMENT":
+            comment = text_value(cursor)
+        elif word == "FIRST":
+            first = True
+        elif word == "AFTER":
+            after = _beside(name, cursor.identifier())
+        elif word == "TYPE":
+            kind = str(cursor.until(*_AFTER_TYPE))
+        else:
+            cursor.expect("NOT", "NULL")
+            may_be_null = True
+    return Step(
+        name, to=to, type=kind, is_new=is_new, comment=comment, first=first, after=after, may_be_null=may_be_null
+    )
+
+
+def _beside(name: str, other: str) -> str:
+    """The full name of a column beside another one, which may be inside of a third."""
+    inside, dot, _ = name.rpartition(".")
+    return f"{inside}{dot}{other}"
+
+
+def _dropped(cursor: Cursor) -> list[Step]:
+    cursor.one_of("COLUMNS", "COLUMN")
+    parts = cursor.parenthesised().listed() if cursor.peek("(") else cursor.listed()
+    return [Step(str(part.name()), is_dropped=True) for part in parts]
+
+
+def _renamed(cursor: Cursor) -> list[Step]:
+    cursor.expect("COLUMN")
+    name = str(cursor.name())
+    cursor.expect("TO")
+    return [Step(name, to=cursor.identifier())]
+
+
+def _altered(cursor: Cursor) -> list[Step]:
+    cursor.accept("COLUMN")
+    return [_with_options(cursor, str(cursor.name()), None)]
+
+
+def _changed(cursor: Cursor) -> list[Step]:
+    """`CHANGE [COLUMN] old new type …`, of Hive."""
+    cursor.accept("COLUMN")
+    name, to = str(cursor.name()), cursor.identifier()
+    return [_with_options(cursor, name, str(cursor.until(*_AFTER_TYPE)), to=to)]
+
+
+_PARSERS: dict[str, Callable[[Cursor], list[Step]]] = {
+    "ADD": _added,
+    "DROP": _dropped,
+    "RENAME": _renamed,
+    "ALTER": _altered,
+    "CHANGE": _changed,
+}

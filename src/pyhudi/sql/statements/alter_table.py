@@ -1,0 +1,159 @@
+"""`ALTER TABLE`: columns, properties, partitions and the name of a table; first the table, then its entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.format.properties import table_checksum
+from pyhudi.sql.catalog import CatalogTable
+from pyhudi.sql.clauses import partition_spec, properties, property_name
+from pyhudi.sql.names import NamedTable, Names
+from pyhudi.sql.partitions import Spec, drop_partitions
+from pyhudi.sql.plain import plain_sql
+from pyhudi.sql.quoting import quoted_name, quoted_text
+from pyhudi.sql.registered import property_list
+from pyhudi.sql.statement import Statement, no_rows
+from pyhudi.sql.statements.alter_columns import parse_columns
+from pyhudi.sql.table_properties import hudi_options
+from pyhudi.sql.tokens import Cursor, Name
+from pyhudi.table.state import update_properties
+from pyhudi.transaction.locks.table_lock import table_lock
+
+_FIXED = ("primarykey", "type", "orderingfields", "precombinefield", "path", "provider")
+
+
+@dataclass(frozen=True)
+class Rename:
+    """Another name in the catalog, and in the table's own properties."""
+
+    table: NamedTable
+    entry: CatalogTable
+    to: Name
+
+    def run(self, spark: SparkSession) -> DataFrame:
+        """Rename the entry; a managed table's folder moves with it."""
+        target = self.to.parts if len(self.to.parts) > 1 else (self.entry.database, self.to.parts[-1])
+        plain_sql(spark, f"ALTER TABLE {self.entry.quoted} RENAME TO {quoted_name(*target[-2:])}")
+        renamed = Names(spark).table(Name(target, 0, 0)).open(spark)
+        handle = renamed.handle
+        call = handle.service_call(None, call="rename")
+        changes = {
+            "hoodie.table.name": target[-1],
+            "hoodie.table.checksum": str(table_checksum(handle.state.config.database, target[-1])),
+        }
+        with table_lock(handle.state.storage, call.environment, wait_ms=call.config.concurrency.lock_wait_ms):
+            update_properties(handle.state.storage, changes)
+        return no_rows(spark)
+
+
+@dataclass(frozen=True)
+class SetProperties:
+    """Properties in the catalog: Hudi's options among them hold for all statements on the table."""
+
+    entry: CatalogTable
+    values: Mapping[str, str]
+
+    def run(self, spark: SparkSession) -> DataFrame:
+        """Set them."""
+        hudi_options(self.values)
+        plain_sql(spark, f"ALTER TABLE {self.entry.quoted} SET TBLPROPERTIES ({property_list(self.values)})")
+        return no_rows(spark)
+
+
+@dataclass(frozen=True)
+class UnsetProperties:
+    """Properties that leave the catalog."""
+
+    entry: CatalogTable
+    names: tuple[str, ...]
+
+    def run(self, spark: SparkSession) -> DataFrame:
+        """Unset them."""
+        listed = ", ".join(map(quoted_text, self.names))
+        plain_sql(spark, f"ALTER TABLE {self.entry.quoted} UNSET TBLPROPERTIES IF EXISTS ({listed})")
+        return no_rows(spark)
+
+
+@dataclass(frozen=True)
+class DropPartitions:
+    """Partitions that leave the table, with their rows, in one commit."""
+
+    table: NamedTable
+    partitions: tuple[Spec, ...]
+
+    def run(self, spark: SparkSession) -> DataFrame:
+        """Drop those that there are."""
+        drop_partitions(spark, self.table.open(spark), self.partitions)
+        return no_rows(spark)
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """A statement without an effect on a Hudi table: its partitions are those that have rows, and need no entries."""
+
+    table: NamedTable
+
+    def run(self, spark: SparkSession) -> DataFrame:
+        """Check that the table is there."""
+        self.table.open(spark)
+        return no_rows(spark)
+
+
+def parse(cursor: Cursor, names: Names) -> Statement:
+    """`ALTER TABLE name …`."""
+    cursor.expect("ALTER", "TABLE")
+    table = names.table(cursor.name())
+    if table.entry is None and not cursor.peek("DROP"):
+        cursor.fail("a table that is named by its path has no entry in the catalog: only DROP PARTITION is possible")
+    word = cursor.one_of("ADD", "DROP", "RENAME", "SET", "UNSET", "RECOVER", "ALTER", "CHANGE", "REPLACE")
+    if word == "DROP" and (cursor.peek("PARTITION") or cursor.peek("IF", "EXISTS", "PARTITION")):
+        return DropPartitions(table, _partitions(cursor))
+    if word == "RECOVER" or (word == "ADD" and (cursor.peek("PARTITION") or cursor.peek("IF", "NOT"))):
+        return Nothing(table)
+    assert table.entry is not None
+    if word == "RENAME" and cursor.accept("TO"):
+        to = cursor.name()
+        cursor.end()
+        return Rename(table, table.entry, to)
+    if word in ("SET", "UNSET"):
+        return _properties(cursor, table.entry, word)
+    return parse_columns(cursor, table, table.entry, word)
+
+
+def _partitions(cursor: Cursor) -> tuple[Spec, ...]:
+    cursor.accept("IF", "EXISTS")
+    found: list[Spec] = []
+    while cursor.accept("PARTITION"):
+        found.append(partition_spec(cursor))
+        cursor.accept(",")
+    cursor.accept("PURGE")
+    cursor.end()
+    return tuple(found)
+
+
+def _properties(cursor: Cursor, entry: CatalogTable, word: str) -> Statement:
+    if not cursor.accept("TBLPROPERTIES"):
+        cursor.fail("TBLPROPERTIES is expected: the folder of a Hudi table cannot change", known=["TBLPROPERTIES"])
+    if word == "SET":
+        values = properties(cursor)
+        cursor.end()
+        _check_free(values)
+        return SetProperties(entry, values)
+    cursor.accept("IF", "EXISTS")
+    names = []
+    for part in cursor.parenthesised().listed():
+        names.append(property_name(part))
+        part.end()
+    cursor.end()
+    _check_free(names)
+    return UnsetProperties(entry, tuple(names))
+
+
+def _check_free(names: Mapping[str, str] | list[str]) -> None:
+    for name in names:
+        if name.lower() in _FIXED:
+            raise UnsupportedFeatureError(f"{name} cannot change: files of the table are made with it", property=name)
