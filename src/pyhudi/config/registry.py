@@ -24,8 +24,8 @@ from pyhudi.config.options_merging import MemoryOptions, MergingOptions
 from pyhudi.config.options_metadata_table import MetadataTableOptions
 from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.options_record_index import RecordIndexOptions
-from pyhudi.config.options_streams import StreamSinkOptions, StreamSourceOptions
 from pyhudi.config.options_sql import SqlOptions
+from pyhudi.config.options_streams import StreamSinkOptions, StreamSourceOptions
 from pyhudi.config.options_table import KeyOptions, TableOptions
 from pyhudi.config.options_ttl import ExpiryOptions
 from pyhudi.config.options_write import (

@@ -82,9 +82,7 @@ def catalog_facts(spark: SparkSession, entry: CatalogTable) -> dict[str, str]:
     return {name: value for name, sign, value in (line.partition(": ") for line in lines) if sign}
 
 
-def with_columns_of(
-    spark: SparkSession, entry: CatalogTable, schema: StructType, comments: Mapping[str, str]
-) -> None:
+def with_columns_of(spark: SparkSession, entry: CatalogTable, schema: StructType, comments: Mapping[str, str]) -> None:
     """Give the entry of a table these columns, with new comments, and those that the columns have there already."""
     former = {field.name: field.metadata for field in catalog_schema(spark, entry).fields}
     columns = [

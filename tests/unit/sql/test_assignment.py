@@ -26,7 +26,11 @@ from pyhudi.sql.assignment import fits
         (t.ArrayType(t.StringType()), t.StringType(), False),
         (t.MapType(t.StringType(), t.IntegerType()), t.MapType(t.StringType(), t.LongType()), True),
         (t.StructType().add("a", t.IntegerType()), t.StructType().add("b", t.LongType()), True),
-        (t.StructType().add("a", t.IntegerType()), t.StructType().add("a", t.IntegerType()).add("b", t.IntegerType()), False),
+        (
+            t.StructType().add("a", t.IntegerType()),
+            t.StructType().add("a", t.IntegerType()).add("b", t.IntegerType()),
+            False,
+        ),
         (t.BinaryType(), t.IntegerType(), False),
     ],
     ids=str,
