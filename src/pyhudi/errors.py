@@ -5,6 +5,7 @@
     │  ├─ ConfigError                an option is wrong, or contradicts the table (also a ValueError)
     │  ├─ SchemaMismatchError        the rows do not fit the table's schema
     │  ├─ RecordKeyError             a record key is null, empty or missing
+    │  ├─ AmbiguousChangeError       several rows of a merge's source are about one record
     │  ├─ UnsafePathError            a path would leave the table's folder, or is reserved
     │  ├─ TableNotFoundError         there is no Hudi table at this path
     │  ├─ TableExistsError           there is a Hudi table at this path already
@@ -86,6 +87,10 @@ class SchemaMismatchError(InvalidRequestError):
 
 class RecordKeyError(InvalidRequestError):
     """A row has no valid record key: the key is null or empty, or all parts of a composite key are null."""
+
+
+class AmbiguousChangeError(InvalidRequestError):
+    """Several rows of the source of a merge are about one record, and nothing says which of them counts."""
 
 
 class UnsafePathError(InvalidRequestError):

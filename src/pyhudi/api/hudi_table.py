@@ -18,6 +18,7 @@ from pyhudi.api.handle import TableHandle
 from pyhudi.api.indexes import Indexes
 from pyhudi.api.inspect import Inspect
 from pyhudi.api.recovery import Recovery
+from pyhudi.api.row_changes import RowChanges
 from pyhudi.api.rows import RowsLike, engine_of_session, rows_of_keys
 from pyhudi.api.savepoints import Savepoints
 from pyhudi.api.scan import Scan, lookup, scan_of
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class HudiTable:
+class HudiTable(RowChanges):
     """A Hudi table as it was when it was opened, by `for_path` or `create`.
 
     Reads answer from that moment; `refresh()` gives the table as it is now. Writes work on the table as it is when they

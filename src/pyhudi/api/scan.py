@@ -238,6 +238,13 @@ def scan_of_changes(
     return _scan(handle, request, columns, where)
 
 
+def scan_for_write(handle: TableHandle, columns: Sequence[str] | None, where: Where) -> Scan:
+    """A scan of all rows of the opened state, whatever the options say of time, query type and damaged files."""
+    request = ReadConfig.from_options(handle.options)
+    request = replace(request, query_type=QueryType.SNAPSHOT, as_of=None, is_savepoint=False, skip_damaged_files=False)
+    return _scan(handle, request, columns, where)
+
+
 def _scan(handle: TableHandle, request: ReadConfig, columns: Sequence[str] | None, where: Where) -> Scan:
     plan = plan_table_scan(handle.state, request, handle.mergers)
     names = checked_columns(plan, columns)

@@ -6,10 +6,11 @@ It takes the place of tagging and routing. It needs no plan, because the buckets
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,7 +22,8 @@ from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.io.exchange import Segment, open_exchange, read_segment
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
-from pyhudi.tasks.route import Routes, write_routed
+from pyhudi.tasks.changes import DELETING, INSERTING, UPDATING, Change, check_absent
+from pyhudi.tasks.route import Routes, StagedChanges, changes_of, write_routed
 from pyhudi.tasks.stage import ROW, StagedSplit
 from pyhudi.tasks.tagged_rows import TAGS_SCHEMA
 
@@ -85,7 +87,8 @@ class PlaceTask:
     `buckets`: each of them places every row, for a write to the buckets of before and after a resize. `position`: of
     the stored version of a row (`route.POSITION`), the same for all rows. `deletes`: the rows are keys to be deleted.
     `left_out`: tags of rows that are not written. `key_fields`: if given, keys that releases of JVM Hudi read in
-    different ways are refused, see `differ_between_releases`.
+    different ways are refused, see `differ_between_releases`. `changes`: each row says itself what becomes of it, and
+    `left_out` has the tags of those whose record is stored.
     """
 
     storage: StorageSpec
@@ -96,6 +99,7 @@ class PlaceTask:
     deletes: bool
     left_out: tuple[Segment, ...] = ()
     key_fields: int | None = None
+    changes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,8 @@ def place_split(context: TaskContext, task: PlaceTask) -> tuple[PlacedSegment, .
     storage = open_spec(task.storage)
     if task.split.rows == 0:
         return ()
-    left_out = _left_out(storage, task)
+    tagged = _tagged(storage, task)
+    changes = changes_of(storage, task.split) if task.changes else None
     places: list[tuple[str, int, int]] = []
     parts: list[Routes] = []
     with open_exchange(storage, task.split.keys_path) as reader:
@@ -124,9 +129,11 @@ def place_split(context: TaskContext, task: PlaceTask) -> tuple[PlacedSegment, .
             _check_keys(keys, task.key_fields)
             for ring, buckets in enumerate(task.buckets):
                 found = buckets.numbers(partition.partition_path, keys)
-                kept = ~np.isin(rows, left_out) & (found >= 0)
+                stored = np.isin(rows, tagged)
+                kept = (~stored if changes is None else _written(changes, rows, stored)) & (found >= 0)
                 numbers, at = np.unique(found[kept], return_inverse=True)
-                parts.append(_routes(rows[kept], len(places) + at, task))
+                routes = _routes(rows[kept], len(places) + at, task)
+                parts.append(routes if changes is None else _changed(changes, routes, stored[kept]))
                 places += [(partition.partition_path, ring, int(number)) for number in numbers]
     segments = write_routed(storage, task.split, Routes.joined(parts), task.folder, context)
     return tuple(PlacedSegment(*places[number], segment) for number, segment in segments)
@@ -141,7 +148,22 @@ def _routes(rows: Numbers, places: Numbers, task: PlaceTask) -> Routes:
     )
 
 
-def _left_out(storage: Storage, task: PlaceTask) -> Numbers:
+def _written(changes: StagedChanges, rows: Numbers, stored: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which of the rows change anything, by whether their records are stored."""
+    check_absent(changes.keys(rows[stored & changes.of(rows, Change.INSERT)]))
+    return np.where(stored, changes.of(rows, *UPDATING, *DELETING), changes.of(rows, *INSERTING))
+
+
+def _changed(changes: StagedChanges, routes: Routes, stored: npt.NDArray[np.bool_]) -> Routes:
+    """The routes with the deletes of these changes, and no position where the record is new."""
+    return replace(
+        routes,
+        position=np.where(stored, routes.position, -1),
+        delete=stored & changes.of(routes.row, *DELETING),
+    )
+
+
+def _tagged(storage: Storage, task: PlaceTask) -> Numbers:
     tags = pa.Table.from_batches((b for segment in task.left_out for b in read_segment(storage, segment)), TAGS_SCHEMA)
     return np.unique(np.asarray(tags.column(ROW)).astype(np.int64, copy=False))
 

@@ -16,10 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyhudi.engine.protocol import TaskContext
+from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.io.exchange import ExchangeWriter, Segment, open_exchange, read_segment
 from pyhudi.merge.pairs import as_mask
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.tasks.changes import CHANGE, DELETING, INSERTING, UPDATING, Change, check_absent, of_codes
 from pyhudi.tasks.stage import ROW, StagedSplit
 from pyhudi.tasks.tagged_rows import BARRED, FILE, MOVED, POSITION, TAGS_SCHEMA
 
@@ -46,7 +48,8 @@ class RouteTask:
 
     `assignment_of_file`: by the number of a tagged slice, that of the file that is written for it. `quotas`: where new
     records of a partition path go, in order; the last one takes the rest. None: new records are not written (a delete).
-    `writes_tagged`: whether rows with a tag are written (False where an insert drops them as duplicates).
+    `writes_tagged`: whether rows with a tag are written (False where an insert drops them as duplicates). `changes`:
+    each row says itself what becomes of it.
     """
 
     storage: StorageSpec
@@ -57,6 +60,7 @@ class RouteTask:
     quotas: Mapping[str, tuple[Quota, ...]] | None
     writes_tagged: bool
     delete_tagged: bool
+    changes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,32 +123,77 @@ def write_routed(
 
 def _routes_of(storage: Storage, task: RouteTask) -> Routes:
     tags = pa.Table.from_batches((b for segment in task.tags for b in read_segment(storage, segment)), TAGS_SCHEMA)
-    parts = [_tagged_routes(task, tags)] if task.writes_tagged else []
+    changes = changes_of(storage, task.split) if task.changes else None
+    parts = [_tagged_routes(task, tags, changes)] if task.writes_tagged else []
     if task.quotas is not None:
         # A record that leaves its partition is a new one where it goes.
-        known = np.unique(_numbers(tags.filter(pc.invert(tags.column(MOVED))).column(ROW)))
-        parts.extend(_new_routes(storage, task, known))
+        moved = as_mask(tags.column(MOVED))
+        rows = _numbers(tags.column(ROW))
+        stays = ~moved if changes is None else ~moved | changes.of(rows, *DELETING)
+        parts.extend(_new_routes(storage, task, np.unique(rows[stays]), changes, rows[moved]))
     return Routes.joined(parts)
 
 
-def _tagged_routes(task: RouteTask, tags: pa.Table) -> Routes:
+@dataclass(frozen=True, slots=True)
+class StagedChanges:
+    """The rows of a split of changes, ascending, and what each is."""
+
+    row: npt.NDArray[np.int64]
+    code: npt.NDArray[np.int8]
+    key: pa.ChunkedArray
+
+    def of(self, rows: npt.NDArray[np.int64], *kinds: Change) -> npt.NDArray[np.bool_]:
+        """A mask of the rows with one of these changes."""
+        return of_codes(self.code[np.searchsorted(self.row, rows)], *kinds)
+
+    def keys(self, rows: npt.NDArray[np.int64]) -> pa.ChunkedArray:
+        """Their record keys."""
+        return self.key.take(pa.array(np.searchsorted(self.row, rows)))
+
+
+def changes_of(storage: Storage, split: StagedSplit) -> StagedChanges:
+    """The changes of a split. Memory: their keys."""
+    with open_exchange(storage, split.keys_path) as reader:
+        batches = [reader.get_batch(each.batch).select([ROW, CHANGE, RECORD_KEY]) for each in split.partitions]
+    rows = pa.Table.from_batches(batches)
+    order = np.argsort(_numbers(rows.column(ROW)), kind="stable")
+    rows = rows.take(pa.array(order))
+    return StagedChanges(_numbers(rows.column(ROW)), np.asarray(rows.column(CHANGE)), rows.column(RECORD_KEY))
+
+
+def _tagged_routes(task: RouteTask, tags: pa.Table, changes: StagedChanges | None) -> Routes:
     tags = tags.filter(pc.not_equal(tags.column(FILE), BARRED))
+    delete = as_mask(tags.column(MOVED)) | task.delete_tagged
+    if changes is not None:
+        rows = _numbers(tags.column(ROW))
+        check_absent(changes.keys(rows[changes.of(rows, Change.INSERT)]))
+        written = changes.of(rows, *UPDATING, *DELETING)
+        delete = (delete | changes.of(rows, *DELETING))[written]
+        tags = tags.filter(pa.array(written))
     numbers = np.array(sorted(task.assignment_of_file), dtype=np.int64)
     assignments = np.array([task.assignment_of_file[int(number)] for number in numbers], dtype=np.int64)
     return Routes(
         row=_numbers(tags.column(ROW)),
         assignment=assignments[np.searchsorted(numbers, _numbers(tags.column(FILE)))],
         position=_numbers(tags.column(POSITION)),
-        delete=as_mask(tags.column(MOVED)) | task.delete_tagged,
+        delete=delete,
     )
 
 
-def _new_routes(storage: Storage, task: RouteTask, known: npt.NDArray[np.int64]) -> Iterator[Routes]:
+def _new_routes(
+    storage: Storage,
+    task: RouteTask,
+    known: npt.NDArray[np.int64],
+    changes: StagedChanges | None,
+    moved: npt.NDArray[np.int64],
+) -> Iterator[Routes]:
     assert task.quotas is not None
     with open_exchange(storage, task.split.keys_path) as reader:
         for partition in task.split.partitions:
             rows = _numbers(reader.get_batch(partition.batch).column(ROW))
             new = np.sort(rows[~np.isin(rows, known)])
+            if changes is not None:
+                new = new[changes.of(new, *INSERTING) | np.isin(new, moved)]
             if len(new) == 0:
                 continue
             quotas = task.quotas[partition.partition_path]

@@ -26,6 +26,7 @@ from pyhudi.merge.rules import MergeRules, first_versions
 from pyhudi.merge.versions import merge_versions
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.tasks.changes import CHANGE, Change, ChangeKeys, keyed_changes, of_codes, settled
 from pyhudi.tasks.hash_keys import keyed_rows, keyed_schema
 
 ROW = "#row"
@@ -39,7 +40,8 @@ class StageTask:
     `row_id` starts the keys of a table that generates them. `schema` is the table's schema without meta columns; for a
     delete, which needs keys only, that of the key columns. `combine` makes one row of the versions of a
     record by the `rules`; with `table_wide_keys` the key alone identifies a record, otherwise key and partition path.
-    `needs_ordering`: a row without an ordering value is refused, as JVM Hudi cannot read logs with one.
+    `needs_ordering`: a row without an ordering value is refused, as JVM Hudi cannot read logs with one. `changes`: the
+    rows are changes (`tasks/changes.py`), of which one is kept for each record.
     """
 
     storage: StorageSpec
@@ -51,6 +53,7 @@ class StageTask:
     combine: bool
     table_wide_keys: bool
     needs_ordering: bool = False
+    changes: ChangeKeys | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,8 @@ def stage_split(task: StageTask, context: TaskContext, batches: Iterator[pa.Reco
     storage = open_spec(task.storage)
     rows_path = f"{task.folder}/rows-{context.write_token}.arrow"
     keys_path = f"{task.folder}/keys-{context.write_token}.arrow"
-    names = [RECORD_KEY, PARTITION_PATH, *task.rules.ordering_fields]
+    control = [] if task.changes is None else [CHANGE]
+    names = [RECORD_KEY, PARTITION_PATH, *task.rules.ordering_fields, *control]
     kept: list[pa.RecordBatch] = []
     staged = _keyed_batches(task, context, batches)
     if task.combine and not task.rules.selects:
@@ -86,8 +90,8 @@ def stage_split(task: StageTask, context: TaskContext, batches: Iterator[pa.Reco
     with ExchangeWriter(storage, rows_path, staged_schema(task)) as rows:
         for batch in staged:
             if task.needs_ordering:
-                _check_ordering(batch, task.rules.ordering_fields)
-            rows.write(batch)
+                _check_ordering(_stored(batch, task), task.rules.ordering_fields)
+            rows.write(batch.drop_columns(control))
             kept.append(batch.select(names))
     if not kept:
         return StagedSplit(rows_path, keys_path, 0, 0, ())
@@ -95,6 +99,13 @@ def stage_split(task: StageTask, context: TaskContext, batches: Iterator[pa.Reco
     with ExchangeWriter(storage, keys_path, table.schema) as keys:
         partitions = tuple(_write_grouped(keys, table))
     return StagedSplit(rows_path, keys_path, table.num_rows, rows.bytes, partitions)
+
+
+def _stored(batch: pa.RecordBatch, task: StageTask) -> pa.RecordBatch:
+    """The rows that may be stored: of changes, those that do more than delete a record."""
+    if task.changes is None:
+        return batch
+    return batch.filter(pa.array(~of_codes(batch.column(CHANGE), Change.DELETE, Change.LEAVE)))
 
 
 def _check_ordering(batch: pa.RecordBatch, fields: tuple[str, ...]) -> None:
@@ -122,8 +133,11 @@ def _keyed_batches(
     first_row = 0
     for batch in batches:
         if batch.num_rows:
-            rows = keyed_rows(task.keys, task.schema, task.row_id, context, batch, first_row)
-            yield first_versions(task.rules.merger, rows)
+            if task.changes is not None:
+                yield keyed_changes(task.keys, task.schema, task.row_id, context, batch, first_row, task.changes)
+            else:
+                rows = keyed_rows(task.keys, task.schema, task.row_id, context, batch, first_row)
+                yield first_versions(task.rules.merger, rows)
             first_row += batch.num_rows
 
 
@@ -170,12 +184,14 @@ def _merged(task: StageTask, versions: pa.Table, identity: list[str]) -> pa.Tabl
 def _one_version_per_record(task: StageTask, table: pa.Table) -> pa.Table:
     """Record key, partition path and ordering values of the rows that are kept, with their numbers in the rows file."""
     table = table.append_column(ROW, pa.array(np.arange(table.num_rows, dtype=np.int64)))
-    if not task.combine or not task.rules.selects:
+    identity = [RECORD_KEY] if task.table_wide_keys else [RECORD_KEY, PARTITION_PATH]
+    if task.changes is not None:
+        newest = settled(table, identity, task.rules.ordering_fields if task.rules.selects else ())
+    elif not task.combine or not task.rules.selects:
         return table
-    identity = [table.column(RECORD_KEY)]
-    if not task.table_wide_keys:
-        identity.append(table.column(PARTITION_PATH))
-    newest = newest_versions(identity, [table.column(name) for name in task.rules.ordering_fields])
+    else:
+        ordering = [table.column(name) for name in task.rules.ordering_fields]
+        newest = newest_versions([table.column(name) for name in identity], ordering)
     with within_arrays(table):
         return table if len(newest) == table.num_rows else table.take(pa.array(newest))
 

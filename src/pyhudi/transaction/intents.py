@@ -11,6 +11,7 @@ like instants.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
@@ -25,19 +26,21 @@ from pyhudi.format.metadata.commit import (
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import read_at_most
 from pyhudi.storage.protocol import Storage
-from pyhudi.transaction.conflicts.footprint import UniqueKeys
+from pyhudi.transaction.conflicts.footprint import Reads, UniqueKeys
 
 INTENT_FOLDER: Final = ".hoodie/.aux/.intents"
 _UNIQUE_KEYS: Final = "_pyhudi_unique_keys"
+_READ: Final = "_pyhudi_partitions_read"
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What the write of an instant is about to complete, and where it guarantees unique keys."""
+    """What the write of an instant is about to complete, where it guarantees unique keys, and what it has read."""
 
     instant_time: str
     metadata: CommitMetadata
     unique_keys: UniqueKeys
+    read: Reads = frozenset()
 
 
 def intent_path(instant_time: str) -> str:
@@ -47,7 +50,8 @@ def intent_path(instant_time: str) -> str:
 
 def put_intent(storage: Storage, intent: Intent, version: TableVersion) -> None:
     """Store what a write is about to complete. Cost: one put, as large as the commit."""
-    promise = {_UNIQUE_KEYS: intent.unique_keys.name}
+    read = None if intent.read is None else sorted(intent.read)
+    promise = {_UNIQUE_KEYS: intent.unique_keys.name, _READ: json.dumps(read)}
     metadata = replace(intent.metadata, extra={**intent.metadata.extra, **promise})
     storage.put(intent_path(intent.instant_time), encode_commit_metadata(metadata, version), durable=False)
 
@@ -87,4 +91,19 @@ def _decode(data: bytes, instant_time: str, path: str) -> Intent:
             "an intent to commit does not say where its write guarantees unique keys; remove it if no writer is alive",
             path=path,
         )
-    return Intent(instant_time, metadata, UniqueKeys[name])
+    return Intent(instant_time, metadata, UniqueKeys[name], _read(metadata.extra.get(_READ), path))
+
+
+def _read(text: str | None, path: str) -> Reads:
+    """The partitions that are named in an intent; releases without merges name none."""
+    try:
+        paths = json.loads(text or "[]")
+    except ValueError:
+        paths = 0
+    if paths is None:
+        return None
+    if not isinstance(paths, list) or not all(isinstance(each, str) for each in paths):
+        raise CorruptDataError(
+            "an intent to commit does not say what its write has read; remove it if no writer is alive", path=path
+        )
+    return frozenset(paths)

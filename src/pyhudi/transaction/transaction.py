@@ -52,7 +52,7 @@ from pyhudi.transaction.conflicts.check import (
     naming,
     schema_conflict,
 )
-from pyhudi.transaction.conflicts.footprint import UniqueKeys, footprint_of, same_columns
+from pyhudi.transaction.conflicts.footprint import Reads, UniqueKeys, footprint_of, same_columns
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.exchange_folder import exchange_folder
 from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path
@@ -223,12 +223,13 @@ def commit(
     unique_keys: UniqueKeys,
     engine: Engine | None = None,
     learned: Mapping[str, Any] = NOTHING_LEARNED,
+    read: Reads = frozenset(),
 ) -> InstantTime:
     """Make the write visible, or raise with nothing visible. Returns its position for incremental reads.
 
     `base_schema` is the Avro schema of the table that the write began from, `unique_keys` what the write guarantees.
     `engine` runs the tasks that keep indexes of the metadata table, and `learned` is what its tasks found out for them
-    (`pyhudi.metadata_table.change.Change`).
+    (`pyhudi.metadata_table.change.Change`). `read`: the partitions from whose rows those of the write were computed.
 
     Raises `WriteConflictError` when it must give way by the table of conflicts (`conflicts/table.py`), or a write of
     the same batch was completed (`idempotence.py`); `LockLostError` when another writer rolled this write back because
@@ -240,7 +241,7 @@ def commit(
     """
     storage, base, own = transaction.storage, transaction.base, transaction.instant_time
     _delete_lost_attempts(storage, own, metadata)
-    mine = footprint_of(metadata, unique_keys)
+    mine = footprint_of(metadata, unique_keys, read)
     change = change_of_commit(own, metadata, learned)
     ahead = write_ahead(base, change, transaction.environment, engine, transaction.exchange)
     _let_earlier_writes_begin(transaction)
@@ -248,7 +249,7 @@ def commit(
         _told_of_a_loss(transaction),
         naming(storage),
         table_lock(storage, transaction.environment, wait_ms=transaction.settings.lock_wait_ms) as lock,
-        _announced(transaction, Intent(own, metadata, unique_keys), lock) as rivals,
+        _announced(transaction, Intent(own, metadata, unique_keys, read), lock) as rivals,
     ):
         now = base.reload()
         check_nothing_exclusive(now.timeline, mine.as_own, base=base.timeline)

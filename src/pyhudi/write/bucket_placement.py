@@ -15,7 +15,7 @@ from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView
 from pyhudi.tasks.place import Buckets, PlaceTask, ResizedBuckets, RingBuckets, SimpleBuckets, place_split
 from pyhudi.tasks.route import UNKNOWN_POSITION
-from pyhudi.write.operations import Delete, Overwrite, Upsert
+from pyhudi.write.operations import ApplyChanges, Delete, Overwrite, Upsert
 from pyhudi.write.placement import Batch, Placement, look_up
 from pyhudi.write.plan import FileAssignment, FilePlan, LogSeries
 from pyhudi.write.rings import rings_of_write
@@ -108,9 +108,10 @@ def _sorted_by_bucket(batch: Batch, index: BucketIndex, buckets: tuple[Buckets, 
             folder=batch.folder,
             split=split,
             buckets=buckets,
-            position=UNKNOWN_POSITION if isinstance(write, (Upsert, Delete)) else _NEW,
+            position=UNKNOWN_POSITION if isinstance(write, (Upsert, Delete, ApplyChanges)) else _NEW,
             deletes=isinstance(write, Delete),
             left_out=known.get(number, ()),
+            changes=isinstance(write, ApplyChanges),
             # Releases that write tables of version 8 agree with one another.
             key_fields=None if job.table.version.has_completion_times else index.key_fields,
         )
@@ -150,7 +151,7 @@ def slices_of_buckets(view: FileSystemView) -> Mapping[tuple[str, int], FileSlic
 
 def _assignment(batch: Batch, number: int, place: _Place, former: FileSlice | None, rows: int) -> FileAssignment:
     _, partition_path, bucket = place
-    is_upsert, job = isinstance(batch.write, (Upsert, Delete)), batch.job
+    is_upsert, job = isinstance(batch.write, (Upsert, Delete, ApplyChanges)), batch.job
     if former is not None:
         file_id = former.file_id
     elif job.is_lock_less:

@@ -20,7 +20,7 @@ from pyhudi.services.rollback.own_write import undone_on_failure
 from pyhudi.table.schema import load_table_schema
 from pyhudi.transaction.authorship import own_version
 from pyhudi.transaction.conflicts.check import schema_conflict
-from pyhudi.transaction.conflicts.footprint import UniqueKeys, same_columns
+from pyhudi.transaction.conflicts.footprint import Reads, UniqueKeys, same_columns
 from pyhudi.transaction.idempotence import check_batch_is_new
 from pyhudi.transaction.transaction import Transaction, begin, commit
 from pyhudi.write.job import WriteJob
@@ -57,8 +57,12 @@ def committed(
     stats: Sequence[WriteStat],
     replaced: Mapping[str, tuple[str, ...]] | None,
     learned: Mapping[str, Any] = NOTHING_LEARNED,
+    read: Reads = frozenset(),
 ) -> WriteResult:
-    """Commit the files that were written, and return the result of the write. `learned`: see `Change.learned`."""
+    """Commit the files that were written, and return the result of the write. `learned`: see `Change.learned`.
+
+    `read`: see `commit`.
+    """
     by_partition: dict[str, list[WriteStat]] = defaultdict(list)
     for stat in stats:
         by_partition[stat.partition_path or ""].append(stat)
@@ -80,6 +84,7 @@ def committed(
         unique_keys=_unique_keys(job.config, operation),
         engine=job.engine,
         learned=learned,
+        read=read,
     )
     _warn_of_full_filters(job.config, stats)
     seconds = job.environment.clock.monotonic() - job.started

@@ -155,12 +155,14 @@ def prepare(
     options: Mapping[str, str],
     mergers: Sequence[Merger] = (),
     replaces_all: bool = False,
+    keys_are_given: bool = False,
 ) -> WriteJob:
     """Check a request against the table.
 
     `incoming`: the schema of its rows; None if they have no table columns. `mergers`: those among which that of the
     table is found, besides those that the options name. `replaces_all`: the write replaces all rows of the table, so
-    the columns of the table may change to those of the rows.
+    the columns of the table may change to those of the rows. `keys_are_given`: rows of stored records name them by
+    their keys, which may be generated ones.
 
     Raises `ConfigError`, `SchemaMismatchError` or `UnsupportedFeatureError`; nothing is written.
     """
@@ -169,13 +171,13 @@ def prepare(
     check_writable(table)
     former = load_table_schema(table)
     keys = _key_generator(table, options)
-    config = _possible(config, keys, options)
+    config = config if keys_are_given else _possible(config, keys, options)
     buckets = bucket_index_of(table, config, options, keys)
     if buckets is not None:
         config = replace(config, index=replace(config.index, index_type=IndexType.BUCKET))
     if replaces_all or config.operation in _REPLACING:
         check_replaceable(table)
-    check_lock_less(table, config, buckets, replaces_all=replaces_all)
+    check_lock_less(table, config, buckets, replaces_all=replaces_all, computes=keys_are_given)
     if incoming is not None:
         check_columns(incoming, keys, merges.ordering_fields)
     rules = table_rules_of(merges, (*mergers, *mergers_of(config.merging)))

@@ -19,11 +19,23 @@ from pyhudi.table.state import TableState
 _OPERATIONS = (WriteOperation.UPSERT, WriteOperation.INSERT, WriteOperation.DELETE)
 
 
-def check_lock_less(table: TableState, config: WriteConfig, buckets: BucketIndex | None, *, replaces_all: bool) -> None:
-    """Raise `UnsupportedFeatureError` that names all that a lock-less write needs and this one has not."""
+def check_lock_less(
+    table: TableState,
+    config: WriteConfig,
+    buckets: BucketIndex | None,
+    *,
+    replaces_all: bool,
+    computes: bool = False,
+) -> None:
+    """Raise `UnsupportedFeatureError` that names all that a lock-less write needs and this one has not.
+
+    `computes`: its rows are computed from those of the table, which nobody may change meanwhile.
+    """
     if config.concurrency.mode is not ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL:
         return
     missing = list(_missing(table, config, buckets, replaces_all=replaces_all))
+    if computes:
+        missing.append("rows that are not computed from the table, as those of a merge, update or deletion are")
     if missing:
         raise UnsupportedFeatureError(
             f"hoodie.write.concurrency.mode={config.concurrency.mode.value} needs {'; '.join(missing)}: leave it out, "

@@ -8,6 +8,8 @@ from pyhudi.config.enums import DuplicatePolicy
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.format.keys.partition_pattern import PartitionPattern
 from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.tasks.changes import ChangeKeys
+from pyhudi.transaction.conflicts.footprint import Reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,24 @@ class Overwrite:
         return self.whole_table or (self.partitions is not None and self.partitions.matches(path))
 
 
-LookingUp = Upsert | Delete | Insert
+@dataclass(frozen=True, slots=True)
+class ApplyChanges:
+    """Each row says what becomes of its record (`tasks/changes.py`): a merge, an update, a deletion by condition.
+
+    `read`: the partitions from whose rows the changes were computed.
+    """
+
+    operation: WriteOperation
+    keys: ChangeKeys
+    read: Reads
+
+    @property
+    def combine(self) -> bool:
+        """One row is kept for each record."""
+        return True
+
+
+LookingUp = Upsert | Delete | Insert | ApplyChanges
 """The operations that may look keys up; `looks_up` says which do."""
 StagedWrite = LookingUp | Append | Overwrite
 
@@ -92,7 +111,7 @@ def looks_up(write: StagedWrite) -> bool:
     """Whether the table is searched for the keys of the batch."""
     if isinstance(write, Insert):
         return write.on_known is not DuplicatePolicy.NONE
-    return isinstance(write, (Upsert, Delete))
+    return isinstance(write, (Upsert, Delete, ApplyChanges))
 
 
 def staged_write_of(config: WriteConfig) -> StagedWrite:

@@ -30,7 +30,7 @@ from pyhudi.tasks.stage import StagedSplit
 from pyhudi.transaction.transaction import Transaction
 from pyhudi.write.inserts_in_logs import groups_with_inserts_in_logs
 from pyhudi.write.job import WriteJob
-from pyhudi.write.operations import Delete, Insert, StagedWrite, Upsert, looks_up
+from pyhudi.write.operations import ApplyChanges, Delete, Insert, StagedWrite, Upsert, looks_up
 from pyhudi.write.plan import FilePlan, Profile, Sizing, plan_files, record_size_estimate
 
 _RECENT_COMMITS = 5
@@ -92,7 +92,7 @@ def look_up(batch: Batch, *, logs_may_insert: bool = False) -> Tagged:
         if logs_may_insert
         else groups_with_inserts_in_logs(batch.transaction.base, slices),
         ordering_fields=() if isinstance(write, Delete) else job.rules.ordering_fields,
-        scope=scope_of(job.config, may_move=isinstance(write, Upsert)),
+        scope=scope_of(job.config, may_move=isinstance(write, Upsert | ApplyChanges)),
         keys_repeat=not write.combine,
         key_patterns=job.key_patterns,
         view=batch.view,
@@ -124,7 +124,7 @@ def _plan(batch: Batch, tagged: Tagged) -> FilePlan:
     return plan_files(
         Profile(new_rows, updates),
         _packable(view, clustered_groups(job.table.storage, view.timeline))
-        if isinstance(write, (Upsert, Insert))
+        if isinstance(write, (Upsert, Insert, ApplyChanges))
         else {},
         _sizing(job, batch.transaction.base, has_new_rows=any(new_rows.values())),
         lambda: file_id(ids.uuid(), 0),
@@ -181,6 +181,7 @@ def _route(batch: Batch, tagged: Tagged, plan: FilePlan) -> Segments:
             quotas=plan.quotas.get(number, {}) if not isinstance(write, Delete) else None,
             writes_tagged=not isinstance(write, Insert),
             delete_tagged=isinstance(write, Delete),
+            changes=isinstance(write, ApplyChanges),
         )
         for number, split in enumerate(batch.splits)
     ]

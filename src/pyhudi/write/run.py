@@ -6,7 +6,8 @@ import functools
 import itertools
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +38,7 @@ from pyhudi.transaction.settings import locking, transaction_settings
 from pyhudi.write.bulk_insert import bulk_insert
 from pyhudi.write.delete_partition import delete_partitions, truncate
 from pyhudi.write.job import WriteJob, check_columns, prepare
-from pyhudi.write.operations import overwrite_of, staged_write_of
+from pyhudi.write.operations import ApplyChanges, overwrite_of, staged_write_of
 from pyhudi.write.result import WriteResult, result_of
 from pyhudi.write.staged import write_staged
 
@@ -45,6 +46,16 @@ _log = logging.getLogger("pyhudi")
 _OVERWRITING = frozenset({WriteOperation.UPSERT, WriteOperation.INSERT, WriteOperation.BULK_INSERT})
 """The operations by which mode overwrite replaces a table."""
 _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 0.1, 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedChanges:
+    """Changes that are computed from the table, anew for each attempt (`tasks/changes.py`).
+
+    `rows`: from the write, whose table is read, to the rows, of a kind that the engine accepts, and how to apply them.
+    """
+
+    rows: Callable[[WriteJob], tuple[Any, ApplyChanges]]
 
 
 def write(
@@ -60,6 +71,7 @@ def write(
 ) -> WriteResult:
     """Run one write operation on an existing table, again from the input when it lost against another writer.
 
+    `rows` of a kind that the engine accepts, or `ComputedChanges`.
     How often again: `hoodie.write.num.retries.on.conflict.failures`, after pauses that grow. `mergers`: those among
     which the table's own is found, besides those that the options name. A batch whose id (`hoodie.write.batch.id`) is
     that of a completed write is not written again: the result is that of the completed write. Raises
@@ -145,7 +157,8 @@ def _prepared(
     *,
     overwrite: bool,
 ) -> WriteJob:
-    carries_rows = config.operation not in (WriteOperation.DELETE, WriteOperation.DELETE_PARTITION)
+    computed = isinstance(rows, ComputedChanges)
+    carries_rows = not computed and config.operation not in (WriteOperation.DELETE, WriteOperation.DELETE_PARTITION)
     job = prepare(
         table,
         config,
@@ -155,14 +168,18 @@ def _prepared(
         options=options,
         mergers=mergers,
         replaces_all=overwrite and config.operation in _OVERWRITING,
+        keys_are_given=computed,
     )
-    if config.operation is WriteOperation.DELETE:
+    if config.operation is WriteOperation.DELETE and not computed:
         check_columns(engine.schema_of(rows), job.keys, ())
     return job
 
 
 def _run(job: WriteJob, rows: Any, *, overwrite: bool) -> WriteResult:
     config = job.config
+    if isinstance(rows, ComputedChanges):
+        changes, applied = rows.rows(job)
+        return write_staged(job, changes, applied)
     if config.operation is WriteOperation.DELETE_PARTITION:
         named = config.what.partitions_to_delete
         if named is None:

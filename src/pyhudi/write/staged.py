@@ -17,6 +17,7 @@ from pyhudi.engine.protocol import Distribution
 from pyhudi.errors import WriteConflictError
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.replace import encode_requested_replace_metadata, requested_replace
+from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.format.timeline.instant import Action
 from pyhudi.merge.rules import MergeRules
 from pyhudi.services.clustering.in_the_way import roll_back_clusterings
@@ -31,12 +32,14 @@ from pyhudi.tasks.markers import task_markers
 from pyhudi.tasks.rewrite_base import BaseFileTask, write_base_file
 from pyhudi.tasks.settings import log_settings
 from pyhudi.tasks.stage import StagedSplit, StageTask, stage_split
+from pyhudi.transaction.conflicts.check import check_rows_read
+from pyhudi.transaction.conflicts.footprint import Reads
 from pyhudi.transaction.exchange_folder import exchange_folder
 from pyhudi.transaction.transaction import Transaction, mark_inflight
 from pyhudi.write.bucket_placement import hashed
 from pyhudi.write.finish import committed, write_transaction
 from pyhudi.write.job import WriteJob
-from pyhudi.write.operations import Delete, LookingUp, Overwrite, StagedWrite, looks_up
+from pyhudi.write.operations import ApplyChanges, Delete, Insert, Overwrite, StagedWrite, Upsert, looks_up
 from pyhudi.write.placement import Batch, Segments, searched
 from pyhudi.write.plan import FileAssignment, FilePlan
 from pyhudi.write.result import WriteResult
@@ -50,7 +53,7 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
     file group. Rows of the input never pass through the driver.
     """
     storage, settings = job.table.storage, job.transaction_settings
-    if isinstance(write, LookingUp) and looks_up(write) and not job.rules.selects:
+    if isinstance(write, Upsert | Insert | Delete) and looks_up(write) and not job.rules.selects:
         # A stored row is merged with one row of the batch; to choose one of several would lose the others.
         if not write.combine and not isinstance(write, Delete):
             warnings.warn(
@@ -66,7 +69,9 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
         replaces = isinstance(write, Overwrite)
         action = Action.REPLACE_COMMIT if replaces else job.action
         requested = encode_requested_replace_metadata(requested_replace(write.operation)) if replaces else b""
+        read = write.read if isinstance(write, ApplyChanges) else frozenset()
         with write_transaction(job, action, requested) as begun:
+            _check_rows_read(job, begun, read)
             view = _view(begun.base, job, splits, write)
             batch = Batch(job=job, write=write, transaction=begun, view=view, splits=splits, folder=folder)
             placement = searched(batch) if job.buckets is None else hashed(batch, job.buckets)
@@ -80,11 +85,12 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
             with task_markers(transaction, job.config, job.engine) as markers:
                 target = job.target(transaction.instant_time, markers)
                 stats = _write_files(job, target, view, plan, segments, write, splits)
-            return committed(job, transaction, write.operation, stats, replaced, placement.learned)
+            return committed(job, transaction, write.operation, stats, replaced, placement.learned, read)
 
 
 def _stage(job: WriteJob, rows: Any, write: StagedWrite, folder: str) -> tuple[StagedSplit, ...]:
     keys_only = isinstance(write, Delete)
+    changes = write.keys if isinstance(write, ApplyChanges) else None
     task = StageTask(
         storage=job.table.storage.spec,
         folder=folder,
@@ -92,14 +98,15 @@ def _stage(job: WriteJob, rows: Any, write: StagedWrite, folder: str) -> tuple[S
         keys=job.keys,
         schema=job.key_columns if keys_only else job.schema.arrow,
         rules=MergeRules() if keys_only else job.combining_rules,
-        combine=write.combine and bool(job.keys.record_key_fields),
+        combine=write.combine and changes is None and bool(job.keys.record_key_fields),
         table_wide_keys=job.config.index.index_type.is_global and looks_up(write),
         needs_ordering=job.is_merge_on_read and not keys_only and bool(job.rules.ordering_fields),
+        changes=changes,
     )
+    meets = task.combine or changes is not None
+    fields = job.keys.record_key_fields or (RECORD_KEY,)
     distribution = Distribution(
-        Arrangement.BY_KEY if task.combine else Arrangement.NONE,
-        key_columns=job.keys.record_key_fields if task.combine else (),
-        splits=job.config.splits,
+        Arrangement.BY_KEY if meets else Arrangement.NONE, key_columns=fields if meets else (), splits=job.config.splits
     )
     staged = job.engine.map_splits(
         rows, functools.partial(stage_split, task), distribution=distribution, description="stage rows"
@@ -116,6 +123,13 @@ def _view(table: TableState, job: WriteJob, splits: Sequence[StagedSplit], write
     view = load_view(table.storage, table.timeline, paths, lister=table.lister)
     remove_orphans(view)
     return view
+
+
+def _check_rows_read(job: WriteJob, transaction: Transaction, read: Reads) -> None:
+    """Give way if rows that the write has read were changed before it began. Cost: a read per write since."""
+    if read != frozenset():
+        own, base = transaction.instant_time, transaction.base
+        check_rows_read(base.timeline, job.table.timeline, base.storage, own=own, read=read)
 
 
 def _check_targets(transaction: Transaction, plan: FilePlan) -> None:

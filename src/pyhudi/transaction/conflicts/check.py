@@ -19,6 +19,7 @@ from pyhudi.table.pending_clusterings import load_clustering_plans
 from pyhudi.table.timeline import Timeline, load_compaction_plan, load_rollback_plan
 from pyhudi.transaction.conflicts.footprint import (
     Footprint,
+    Reads,
     footprint_of,
     footprint_of_clustering_plan,
     footprint_of_compaction_plan,
@@ -174,6 +175,20 @@ def check_groups_unchanged(
             raise conflict("a write changed file groups that this clustering reads", own, instant, shared)
 
 
+def check_rows_read(timeline: Timeline, base: Timeline, storage: Storage, *, own: InstantTime, read: Reads) -> None:
+    """Raise `WriteConflictError` when rows that a write read to compute its own have been changed since the base.
+
+    Cost: one read per write that completed since.
+    """
+    mine = Footprint(kind=Other.WRITE, read=read)
+    for instant in timeline.completed_writes:
+        if instant.requested_time in base.completed_times:
+            continue
+        theirs = footprint_of(load_commit_metadata(storage, instant, timeline.version))
+        if shared := shared_ground(mine, theirs, timeline.version):
+            raise conflict("another writer changed rows that this write read", own, instant, shared)
+
+
 def check_clusterings(
     timeline: Timeline, storage: Storage, *, own: InstantTime, mine: Footprint, resizes: Collection[str] = ()
 ) -> None:
@@ -210,7 +225,7 @@ def check_intents(
         rival = pending.get(intent.instant_time)
         if rival is None:
             continue
-        theirs = footprint_of(intent.metadata, intent.unique_keys)
+        theirs = footprint_of(intent.metadata, intent.unique_keys, intent.read)
         shared = shared_ground(mine, theirs, timeline.version) | shared_ground(theirs, mine, timeline.version)
         batch = metadata.extra.get(BATCH_ID_METADATA)
         is_same_batch = batch is not None and batch == intent.metadata.extra.get(BATCH_ID_METADATA)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from pyhudi.errors import HudiError
 from pyhudi.format.buckets import bucket_of_file_id
@@ -36,13 +36,18 @@ class UniqueKeys(enum.Enum):
     LOCK_LESS = "as before, and it appended to logs only, so that readers merge its rows with those of others"
 
 
+Reads: TypeAlias = "frozenset[str] | None"
+"""Partition paths whose rows a write read to compute its own; None: those of all partitions."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footprint:
     """What an action changes, or is going to: file groups and partitions, and the columns of the table.
 
     `rewritten`: groups that it wrote to; those in `rebased` got a base file, the others logs. `replaced`: groups that
     it replaced. `inserted_partitions`: partitions that it inserted rows into. `replaced_partitions`: partitions whose
-    rows it replaced. `schema`: the Avro text of the table's columns after it; None if its metadata have none.
+    rows it replaced. `schema`: the Avro text of the table's columns after it; None if its metadata have none. `read`:
+    the partitions from whose rows it computed its own.
     """
 
     kind: Other
@@ -53,6 +58,7 @@ class Footprint:
     replaced_partitions: frozenset[str] = frozenset()
     unique_keys: UniqueKeys = UniqueKeys.NOWHERE
     schema: str | None = None
+    read: Reads = frozenset()
 
     @property
     def changed(self) -> frozenset[FileGroupId]:
@@ -74,8 +80,10 @@ _AS_OWN: Final = {
 }
 
 
-def footprint_of(metadata: CommitMetadata, unique_keys: UniqueKeys = UniqueKeys.NOWHERE) -> Footprint:
-    """The footprint of a write or of a service that wrote files."""
+def footprint_of(
+    metadata: CommitMetadata, unique_keys: UniqueKeys = UniqueKeys.NOWHERE, read: Reads = frozenset()
+) -> Footprint:
+    """The footprint of a write or of a service that wrote files. `read`: see `Footprint`."""
     rewritten: set[FileGroupId] = set()
     rebased: set[FileGroupId] = set()
     inserted: set[str] = set()
@@ -97,6 +105,7 @@ def footprint_of(metadata: CommitMetadata, unique_keys: UniqueKeys = UniqueKeys.
         replaced_partitions=frozenset(replaced),
         unique_keys=unique_keys,
         schema=metadata.schema,
+        read=read,
     )
 
 
@@ -197,11 +206,18 @@ def _partitions(mine: Footprint, theirs: Footprint) -> frozenset[str]:
     )
 
 
+def _rows_read(mine: Footprint, theirs: Footprint) -> frozenset[str]:
+    changed = theirs.inserted_partitions | theirs.replaced_partitions
+    changed |= {group.partition_path for group in theirs.changed}
+    return changed if mine.read is None else changed & mine.read
+
+
 _SHARED: Final[Mapping[Ground, Callable[[Footprint, Footprint], Iterable[FileGroupId | str]]]] = {
     Ground.GROUP: _groups,
     Ground.BASE_FILE: _base_files,
     Ground.BUCKET: _buckets,
     Ground.NEW_KEYS: _new_keys,
     Ground.PARTITION: _partitions,
+    Ground.READ: _rows_read,
 }
 """The grounds that file groups and partitions make; the others are looked for by `check`."""

@@ -29,6 +29,9 @@ class Ground(enum.Enum):
     a global index the partition does not matter."""
     PARTITION = "partition"
     """One replaces a partition that the other inserts into or replaces."""
+    READ = "rows read"
+    """Own computed its rows from rows of the table (a merge, an update, a deletion by condition), and the other changed
+    rows in a partition that it read."""
     SCHEMA = "schema"
     """One changes the table's columns, and the other does not make the same change."""
     EARLIER_COLUMNS = "earlier columns"
@@ -147,7 +150,7 @@ _BESIDE_COMPACTION: Final = Cell(
 
 TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
     Other.WRITE: _row(
-        write=_on(Ground.GROUP, Ground.BUCKET, Ground.NEW_KEYS, Ground.SCHEMA),
+        write=_on(Ground.GROUP, Ground.BUCKET, Ground.NEW_KEYS, Ground.READ, Ground.SCHEMA),
         # Both append to logs of the group, and readers merge what they wrote.
         lock_less=_on(Ground.BUCKET, Ground.SCHEMA),
         overwrite=_on(Ground.GROUP, Ground.BUCKET, Ground.PARTITION, Ground.SCHEMA),
@@ -158,7 +161,7 @@ TABLE: Final[Mapping[Other, Mapping[Own, Cell]]] = {
         version_change=_ALL,
     ),
     Other.OVERWRITE: _row(
-        write=_on(Ground.GROUP, Ground.BUCKET, Ground.NEW_KEYS, Ground.PARTITION, Ground.SCHEMA),
+        write=_on(Ground.GROUP, Ground.BUCKET, Ground.NEW_KEYS, Ground.PARTITION, Ground.READ, Ground.SCHEMA),
         lock_less=_on(Ground.GROUP, Ground.BUCKET, Ground.SCHEMA),
         overwrite=_on(Ground.GROUP, Ground.BUCKET, Ground.PARTITION, Ground.SCHEMA),
         schema_change=_SCHEMA,

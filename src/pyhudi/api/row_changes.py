@@ -1,0 +1,286 @@
+"""Changes of single rows: `merge`, `update` and `delete_where` of `HudiTable`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from pyhudi.api.arguments import HudiOptions
+from pyhudi.api.handle import TableHandle
+from pyhudi.api.rows import RowsLike, engine_for
+from pyhudi.api.scan import Scan, scan_for_write
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.engine.inputs import opened
+from pyhudi.engine.local import LocalEngine
+from pyhudi.engine.protocol import Engine
+from pyhudi.errors import InvalidRequestError
+from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.read import arrow_changes
+from pyhudi.write.job import OPERATION_KEY, WriteJob
+from pyhudi.write.merge_plan import (
+    SOURCE,
+    TARGET,
+    Delete,
+    Insert,
+    MergePlan,
+    Update,
+    assigned,
+    change_keys,
+    check_has_keys,
+    check_plan,
+    named_columns,
+    updated_columns,
+)
+from pyhudi.write.operations import ApplyChanges
+from pyhudi.write.result import WriteResult
+from pyhudi.write.run import ComputedChanges, write
+
+_ALL = None
+"""All partitions, as what a write has read."""
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A merge that is being described: each method gives a new one with one more clause, and `execute` runs it.
+
+    The clauses of a kind (matched, not matched, not matched by source) are tried in order for each row, and the first
+    whose condition holds decides. With a Spark DataFrame as source, conditions and values are SQL texts or Columns. With
+    other sources, conditions are Arrow expressions (`pyarrow.compute`), and so may values be; a text is the name of a
+    column, such as `source.fare`, and every other value is a literal.
+
+    Attributes:
+        plan: what has been described so far.
+    """
+
+    plan: MergePlan
+    _handle: TableHandle = field(repr=False)
+    _source: Any = field(repr=False)
+
+    def when_matched_update(self, *, set: Mapping[str, Any], condition: Any = None) -> Merge:  # noqa: A002
+        """Give these columns of a row of the table new values. Cost: none yet."""
+        return self._matched(Update(dict(set), condition))
+
+    def when_matched_update_all(self, *, condition: Any = None) -> Merge:
+        """Give all columns the values of the source's columns of the same names. Cost: none yet."""
+        return self._matched(Update(None, condition))
+
+    def when_matched_delete(self, *, condition: Any = None) -> Merge:
+        """Delete the row of the table. Cost: none yet."""
+        return self._matched(Delete(condition))
+
+    def when_not_matched_insert(self, *, values: Mapping[str, Any], condition: Any = None) -> Merge:
+        """Insert a row with these values, and null in the other columns. Cost: none yet."""
+        return self._with(not_matched=(*self.plan.not_matched, Insert(dict(values), condition)))
+
+    def when_not_matched_insert_all(self, *, condition: Any = None) -> Merge:
+        """Insert the row of the source. Cost: none yet."""
+        return self._with(not_matched=(*self.plan.not_matched, Insert(None, condition)))
+
+    def when_not_matched_by_source_update(self, *, set: Mapping[str, Any], condition: Any = None) -> Merge:  # noqa: A002
+        """Give columns of a row of the table, which no row of the source matches, new values. Cost: none yet."""
+        return self._by_source(Update(dict(set), condition))
+
+    def when_not_matched_by_source_delete(self, *, condition: Any = None) -> Merge:
+        """Delete a row of the table that no row of the source matches. Cost: none yet."""
+        return self._by_source(Delete(condition))
+
+    def execute(self, *, hudi_options: HudiOptions | None = None) -> WriteResult:
+        """Run the merge: one commit with all that it inserts, updates and deletes.
+
+        An update goes by the merge rule of the table, like an upsert: with ordering fields a row that is older than the
+        stored one changes nothing. A deletion always deletes.
+
+        Raises:
+            InvalidRequestError: there is no clause, or one that can never apply.
+            ConfigError: a column is unknown, or a condition or value cannot be computed.
+            AmbiguousChangeError: several rows of the source are about one record, and no ordering value decides.
+            RecordKeyError: a record to be inserted is stored already, or an update would change a record key.
+            UnsupportedFeatureError: the table stores no keys, or its writers take no lock.
+            WriteConflictError: another writer changed rows that the merge read. It is run again as often as
+                `hoodie.write.num.retries.on.conflict.failures` says.
+
+        And what all writes raise. Cost: where ON compares all fields of the record key and the partition path, and
+        all values are those of the source, that of an `upsert`; otherwise also a scan of the table and a join. The
+        scan leaves out what the keys of the source rule out, unless a clause is about rows not matched by the source.
+        """
+        check_plan(self.plan)
+        engine = self._handle.engine if self._handle.engine.accepts(self._source) else engine_for(self._source)
+        options, config = _request(self._handle, hudi_options, WriteOperation.UPSERT, call="merge")
+        source = self._source
+        if isinstance(engine, LocalEngine):
+            source = opened(source)
+            if config.concurrency.conflict_retries and isinstance(source, pa.RecordBatchReader):
+                source = source.read_all()  # a stream can be read once
+
+        def changes(job: WriteJob) -> tuple[Any, ApplyChanges]:
+            plan = named_columns(self.plan, job.schema.arrow, engine.schema_of(source).names)
+            check_has_keys(job.table.config, _scan(self._handle, job, None, None).schema)
+            keys = change_keys(job, updated_columns(plan))
+            evaluate = _in_arrow if isinstance(engine, LocalEngine) else _on_spark
+            rows, reads = evaluate(self._handle, job, plan, source)
+            return rows, ApplyChanges(WriteOperation.UPSERT, keys, _ALL if reads else frozenset())
+
+        return _write(self._handle, changes, config, options, engine)
+
+    def _matched(self, clause: Update | Delete) -> Merge:
+        return self._with(matched=(*self.plan.matched, clause))
+
+    def _by_source(self, clause: Update | Delete) -> Merge:
+        return self._with(not_matched_by_source=(*self.plan.not_matched_by_source, clause))
+
+    def _with(self, **clauses: Any) -> Merge:
+        return replace(self, plan=replace(self.plan, **clauses))
+
+
+class RowChanges:
+    """The verbs of `HudiTable` that change rows by conditions."""
+
+    handle: TableHandle
+
+    def merge(self, source: RowsLike, on: Any, *, target_name: str = TARGET, source_name: str = SOURCE) -> Merge:
+        """Describe a merge of rows into the table; `execute` runs it.
+
+        Args:
+            source: the rows, as for `upsert`.
+            on: which rows belong together: the name of a column of both sides, a list of such names, or text such as
+                `"target.id = source.id"`. With a Spark DataFrame any condition, as SQL text or Column.
+            target_name: what conditions and values call the table.
+            source_name: what they call the source.
+
+        Cost: none; see `Merge.execute`.
+
+        >>> table.merge(rows, on="id").when_matched_update_all().when_not_matched_insert_all().execute().updated
+        1
+        """
+        if source is None:
+            raise InvalidRequestError("there are no rows: None was given", operation="merge")
+        return Merge(MergePlan(on=on, target=target_name, source=source_name), self.handle, source)
+
+    def update(
+        self,
+        set: Mapping[str, Any],  # noqa: A002
+        where: Any = None,
+        *,
+        hudi_options: HudiOptions | None = None,
+    ) -> WriteResult:
+        """Give columns of the rows that meet a condition new values.
+
+        Args:
+            set: values by column. A table that was opened with `spark=` takes SQL texts and Columns. Otherwise a value
+                is an Arrow expression, a text that names a column, or a literal.
+            where: a condition as for `scan`; of a table that was opened with `spark=` SQL text or a Column. None: all
+                rows.
+            hudi_options: options of this call.
+
+        Raises what `Merge.execute` raises. The merge rule of the table holds, as for an `upsert`. Cost: a scan of the
+        rows, and that of an `upsert` of them.
+
+        >>> table.update({"fare": 0.0}, [("city", "==", "oslo")]).updated
+        1
+        """
+        return _change_rows(self.handle, where, set, WriteOperation.UPSERT, hudi_options, call="update")
+
+    def delete_where(self, where: Any, *, hudi_options: HudiOptions | None = None) -> WriteResult:
+        """Delete the rows that meet a condition, which is given as for `update`. Cost: as `update`; reads keys only.
+
+        >>> table.delete_where([("fare", ">", 9)]).deleted
+        1
+        """
+        return _change_rows(self.handle, where, None, WriteOperation.DELETE, hudi_options, call="delete_where")
+
+
+def _change_rows(
+    handle: TableHandle,
+    where: Any,
+    values: Mapping[str, Any] | None,
+    operation: WriteOperation,
+    hudi_options: HudiOptions | None,
+    *,
+    call: str,
+) -> WriteResult:
+    options, config = _request(handle, hudi_options, operation, call=call)
+    is_local = isinstance(handle.engine, LocalEngine)
+
+    def changes(job: WriteJob) -> tuple[Any, ApplyChanges]:
+        given = None if values is None else assigned(values, job.schema.arrow)
+        check_has_keys(job.table.config, _scan(handle, job, None, None).schema)
+        keys = change_keys(job, given or ())
+        rows: Any
+        if is_local:
+            arrow_changes.check_values(job, given or {})
+            columns = arrow_changes.deleted_columns(job) if given is None else _all_columns(job)
+            scan = _scan(handle, job, columns, where)
+            rows = arrow_changes.changes_of_rows(job, scan.to_batches(), given)
+        else:
+            rows = _rows_on_spark(handle, job, where, given)
+        return rows, ApplyChanges(operation, keys, _ALL)
+
+    return _write(handle, changes, config, options, handle.engine)
+
+
+def _request(
+    handle: TableHandle, hudi_options: HudiOptions | None, operation: WriteOperation, *, call: str
+) -> tuple[dict[str, str], WriteConfig]:
+    options = handle.options_of_call(hudi_options, call=call)
+    options[OPERATION_KEY] = operation.value
+    return options, WriteConfig.from_options(options)
+
+
+def _write(
+    handle: TableHandle,
+    changes: Callable[[WriteJob], tuple[Any, ApplyChanges]],
+    config: WriteConfig,
+    options: Mapping[str, str],
+    engine: Engine,
+) -> WriteResult:
+    return write(
+        ComputedChanges(changes),
+        handle.state.storage,
+        config=config,
+        options=options,
+        engine=engine,
+        environment=handle.environment,
+        mergers=handle.mergers,
+    )
+
+
+def _all_columns(job: WriteJob) -> list[str]:
+    return [*arrow_changes.CONTROL_NAMES, *job.schema.arrow.names]
+
+
+def _scan(handle: TableHandle, job: WriteJob, columns: Any, where: Any) -> Scan:
+    """The rows of the table that the write starts from."""
+    return scan_for_write(replace(handle, state=job.table), columns, where)
+
+
+def _in_arrow(handle: TableHandle, job: WriteJob, plan: MergePlan, source: Any) -> tuple[Any, bool]:
+    arrow_changes.check_resolves(job, plan, source.schema)
+    made = arrow_changes.changes_of_merge(
+        job, plan, source, lambda columns, where: _scan(handle, job, columns, where).to_batches()
+    )
+    return made.rows, made.reads_target
+
+
+def _on_spark(handle: TableHandle, job: WriteJob, plan: MergePlan, source: Any) -> tuple[Any, bool]:
+    # Only what runs on Spark needs pyspark.
+    from pyhudi.spark import changes as spark_changes  # noqa: PLC0415
+
+    spark_changes.check_resolves(job, plan, source)
+    return spark_changes.changes_of_merge(
+        job, plan, source, lambda: _scan(handle, job, None, None).to_df(source.sparkSession)
+    )
+
+
+def _rows_on_spark(handle: TableHandle, job: WriteJob, where: Any, values: Mapping[str, Any] | None) -> Any:
+    from pyhudi.spark import changes as spark_changes  # noqa: PLC0415
+    from pyhudi.spark.engine import SparkEngine  # noqa: PLC0415
+
+    assert isinstance(handle.engine, SparkEngine)
+    if isinstance(where, list | tuple):
+        return spark_changes.changes_of_rows(
+            job, _scan(handle, job, None, where).to_df(handle.engine.spark), None, values
+        )
+    return spark_changes.changes_of_rows(job, _scan(handle, job, None, None).to_df(handle.engine.spark), where, values)

@@ -1,0 +1,269 @@
+"""Changes computed by Spark: the rows of merges, updates and deletions by condition (`pyhudi.tasks.changes`).
+
+Conditions and values are SQL texts or Columns, which Spark resolves and evaluates. Only the DataFrame API is used, so
+it works on classic sessions and on Spark Connect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import and_
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.types import DataType
+
+from pyhudi.errors import ConfigError
+from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
+from pyhudi.spark.types import arrow_schema, spark_schema
+from pyhudi.tasks.changes import CHANGE, Change
+from pyhudi.write.job import WriteJob
+from pyhudi.write.merge_plan import (
+    Clause,
+    Delete,
+    Insert,
+    MergePlan,
+    OfSource,
+    Update,
+    equalities,
+    is_global,
+    names_record,
+)
+
+_IN_TARGET, _IN_SOURCE, _CLAUSE = "#in_target", "#in_source", "#clause"
+
+
+def quoted(name: str) -> str:
+    """A name as Spark's SQL writes it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def changes_of_merge(
+    job: WriteJob, plan: MergePlan, source: DataFrame, read_target: Callable[[], DataFrame]
+) -> tuple[DataFrame, bool]:
+    """The changes of a merge, and whether rows of the target were read for them.
+
+    `plan` as `named_columns` gives it. `read_target`: the rows of the table with their meta columns.
+    """
+    pairs = equalities(plan)
+    if pairs is not None and _is_upsert(job, plan, source, pairs):
+        return _by_record(job, plan, source, pairs), False
+    return _joined_changes(job, plan, source, read_target()), True
+
+
+def check_resolves(job: WriteJob, plan: MergePlan, source: DataFrame) -> None:
+    """Let Spark resolve the whole merge against no rows, so that its errors are raised before the write begins."""
+    spark = source.sparkSession
+    meta = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(PARTITION_PATH, pa.string())])
+    nothing = spark.createDataFrame([], spark_schema(pa.schema([*meta, *job.schema.arrow])))
+    _ = _joined_changes(job, plan, source, nothing).schema
+
+
+def changes_of_rows(
+    job: WriteJob, target: DataFrame, where: str | Column | None, values: Mapping[str, Any] | None
+) -> DataFrame:
+    """The changes of an update of the rows that meet a condition, or, without `values`, of their deletion."""
+    rows = target if where is None else target.where(as_column(where))
+    change = Change.DELETE if values is None else Change.UPDATE
+    types = _types(job)
+    columns = []
+    for name, kind in types.items():
+        if values is None:
+            value = sql.col(quoted(name)) if _is_kept(job, name) else sql.lit(None)
+        else:
+            value = as_column(values[name]) if name in values else sql.col(quoted(name))
+        columns.append(value.cast(kind).alias(name))
+    return rows.select(
+        sql.col(RECORD_KEY),
+        (sql.lit(None).cast("string") if is_global(job) else sql.col(PARTITION_PATH)).alias(PARTITION_PATH),
+        sql.lit(int(change)).cast("tinyint").alias(CHANGE),
+        *columns,
+    )
+
+
+def as_column(value: Any) -> Column:
+    """A value or condition as a Column: SQL text is parsed, and other Python values are literals."""
+    if isinstance(value, Column):
+        return value
+    return sql.expr(value) if isinstance(value, str) else sql.lit(value)
+
+
+# --- by the record key ---------------------------------------------------------------------------------------------
+
+
+def _is_upsert(job: WriteJob, plan: MergePlan, source: DataFrame, pairs: Sequence[tuple[str, str]]) -> bool:
+    """Whether the index can match the rows, and all values are those of the source."""
+    stores_all = all(
+        isinstance(clause, Delete)
+        or (
+            clause.values is not None
+            and len(clause.values) == len(job.schema.arrow.names)
+            and all(isinstance(value, OfSource) for value in clause.values.values())
+        )
+        for clause in plan.clauses
+    )
+    if plan.not_matched_by_source or not stores_all:
+        return False
+    missing = {name.lower() for name in job.schema.arrow.names} - {name.lower() for name in source.columns}
+    if missing or not names_record(job, pairs, arrow_schema(source.schema)):
+        return False
+    return all(_is_of_source(plan, source, clause.condition) for clause in plan.clauses)
+
+
+def _is_of_source(plan: MergePlan, source: DataFrame, condition: Any) -> bool:
+    """Whether Spark resolves a condition with the columns of the source alone."""
+    if condition is None:
+        return True
+    if not isinstance(condition, str):
+        return False
+    try:
+        _ = source.alias(plan.source).select(sql.expr(condition)).schema
+    except Exception:  # noqa: BLE001 - whatever Spark says of it, the join will say again
+        return False
+    return True
+
+
+def _by_record(job: WriteJob, plan: MergePlan, source: DataFrame, pairs: Sequence[tuple[str, str]]) -> DataFrame:
+    rows = source.alias(plan.source)
+    stored = _clause_number(plan.matched, 0)
+    absent = _clause_number(plan.not_matched, 0)
+    # Null equals nothing, so such a row is matched by none.
+    comparable = reduce(and_, (_of(plan.source, other).isNotNull() for _, other in pairs))
+    rows = rows.withColumn("#stored", sql.when(comparable, stored)).withColumn("#absent", absent)
+    deletes = [number for number, clause in enumerate(plan.matched) if isinstance(clause, Delete)]
+    does = sql.col("#stored").isNotNull()
+    adds = sql.col("#absent").isNotNull()
+    is_delete = sql.col("#stored").isin(deletes) if deletes else sql.lit(False)
+    code = (
+        sql.when(does & is_delete & adds, int(Change.DELETE_OR_INSERT))
+        .when(does & is_delete, int(Change.DELETE))
+        .when(does & adds, int(Change.UPSERT))
+        .when(does, int(Change.UPDATE))
+        .when(adds & comparable, int(Change.INSERT_IF_ABSENT))
+        .when(adds, int(Change.INSERT))
+    )
+    spelled = {name.lower(): name for name in source.columns}
+    return (
+        rows.withColumn(CHANGE, code.cast("tinyint"))
+        .where(sql.col(CHANGE).isNotNull())
+        .select(
+            sql.lit(None).cast("string").alias(RECORD_KEY),
+            sql.lit(None).cast("string").alias(PARTITION_PATH),
+            sql.col(CHANGE),
+            *[_of(plan.source, spelled[name.lower()]).cast(kind).alias(name) for name, kind in _types(job).items()],
+        )
+    )
+
+
+# --- by a join -----------------------------------------------------------------------------------------------------
+
+
+def _joined_changes(job: WriteJob, plan: MergePlan, source: DataFrame, target: DataFrame) -> DataFrame:
+    left = target.withColumn(_IN_TARGET, sql.lit(True)).alias(plan.target)
+    right = source.withColumn(_IN_SOURCE, sql.lit(True)).alias(plan.source)
+    joined = left.join(right, _on(plan), _join_type(plan))
+    of_target, of_source = sql.col(_IN_TARGET).isNotNull(), sql.col(_IN_SOURCE).isNotNull()
+    kinds = (
+        (plan.matched, of_target & of_source),
+        (plan.not_matched, of_source & ~of_target),
+        (plan.not_matched_by_source, of_target & ~of_source),
+    )
+    number, first = sql.lit(None).cast("int"), 0
+    for clauses, applies in kinds:
+        if clauses:
+            number = sql.when(applies, _clause_number(clauses, first)).otherwise(number)
+        first += len(clauses)
+    chosen = joined.withColumn(_CLAUSE, number).where(sql.col(_CLAUSE).isNotNull())
+    codes = [_code(clause) for clause in plan.clauses]
+    path = sql.lit(None).cast("string") if is_global(job) else _of(plan.target, PARTITION_PATH)
+    return chosen.select(
+        _of(plan.target, RECORD_KEY).alias(RECORD_KEY),
+        path.alias(PARTITION_PATH),
+        _by_clause([sql.lit(int(code)) for code in codes]).cast("tinyint").alias(CHANGE),
+        *[
+            _by_clause([_value(job, plan, clause, name, kind, source) for clause in plan.clauses])
+            .cast(kind)
+            .alias(name)
+            for name, kind in _types(job).items()
+        ],
+    )
+
+
+def _on(plan: MergePlan) -> Column:
+    pairs = equalities(plan)
+    if pairs is not None and not (isinstance(plan.on, str) and "." in plan.on):
+        return reduce(and_, (_of(plan.target, target) == _of(plan.source, other) for target, other in pairs))
+    if not isinstance(plan.on, str | Column):
+        raise ConfigError("ON must be SQL text, a Column, or a list of names of columns", given=type(plan.on).__name__)
+    return as_column(plan.on)
+
+
+def _join_type(plan: MergePlan) -> str:
+    if plan.not_matched and plan.not_matched_by_source:
+        return "full"
+    if plan.not_matched:
+        return "right"
+    return "left" if plan.not_matched_by_source else "inner"
+
+
+def _clause_number(clauses: Sequence[Clause], first: int) -> Column:
+    """The number of the first clause whose condition holds, null where none does."""
+    number = sql.lit(None).cast("int")
+    for at, clause in reversed(list(enumerate(clauses, first))):
+        if clause.condition is None:
+            number = sql.lit(at)
+        else:
+            number = sql.when(as_column(clause.condition), at).otherwise(number)
+    return number
+
+
+def _code(clause: Clause) -> Change:
+    match clause:
+        case Update():
+            return Change.UPDATE
+        case Delete():
+            return Change.DELETE
+        case Insert():
+            return Change.INSERT
+
+
+def _by_clause(values: Sequence[Column]) -> Column:
+    """The value of the chosen clause."""
+    chosen = sql.when(sql.col(_CLAUSE) == 0, values[0])
+    for number, value in enumerate(values[1:], 1):
+        chosen = chosen.when(sql.col(_CLAUSE) == number, value)
+    return chosen
+
+
+def _value(job: WriteJob, plan: MergePlan, clause: Clause, name: str, kind: DataType, source: DataFrame) -> Column:
+    """What a clause puts into a column, as its type."""
+    stored = _of(plan.target, name)
+    if isinstance(clause, Delete):
+        if name in job.combining_rules.ordering_fields and clause in plan.matched:
+            # Of several rows of the source about one record, the ordering values of the source decide.
+            spelled = {each.lower(): each for each in source.columns}
+            if name.lower() in spelled:
+                return _of(plan.source, spelled[name.lower()]).cast(kind)
+        return stored if _is_kept(job, name) else sql.lit(None).cast(kind)
+    value = (clause.values or {}).get(name)
+    if value is None and name not in (clause.values or {}):
+        return stored if isinstance(clause, Update) else sql.lit(None).cast(kind)
+    column = _of(plan.source, value.name) if isinstance(value, OfSource) else as_column(value)
+    return column.cast(kind)
+
+
+def _is_kept(job: WriteJob, name: str) -> bool:
+    """Whether the change of a deleted row needs a column: for its key and path, or because it may not be null."""
+    fields = (*job.keys.record_key_fields, *job.keys.partition_field_names)
+    return name in {each.partition(".")[0] for each in fields} or not job.schema.arrow.field(name).nullable
+
+
+def _of(side: str, name: str) -> Column:
+    return sql.col(f"{quoted(side)}.{quoted(name)}")
+
+
+def _types(job: WriteJob) -> dict[str, DataType]:
+    return {field.name: field.dataType for field in spark_schema(job.schema.arrow).fields}
