@@ -47,9 +47,9 @@ class Merge:
     """A merge that is being described: each method gives a new one with one more clause, and `execute` runs it.
 
     The clauses of a kind (matched, not matched, not matched by source) are tried in order for each row, and the first
-    whose condition holds decides. With a Spark DataFrame as source, conditions and values are SQL texts or Columns. With
-    other sources, conditions are Arrow expressions (`pyarrow.compute`), and so may values be; a text is the name of a
-    column, such as `source.fare`, and every other value is a literal.
+    whose condition holds decides. With a Spark DataFrame as source, conditions and values are SQL texts or Columns.
+    With other sources, conditions are Arrow expressions (`pyarrow.compute`), and so may values be; a text is the name
+    of a column, such as `source.fare`, and every other value is a literal.
 
     Attributes:
         plan: what has been described so far.
@@ -181,7 +181,7 @@ class RowChanges:
         >>> table.update({"fare": 0.0}, [("city", "==", "oslo")]).updated
         1
         """
-        return _change_rows(self.handle, where, set, WriteOperation.UPSERT, hudi_options, call="update")
+        return change_rows(self.handle, where, set, hudi_options, call="update")
 
     def delete_where(self, where: Any, *, hudi_options: HudiOptions | None = None) -> WriteResult:
         """Delete the rows that meet a condition, which is given as for `update`. Cost: as `update`; reads keys only.
@@ -189,18 +189,23 @@ class RowChanges:
         >>> table.delete_where([("fare", ">", 9)]).deleted
         1
         """
-        return _change_rows(self.handle, where, None, WriteOperation.DELETE, hudi_options, call="delete_where")
+        return change_rows(self.handle, where, None, hudi_options, call="delete_where")
 
 
-def _change_rows(
+def change_rows(
     handle: TableHandle,
     where: Any,
     values: Mapping[str, Any] | None,
-    operation: WriteOperation,
     hudi_options: HudiOptions | None,
     *,
     call: str,
+    target_name: str = TARGET,
 ) -> WriteResult:
+    """Update the rows that meet a condition, or delete them if there are no `values`.
+
+    `target_name`: what texts of SQL call the table. Errors and cost: see `RowChanges.update`.
+    """
+    operation = WriteOperation.DELETE if values is None else WriteOperation.UPSERT
     options, config = _request(handle, hudi_options, operation, call=call)
     is_local = isinstance(handle.engine, LocalEngine)
 
@@ -215,7 +220,7 @@ def _change_rows(
             scan = _scan(handle, job, columns, where)
             rows = arrow_changes.changes_of_rows(job, scan.to_batches(), given)
         else:
-            rows = _rows_on_spark(handle, job, where, given)
+            rows = _rows_on_spark(handle, job, where, given, target_name)
         return rows, ApplyChanges(operation, keys, _ALL)
 
     return _write(handle, changes, config, options, handle.engine)
@@ -274,13 +279,13 @@ def _on_spark(handle: TableHandle, job: WriteJob, plan: MergePlan, source: Any) 
     )
 
 
-def _rows_on_spark(handle: TableHandle, job: WriteJob, where: Any, values: Mapping[str, Any] | None) -> Any:
+def _rows_on_spark(
+    handle: TableHandle, job: WriteJob, where: Any, values: Mapping[str, Any] | None, target_name: str
+) -> Any:
     from pyhudi.spark import changes as spark_changes  # noqa: PLC0415
     from pyhudi.spark.engine import SparkEngine  # noqa: PLC0415
 
     assert isinstance(handle.engine, SparkEngine)
-    if isinstance(where, list | tuple):
-        return spark_changes.changes_of_rows(
-            job, _scan(handle, job, None, where).to_df(handle.engine.spark), None, values
-        )
-    return spark_changes.changes_of_rows(job, _scan(handle, job, None, None).to_df(handle.engine.spark), where, values)
+    compares = isinstance(where, list | tuple)
+    target = _scan(handle, job, None, where if compares else None).to_df(handle.engine.spark)
+    return spark_changes.changes_of_rows(job, target, None if compares else where, values, target_name)

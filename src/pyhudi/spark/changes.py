@@ -7,6 +7,7 @@ it works on classic sessions and on Spark Connect.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -22,6 +23,7 @@ from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.tasks.changes import CHANGE, Change
 from pyhudi.write.job import WriteJob
 from pyhudi.write.merge_plan import (
+    TARGET,
     Clause,
     Delete,
     Insert,
@@ -33,7 +35,7 @@ from pyhudi.write.merge_plan import (
     names_record,
 )
 
-_IN_TARGET, _IN_SOURCE, _CLAUSE = "#in_target", "#in_source", "#clause"
+_IN_TARGET, _IN_SOURCE, _CLAUSE, _BESIDE = "#in_target", "#in_source", "#clause", "#of_"
 
 
 def quoted(name: str) -> str:
@@ -63,22 +65,28 @@ def check_resolves(job: WriteJob, plan: MergePlan, source: DataFrame) -> None:
 
 
 def changes_of_rows(
-    job: WriteJob, target: DataFrame, where: str | Column | None, values: Mapping[str, Any] | None
+    job: WriteJob,
+    target: DataFrame,
+    where: str | Column | None,
+    values: Mapping[str, Any] | None,
+    name_of_target: str = TARGET,
 ) -> DataFrame:
     """The changes of an update of the rows that meet a condition, or, without `values`, of their deletion."""
-    rows = target if where is None else target.where(as_column(where))
+    rows = target.alias(name_of_target)
+    rows = rows if where is None else rows.where(as_column(where))
     change = Change.DELETE if values is None else Change.UPDATE
     types = _types(job)
     columns = []
     for name, kind in types.items():
+        stored = _of(name_of_target, name)
         if values is None:
-            value = sql.col(quoted(name)) if _is_kept(job, name) else sql.lit(None)
+            value = stored if _is_kept(job, name) else sql.lit(None)
         else:
-            value = as_column(values[name]) if name in values else sql.col(quoted(name))
+            value = as_column(values[name]) if name in values else stored
         columns.append(value.cast(kind).alias(name))
     return rows.select(
-        sql.col(RECORD_KEY),
-        (sql.lit(None).cast("string") if is_global(job) else sql.col(PARTITION_PATH)).alias(PARTITION_PATH),
+        _of(name_of_target, RECORD_KEY).alias(RECORD_KEY),
+        (sql.lit(None).cast("string") if is_global(job) else _of(name_of_target, PARTITION_PATH)).alias(PARTITION_PATH),
         sql.lit(int(change)).cast("tinyint").alias(CHANGE),
         *columns,
     )
@@ -120,14 +128,14 @@ def _is_of_source(plan: MergePlan, source: DataFrame, condition: Any) -> bool:
     if not isinstance(condition, str):
         return False
     try:
-        _ = source.alias(plan.source).select(sql.expr(condition)).schema
+        _ = (source.alias(plan.source) if plan.source else source).select(sql.expr(condition)).schema
     except Exception:  # noqa: BLE001 - whatever Spark says of it, the join will say again
         return False
     return True
 
 
 def _by_record(job: WriteJob, plan: MergePlan, source: DataFrame, pairs: Sequence[tuple[str, str]]) -> DataFrame:
-    rows = source.alias(plan.source)
+    rows = source.alias(plan.source) if plan.source else source
     stored = _clause_number(plan.matched, 0)
     absent = _clause_number(plan.not_matched, 0)
     # Null equals nothing, so such a row is matched by none.
@@ -162,8 +170,9 @@ def _by_record(job: WriteJob, plan: MergePlan, source: DataFrame, pairs: Sequenc
 
 
 def _joined_changes(job: WriteJob, plan: MergePlan, source: DataFrame, target: DataFrame) -> DataFrame:
-    left = target.withColumn(_IN_TARGET, sql.lit(True)).alias(plan.target)
-    right = source.withColumn(_IN_SOURCE, sql.lit(True)).alias(plan.source)
+    left, by_source = _one_sided(target.withColumn(_IN_TARGET, sql.lit(True)), plan.target, plan.not_matched_by_source)
+    right, absent = _one_sided(source.withColumn(_IN_SOURCE, sql.lit(True)), plan.source, plan.not_matched)
+    plan = replace(plan, not_matched=absent, not_matched_by_source=by_source)
     joined = left.join(right, _on(plan), _join_type(plan))
     of_target, of_source = sql.col(_IN_TARGET).isNotNull(), sql.col(_IN_SOURCE).isNotNull()
     kinds = (
@@ -190,6 +199,39 @@ def _joined_changes(job: WriteJob, plan: MergePlan, source: DataFrame, target: D
             for name, kind in _types(job).items()
         ],
     )
+
+
+def _one_sided(rows: DataFrame, side: str, clauses: tuple[Any, ...]) -> tuple[DataFrame, tuple[Any, ...]]:
+    """The rows under the name of their side, and clauses whose texts see the columns of this side alone.
+
+    A name without a side means this side's column then, though the other side may have one of the same name. So texts
+    are evaluated beside the rows before these are joined.
+    """
+    rows = rows.alias(side) if side else rows
+    spelled = {name.lower(): name for name in rows.columns}
+    found: list[Column] = []
+
+    def seen(value: Any, condition: Any = None) -> Any:
+        if not isinstance(value, str) or not side:
+            return value
+        plain = value.strip().strip("`").lower()
+        if plain in spelled:
+            return _of(side, spelled[plain])
+        name = f"{_BESIDE}{side}_{len(found)}"
+        column = sql.expr(value) if condition is None else sql.when(as_column(condition), sql.expr(value))
+        found.append(column.alias(name))
+        return sql.col(quoted(name))
+
+    seen_clauses = []
+    for clause in clauses:
+        if not isinstance(clause, Delete):
+            values = {name: seen(value, clause.condition) for name, value in clause.values.items()}
+            clause = replace(clause, values=values)  # noqa: PLW2901
+        seen_clauses.append(replace(clause, condition=seen(clause.condition)))
+    if found:
+        rows = rows.select("*", *found)
+        rows = rows.alias(side)
+    return rows, tuple(seen_clauses)
 
 
 def _on(plan: MergePlan) -> Column:
@@ -246,12 +288,12 @@ def _value(job: WriteJob, plan: MergePlan, clause: Clause, name: str, kind: Data
             # Of several rows of the source about one record, the ordering values of the source decide.
             spelled = {each.lower(): each for each in source.columns}
             if name.lower() in spelled:
-                return _of(plan.source, spelled[name.lower()]).cast(kind)
+                return _of_source(plan, source, spelled[name.lower()]).cast(kind)
         return stored if _is_kept(job, name) else sql.lit(None).cast(kind)
     value = (clause.values or {}).get(name)
     if value is None and name not in (clause.values or {}):
         return stored if isinstance(clause, Update) else sql.lit(None).cast(kind)
-    column = _of(plan.source, value.name) if isinstance(value, OfSource) else as_column(value)
+    column = _of_source(plan, source, value.name) if isinstance(value, OfSource) else as_column(value)
     return column.cast(kind)
 
 
@@ -261,8 +303,13 @@ def _is_kept(job: WriteJob, name: str) -> bool:
     return name in {each.partition(".")[0] for each in fields} or not job.schema.arrow.field(name).nullable
 
 
+def _of_source(plan: MergePlan, source: DataFrame, name: str) -> Column:
+    """A column of the source; of a source without a name, by the DataFrame itself."""
+    return _of(plan.source, name) if plan.source else source[quoted(name)]
+
+
 def _of(side: str, name: str) -> Column:
-    return sql.col(f"{quoted(side)}.{quoted(name)}")
+    return sql.col(f"{quoted(side)}.{quoted(name)}" if side else quoted(name))
 
 
 def _types(job: WriteJob) -> dict[str, DataType]:

@@ -9,7 +9,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.sql.names import Names, NotHudi
 from pyhudi.sql.statement import Statement, Verb
-from pyhudi.sql.statements import alter_table, call, create_table, describe, drop_table, insert, show, truncate
+from pyhudi.sql.statements import (
+    alter_table,
+    call,
+    create_table,
+    describe,
+    drop_table,
+    insert,
+    merge,
+    show,
+    truncate,
+    update,
+)
 from pyhudi.sql.tokens import Cursor
 
 VERBS: tuple[Verb, ...] = (
@@ -28,6 +39,9 @@ VERBS: tuple[Verb, ...] = (
     Verb(("REPAIR", "TABLE"), show.parse_repair),
     Verb(("DESCRIBE",), describe.parse),
     Verb(("DESC",), describe.parse),
+    Verb(("MERGE",), merge.parse),
+    Verb(("UPDATE",), update.parse_update),
+    Verb(("DELETE", "FROM"), update.parse_delete),
 )
 """All statements. The first whose words match, and that does not say `NotHudi`, has the statement."""
 

@@ -1,0 +1,106 @@
+"""Expressions and assignments inside of statements: slices of the text, which Spark parses, and their ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException
+
+from pyhudi.errors import ConfigError
+from pyhudi.sql.tokens import Cursor, Name, Slice, error_at
+
+
+def expression(cursor: Cursor, *stops: str) -> Slice:
+    """Take an expression up to the first of these words that is in no parentheses, and in no `CASE … END`.
+
+    Raises:
+        SqlStatementError: there is none, or a CASE has no END.
+    """
+    start, depth = cursor.place, 0
+    end = start
+    while True:
+        piece = cursor.until("CASE", "END", *(() if depth else stops))
+        end = piece.start + len(piece.text) if piece else end
+        token = cursor.token
+        if token is None or token.is_word(";") or not (token.is_word("CASE") or token.is_word("END")):
+            break
+        depth += 1 if token.is_word("CASE") else -1 if depth else 0
+        cursor.position += 1
+        end = token.end
+    if depth:
+        cursor.fail("this CASE has no END", at=start)
+    if end == start:
+        cursor.fail("an expression is expected")
+    return Slice(cursor.text[start:end], start)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`column = expression`."""
+
+    column: Name
+    value: Slice
+
+
+def assignments(cursor: Cursor, *stops: str) -> tuple[Assignment, ...]:
+    """Take `column = expression, …`."""
+    found = []
+    while True:
+        column = cursor.name()
+        cursor.expect("=")
+        found.append(Assignment(column, expression(cursor, ",", *stops)))
+        if not cursor.accept(","):
+            return tuple(found)
+
+
+def values_of(text: str, assigned: Sequence[Assignment], sides: Sequence[str]) -> dict[str, str]:
+    """The values by column. `sides`: the names by which the statement calls the table.
+
+    Raises:
+        SqlStatementError: a column is a field of another, belongs to another table, or is given twice.
+    """
+    found: dict[str, str] = {}
+    for each in assigned:
+        parts = each.column.parts
+        if len(parts) > 1 and ".".join(parts[:-1]).lower() in {side.lower() for side in sides}:
+            parts = parts[-1:]
+        if len(parts) > 1:
+            raise error_at(
+                text, each.column.start, f"{each.column} is no column of the table: give a value to the whole column"
+            )
+        if parts[0].lower() in {name.lower() for name in found}:
+            raise error_at(text, each.column.start, f"column {parts[0]} is given two values")
+        found[parts[0]] = each.value.text
+    return found
+
+
+@contextmanager
+def pointing(
+    text: str, names: Sequence[tuple[str, int]], slices: Sequence[tuple[Slice, Callable[[str], Any]]]
+) -> Iterator[None]:
+    """Raise errors of Spark and pyhudi about a part of the statement with its place.
+
+    `names`: columns with their places. `slices`: parts that Spark resolves, each with what lets Spark resolve it alone.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        column = str(error.context.get("column", "")).lower()
+        for name, place in names:
+            if name.lower() == column:
+                raise error_at(text, place, error.message) from error
+        raise
+    except (AnalysisException, ParseException) as error:
+        for part, resolve in slices:
+            try:
+                resolve(part.text)
+            except (AnalysisException, ParseException) as cause:
+                raise error_at(text, part.start, _first_line(cause)) from error
+        raise
+
+
+def _first_line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
