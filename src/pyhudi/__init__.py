@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyhudi.api.indexes import Indexes
     from pyhudi.api.inspect import Inspect, TableDetail
     from pyhudi.api.recovery import Recovery
+    from pyhudi.api.row_changes import Merge
     from pyhudi.api.rows import RowsLike
     from pyhudi.api.savepoints import Savepoints
     from pyhudi.api.scan import Scan
@@ -52,6 +53,7 @@ __all__ = [
     "Indexes",
     "Inspect",
     "KeyStore",
+    "Merge",
     "OptionWarning",
     "Outcome",
     "Recovery",
@@ -88,6 +90,7 @@ _HOMES = {
     "Indexes": "pyhudi.api.indexes",
     "Inspect": "pyhudi.api.inspect",
     "KeyStore": "pyhudi.index.locations",
+    "Merge": "pyhudi.api.row_changes",
     "OptionWarning": "pyhudi.config.option",
     "Outcome": "pyhudi.table.outcome",
     "Recovery": "pyhudi.api.recovery",

@@ -19,6 +19,7 @@ RETURNED = {
     "ColumnsChanged",
     "Expired",
     "IndexUse",
+    "Merge",
     "OptionWarning",
     "Outcome",
     "Restored",

@@ -32,14 +32,12 @@ from pyhudi.write.merge_plan import (
     check_has_keys,
     check_plan,
     named_columns,
+    rows_read,
     updated_columns,
 )
-from pyhudi.write.operations import ApplyChanges
+from pyhudi.write.operations import ApplyChanges, RowsRead
 from pyhudi.write.result import WriteResult
 from pyhudi.write.run import ComputedChanges, write
-
-_ALL = None
-"""All partitions, as what a write has read."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +118,8 @@ class Merge:
             check_has_keys(job.table.config, _scan(self._handle, job, None, None).schema)
             keys = change_keys(job, updated_columns(plan))
             evaluate = _in_arrow if isinstance(engine, LocalEngine) else _on_spark
-            rows, reads = evaluate(self._handle, job, plan, source)
-            return rows, ApplyChanges(WriteOperation.UPSERT, keys, _ALL if reads else frozenset())
+            rows, is_joined = evaluate(self._handle, job, plan, source)
+            return rows, ApplyChanges(WriteOperation.UPSERT, keys, rows_read(job, plan) if is_joined else RowsRead.NONE)
 
         return _write(self._handle, changes, config, options, engine)
 
@@ -221,7 +219,9 @@ def change_rows(
             rows = arrow_changes.changes_of_rows(job, scan.to_batches(), given)
         else:
             rows = _rows_on_spark(handle, job, where, given, target_name)
-        return rows, ApplyChanges(operation, keys, _ALL)
+        # What a condition asks of other rows cannot be told from its text.
+        has_query = isinstance(where, str) and "select" in where.lower()
+        return rows, ApplyChanges(operation, keys, RowsRead.ALL if has_query else RowsRead.CHANGED)
 
     return _write(handle, changes, config, options, handle.engine)
 

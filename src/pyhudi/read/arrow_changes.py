@@ -157,7 +157,7 @@ class _Merge:
             return False
         has_all = {name.lower() for name in names} <= {name.lower() for name in self.source.names}
         return has_all and all(
-            clause.condition is None or not self._of_target(clause.condition) for clause in plan.clauses
+            clause.condition is None or not self._of_target(clause.condition, clause) for clause in plan.clauses
         )
 
     def by_record(self, source: pa.Table) -> pa.Table:
@@ -226,7 +226,7 @@ class _Merge:
         """A mask of the rows that meet the condition of a clause."""
         if clause.condition is None:
             return np.ones(rows.num_rows, dtype=bool)
-        truth = _evaluated(rows, self._operand(clause.condition))
+        truth = _evaluated(rows, self._operand(clause.condition, clause))
         if not pa.types.is_boolean(truth.type):
             raise ConfigError(f"a condition is of type {truth.type}, not true or false", given=str(clause.condition))
         return np.asarray(truth.fill_null(False).to_numpy(), dtype=bool)
@@ -245,17 +245,24 @@ class _Merge:
                     elif job.schema.arrow.field(name).nullable:
                         del stored[name]
             return _changed(job, rows, None, stored)
-        made = {name: _evaluated(rows, self._operand(value, name)) for name, value in (clause.values or {}).items()}
+        values = clause.values or {}
+        made = {name: _evaluated(rows, self._operand(value, clause, name)) for name, value in values.items()}
         return _changed(job, rows, made, stored if isinstance(clause, Update) else None)
 
-    def _operand(self, value: Any, column: str | None = None) -> pc.Expression:
+    def _operand(self, value: Any, clause: Clause, column: str | None = None) -> pc.Expression:
         if isinstance(value, OfSource):
             return pc.field(f"{self.plan.source}.{value.name}")
-        return _operand(value, self.joint_schema, column)
+        sides = [self.plan.target, self.plan.source]
+        if clause in self.plan.not_matched:
+            sides = [self.plan.source]
+        elif clause in self.plan.not_matched_by_source:
+            sides = [self.plan.target]
+        visible = [each for each in self.joint_schema if each.name.partition(".")[0] in sides]
+        return _operand(value, pa.schema(visible), column)
 
-    def _of_target(self, condition: Any) -> list[str]:
-        """The columns of the target in a condition."""
-        named = columns_of(self._operand(condition), self.joint_schema)
+    def _of_target(self, value: Any, clause: Clause) -> list[str]:
+        """The columns of the target in a condition or value."""
+        named = columns_of(self._operand(value, clause), self.joint_schema)
         prefix = f"{self.plan.target}."
         return [name.removeprefix(prefix) for name in named if name.startswith(prefix)]
 
@@ -269,7 +276,7 @@ class _Merge:
         for clause in plan.clauses:
             values = [] if isinstance(clause, Delete) else list((clause.values or {}).values())
             for value in (*values, *([] if clause.condition is None else [clause.condition])):
-                needed.update(self._of_target(value))
+                needed.update(self._of_target(value, clause))
         return [RECORD_KEY, PARTITION_PATH, *(name for name in names if name in needed)]
 
     def _where(self, source: pa.Table) -> Any:

@@ -29,7 +29,7 @@ def check_lock_less(
 ) -> None:
     """Raise `UnsupportedFeatureError` that names all that a lock-less write needs and this one has not.
 
-    `computes`: its rows are computed from those of the table, which nobody may change meanwhile.
+    `computes`: its rows are computed from those of the table, which no other writer may change meanwhile.
     """
     if config.concurrency.mode is not ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL:
         return

@@ -1,4 +1,4 @@
-"""What a merge is to do, as a value: one plan under the builder of Python, MERGE of SQL, and `DataFrame.mergeInto`.
+"""The plan of a merge, as a value: the same under the builder of Python, MERGE of SQL, and `DataFrame.mergeInto`.
 
 Conditions and values are texts, columns or expressions of the engine that evaluates them; the plan does not look into
 them. The clauses of a kind are tried in order, and the first whose condition holds decides.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,14 +18,16 @@ from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureError
 from pyhudi.format.keys.generator_types import PartitionFieldKind
 from pyhudi.format.schema.meta_columns import META_COLUMNS
+from pyhudi.io.log.records import IS_DELETED
 from pyhudi.tasks.changes import ChangeKeys
 from pyhudi.write.job import WriteJob
+from pyhudi.write.operations import RowsRead
 
 TARGET: Final = "target"
 SOURCE: Final = "source"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # conditions and values need not compare
 class Update:
     """The row gets these values; the other columns keep theirs. `values`: None for all columns, from the source's."""
 
@@ -33,14 +35,14 @@ class Update:
     condition: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # conditions and values need not compare
 class Delete:
     """The row is deleted."""
 
     condition: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # conditions and values need not compare
 class Insert:
     """A row with these values, and null in the other columns. `values`: None for all columns, from the source's."""
 
@@ -137,14 +139,14 @@ class OfSource:
 
 
 def _all_values(table: pa.Schema, of_source: Mapping[str, str], source: str) -> dict[str, Any]:
-    missing = [name for name in table.names if name.lower() not in of_source]
+    missing = [name for name in table.names if name.lower() not in of_source and name != IS_DELETED]
     if missing:
         raise ConfigError(
             f"the source {source!r} lacks columns of the table, which all are asked for: {', '.join(missing)}; name "
             "the columns that get values",
             columns=missing,
         )
-    return {name: OfSource(of_source[name.lower()]) for name in table.names}
+    return {name: OfSource(of_source[name.lower()]) if name.lower() in of_source else None for name in table.names}
 
 
 # --- ON ------------------------------------------------------------------------------------------------------------
@@ -239,6 +241,16 @@ def _has_exact_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_date(kind))
 
 
+def rows_read(job: WriteJob, plan: MergePlan) -> RowsRead:
+    """The rows of the table on which the changes of a joined merge depend."""
+    if not plan.not_matched:
+        return RowsRead.CHANGED
+    fields = job.keys.partition_fields
+    compared = {target.lower() for target, _ in equalities(plan) or ()}
+    is_pinned = all(each.kind is PartitionFieldKind.SIMPLE and each.name.lower() in compared for each in fields)
+    return RowsRead.CHANGED if is_pinned else RowsRead.ALL
+
+
 def check_has_keys(config: TableConfig, schema: pa.Schema) -> None:
     """Raise `UnsupportedFeatureError` for a table whose rows cannot be told apart by their stored keys."""
     missing = [name for name in META_COLUMNS[2:4] if name not in schema.names]
@@ -248,11 +260,3 @@ def check_has_keys(config: TableConfig, schema: pa.Schema) -> None:
             "it takes no merge, update, or deletion by condition",
             table=config.name,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluated:
-    """What an engine makes of a plan: the rows, and which partitions it read to compute them (None: all)."""
-
-    rows: Any
-    read: frozenset[str] | None = field(default=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 
 from pyhudi.config.enums import DuplicatePolicy
@@ -9,7 +10,6 @@ from pyhudi.config.write_config import WriteConfig
 from pyhudi.format.keys.partition_pattern import PartitionPattern
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.tasks.changes import ChangeKeys
-from pyhudi.transaction.conflicts.footprint import Reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +85,26 @@ class Overwrite:
         return self.whole_table or (self.partitions is not None and self.partitions.matches(path))
 
 
+class RowsRead(enum.Enum):
+    """Rows of the table that a write has read to compute its own. No other writer may change them before it is committed."""
+
+    NONE = "none"
+    CHANGED = "those that it changes"
+    """Every change depends on one stored row. What others make of rows that it leaves alone may come after it."""
+    ALL = "all"
+    """That a row is inserted depends on all rows, none of which matched."""
+
+
 @dataclass(frozen=True, slots=True)
 class ApplyChanges:
     """Each row says what becomes of its record (`tasks/changes.py`): a merge, an update, a deletion by condition.
 
-    `read`: the partitions from whose rows the changes were computed.
+    `read`: the rows of the table from which the changes were computed.
     """
 
     operation: WriteOperation
     keys: ChangeKeys
-    read: Reads
+    read: RowsRead
 
     @property
     def combine(self) -> bool:

@@ -39,7 +39,7 @@ from pyhudi.transaction.transaction import Transaction, mark_inflight
 from pyhudi.write.bucket_placement import hashed
 from pyhudi.write.finish import committed, write_transaction
 from pyhudi.write.job import WriteJob
-from pyhudi.write.operations import ApplyChanges, Delete, Insert, Overwrite, StagedWrite, Upsert, looks_up
+from pyhudi.write.operations import ApplyChanges, Delete, Insert, Overwrite, RowsRead, StagedWrite, Upsert, looks_up
 from pyhudi.write.placement import Batch, Segments, searched
 from pyhudi.write.plan import FileAssignment, FilePlan
 from pyhudi.write.result import WriteResult
@@ -69,7 +69,7 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
         replaces = isinstance(write, Overwrite)
         action = Action.REPLACE_COMMIT if replaces else job.action
         requested = encode_requested_replace_metadata(requested_replace(write.operation)) if replaces else b""
-        read = write.read if isinstance(write, ApplyChanges) else frozenset()
+        read = _read(write, splits)
         with write_transaction(job, action, requested) as begun:
             _check_rows_read(job, begun, read)
             view = _view(begun.base, job, splits, write)
@@ -123,6 +123,15 @@ def _view(table: TableState, job: WriteJob, splits: Sequence[StagedSplit], write
     view = load_view(table.storage, table.timeline, paths, lister=table.lister)
     remove_orphans(view)
     return view
+
+
+def _read(write: StagedWrite, splits: Sequence[StagedSplit]) -> Reads:
+    """The partitions whose rows the write has read to compute its own."""
+    if not isinstance(write, ApplyChanges) or write.read is RowsRead.NONE:
+        return frozenset()
+    if write.read is RowsRead.ALL:
+        return None
+    return frozenset(partition.partition_path for split in splits for partition in split.partitions)
 
 
 def _check_rows_read(job: WriteJob, transaction: Transaction, read: Reads) -> None:

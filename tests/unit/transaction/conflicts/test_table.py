@@ -228,6 +228,12 @@ OVERWRITE_OSLO, OVERWRITE_ROME = overwrite((7, "oslo", 1, "o")), overwrite((7, "
 PACKED_INTO_ROME = upsert((9, "rome", 1, "n"), **PACKING)
 """A new row in the base file of a group, on merge-on-read too."""
 
+
+def merged_into_bern(storage: Storage) -> None:
+    """A new row, whose key is in no partition."""
+    opened(storage).merge(rows(NEW), on="id").when_not_matched_insert_all().execute()
+
+
 LOCK_LESS = {"hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"}
 APPEND_TO_OSLO = upsert((1, "oslo", 5, "w"), **LOCK_LESS)
 
@@ -246,6 +252,7 @@ MINE: dict[tuple[Own, Ground | None], Act] = {
     (Own.WRITE, Ground.NEW_KEYS): upsert(NEW),
     (Own.WRITE, Ground.BUCKET): upsert(NEW),
     (Own.WRITE, Ground.PARTITION): lambda storage: opened(storage).bulk_insert(rows(NEW)),
+    (Own.WRITE, Ground.READ): merged_into_bern,
     (Own.WRITE, Ground.SCHEMA): WRITE_OSLO,
     (Own.WRITE, Ground.ORIGIN): WRITE_OSLO,
     (Own.WRITE, Ground.ITSELF): WRITE_OSLO,
@@ -267,12 +274,14 @@ THEIRS: dict[tuple[Other, Ground | None], Act] = {
     (Other.WRITE, Ground.NEW_KEYS): upsert(NEW),
     (Other.WRITE, Ground.BUCKET): upsert(NEW),
     (Other.WRITE, Ground.PARTITION): upsert(NEW),
+    (Other.WRITE, Ground.READ): upsert((3, "rome", 5, "t")),
     (Other.WRITE, Ground.SCHEMA): widened("upsert", (3, "rome", 5, "t")),
     (Other.OVERWRITE, None): OVERWRITE_ROME,
     (Other.OVERWRITE, Ground.GROUP): OVERWRITE_OSLO,
     (Other.OVERWRITE, Ground.NEW_KEYS): overwrite(NEW),
     (Other.OVERWRITE, Ground.BUCKET): overwrite(NEW),
     (Other.OVERWRITE, Ground.PARTITION): overwrite(NEW),
+    (Other.OVERWRITE, Ground.READ): OVERWRITE_ROME,
     (Other.OVERWRITE, Ground.SCHEMA): widened("insert_overwrite", (3, "rome", 5, "t")),
     (Other.SCHEMA_CHANGE, None): change_of_schema(changes=False),
     (Other.SCHEMA_CHANGE, Ground.SCHEMA): change_of_schema(changes=True),
