@@ -86,7 +86,10 @@ class Overwrite:
 
 
 class RowsRead(enum.Enum):
-    """Rows of the table that a write has read to compute its own. No other writer may change them before it is committed."""
+    """Rows of the table that a write has read to compute its own.
+
+    No other writer may change them before it is committed.
+    """
 
     NONE = "none"
     CHANGED = "those that it changes"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -98,8 +99,21 @@ def pointing(
             try:
                 resolve(part.text)
             except (AnalysisException, ParseException) as cause:
-                raise error_at(text, part.start, _first_line(cause)) from error
+                raise error_at(text, part.start + _place_in(part.text, str(cause)), _first_line(cause)) from error
         raise
+
+
+_PLACE = re.compile(r"line (\d+),? pos (\d+)")
+
+
+def _place_in(part: str, message: str) -> int:
+    """Where in a part Spark saw the error; its beginning if Spark does not say."""
+    found = _PLACE.search(message)
+    if found is None:
+        return 0
+    before = part.splitlines(keepends=True)[: int(found.group(1)) - 1]
+    place = sum(map(len, before)) + int(found.group(2))
+    return place if place < len(part) else 0
 
 
 def _first_line(error: Exception) -> str:

@@ -16,7 +16,7 @@ from pyhudi.sql.names import NamedTable, Names
 from pyhudi.sql.statement import no_rows
 from pyhudi.sql.statements.expressions import Assignment, assignments, expression, pointing, values_of
 from pyhudi.sql.statements.update import alias_of
-from pyhudi.sql.tokens import Cursor, Name, Slice
+from pyhudi.sql.tokens import Cursor, Slice
 from pyhudi.write.merge_plan import Delete, Insert, MergePlan, Update
 
 _MATCHED, _NOT_MATCHED, _BY_SOURCE = "MATCHED", "NOT MATCHED", "NOT MATCHED BY SOURCE"
@@ -41,7 +41,6 @@ class MergeInto:
     target: str
     relation: Slice
     source: str
-    source_table: NamedTable | None
     on: Slice
     clauses: tuple[When, ...]
 
@@ -49,17 +48,12 @@ class MergeInto:
         """Run the merge, in one commit."""
         table = self.table.open(spark)
         with pointing(self.text, (), [(self.relation, lambda text: _selected(spark, text).schema)]):
-            rows = self._rows(spark)
+            rows = _selected(spark, self.relation.text)
         names = [(each.column.parts[-1], each.column.start) for when in self.clauses for each in when.assigned or ()]
         nothing = spark.createDataFrame([], spark_schema(table.schema)).alias(self.target)
         with pointing(self.text, names, self._parts(nothing, rows)):
             Merge(self._plan(), table.handle, rows).execute()
         return no_rows(spark)
-
-    def _rows(self, spark: SparkSession) -> DataFrame:
-        if self.source_table is not None:
-            return self.source_table.open(spark).scan().to_df(spark)
-        return _selected(spark, self.relation.text)
 
     def _plan(self) -> MergePlan:
         return MergePlan(
@@ -116,7 +110,7 @@ def parse(cursor: Cursor, names: Names) -> MergeInto:
         )
     target = alias_of(cursor, named, "USING")
     cursor.expect("USING")
-    relation, source, source_name = _relation(cursor)
+    relation, source = _relation(cursor)
     cursor.expect("ON")
     on = expression(cursor, "WHEN")
     clauses = []
@@ -125,13 +119,12 @@ def parse(cursor: Cursor, names: Names) -> MergeInto:
     cursor.end()
     if not clauses:
         cursor.fail("WHEN is expected", known=["WHEN"])
-    source_table = None if source_name is None else names.find(source_name)
-    return MergeInto(cursor.text, table, target, relation, source, source_table, on, tuple(clauses))
+    return MergeInto(cursor.text, table, target, relation, source, on, tuple(clauses))
 
 
-def _relation(cursor: Cursor) -> tuple[Slice, str, Name | None]:
-    """What stands after USING, the name that it goes by, and the table if it is one."""
-    start, named = cursor.place, None
+def _relation(cursor: Cursor) -> tuple[Slice, str]:
+    """What stands after USING, and the name that it goes by."""
+    start = cursor.place
     if cursor.peek("("):
         cursor.parenthesised()
         cursor.accept("AS")
@@ -143,9 +136,8 @@ def _relation(cursor: Cursor) -> tuple[Slice, str, Name | None]:
         alias = alias_of(cursor, named, "ON")
     if cursor.peek("("):  # the names of its columns
         cursor.parenthesised()
-        named = None
     end = cursor.tokens[cursor.position - 1].end
-    return Slice(cursor.text[start:end], start), alias, named
+    return Slice(cursor.text[start:end], start), alias
 
 
 def _when(cursor: Cursor) -> When:

@@ -1,0 +1,133 @@
+"""MERGE INTO, UPDATE, DELETE FROM and `DataFrame.mergeInto` on one session, and the statements of docs/merge.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import col, expr, lit
+from tests.support.pages import ROOT, blocks
+
+import pyhudi
+from pyhudi.errors import AmbiguousChangeError, RecordKeyError, SqlStatementError, UnsupportedFeatureError
+from pyhudi.sql.enable import disable
+
+SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("fare", pa.float64()), ("ts", pa.int64())])
+STORED = [(1, "oslo", 5.0, 1), (2, "oslo", 0.0, 1), (3, "rome", 7.0, 1), (4, "bern", 8.0, 1)]
+CHANGES = [(1, "oslo", 5.5, 2, "U"), (3, "rome", 0.0, 2, "D"), (4, "bern", 8.0, 2, "U"), (9, "wien", 9.0, 2, "U")]
+Now = Callable[[], list[tuple[object, ...]]]
+
+
+@pytest.fixture
+def enabled(spark: SparkSession) -> Iterator[SparkSession]:
+    yield pyhudi.enable(spark)
+    disable()
+    spark.sql("DROP TABLE IF EXISTS trips")
+    spark.catalog.dropTempView("changes")
+
+
+@pytest.fixture(params=["mor"])
+def now(enabled: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Now:
+    """The table `trips`, the view `changes`, and what the rows of the table are."""
+    table = pyhudi.HudiTable.create(
+        tmp_path / "t",
+        schema=SCHEMA,
+        record_key="id",
+        partition_by="city",
+        ordering_fields="ts",
+        table_type=request.param,
+    )
+    columns = list(zip(*STORED, strict=True))
+    table.insert(pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA))
+    enabled.sql(f"CREATE TABLE trips USING hudi LOCATION '{tmp_path / 't'}'")
+    changes = enabled.createDataFrame(CHANGES, "id bigint, city string, fare double, ts bigint, op string")
+    changes.createOrReplaceTempView("changes")
+    return lambda: sorted(tuple(row.values()) for row in table.refresh().scan(SCHEMA.names).to_arrow().to_pylist())
+
+
+def test_the_statements_of_the_page_do_what_it_says(enabled: SparkSession, now: Now) -> None:
+    (block,) = (b for b in blocks(ROOT / "docs" / "merge.md") if b.tested_by == "tests/spark/test_sql_dml.py")
+
+    exec(compile(block.code, "page", "exec"), {"spark": enabled, "changes": enabled.table("changes"), "expr": expr})
+
+    assert now() == [(1, "oslo", 5.5, 2), (4, "bern", 16.0, 3), (9, "wien", 9.0, 2)]
+
+
+def test_expressions_casts_and_names_in_any_case_mean_what_spark_takes_them_for(
+    enabled: SparkSession, now: Now
+) -> None:
+    enabled.sql(
+        """merge /* a comment */ into Trips as T using (select '1' as k, 'rome' as town, 2 as more
+           union all select '8', 'a; when matched', 3) s on cast(s.K as bigint) = t.ID
+           when matched and t.fare > case when s.more = 2 then 1 else 100 end
+             then update set t.City = s.town, TS = ts + s.more, fare = fare * case more when 2 then 10 else 0 end
+           when not matched then insert (id, CITY, ts) values (cast(k as bigint), town, more);"""
+    )
+    enabled.sql("update trips as x set fare = (select max(fare) from changes), ts = x.ts + 1 where x.id in (2, 8)")
+    enabled.sql("delete from `trips` where city = 'bern' and exists (select 1 from changes c where c.id = trips.id)")
+
+    assert now() == [(1, "rome", 50.0, 3), (2, "oslo", 9.0, 2), (3, "rome", 7.0, 1), (8, "a; when matched", 9.0, 4)]
+
+
+def test_merge_into_of_a_data_frame_and_the_builder_make_the_same_merge(
+    enabled: SparkSession, now: Now, tmp_path: Path
+) -> None:
+    changes = enabled.table("changes")
+
+    (
+        changes.mergeInto("trips", changes["id"] == col("trips.id"))
+        .whenMatched(changes["op"] == "D")
+        .delete()
+        .whenMatched()
+        .update({"trips.fare": changes["fare"] + col("trips.fare"), "ts": lit(5)})
+        .whenNotMatched()
+        .insertAll()
+        .whenNotMatchedBySource(col("trips.fare") == 0)
+        .delete()
+        .merge()
+    )
+    table = pyhudi.HudiTable.for_path(tmp_path / "t")
+    merge = table.merge(changes, on=col("target.id") == col("source.id"))
+    merge.when_matched_update(set={"ts": "source.ts + 10"}, condition=col("source.id") == 9).execute()
+
+    assert now() == [(1, "oslo", 10.5, 5), (4, "bern", 16.0, 5), (9, "wien", 9.0, 12)]
+    with pytest.raises(UnsupportedFeatureError, match="does not change the columns"):
+        changes.mergeInto("trips", lit(True)).withSchemaEvolution()
+
+
+ONE = "merge into trips t using changes s on t.id = s.id when "
+WRONG = {
+    # The statement, and the word at which the error points.
+    "merge into trips t using changes s on t.id = s.idd when matched then delete": "s.idd",
+    ONE + "matched and s.op = 'D' and ts > 1 then delete": "ts > 1",
+    ONE + "matched then update set fare = 1, far = 1": "far = 1",
+    "merge into trips t using nothing s on t.id = s.id when matched then delete": "nothing",
+    ONE + "matched then updte set x = 1": "updte",
+    ONE + "not matched then insert (id) values (1, 2)": "(1, 2)",
+    "merge into trips t using changes s on t.id = s.id": "",
+    "update trips set fare = foo(1)": "foo",
+    "update trips set a.b.c = 1": "a.b.c",
+    "update trips set fare = 1, FARE = 2": "FARE",
+    "delete from trips where": "",
+    "delete from trips where case when id = 1 then true": "case",
+}
+
+
+def test_what_is_wrong_is_refused_with_its_place(enabled: SparkSession, now: Now) -> None:
+    for statement, word in WRONG.items():
+        with pytest.raises(SqlStatementError) as caught:
+            enabled.sql(statement)
+        place = caught.value.context["column"] - 1
+        assert statement[place:].startswith(word), statement
+        assert bool(word) == bool(statement[place:]), statement
+    with pytest.raises(RecordKeyError):
+        enabled.sql("update trips set id = 77 where id = 1")
+    with pytest.raises(AmbiguousChangeError):
+        enabled.sql(
+            "merge into trips t using (values (1), (1)) s(i) on t.id = s.i when matched then update set fare = 1"
+        )
+
+    assert now() == STORED
