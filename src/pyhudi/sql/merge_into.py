@@ -49,7 +49,7 @@ class HudiMergeWriter:
         )
 
     def merge(self) -> None:
-        """Run the merge, in one commit. Errors and cost: see `pyhudi.Merge.execute`."""
+        """Run the merge, in one commit. Errors and cost: see `Merge.execute`."""
         handle = self._table.open(self._rows.sparkSession).handle
         Merge(self._plan, handle, self._rows).execute()
 
