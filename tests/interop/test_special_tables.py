@@ -12,7 +12,6 @@ from tests.interop.compare import assert_same_rows
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
 
 import pyhudi
-from pyhudi.errors import UnsupportedFeatureError
 
 OracleOf = Callable[[str], Oracle]
 GOLDEN = Path(__file__).parents[1] / "golden" / "features"
@@ -58,7 +57,7 @@ def rows(*given: tuple[int, float, int]) -> pa.Table:
 
 
 @pytest.mark.quick
-def test_expression_index_is_refused_until_it_is_dropped_and_the_indexes_beside_it_are_kept(
+def test_expression_index_and_the_indexes_beside_it_are_kept_by_every_write(
     oracle_of: OracleOf, tmp_path: Path
 ) -> None:
     oracle, path = oracle_of("1.2.0"), tmp_path / "indexed"
@@ -78,14 +77,11 @@ def test_expression_index_is_refused_until_it_is_dropped_and_the_indexes_beside_
     assert {"record_index", "secondary_index_by_v", "expr_index_by_day"} < built
 
     new = pa.table({"id": [2, 4], "v": [21, 40], "ts": [2, 2], "a": ["x", "x"]})
-    ours = pyhudi.HudiTable.for_path(str(path))
-    for change in (ours.upsert, ours.insert, ours.delete):
-        with pytest.raises(UnsupportedFeatureError, match="expr_index_by_day"):
-            change(new)
-    assert indexes_of(path) == built
-
-    oracle.sql("drop index by_day on indexed")
     pyhudi.HudiTable.for_path(str(path)).upsert(new)
+    assert indexes_of(path) == built
+    found = oracle.sql("select id from indexed where from_unixtime(ts, 'yyyy-MM-dd') = '1970-01-01' order by id")
+    assert [row["id"] for row in found] == ["1", "2", "3", "4"]
+    oracle.sql("drop index by_day on indexed")
     assert {"record_index", "secondary_index_by_v"} < indexes_of(path)
     oracle.sql("insert into indexed values (5, 50, 1, 'y')")
     found = oracle.sql("select id, v from indexed where v in (21, 40, 50) order by id")

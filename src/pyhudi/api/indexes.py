@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -12,6 +12,7 @@ from pyhudi.api.arguments import HudiOptions, texts_of
 from pyhudi.api.handle import TableHandle
 from pyhudi.services.indexing.build import BuiltIndex
 from pyhudi.services.indexing.create import create_index, refresh_index
+from pyhudi.services.indexing.definitions import Statistic
 from pyhudi.services.indexing.drop import drop_index
 from pyhudi.services.indexing.listing import listed_indexes, partition_of_listed
 
@@ -35,6 +36,8 @@ class Indexes:
         kind: IndexKindName | None = None,
         columns: str | Sequence[str] = (),
         *,
+        using: Statistic = "column_stats",
+        expression: Mapping[str, str] | None = None,
         hudi_options: HudiOptions | None = None,
     ) -> BuiltIndex:
         """Build an index of the whole table, while other writers go on.
@@ -47,6 +50,9 @@ class Indexes:
             kind: "record", "column_stats", "partition_stats", "bloom", "secondary" or "expression"; may be left out
                 where the name says it.
             columns: the columns of the index; where none are given, those that JVM Hudi takes.
+            using: what an expression index has: "column_stats" or "bloom_filters".
+            expression: of an expression index, the options of JVM Hudi's CREATE INDEX: `{"expr": "lower"}`,
+                `{"expr": "from_unixtime", "format": "yyyy-MM-dd"}`. Without it, filters are over the column.
             hudi_options: options of the index, and of the table lock.
 
         Raises:
@@ -62,7 +68,7 @@ class Indexes:
         10
         """
         call = self._handle.service_call(hudi_options, call="create")
-        return create_index(call, name, kind, texts_of(columns, "columns"))
+        return create_index(call, name, kind, texts_of(columns, "columns"), using, expression)
 
     def refresh(self, name: str, *, hudi_options: HudiOptions | None = None) -> BuiltIndex:
         """Build an index again, with its definition. Until that is done, it is not used.

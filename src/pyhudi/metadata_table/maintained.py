@@ -9,6 +9,7 @@ from pyhudi.errors import CorruptDataError, InternalError
 from pyhudi.format.metadata_table.index_definitions import FIRST_VERSION, IndexDefinition
 from pyhudi.metadata_table.bloom_filters import BloomFiltersPartition
 from pyhudi.metadata_table.column_stats import ColumnStatsPartition
+from pyhudi.metadata_table.expression_index import expression_index_of
 from pyhudi.metadata_table.files import FilesPartition
 from pyhudi.metadata_table.partition import MetadataPartition
 from pyhudi.metadata_table.partition_stats import PartitionStatsPartition
@@ -17,6 +18,7 @@ from pyhudi.metadata_table.secondary_index import SecondaryIndexPartition
 from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS, load_index_definitions
 from pyhudi.table.metadata_partitions import (
     BLOOM_FILTERS,
+    EXPRESSION_INDEX_PREFIX,
     FILES,
     RECORD_INDEX,
     SECONDARY_INDEX_PREFIX,
@@ -42,6 +44,11 @@ def maintained_partition(name: str, table: TableState) -> MetadataPartition:
     """
     if name.startswith(SECONDARY_INDEX_PREFIX):
         return _secondary_index(name, table)
+    if name.startswith(EXPRESSION_INDEX_PREFIX):
+        definition = load_index_definitions(table).get(name)
+        if definition is None:
+            raise CorruptDataError("the expression index has no definition: drop it", index=name)
+        return expression_index_of(definition, table)
     found = PARTITIONS.get(name)
     if found is None:
         raise InternalError("no code maintains this partition of the metadata table", partition=name)

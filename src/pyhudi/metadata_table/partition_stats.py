@@ -115,9 +115,9 @@ class PartitionStatsPartition:
         loose: list[tuple[_Place, Range]] = []
         for place, one in found.values():
             if place[0] not in other:
-                (tight if _is_united_wrongly(one) else loose).append((place, one))
-        yield from _records(version, [(place, _maybe_null(one)) for place, one in loose], is_tight=False)
-        yield from _records(version, [(place, _wide(one)) for place, one in tight], is_tight=True)
+                (tight if is_united_wrongly(one) else loose).append((place, one))
+        yield from _records(version, [(place, maybe_null(one)) for place, one in loose], is_tight=False)
+        yield from _records(version, [(place, wide(one)) for place, one in tight], is_tight=True)
 
     def _with_other_types(self, change: Change, table: TableState, columns: Sequence[str]) -> set[str]:
         """The partition paths whose bounds must not be united with new ones, as the type of a column was changed.
@@ -232,14 +232,14 @@ def _united(batches: Iterable[pa.RecordBatch]) -> Mapping[_Place, tuple[_Place, 
     return found
 
 
-def _is_united_wrongly(one: Range) -> bool:
+def is_united_wrongly(one: Range) -> bool:
     """Whether JVM Hudi would unite such bounds with those before in another order than that in which it reads them."""
     if one.kind.type is ValueType.STRING:
         return any(character > "\ud7ff" for text in (one.low, one.high) for character in text or "")
     return one.kind.wrapper == BYTES and one.kind.type is not ValueType.DECIMAL
 
 
-def _maybe_null(one: Range) -> Range:
+def maybe_null(one: Range) -> Range:
     """The range with one null at least: in files of the partition that lack the column, all its values are null."""
     nulls = max(one.nulls or 0, 1)
     return replace(one, nulls=nulls, values=max(one.values, nulls + (one.low is not None)))
@@ -255,7 +255,8 @@ def _with_absent(found: Mapping[_Place, tuple[_Place, Range]]) -> Iterator[tuple
         yield place, replace(one, nulls=(one.nulls or 0) + absent, values=one.values + absent)
 
 
-def _wide(one: Range) -> Range:
+def wide(one: Range) -> Range:
+    """The range with the widest bounds of its type."""
     low, high = widest(one.kind)
     return replace(one, low=low, high=high)
 

@@ -29,11 +29,19 @@ from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import NotFoundError, UnsupportedFeatureError
 from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
+from pyhudi.format.metadata_table.expressions import FUNCTIONS
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition, parse_index_definitions
 from pyhudi.format.safe_paths import METADATA_FOLDER
 from pyhudi.format.schema.avro_arrow import avro_to_arrow
+from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.metadata_partitions import RECORD_INDEX, SECONDARY_INDEX_PREFIX, Upkeep, with_upkeep
+from pyhudi.table.metadata_partitions import (
+    EXPRESSION_INDEX_PREFIX,
+    RECORD_INDEX,
+    SECONDARY_INDEX_PREFIX,
+    Upkeep,
+    with_upkeep,
+)
 from pyhudi.table.newest import NewestWrites
 from pyhudi.table.timeline import Timeline
 
@@ -352,6 +360,27 @@ def _other_secondary_index(table: Facts) -> str | None:
     return None
 
 
+def _other_expression_index(table: Facts) -> str | None:
+    """Cost: a read, and one of the newest commit, where there is an expression index."""
+    names = [name for name in table.config.metadata_partitions if name.startswith(EXPRESSION_INDEX_PREFIX)]
+    if not names:
+        return None
+    if table.config.values.get("hoodie.bootstrap.base.path"):
+        return f"{names[0]}, and rows that are still in the files of another table"
+    definitions, avro = _definitions(table), table.newest_writes.schema
+    columns = set() if avro is None else {field.name for field in avro_to_arrow(avro, source=table.storage.uri)}
+    has_logs = table.config.table_type is TableType.MERGE_ON_READ
+    for name in names:
+        one = definitions.get(name)
+        if one is None or one.function not in FUNCTIONS or len(one.source_columns) != 1:
+            return f"{name} over {'an unknown expression' if one is None else one.function}"
+        if one.source_columns[0] not in columns and one.source_columns[0] not in META_COLUMNS:
+            return f"{name} over {one.source_columns[0]}"
+        if has_logs and one.kind != "column_stats":
+            return f"{name}, bloom filters of base files, beside logs"
+    return None
+
+
 def _has_stable_text(kind: pa.DataType | None) -> bool:
     """Whether the text of values in an index is the same whoever writes it; of floating-point numbers it is not."""
     fits = (pa.types.is_string, pa.types.is_integer, pa.types.is_date, pa.types.is_timestamp)
@@ -535,6 +564,15 @@ FEATURES: Final[tuple[Feature, ...]] = (
         found=_other_secondary_index,
         refused=_TO_CHANGE,
         remedy="write it with JVM Hudi, which keeps the index, or drop the index there (`DROP INDEX`)",
+        at_load=False,
+    ),
+    Feature(
+        name="other expression indexes",
+        shown_by="the definition of an expression index names a function that is not known (`split`) or part of a "
+        "column; or bloom filters, in a merge-on-read table; or the table was bootstrapped",
+        found=_other_expression_index,
+        refused=_TO_CHANGE,
+        remedy="drop the index in JVM Hudi (`DROP INDEX`)",
         at_load=False,
     ),
     Feature(

@@ -18,6 +18,9 @@ RECORD_INDEX: Final = "record_index"
 SECONDARY_INDEX_PREFIX: Final = "secondary_index_"
 """What the names of partitions begin with that have the record keys of each value of a column."""
 
+EXPRESSION_INDEX_PREFIX: Final = "expr_index_"
+"""What the names of partitions begin with that have statistics or bloom filters of an expression."""
+
 BLOOM_FILTERS: Final = "bloom_filters"
 """The partition that has the bloom filter of each base file."""
 
@@ -40,7 +43,7 @@ UPKEEP: Final[Mapping[str, Upkeep]] = {
     BLOOM_FILTERS: Upkeep.MAINTAINED,
     RECORD_INDEX: Upkeep.MAINTAINED,
     SECONDARY_INDEX_PREFIX: Upkeep.MAINTAINED,
-    "expr_index_": Upkeep.REFUSED,
+    EXPRESSION_INDEX_PREFIX: Upkeep.MAINTAINED,
 }
 """By the name of the partition, or what its name begins with where it ends in `_`."""
 

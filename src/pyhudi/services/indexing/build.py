@@ -47,7 +47,7 @@ from pyhudi.services.indexing.running import fence_of, is_being_built
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.index_definitions import load_index_definitions, put_index_definitions
 from pyhudi.table.instant_times import completed_now, next_time
-from pyhudi.table.metadata_partitions import FILES
+from pyhudi.table.metadata_partitions import FILES, SECONDARY_INDEX_PREFIX
 from pyhudi.table.metadata_table import PARTITIONS_KEY
 from pyhudi.table.state import TableState, update_properties
 from pyhudi.table.timeline import Timeline, instant_path, load_timeline
@@ -278,7 +278,7 @@ def _finish(run: _Run, lock: HeldLock, seen: Timeline, built: _Built) -> BuiltIn
     commit_initial(now, built.files.target.instant_time, built.files.stats, run.call.environment)
     lock.check_held()
     if run.definition is not None:
-        put_index_definitions(now, {**load_index_definitions(now), name: noted_complete(run.definition, now)}.values())
+        put_index_definitions(now, {**load_index_definitions(now), name: _noted(run.definition, now)}.values())
         lock.check_held()
     names = {*now.config.metadata_partitions, name}
     update_properties(storage, {PARTITIONS_KEY: ",".join(sorted(names))})
@@ -287,6 +287,11 @@ def _finish(run: _Run, lock: HeldLock, seen: Timeline, built: _Built) -> BuiltIn
     forget_runs(storage, fence_of(name))
     size = sum(stat.file_size_in_bytes or 0 for stat in built.files.stats)
     return BuiltIndex(name=name, instant=instant, file_groups=len(built.files.target.file_ids), bytes=size)
+
+
+def _noted(definition: IndexDefinition, table: TableState) -> IndexDefinition:
+    is_secondary = definition.name.startswith(SECONDARY_INDEX_PREFIX)
+    return noted_complete(definition, table) if is_secondary else definition
 
 
 def _keep_named_files(storage: Storage, built: _Built) -> None:

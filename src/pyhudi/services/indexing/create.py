@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureError
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition
 from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.metadata_table.asked import asked_indexes, can_be_built, sizing_of
+from pyhudi.metadata_table.expression_index import expression_index_of
 from pyhudi.metadata_table.maintained import maintained_partition, secondary_index_of
 from pyhudi.metadata_table.partition import MetadataPartition
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.indexing.build import BuiltIndex, build_index
-from pyhudi.services.indexing.definitions import secondary_definition
+from pyhudi.services.indexing.definitions import Statistic, expression_definition, secondary_definition
 from pyhudi.services.indexing.drop import drop_index
 from pyhudi.services.indexing.names import ONE_OF_A_TABLE, IndexKind, kind_of_partition, partition_named
 from pyhudi.table.features import check_writable
@@ -22,8 +24,15 @@ from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 
 
-def create_index(call: ServiceCall, name: str, kind: str | None, columns: tuple[str, ...]) -> BuiltIndex:
-    """Build a new index. Errors: see `Indexes.create`."""
+def create_index(
+    call: ServiceCall,
+    name: str,
+    kind: str | None,
+    columns: tuple[str, ...],
+    statistic: Statistic = "column_stats",
+    expression: Mapping[str, str] | None = None,
+) -> BuiltIndex:
+    """Build a new index. `statistic` and `expression`: of an expression index. Errors: see `Indexes.create`."""
     call = call.reloaded()
     check_writable(call.table)
     partition, chosen = partition_named(name, kind)
@@ -33,6 +42,11 @@ def create_index(call: ServiceCall, name: str, kind: str | None, columns: tuple[
     _check_columns(call.table, chosen, columns)
     if chosen is IndexKind.PARTITION_STATS and COLUMN_STATS not in call.table.config.metadata_partitions:
         raise InvalidRequestError("statistics of partitions need those of files: create column_stats first")
+    if chosen is not IndexKind.EXPRESSION and expression is not None:
+        raise ConfigError("only an index of the kind expression has an expression", kind=chosen.value)
+    if chosen is IndexKind.EXPRESSION:
+        definition = expression_definition(call.table, partition, columns, statistic, expression or {})
+        return _build_defined(call, definition)
     if chosen is IndexKind.SECONDARY:
         return _build_defined(call, secondary_definition(call.table, partition, columns))
     return build_index(call, _partition(call, partition, columns))
@@ -53,7 +67,11 @@ def refresh_index(call: ServiceCall, partition: str) -> BuiltIndex:
 
 def _build_defined(call: ServiceCall, definition: IndexDefinition) -> BuiltIndex:
     """Build an index that its definition describes."""
-    partition = secondary_index_of(definition, sizing_of(call.config.record_index))
+    partition: MetadataPartition
+    if kind_of_partition(definition.name) is IndexKind.EXPRESSION:
+        partition = expression_index_of(definition, call.table)
+    else:
+        partition = secondary_index_of(definition, sizing_of(call.config.record_index))
     return build_index(call, partition, definition)
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+from pyhudi.config.enums import TableType
 from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureError
+from pyhudi.format.metadata_table.expressions import FUNCTIONS, IDENTITY
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition
 from pyhudi.metadata_table.changed_rows import row_settings
 from pyhudi.metadata_table.secondary_index import can_be_indexed
@@ -10,7 +15,60 @@ from pyhudi.table.metadata_partitions import RECORD_INDEX
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 
+Statistic: TypeAlias = Literal["column_stats", "bloom_filters"]
+
 _SECONDARY = "secondary_index"
+_EXPR: Final = "expr"
+"""The option of a definition that names the function."""
+
+
+def expression_definition(
+    table: TableState, name: str, columns: tuple[str, ...], statistic: Statistic, options: Mapping[str, str]
+) -> IndexDefinition:
+    """The definition of a new expression index. `options`: those of JVM Hudi's CREATE INDEX, `expr` among them.
+
+    Raises `InvalidRequestError` for a table that can have none, `ConfigError` for other than one column, another
+    function, or options that the function does not have, and `UnsupportedFeatureError` for filters where a table has
+    logs, at which JVM Hudi fails.
+    """
+    if not table.version.has_secondary_indexes or table.config.values.get("hoodie.bootstrap.base.path"):
+        raise InvalidRequestError(
+            "a table of version 6, or one that was bootstrapped, can have no expression index", index=name
+        )
+    if statistic not in ("column_stats", "bloom_filters"):
+        raise ConfigError("an expression index has column_stats or bloom_filters", using=statistic)
+    function = options.get(_EXPR, IDENTITY)
+    found = FUNCTIONS.get(function)
+    if found is None or (statistic == "column_stats" and function == IDENTITY):
+        raise ConfigError(
+            "an index can be over one of these functions; statistics of a column itself are in column_stats",
+            expr=function,
+            functions=sorted(FUNCTIONS),
+        )
+    given = options.keys() - {_EXPR}
+    if not found.needed <= given <= found.options:
+        raise ConfigError(
+            "the function has other options", expr=function, needed=sorted(found.needed), allowed=sorted(found.options)
+        )
+    if not all(options[key].lstrip("-").isdigit() for key in _NUMBERS & given):
+        raise ConfigError("these options are numbers", options=sorted(_NUMBERS & given))
+    if statistic == "bloom_filters" and table.config.table_type is TableType.MERGE_ON_READ:
+        raise UnsupportedFeatureError(
+            "bloom filters of an expression cannot be kept in a merge-on-read table: JVM Hudi fails at its logs; make "
+            "an index of column_stats",
+            index=name,
+        )
+    schema = load_table_schema(table)
+    assert schema is not None  # the columns were checked
+    if len(columns) != 1 or columns[0] not in schema.arrow.names:
+        raise ConfigError("an expression index is over one column, which is not part of another", columns=columns)
+    version = "V2" if table.version.has_value_types else None
+    return IndexDefinition(
+        name=name, kind=statistic, function=function, source_columns=columns, options=dict(options), version=version
+    )
+
+
+_NUMBERS: Final = frozenset({"pos", "len", "idx", "days"})
 
 
 def secondary_definition(table: TableState, name: str, columns: tuple[str, ...]) -> IndexDefinition:
