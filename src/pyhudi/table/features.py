@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
-
-import pyarrow as pa
 
 from pyhudi.config.bucket_properties import stored_buckets
 from pyhudi.config.enums import BucketEngine, MergeMode, TableType
@@ -26,22 +23,13 @@ from pyhudi.config.merge_properties import strategy_id, unknown_merge_properties
 from pyhudi.config.payloads import COMMIT_TIME_PAYLOAD, rule_of_payload
 from pyhudi.config.property_reader import Properties
 from pyhudi.config.table_config import TableConfig
-from pyhudi.errors import NotFoundError, UnsupportedFeatureError
+from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
-from pyhudi.format.metadata_table.expressions import FUNCTIONS
-from pyhudi.format.metadata_table.index_definitions import IndexDefinition, parse_index_definitions
 from pyhudi.format.safe_paths import METADATA_FOLDER
-from pyhudi.format.schema.avro_arrow import avro_to_arrow
-from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.metadata_partitions import (
-    EXPRESSION_INDEX_PREFIX,
-    RECORD_INDEX,
-    SECONDARY_INDEX_PREFIX,
-    Upkeep,
-    with_upkeep,
-)
+from pyhudi.table.index_features import other_expression_index, other_secondary_index, partitioned_record_index
+from pyhudi.table.metadata_partitions import Upkeep, with_upkeep
 from pyhudi.table.newest import NewestWrites
 from pyhudi.table.timeline import Timeline
 
@@ -334,66 +322,6 @@ def _indexes(config: TableConfig) -> str | None:
     return f"the index {', '.join(indexes)} in its metadata table" if indexes else None
 
 
-def _partitioned_record_index(table: Facts) -> str | None:
-    """Cost: a read, where there is a record index."""
-    if RECORD_INDEX not in table.config.metadata_partitions:
-        return None
-    definition = _definitions(table).get(RECORD_INDEX)
-    if definition is None or definition.options.get("isPartitioned") != "true":
-        return None
-    return "a record index for each of its partitions in its metadata table"
-
-
-def _other_secondary_index(table: Facts) -> str | None:
-    """Cost: a read, and one of the newest commit, where there is a secondary index."""
-    names = [name for name in table.config.metadata_partitions if name.startswith(SECONDARY_INDEX_PREFIX)]
-    if not names:
-        return None
-    if table.config.merge_mode is MergeMode.CUSTOM:
-        return f"{names[0]} and a merger of your own, before which the values of rows are not known"
-    definitions, avro = _definitions(table), table.newest_writes.schema
-    types = {} if avro is None else {field.name: field.type for field in avro_to_arrow(avro, source=table.storage.uri)}
-    for name in names:
-        columns = definitions[name].source_columns if name in definitions else ()
-        if len(columns) != 1 or not _has_stable_text(types.get(columns[0])):
-            return f"{name} over {', '.join(columns) or 'an unknown column'}"
-    return None
-
-
-def _other_expression_index(table: Facts) -> str | None:
-    """Cost: a read, and one of the newest commit, where there is an expression index."""
-    names = [name for name in table.config.metadata_partitions if name.startswith(EXPRESSION_INDEX_PREFIX)]
-    if not names:
-        return None
-    if table.config.values.get("hoodie.bootstrap.base.path"):
-        return f"{names[0]}, and rows that are still in the files of another table"
-    definitions, avro = _definitions(table), table.newest_writes.schema
-    columns = set() if avro is None else {field.name for field in avro_to_arrow(avro, source=table.storage.uri)}
-    has_logs = table.config.table_type is TableType.MERGE_ON_READ
-    for name in names:
-        one = definitions.get(name)
-        if one is None or one.function not in FUNCTIONS or len(one.source_columns) != 1:
-            return f"{name} over {'an unknown expression' if one is None else one.function}"
-        if one.source_columns[0] not in columns and one.source_columns[0] not in META_COLUMNS:
-            return f"{name} over {one.source_columns[0]}"
-        if has_logs and one.kind != "column_stats":
-            return f"{name}, bloom filters of base files, beside logs"
-    return None
-
-
-def _has_stable_text(kind: pa.DataType | None) -> bool:
-    """Whether the text of values in an index is the same whoever writes it; of floating-point numbers it is not."""
-    fits = (pa.types.is_string, pa.types.is_integer, pa.types.is_date, pa.types.is_timestamp)
-    return kind is not None and any(each(kind) for each in fits)
-
-
-def _definitions(table: Facts) -> Mapping[str, IndexDefinition]:
-    path = table.config.values.get("hoodie.table.index.defs.path")
-    with suppress(NotFoundError):
-        return parse_index_definitions(table.storage.read(path), path=path) if path else {}
-    return {}
-
-
 FEATURES: Final[tuple[Feature, ...]] = (
     Feature(
         name="other base file formats",
@@ -561,7 +489,7 @@ FEATURES: Final[tuple[Feature, ...]] = (
         name="other secondary indexes",
         shown_by="the definition of a secondary index names another type of column than text, whole numbers, dates or "
         "timestamps, or the table has a merger of its own",
-        found=_other_secondary_index,
+        found=other_secondary_index,
         refused=_TO_CHANGE,
         remedy="write it with JVM Hudi, which keeps the index, or drop the index there (`DROP INDEX`)",
         at_load=False,
@@ -570,7 +498,7 @@ FEATURES: Final[tuple[Feature, ...]] = (
         name="other expression indexes",
         shown_by="the definition of an expression index names a function that is not known (`split`) or part of a "
         "column; or bloom filters, in a merge-on-read table; or the table was bootstrapped",
-        found=_other_expression_index,
+        found=other_expression_index,
         refused=_TO_CHANGE,
         remedy="drop the index in JVM Hudi (`DROP INDEX`)",
         at_load=False,
@@ -578,7 +506,7 @@ FEATURES: Final[tuple[Feature, ...]] = (
     Feature(
         name="partitioned record index",
         shown_by="the definition of `record_index` has the option `isPartitioned`",
-        found=_partitioned_record_index,
+        found=partitioned_record_index,
         refused=_TO_CHANGE,
         remedy="write it with JVM Hudi, which keeps the index, or drop the index there (a write with "
         "hoodie.metadata.enable=false)",
