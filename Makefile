@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 EXTRAS := spark,connect,java,zookeeper,dynamodb,redis
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-lowest test-newest test-spark sim fuzz chaos check changelog fmt interop interop-all interop-quick bench bench-writers bench-services docs clean
+.PHONY: help setup demo test test-lowest test-newest test-spark sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services docs clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -76,6 +76,9 @@ fuzz: $(STAMP)  ## Feed every parser damaged inputs: INPUTS (100000) of them in 
 chaos: $(STAMP)  ## Kill random ones of WRITERS (8) processes on one table for MINUTES (10); STORE=local or s3, TABLES=mor9
 	$(PY) -m tests.chaos --minutes $(or $(MINUTES),10) --store $(or $(STORE),local) --writers $(or $(WRITERS),8) \
 		--tables $(or $(TABLES),mor9) --seed $(or $(SEED),1)
+
+chaos-streams: $(STAMP)  ## Kill a stream KILLS (100) times, over both kinds of tables, inserts and upserts
+	$(PY) -m tests.chaos.streams --kills $(or $(KILLS),100) --seed $(or $(SEED),1)
 
 interop: $(STAMP)  ## Prove reads and writes against JVM Hudi 0.15.0, 1.0.2 and 1.2.0 (fetches them from Maven Central once)
 	$(PY) tools/oracle/setup.py

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import pyhudi
-from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.errors import ConfigError, TableExistsError, UnsupportedFeatureError
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int64())])
 OPTIONS = {
@@ -155,7 +155,54 @@ def test_options_that_a_stream_sets_or_cannot_keep_are_refused(spark: SparkSessi
         run(stream, tmp_path / "b", tmp_path / "c", **{"hoodie.write.batch.id": "x"})
     with pytest.raises(UnsupportedFeatureError, match="would be lost"):
         run(stream, tmp_path / "b", tmp_path / "c", **{"hoodie.datasource.write.streaming.ignore.failed.batch": "true"})
-    with pytest.raises(UnsupportedFeatureError, match="toTable"):
-        stream.writeStream.format("hudi").toTable("t")
     other = spark.readStream.format("rate").load().writeStream.format("memory").queryName("untouched").start()
     other.stop()
+
+
+def test_stream_into_a_table_by_name_makes_it_and_goes_on_with_what_the_catalog_says(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    source = made(tmp_path / "a")
+    source.upsert(rows((1, "oslo", 1), (2, "rome", 1)))
+    options = {name: text for name, text in OPTIONS.items() if name != "hoodie.table.name"}
+    try:
+        for turn in range(2):
+            writer = stream_of(spark, tmp_path / "a").writeStream.trigger(availableNow=True)
+            writer = writer.option("checkpointLocation", str(tmp_path / "c"))
+            named = {"format": "hudi", "partitionBy": "city", **options} if turn == 0 else {}
+            writer.toTable("streamed_copy", **named).awaitTermination()
+            found = spark.table("streamed_copy").select(*SCHEMA.names).collect()
+            assert {tuple(row) for row in found} == contents(tmp_path / "a")
+            source.upsert(rows((2, "rome", 5), (3, "bonn", 2)))
+        spark.range(1).write.saveAsTable("streamed_elsewhere", format="parquet")
+        elsewhere = stream_of(spark, tmp_path / "a").writeStream.format("hudi")
+        with pytest.raises(TableExistsError, match="streamed_elsewhere"):
+            elsewhere.toTable("streamed_elsewhere")
+    finally:
+        for name in ("streamed_copy", "streamed_elsewhere"):
+            spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def test_services_of_the_sink_run_beside_the_stream_or_not_at_all(spark: SparkSession, tmp_path: Path) -> None:
+    source = made(tmp_path / "a")
+    merging = {
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.compact.inline.max.delta.commits": "1",
+        "hoodie.parquet.small.file.limit": "0",
+    }
+    beside = {"hoodie.datasource.compaction.async.enable": "true", "hoodie.clustering.async.enabled": "true"}
+    beside["hoodie.clustering.async.max.commits"] = "2"
+    never = {"hoodie.datasource.write.streaming.disable.compaction": "true"}
+    for turn in range(3):
+        source.upsert(rows((1, "oslo", turn), (turn, "rome", turn)))
+        run(stream_of(spark, tmp_path / "a"), tmp_path / "beside", tmp_path / "c1", **merging, **beside)
+        run(stream_of(spark, tmp_path / "a"), tmp_path / "never", tmp_path / "c2", **merging, **never)
+    table = pyhudi.HudiTable.for_path(tmp_path / "beside")
+    table.services.wait()
+    done = {
+        name: pyhudi.HudiTable.for_path(tmp_path / name).inspect.history()["operation"].to_pylist()
+        for name in ("beside", "never")
+    }
+    assert {"compact", "cluster"} <= set(done["beside"])
+    assert set(done["never"]) == {"upsert"}
+    assert contents(tmp_path / "beside") == contents(tmp_path / "never") == contents(tmp_path / "a")

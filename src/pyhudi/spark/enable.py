@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -67,8 +67,7 @@ def enable_format(spark: SparkSession) -> None:
     module = import_module(type(spark).__module__.removesuffix("session") + "readwriter")
     wrap(module.DataFrameReader, _READER_WRAPPERS)
     wrap(module.DataFrameWriter, _WRITER_WRAPPERS)
-    streams = import_module(type(spark).__module__.removesuffix("session") + "streaming.readwriter")
-    wrap(streams.DataStreamWriter, _STREAM_WRITER_WRAPPERS)
+    wrap(stream_writer_class(spark), _STREAM_WRITER_WRAPPERS)
     if spark.conf.get(_REGISTERED, None) is None:
         _register(spark, HudiDataSource)
         _register(spark, HudiDataSourceByPackage)
@@ -107,7 +106,8 @@ def original_of(owner: type, name: str) -> Original:
     return _originals.get((owner, name)) or getattr(owner, name)
 
 
-def _notes(subject: Any) -> _Notes:
+def notes_of(subject: Any) -> _Notes:
+    """What a reader or writer has been told so far."""
     notes = subject.__dict__.get(_NOTES)
     if notes is None:
         notes = subject.__dict__[_NOTES] = _Notes()
@@ -117,7 +117,7 @@ def _notes(subject: Any) -> _Notes:
 
 def _format(original: Original) -> Original:
     def format_(self: Any, source: str) -> Any:
-        notes = _notes(self)
+        notes = notes_of(self)
         notes.source = source
         return self if notes.is_hudi else original(self, source)
 
@@ -126,7 +126,7 @@ def _format(original: Original) -> Original:
 
 def _option(original: Original) -> Original:
     def option(self: Any, key: str, value: Any) -> Any:
-        _notes(self).add_options({key: value})
+        notes_of(self).add_options({key: value})
         return original(self, key, value)
 
     return option
@@ -134,7 +134,7 @@ def _option(original: Original) -> Original:
 
 def _options(original: Original) -> Original:
     def options(self: Any, **values: Any) -> Any:
-        _notes(self).add_options(values)
+        notes_of(self).add_options(values)
         return original(self, **values)
 
     return options
@@ -143,7 +143,7 @@ def _options(original: Original) -> Original:
 def _mode(original: Original) -> Original:
     def mode(self: Any, saveMode: str | None) -> Any:  # noqa: N803 - Spark's own argument name
         if saveMode is not None:
-            _notes(self).mode = saveMode
+            notes_of(self).mode = saveMode
         return original(self, saveMode)
 
     return mode
@@ -152,7 +152,7 @@ def _mode(original: Original) -> Original:
 def _partition_by(original: Original) -> Original:
     def partition_by(self: Any, *cols: Any) -> Any:
         listed = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
-        _notes(self).partition_by = tuple(listed)
+        notes_of(self).partition_by = tuple(listed)
         return original(self, *cols)
 
     return partition_by
@@ -163,7 +163,7 @@ def _unsupported(name: str) -> Callable[[Original], Original]:
 
     def wrapper(original: Original) -> Original:
         def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
-            _notes(self).unsupported.append(name)
+            notes_of(self).unsupported.append(name)
             return original(self, *args, **kwargs)
 
         return noted
@@ -175,7 +175,7 @@ def _load(original: Original) -> Original:
     def load(self: Any, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> Any:  # noqa: A002
         if format is not None:
             self.format(format)
-        notes = _notes(self)
+        notes = notes_of(self)
         if not notes.is_hudi:
             return original(self, path, None, schema, **options)
         if schema is not None:
@@ -199,7 +199,7 @@ def _save(original: Original) -> Original:
     ) -> None:
         if format is not None:
             self.format(format)
-        notes = _notes(self)
+        notes = notes_of(self)
         if not notes.is_hudi:
             original(self, path, None, mode, partitionBy, **options)
             return
@@ -222,7 +222,7 @@ def _save_as_table(original: Original) -> Original:
     def save_as_table(self: Any, name: str, format: str | None = None, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
         if format is not None:
             self.format(format)
-        if _notes(self).is_hudi:
+        if notes_of(self).is_hudi:
             raise UnsupportedFeatureError(
                 'saveAsTable is not supported for format("hudi") yet: use save(path), and CREATE TABLE … USING hudi '
                 "OPTIONS (path …) to give the table a name",
@@ -231,6 +231,22 @@ def _save_as_table(original: Original) -> Original:
         return original(self, name, None, *args, **kwargs)
 
     return save_as_table
+
+
+def stream_writer_class(spark: SparkSession) -> type:
+    """The class of `df.writeStream` in this session."""
+    module = import_module(type(spark).__module__.removesuffix("session") + "streaming.readwriter")
+    found: type = module.DataStreamWriter
+    return found
+
+
+def streamed_rows(writer: Any) -> DataFrame:
+    """The DataFrame of a stream writer. A writer of Spark Connect holds only the plan."""
+    if hasattr(writer, "_df"):
+        rows: DataFrame = writer._df
+        return rows
+    frame = import_module("pyspark.sql.connect.dataframe").DataFrame
+    return cast("DataFrame", frame(writer._write_stream._child, writer._session))
 
 
 def _written_rows(writer: Any) -> DataFrame:
@@ -271,7 +287,7 @@ def _start(original: Original) -> Original:
     ) -> Any:
         if format is not None:
             self.format(format)
-        notes = _notes(self)
+        notes = notes_of(self)
         if not notes.is_hudi:
             return original(self, path, None, outputMode, partitionBy, queryName, **options)
         _refuse_unsupported(notes, "written")
@@ -281,7 +297,7 @@ def _start(original: Original) -> Original:
         if partitionBy is not None:
             self.partitionBy(partitionBy)
         name = queryName or notes.query_name
-        session = self._df.sparkSession if hasattr(self, "_df") else self._session  # classic, Connect
+        session = streamed_rows(self).sparkSession
         write = batch_writer(
             session,
             _one_path(path, notes.options),
@@ -300,7 +316,7 @@ def _start(original: Original) -> Original:
 
 def _output_mode(original: Original) -> Original:
     def output_mode(self: Any, outputMode: str) -> Any:  # noqa: N803 - Spark's own argument name
-        _notes(self).mode = outputMode
+        notes_of(self).mode = outputMode
         return original(self, outputMode)
 
     return output_mode
@@ -308,23 +324,10 @@ def _output_mode(original: Original) -> Original:
 
 def _query_name(original: Original) -> Original:
     def query_name(self: Any, queryName: str) -> Any:  # noqa: N803 - Spark's own argument name
-        _notes(self).query_name = queryName
+        notes_of(self).query_name = queryName
         return original(self, queryName)
 
     return query_name
-
-
-def _to_table(original: Original) -> Original:
-    def to_table(self: Any, tableName: str, format: str | None = None, *args: Any, **kwargs: Any) -> Any:  # noqa: A002, N803
-        if format is not None:
-            self.format(format)
-        if _notes(self).is_hudi:
-            raise UnsupportedFeatureError(
-                'toTable is not supported for format("hudi") yet: use start(path)', table=tableName
-            )
-        return original(self, tableName, None, *args, **kwargs)
-
-    return to_table
 
 
 _READER_WRAPPERS: dict[str, Callable[[Original], Original]] = {
@@ -355,5 +358,4 @@ _STREAM_WRITER_WRAPPERS: dict[str, Callable[[Original], Original]] = {
     "partitionBy": _partition_by,
     "clusterBy": _unsupported("clusterBy"),
     "start": _start,
-    "toTable": _to_table,
 }

@@ -1,4 +1,4 @@
-"""The wrappers of `SparkSession.sql` and `DataFrame.mergeInto`, through which Hudi tables reach pyhudi."""
+"""The wrappers of `sql`, `mergeInto` and `toTable` of Spark's classes, through which Hudi tables reach pyhudi."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pyhudi.spark.enable import Original, wrap
+from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.spark.enable import Original, notes_of, stream_writer_class, wrap
 from pyhudi.spark.settings import is_connect
 
 _SQL, _MERGE_INTO = "sql", "mergeInto"
 
 
 def install(spark: SparkSession) -> None:
-    """Wrap `sql` of this session's class. A second call has no effect; `unwrap` of `spark.enable` undoes it."""
+    """Wrap methods of this session's classes. A second call has no effect; `unwrap` of `spark.enable` undoes it."""
     wrap(type(spark), {_SQL: _sql})
     frames = import_module(f"pyspark.sql.{'connect' if is_connect(spark) else 'classic'}.dataframe")
     wrap(frames.DataFrame, {_MERGE_INTO: _merge_into})
+    wrap(stream_writer_class(spark), {"toTable": _to_table})
 
 
 @cache
@@ -49,3 +51,27 @@ def _sql(original: Original) -> Original:
         return run(self, sqlQuery, args, kwargs, original)
 
     return sql
+
+
+def _to_table(original: Original) -> Original:
+    def to_table(
+        self: Any,
+        tableName: str,  # noqa: N803 - Spark's own argument name
+        format: str | None = None,  # noqa: A002
+        outputMode: str | None = None,  # noqa: N803
+        partitionBy: Any = None,  # noqa: N803
+        queryName: str | None = None,  # noqa: N803
+        **options: Any,
+    ) -> Any:
+        if format is not None:
+            self.format(format)
+        notes = notes_of(self)
+        if not notes.is_hudi and (notes.source is not None or not can_parse()):
+            return original(self, tableName, None, outputMode, partitionBy, queryName, **options)
+        if not can_parse():
+            raise UnsupportedFeatureError("tables by name need sqlglot: install pyhudi[spark]", table=tableName)
+        from pyhudi.sql.to_table import start_into_table  # noqa: PLC0415 - as above
+
+        return start_into_table(self, original, tableName, outputMode, partitionBy, queryName, options)
+
+    return to_table
