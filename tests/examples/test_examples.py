@@ -36,6 +36,18 @@ pulled 2 changed rows
 pulled 0 changed rows
 the copy: {1: 'open', 2: 'sent', 3: 'open'}
 """,
+    "warehouse.py": """\
+at first:
+  mon north: 1 orders, 10
+  mon south: 1 orders, 20
+  tue north: 1 orders, 30
+a late order, a changed one:
+  mon north: 1 orders, 11
+  mon south: 2 orders, 25
+  tue north: 1 orders, 30
+an order deleted, a customer moved:
+  mon north: 3 orders, 36
+""",
 }
 """What each program prints."""
 ON_SPARK = {"flights.py"}

@@ -79,7 +79,7 @@ def streamed(spark: Any, folder: str) -> dict[str, Any]:
     query = spark.readStream.format("hudi").load(f"{folder}/streamed").drop(*meta).writeStream
     query.option("checkpointLocation", f"{folder}/second").trigger(availableNow=True).format("hudi")
     query.options(**OPTIONS).option("path", f"{folder}/named").toTable("named").awaitTermination()
-    assert spark.table("named").count() == 1000
+    assert spark.sql("SELECT * FROM named").count() == 1000
     read = spark.read.format("hudi").load(f"{folder}/streamed")
     return {"rows": read.count(), "changed": read.where("fare = -1.0").count()}
 

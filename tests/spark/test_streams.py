@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,34 @@ def test_limits_and_available_now_make_several_micro_batches_and_a_restart_goes_
     assert contents(tmp_path / "b") == contents(tmp_path / "a")
 
 
+def test_stream_of_change_data_brings_deletes_to_who_follows_the_table(spark: SparkSession, tmp_path: Path) -> None:
+    source = pyhudi.HudiTable.create(
+        tmp_path / "a", schema=SCHEMA, record_key="id", hudi_options={"hoodie.table.cdc.enabled": "true"}
+    )
+    followed: dict[int, tuple[Any, ...]] = {}
+
+    def follow(changes: DataFrame, _: int) -> None:
+        for change in changes.orderBy("ts_ms").collect():
+            row = json.loads(change.after) or json.loads(change.before)
+            if change.op == "d":
+                del followed[row["id"]]
+            else:
+                followed[row["id"]] = tuple(row[name] for name in SCHEMA.names)
+
+    def catch_up() -> set[tuple[Any, ...]]:
+        stream = spark.readStream.format("hudi").option("hoodie.datasource.query.type", "incremental")
+        changes = stream.option("hoodie.datasource.query.incremental.format", "cdc").load(str(tmp_path / "a"))
+        writer = changes.writeStream.option("checkpointLocation", str(tmp_path / "c")).foreachBatch(follow)
+        writer.trigger(availableNow=True).start().awaitTermination()
+        return set(followed.values())
+
+    source.upsert(rows((1, "oslo", 1), (2, "rome", 1)))
+    assert catch_up() == contents(tmp_path / "a")
+    source.upsert(rows((2, "rome", 2), (3, "bonn", 2)))
+    source.delete([1])
+    assert catch_up() == contents(tmp_path / "a") == {(2, "rome", 2), (3, "bonn", 2)}
+
+
 def test_table_with_other_columns_stops_the_query_and_a_restarted_one_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -171,7 +200,7 @@ def test_stream_into_a_table_by_name_makes_it_and_goes_on_with_what_the_catalog_
             writer = writer.option("checkpointLocation", str(tmp_path / "c"))
             named = {"format": "hudi", "partitionBy": "city", **options} if turn == 0 else {}
             writer.toTable("streamed_copy", **named).awaitTermination()
-            found = spark.table("streamed_copy").select(*SCHEMA.names).collect()
+            found = spark.sql("SELECT id, city, n FROM streamed_copy").collect()
             assert {tuple(row) for row in found} == contents(tmp_path / "a")
             source.upsert(rows((2, "rome", 5), (3, "bonn", 2)))
         spark.range(1).write.saveAsTable("streamed_elsewhere", format="parquet")

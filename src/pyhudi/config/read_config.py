@@ -15,6 +15,9 @@ from pyhudi.config.refused_keys import Side
 from pyhudi.config.registry import given_options
 from pyhudi.errors import ConfigError
 
+_QUERY_TYPE = "hoodie.datasource.query.type"
+_FORMAT = "hoodie.datasource.query.incremental.format"
+_BEGIN, _END = "hoodie.datasource.read.begin.instanttime", "hoodie.datasource.read.end.instanttime"
 EARLIEST = "000"
 """Less than every instant time: an incremental read after it returns all changes."""
 
@@ -91,6 +94,29 @@ class ReadConfig:
             memory=memory,
             metadata_table=metadata_table,
         )
+
+    @staticmethod
+    def of_stream(options: Mapping[str, Any]) -> ReadConfig:
+        """Parse the options of a stream, which is incremental by nature and has no range.
+
+        Raises:
+            ConfigError: as `from_options`, or the options name a range or another type of query.
+            UnsupportedFeatureError: as `from_options`.
+        """
+
+        def given(key: str) -> str:
+            return str(options.get(key) or "").strip().lower()
+
+        leave_out = _QUERY_TYPE if given(_QUERY_TYPE) == QueryType.INCREMENTAL.value else None
+        config = None
+        if not given(_BEGIN) and not given(_END):
+            config = ReadConfig.from_options({name: text for name, text in options.items() if name != leave_out})
+        if config is None or config.query_type is not QueryType.SNAPSHOT or config.as_of is not None:
+            raise ConfigError(
+                "a stream has no query type but incremental, no range and no time travel: say where it starts by"
+                " hoodie.datasource.streaming.startOffset"
+            )
+        return replace(config, change_data=given(_FORMAT) == IncrementalFormat.CHANGE_DATA.value)
 
 
 def _with_query_type(given: ReadOptions, texts: Mapping[str, str]) -> ReadOptions:

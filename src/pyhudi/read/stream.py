@@ -17,6 +17,8 @@ from pyhudi.errors import ConfigError, HistoryNotRetainedError
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.timeline.instant import instant_time_from_user
 from pyhudi.format.timeline.table_version import TableVersion
+from pyhudi.read.change_plan import ChangePlan
+from pyhudi.read.changes import plan_changes
 from pyhudi.read.scan import ScanPlan, ScanSlice, plan_table_scan, timeline_positions
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import position_of
@@ -130,6 +132,9 @@ def next_offset(
     if start.until is None and target <= start.position:
         # A restore may have removed the newest commits.
         return start
+    if config.change_data:
+        ends = _ends(table, start.position, target, limits.commits)
+        return _whole(start, ends[0] if ends else target)
     if not limits.are_set:
         return replace(start, position=start.until or target, until=None, after=None)
     strict = replace(config, fall_back_to_full_scan=False)
@@ -143,6 +148,17 @@ def next_offset(
             continue
         return _end_of_part(start, until, plan, limits)
     return _whole(start, target)
+
+
+def plan_change_batch(table: TableState, config: ReadConfig, start: StreamOffset, end: StreamOffset) -> ChangePlan:
+    """The changes between two offsets.
+
+    Raises:
+        InvalidRequestError: the table does not capture changes.
+        HistoryNotRetainedError: files of the micro-batch have been cleaned; names the earliest position.
+    """
+    changes = replace(config, query_type=QueryType.INCREMENTAL, begin=start.position, end=end.position)
+    return plan_changes(table, changes)
 
 
 def plan_batch(table: TableState, config: ReadConfig, start: StreamOffset, end: StreamOffset) -> ScanPlan:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from pyhudi.config.enums import IncrementalFormat, QueryType
 from pyhudi.config.location import LocationOptions, table_path
 from pyhudi.config.option import options_of
 from pyhudi.config.options_merging import MergingOptions
@@ -23,7 +24,7 @@ from pyhudi.config.options_read import ReadOptions
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.read.arrow import read_batches
-from pyhudi.read.change_plan import ChangePlan
+from pyhudi.read.change_plan import CHANGES_SCHEMA, ChangePlan
 from pyhudi.read.change_rows import read_changes
 from pyhudi.read.scan import ScanPlan
 from pyhudi.read.table_of_path import changes_of_path, plan_of_path
@@ -34,6 +35,8 @@ from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
 
+_FORMAT = "hoodie.datasource.query.incremental.format"
+_QUERY_TYPE = "hoodie.datasource.query.type"
 _REMEMBERED = "pyhudi.options"
 _REMEMBERED_NAMES = frozenset(
     name
@@ -59,8 +62,7 @@ class HudiDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types 
         but passes none of the table's options to the reader of a Python data source. Other options, for example
         credentials of the store, are not stored.
         """
-        _, plan = _planned(self.options)
-        schema = spark_schema(plan.schema)
+        schema = spark_schema(CHANGES_SCHEMA if _is_change_data(self.options) else _planned(self.options)[1].schema)
         remembered = {name: value for name, value in self.options.items() if name.lower() in _REMEMBERED_NAMES}
         for field in schema.fields[:1]:
             field.metadata = {_REMEMBERED: remembered}
@@ -130,7 +132,15 @@ class _ChangeReader(DataSourceReader):  # type: ignore[misc]
         return conformed(read_changes(open_spec(plan.storage), plan, partition.value), self._schema)
 
 
+def _is_change_data(options: Mapping[str, str]) -> bool:
+    """Whether the rows are changes, of a stream or of a range: their columns are the same for all tables."""
+    given = str(table_options(options).get(_FORMAT, "")).strip().lower()
+    return given == IncrementalFormat.CHANGE_DATA.value
+
+
 def _planned(options: Mapping[str, str]) -> tuple[Storage, ScanPlan | ChangePlan]:
     options = {name: value for name, value in table_options(options).items() if name not in NAMES}
+    if _is_change_data(options):
+        options = {_QUERY_TYPE: QueryType.INCREMENTAL.value, **options}
     config, path = ReadConfig.from_options(options), table_path(None, options)
     return changes_of_path(path, options, config) if config.change_data else plan_of_path(path, options, config)

@@ -158,6 +158,24 @@ def _partition_by(original: Original) -> Original:
     return partition_by
 
 
+def _stream_partition_by(original: Original) -> Original:
+    """`partitionBy` of a stream writer. `foreachBatch` refuses partitions: Spark hears of those of other formats."""
+
+    def partition_by(self: Any, *cols: Any) -> Any:
+        listed = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
+        notes = notes_of(self)
+        notes.partition_by = tuple(listed)
+        return self if notes.is_hudi or notes.source is None else original(self, *cols)
+
+    return partition_by
+
+
+def tell_partitions(writer: Any) -> None:
+    """Have Spark know the partitions that a stream writer of another format was told before its format."""
+    if columns := notes_of(writer).partition_by:
+        original_of(type(writer), "partitionBy")(writer, *columns)
+
+
 def _unsupported(name: str) -> Callable[[Original], Original]:
     """Wrap a method that only other formats support: a chain of calls with it is refused for a Hudi table."""
 
@@ -289,6 +307,7 @@ def _start(original: Original) -> Original:
             self.format(format)
         notes = notes_of(self)
         if not notes.is_hudi:
+            tell_partitions(self)
             return original(self, path, None, outputMode, partitionBy, queryName, **options)
         _refuse_unsupported(notes, "written")
         notes.add_options(options)
@@ -355,7 +374,7 @@ _STREAM_WRITER_WRAPPERS: dict[str, Callable[[Original], Original]] = {
     "options": _options,
     "outputMode": _output_mode,
     "queryName": _query_name,
-    "partitionBy": _partition_by,
+    "partitionBy": _stream_partition_by,
     "clusterBy": _unsupported("clusterBy"),
     "start": _start,
 }

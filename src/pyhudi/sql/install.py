@@ -10,7 +10,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from pyhudi.errors import UnsupportedFeatureError
-from pyhudi.spark.enable import Original, notes_of, stream_writer_class, wrap
+from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.spark.enable import Original, notes_of, stream_writer_class, tell_partitions, wrap
 from pyhudi.spark.settings import is_connect
 
 _SQL, _MERGE_INTO = "sql", "mergeInto"
@@ -67,6 +68,7 @@ def _to_table(original: Original) -> Original:
             self.format(format)
         notes = notes_of(self)
         if not notes.is_hudi and (notes.source is not None or not can_parse()):
+            tell_partitions(self)
             return original(self, tableName, None, outputMode, partitionBy, queryName, **options)
         if not can_parse():
             raise UnsupportedFeatureError("tables by name need sqlglot: install pyhudi[spark]", table=tableName)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pyhudi.config.option import options_of
 from pyhudi.config.options_streams import StreamSinkOptions
 from pyhudi.config.spelling import spelled
-from pyhudi.spark.enable import FORMATS, Original, notes_of, streamed_rows
+from pyhudi.spark.enable import FORMATS, Original, notes_of, streamed_rows, tell_partitions
 from pyhudi.spark.streams.checkpoint import LOCATION
 from pyhudi.sql.names import NamedTable, Names
 from pyhudi.sql.new_table import NewTable, put_in_catalog
@@ -41,6 +41,7 @@ def start_into_table(
     rows = streamed_rows(writer)
     table = Names(rows.sparkSession).find(Cursor(name).name())
     if table is None and not notes.is_hudi:
+        tell_partitions(writer)
         return original(writer, name, None, output_mode, partition_by, query_name, **options)
     notes.add_options(dict(options))
     if partition_by is not None:

@@ -10,9 +10,18 @@ import pytest
 
 import pyhudi
 from pyhudi.config.read_config import EARLIEST, ReadConfig
-from pyhudi.errors import ConfigError, HistoryNotRetainedError
+from pyhudi.errors import ConfigError, HistoryNotRetainedError, InvalidRequestError
 from pyhudi.read.arrow import read_batches
-from pyhudi.read.stream import Limits, StreamOffset, first_offset, newest_position, next_offset, plan_batch
+from pyhudi.read.change_rows import read_changes
+from pyhudi.read.stream import (
+    Limits,
+    StreamOffset,
+    first_offset,
+    newest_position,
+    next_offset,
+    plan_batch,
+    plan_change_batch,
+)
 from pyhudi.storage.open import open_storage
 from pyhudi.table.state import TableState, load_table
 
@@ -81,6 +90,58 @@ def test_limits_cut_what_is_there_into_micro_batches_that_have_every_row_once(
     both = followed(tmp_path, Limits(commits=2, files=2))
     assert sorted(row for batch in both for row in batch) == everything
     assert len(both) == 4
+
+
+def changes(path: Path, limits: Limits) -> list[list[tuple[str, int]]]:
+    """The micro-batches of change data, as operations and keys."""
+    table, config = state(path), ReadConfig.of_stream({"hoodie.datasource.query.incremental.format": "cdc"})
+    offset, target = first_offset(table, "earliest"), newest_position(table)
+    assert target is not None
+    found = []
+    while (end := next_offset(table, config, offset, target, limits)) != offset:
+        plan = plan_change_batch(table, config, offset, end)
+        batches = [batch for task in plan.tasks for batch in read_changes(table.storage, plan, task)]
+        rows_ = [row for batch in batches for row in batch.to_pylist()]
+        found.append(
+            sorted((row["op"], (json.loads(row["after"]) or json.loads(row["before"]))["id"]) for row in rows_)
+        )
+        offset = end
+    return found
+
+
+def test_change_data_comes_commit_by_commit_with_its_deletes(tmp_path: Path) -> None:
+    table = made(tmp_path, **{"hoodie.table.cdc.enabled": "true"})
+    table.insert(rows(0, range(3)))
+    table.upsert(rows(1, range(2, 4)))
+    table.delete(pa.table({"id": [0], "city": ["bonn"]}))
+    every = [[("i", 0), ("i", 1), ("i", 2)], [("i", 3), ("u", 2)], [("d", 0)]]
+    assert changes(tmp_path, Limits(commits=1)) == every
+    assert changes(tmp_path, Limits(commits=2)) == [sorted([*every[0], *every[1]]), every[2]]
+    assert changes(tmp_path, Limits()) == [sorted(row for batch in every for row in batch)]
+    table.services.clean(hudi_options=KEEP_ONE)
+    with pytest.raises(HistoryNotRetainedError) as lost:
+        changes(tmp_path, Limits())
+    assert first_offset(state(tmp_path), lost.value.context["earliest"]).position == lost.value.context["earliest"]
+
+
+def test_stream_of_changes_of_a_table_that_does_not_capture_them_is_refused(tmp_path: Path) -> None:
+    made(tmp_path).insert(rows(0, range(3)))
+    with pytest.raises(InvalidRequestError, match="does not capture"):
+        changes(tmp_path, Limits())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"hoodie.datasource.query.type": "read_optimized"},
+        {"as.of.instant": "2026-01-01"},
+        {"hoodie.datasource.read.begin.instanttime": "2026-01-01"},
+        {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.end.instanttime": "2026-01-01"},
+    ],
+)
+def test_stream_with_a_range_or_a_query_type_is_refused(options: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="startOffset"):
+        ReadConfig.of_stream(options)
 
 
 def test_commits_that_come_while_a_range_is_split_wait_for_its_end(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """`spark.readStream.format("hudi")`: the rows that each micro-batch's commits wrote.
 
 The offset of the stream is a position on the timeline, as `HudiTable.changes` takes it. A micro-batch has the rows that
-were written after its start and until its end, in their version as of the end. Deleted rows do not appear.
+were written after its start and until its end, in their version as of the end. Deleted rows do not appear. Of change
+data it has every insert, update and delete, with the rows before and after.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pyhudi.config.enums import QueryType
 from pyhudi.config.location import table_path
 from pyhudi.config.option import options_of, read_group
 from pyhudi.config.options_streams import StreamSourceOptions
@@ -24,8 +24,18 @@ from pyhudi.config.refused_keys import Side
 from pyhudi.config.registry import given_options
 from pyhudi.errors import ConfigError, SchemaMismatchError, UnsupportedFeatureError
 from pyhudi.read.arrow import read_batches
+from pyhudi.read.change_plan import ChangePlan, ChangeTask
+from pyhudi.read.change_rows import read_changes
 from pyhudi.read.scan import ScanPlan
-from pyhudi.read.stream import Limits, StreamOffset, first_offset, newest_position, next_offset, plan_batch
+from pyhudi.read.stream import (
+    Limits,
+    StreamOffset,
+    first_offset,
+    newest_position,
+    next_offset,
+    plan_batch,
+    plan_change_batch,
+)
 from pyhudi.spark.engine import conformed
 from pyhudi.spark.options import table_options
 from pyhudi.spark.types import arrow_schema, spark_schema
@@ -47,14 +57,12 @@ NAMES: Final = frozenset(name for _, one in options_of(StreamSourceOptions) for 
 
 
 class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """A stream of one table, with one Spark partition for each file slice of a micro-batch."""
+    """A stream of one table, with a Spark partition for each file slice of a micro-batch, or each task of changes."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = table_options(options)
         self._path = table_path(None, self._options)
-        self._config = ReadConfig.from_options(self._options)
-        if self._config.query_type is not QueryType.SNAPSHOT or self._config.as_of is not None:
-            raise ConfigError("a stream has no query type and no time travel: say where it starts by startOffset")
+        self._config = ReadConfig.of_stream(self._options)
         given = read_group(StreamSourceOptions, given_options(self._options, Side.READ))
         self._start = given.start
         self._limits = Limits(commits=given.max_commits, files=given.max_files, bytes=given.max_bytes)
@@ -63,6 +71,8 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
                 "limits of a micro-batch need PySpark 4.2 or newer: leave them out",
                 pyspark=pyspark.__version__,
             )
+        if self._config.change_data and self._limits.splits:
+            raise ConfigError("change data is limited by commits: leave limits of files and bytes out")
         self._schema = schema
         self._newest: dict[str, str] | None = None
         self._target: str | None = None
@@ -110,6 +120,9 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         begin, until = (StreamOffset.from_json(one).checked(table) for one in (start, end))
         if until.until is None and until.position <= begin.position:
             return []
+        if self._config.change_data:
+            changes = plan_change_batch(table, self._config, begin, until)
+            return [InputPartition((dataclasses.replace(changes, tasks=()), task)) for task in changes.tasks]
         plan = plan_batch(table, self._config, begin, until)
         if spark_schema(plan.schema) != _without_metadata(self._schema):
             raise SchemaMismatchError(
@@ -122,10 +135,14 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         return [InputPartition((spec, dataclasses.replace(plan, slices=(one,)))) for one in plan.slices]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one file slice, in a worker."""
+        """The rows of one file slice, or the changes of one task, in a worker."""
+        schema = arrow_schema(self._schema)
+        if self._config.change_data:
+            change: tuple[ChangePlan, ChangeTask] = partition.value
+            changes, task = change
+            return conformed(read_changes(open_spec(changes.storage), changes, task), schema)
         value: tuple[StorageSpec, ScanPlan] = partition.value
         spec, plan = value
-        schema = arrow_schema(self._schema)
         return conformed(read_batches(open_spec(spec), plan, list(schema.names), None), schema)
 
     def _table(self) -> TableState:
