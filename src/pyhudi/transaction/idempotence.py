@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from pyhudi.errors import WriteConflictError
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.timeline.instant import Instant
+from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.history import archived_metadata, archived_values
 from pyhudi.table.state import TableState
 
 BATCH_ID_METADATA: Final = "_pyhudi_batch_id"
 """The key of `hoodie.write.batch.id` in the extra metadata of a commit."""
+
+_kept: WeakKeyDictionary[Storage, dict[Instant, str | None]] = WeakKeyDictionary()
+"""The batches of completed writes, which do not change, so that each micro-batch of a stream reads only what is new."""
 
 
 def find_batch(
@@ -26,13 +31,18 @@ def find_batch(
     """The newest completed write of the batch, if there is one.
 
     `known`: instant times of writes that are known to be of other batches. Cost: one read per completed write that is
-    not known; the archived timeline, once per process, if no write is known or all known ones have been archived.
+    not known, once per process; the archived timeline, once per process, if no write is known or all known ones have
+    been archived.
     """
-    for instant in reversed(table.timeline.completed_writes):
-        if instant.requested_time in known:
+    writes = table.timeline.completed_writes
+    kept = _kept.get(table.storage, {})
+    _kept[table.storage] = kept = {write: kept[write] for write in writes if write in kept}
+    for instant in reversed(writes):
+        if instant.requested_time in known or kept.get(instant, batch_id) != batch_id:
             continue
         metadata = load_commit_metadata(table.storage, instant, table.version)
-        if metadata.extra.get(BATCH_ID_METADATA) == batch_id:
+        kept[instant] = metadata.extra.get(BATCH_ID_METADATA)
+        if kept[instant] == batch_id:
             return instant, metadata
     if known and not table.timeline.starts_after(max(known)):
         return None
