@@ -10,7 +10,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from pyhudi.errors import UnsupportedFeatureError
-from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.spark.enable import Original, notes_of, stream_writer_class, tell_partitions, wrap
 from pyhudi.spark.settings import is_connect
 
