@@ -114,7 +114,7 @@ class ReadConfig:
         if config is None or config.query_type is not QueryType.SNAPSHOT or config.as_of is not None:
             raise ConfigError(
                 "a stream has no query type but incremental, no range and no time travel: say where it starts by"
-                " hoodie.datasource.streaming.startOffset"
+                " the option startOffset"
             )
         return replace(config, change_data=given(_FORMAT) == IncrementalFormat.CHANGE_DATA.value)
 
