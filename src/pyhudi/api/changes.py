@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyhudi.api.arguments import time_text
 from pyhudi.api.handle import TableHandle
@@ -14,6 +16,7 @@ from pyhudi.api.scan import Scan, scan_of_changes
 from pyhudi.config.enums import QueryType
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
+from pyhudi.format.log.change_data import DELETED, INSTANT, OPERATION
 from pyhudi.read.arrow import checked_names
 from pyhudi.read.change_plan import ChangePlan
 from pyhudi.read.change_rows import read_changes
@@ -41,17 +44,28 @@ class ChangeScan(Scan):
         return pa.schema([self._changes.schema.field(name) for name in self.columns])
 
     def to_arrow(self) -> pa.Table:
-        """The changes as one Arrow table, in memory; those of one record in the order of the writes."""
-        return pa.Table.from_batches(self.to_batches(), self.schema)
+        """The changes as one Arrow table, in memory, in the order of `ts_ms`; the deletes of a write come first.
+
+        So they can be replayed one after the other: a record that moves is deleted before it is inserted.
+        """
+        rows = pa.Table.from_batches(self._batches(), self._changes.schema)
+        place = pc.not_equal(rows.column(OPERATION), DELETED)
+        keys = pa.table({"instant": rows.column(INSTANT), "place": place, "row": np.arange(rows.num_rows)})
+        order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
+        return rows.select(list(self.columns)).take(order)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The changes batch by batch, in bounded memory."""
+        """The changes batch by batch, in bounded memory; those of one file group in the order of the writes."""
+        for batch in self._batches():
+            yield batch.select(list(self.columns))
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         condition = condition_of(self.where, self._changes.schema)
         for task in self._changes.tasks:
             for batch in read_changes(self._state.storage, self._changes, task):
                 rows = pa.Table.from_batches([batch])
                 rows = rows if condition is None else rows.filter(condition.whole)
-                yield from (kept for kept in rows.select(list(self.columns)).to_batches() if kept.num_rows)
+                yield from (kept for kept in rows.to_batches() if kept.num_rows)
 
     def to_df(self, spark: SparkSession) -> DataFrame:
         """The changes as a Spark DataFrame; executors read them when an action runs, in no order."""

@@ -23,14 +23,14 @@ class ChangeTask:
 
     `before` and `after`: the slice before and after the write; None where it has no rows, or is not needed. With
     `steps`, `after` is the slice after the last of them, and `positions` those of the writes of its logs.
-    `logs`: change data logs. `until`: the last write before this one; in table version 6 only blocks up to it count in
+    `logs`: change data logs and their sizes. `until`: the last write before this one; in table version 6 only blocks up to it count in
     `before`.
     """
 
     instant_time: str
     before: ScanSlice | None = None
     after: ScanSlice | None = None
-    logs: tuple[str, ...] = ()
+    logs: tuple[tuple[str, int], ...] = ()
     steps: tuple[str, ...] = ()
     positions: Mapping[str, str] = field(default_factory=dict)
     until: str | None = None

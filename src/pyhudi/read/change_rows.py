@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyhudi.errors import CorruptDataError
 from pyhudi.format.json_rows import JsonForm, rows_as_json
 from pyhudi.format.log.blocks import BlockType
 from pyhudi.format.log.change_data import AFTER, BEFORE, DELETED, INSERTED, KEY, OPERATION, UPDATED, decode_changes
@@ -104,12 +105,14 @@ def _rows_of(
 
 def _logged(storage: Storage, rows: ScanPlan, task: ChangeTask) -> Iterator[_Changes]:
     """The changes in change data logs. The images that they lack are looked up by key."""
-    for path in task.logs:
-        with open_log(storage, path) as reader:
+    for path, size in task.logs:
+        with open_log(storage, path, size=size) as reader:
             for block in reader.blocks():
-                if block.kind is BlockType.CDC_DATA:
-                    logged = decode_changes(reader.content(block), block.schema, path=path, offset=block.content_offset)
-                    yield from _with_images(storage, rows, task, logged)
+                if block.kind is not BlockType.CDC_DATA:
+                    raise CorruptDataError("a change data log is damaged", path=path, offset=block.offset)
+                content = reader.content(block)
+                logged = decode_changes(content, block.schema, path=path, offset=block.content_offset)
+                yield from _with_images(storage, rows, task, logged)
 
 
 def _with_images(storage: Storage, rows: ScanPlan, task: ChangeTask, logged: pa.RecordBatch) -> Iterator[_Changes]:

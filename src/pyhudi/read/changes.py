@@ -88,7 +88,7 @@ class _Found:
     group: FileGroupId
     before: FileSlice | None = None
     after: FileSlice | None = None
-    logs: tuple[str, ...] = ()
+    logs: tuple[tuple[str, int], ...] = ()
     appends: bool = False
 
 
@@ -170,10 +170,10 @@ class _Planner:
         if base is None:
             after, missing = self._slice(group, time, inclusive=True)
             return _Found(time, position, group, after=after, appends=True), missing
-        logs = tuple(path for stat in stats for path in stat.cdc_stats or ())
+        logs = tuple(log for stat in stats for log in (stat.cdc_stats or {}).items())
         mode = self.table.config.change_data_mode
         after, missing = self._own_base(time, base, group)
-        gone = next((path for path in logs if path not in self.view.change_logs), None)
+        gone = next((path for path, _ in logs if path not in self.view.change_logs), None)
         if logs and mode is LoggingMode.DATA_BEFORE_AFTER:
             return _Found(time, position, group, logs=logs), gone
         if logs and mode is LoggingMode.DATA_BEFORE:
