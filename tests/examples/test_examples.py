@@ -48,6 +48,17 @@ a late order, a changed one:
 an order deleted, a customer moved:
   mon north: 3 orders, 36
 """,
+    "incremental_etl.py": """\
+2 written, 1 deleted: {1: 11.9, 2: 23.8}
+3 written, 1 deleted: {2: 29.75, 3: 35.7, 4: 5.95}
+0 written, 1 deleted: {3: 35.7, 4: 5.95}
+""",
+    "late_partners.py": """\
+[]
+[('b', 'Ben', 'Bea')]
+[('b', 'Bob', 'Bea'), ('c', 'Cem', 'Cay')]
+[('c', 'Cem', 'Cay')]
+""",
 }
 """What each program prints."""
 ON_SPARK = {"flights.py"}
