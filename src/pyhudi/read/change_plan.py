@@ -23,8 +23,8 @@ class ChangeTask:
 
     `before` and `after`: the slice before and after the write; None where it has no rows, or is not needed. With
     `steps`, `after` is the slice after the last of them, and `positions` those of the writes of its logs.
-    `logs`: change data logs and their sizes. `until`: the last write before this one; in table version 6 only blocks up to it count in
-    `before`.
+    `logs`: change data logs and their sizes. `until`: the last write before this one; in table version 6 only blocks up
+    to it count in `before`.
     """
 
     instant_time: str
