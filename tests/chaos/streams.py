@@ -58,8 +58,10 @@ class Happened:
     problems: tuple[str, ...]
 
 
-def run(folder: Path, *, kind: str, operation: str, kills: int, seed: int) -> Happened:
-    """Kill a stream so often, let it end, and judge the copy."""
+def run(
+    folder: Path, *, kind: str, operation: str, kills: int, seed: int, commits_ahead: int = COMMITS_AHEAD
+) -> Happened:
+    """Kill a stream so often, let it end, and judge the copy. `commits_ahead`: how many are there at first."""
     chance = random.Random(seed)
     options = {
         **OPTIONS,
@@ -75,7 +77,7 @@ def run(folder: Path, *, kind: str, operation: str, kills: int, seed: int) -> Ha
         hudi_options={"hoodie.clean.automatic": "false"},  # or the first micro-batch has most commits
     )
     turns = itertools.count()
-    for _ in range(COMMITS_AHEAD):
+    for _ in range(commits_ahead):
         _commit(source, next(turns), operation)
     for number in range(kills):
         _life(folder, options, effects=chance.randrange(1, EFFECTS_MAX), seconds=chance.uniform(0.0, SECONDS_MAX))
@@ -90,7 +92,7 @@ def run(folder: Path, *, kind: str, operation: str, kills: int, seed: int) -> Ha
         timeout=SECONDS_AT_THE_END_MAX,
     )
     problems = () if ended.returncode == 0 else (ended.stderr[-3000:],)
-    return Happened(kills, _commits(folder), (*problems, *_problems(folder)))
+    return Happened(kills, _commits(folder), (*problems, *problems_of(folder)))
 
 
 def _commit(source: pyhudi.HudiTable, turn: int, operation: str) -> None:
@@ -142,7 +144,7 @@ def _commits(folder: Path) -> int:
     return pyhudi.HudiTable.for_path(copy).inspect.history().num_rows if (copy / ".hoodie").exists() else 0
 
 
-def _problems(folder: Path) -> list[str]:
+def problems_of(folder: Path) -> list[str]:
     """What is not as if nobody had killed anything."""
     copy, source = (pyhudi.HudiTable.for_path(folder / name) for name in ("copy", "source"))
     found, wanted = (
