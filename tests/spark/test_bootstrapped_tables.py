@@ -86,7 +86,8 @@ def test_partition_of_a_bootstrapped_table_is_loaded_by_its_path(spark: SparkSes
 
 
 def test_plain_partitions_are_read_beside_those_of_the_table(spark: SparkSession, tmp_path: Path) -> None:
-    path = parquet_source(tmp_path / "mixed")
+    path = parquet_source(tmp_path / "mixed, 50% true")
+    (path / "city=a" / "part-1.parquet").rename(path / "city=a" / "part 1.parquet")
     style = {"hoodie.datasource.write.hive_style_partitioning": "true"}
     schema = pa.schema([*SOURCE_SCHEMA, ("city", pa.string())])
     table = pyhudi.HudiTable.create(path, schema=schema, record_key="id", partition_by="city", hudi_options=style)

@@ -11,8 +11,6 @@ SMALL_SESSION: Mapping[str, str] = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "4",
     "spark.default.parallelism": "2",
-    # The JVM lives for minutes: what its second compiler gains later, it costs now. Few threads collect a small heap.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     # Not UTC, so that instants that lose or gain an offset are seen.

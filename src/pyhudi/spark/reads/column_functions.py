@@ -1,7 +1,7 @@
 """Columns of a table by functions over Arrow, which read single columns of files in workers.
 
-Spark removes the calls for columns that a query does not need. It could not prune the columns of one Python task, because
-a task does not know the query.
+Spark removes the calls for columns that a query does not need. It could not prune the columns of one Python task,
+because a task does not know the query.
 """
 
 from __future__ import annotations
