@@ -100,7 +100,7 @@ def write(
                 return done
             job = _prepared(rows, table, config, options, engine, environment, mergers, overwrite=overwrite)
             try:
-                result = _run(job, rows, overwrite=overwrite)
+                result = rows.write(job) if isinstance(rows, OwnRows) else _run(job, rows, overwrite=overwrite)
                 break
             except WriteConflictError:
                 if (done := _already_done(table.reload(), config)) is not None:
@@ -191,8 +191,6 @@ def _run(job: WriteJob, rows: Any, *, overwrite: bool) -> WriteResult:
     if isinstance(rows, ComputedChanges):
         changes, applied = rows.rows(job)
         return write_staged(job, changes, applied)
-    if isinstance(rows, OwnRows):
-        return rows.write(job)
     if config.operation is WriteOperation.DELETE_PARTITION:
         named = config.what.partitions_to_delete
         if named is None:
