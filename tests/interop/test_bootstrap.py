@@ -153,7 +153,7 @@ def test_partition_that_came_into_the_source_later_is_copied_and_read_by_jvm_hud
     parquet_source(source, cities="c")
     before = hashes(source)
 
-    written = pyhudi.HudiTable.for_path(path).bootstrap_partitions(check_keys=True)
+    written = pyhudi.HudiTable.for_path(path).source.copy_new_partitions(check_keys=True)
 
     assert written is not None
     assert written.inserted == 10

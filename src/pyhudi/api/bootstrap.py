@@ -61,7 +61,7 @@ def planned_new_partitions(
     handle: TableHandle, partitions: Sequence[str] | None, hudi_options: HudiOptions | None
 ) -> BootstrapPlan | None:
     """The plan of copying partitions that came into the source after the bootstrap."""
-    options = handle.options_of_call(hudi_options, call="bootstrap_partitions")
+    options = handle.options_of_call(hudi_options, call="copy_new_partitions")
     if isinstance(partitions, str):
         raise ConfigError("partitions must be a list of partition paths, not a text", partitions=partitions)
     return plan_new_partitions(handle.state.reload(), WriteConfig.from_options(options), handle.engine, partitions)
@@ -77,7 +77,7 @@ def bootstrap_partitions(
     return copy_new_partitions(
         plan,
         handle.state,
-        options=handle.options_of_call(hudi_options, call="bootstrap_partitions"),
+        options=handle.options_of_call(hudi_options, call="copy_new_partitions"),
         engine=handle.engine,
         environment=handle.environment,
         mergers=handle.mergers,

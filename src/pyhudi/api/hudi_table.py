@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pyhudi.api.alter import Alter
 from pyhudi.api.arguments import HudiOptions, texts_of
-from pyhudi.api.bootstrap import ModeLike, bootstrap, bootstrap_partitions, planned, planned_new_partitions
+from pyhudi.api.bootstrap import ModeLike, bootstrap, planned
 from pyhudi.api.changes import ChangesFormat, changes_of
 from pyhudi.api.create import create, described_table, open_handle
 from pyhudi.api.handle import TableHandle
@@ -23,13 +23,13 @@ from pyhudi.api.rows import RowsLike, engine_of_session, rows_of_keys
 from pyhudi.api.savepoints import Savepoints
 from pyhudi.api.scan import Scan, lookup, scan_of
 from pyhudi.api.services import Services
+from pyhudi.api.source import Source
 from pyhudi.api.writes import delete_partitions, truncate, write_rows
 from pyhudi.engine.local import LocalEngine
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.merge.rules import Merger
 from pyhudi.read.conditions import Where
 from pyhudi.table.schema import load_table_schema
-from pyhudi.write.bootstrap.plan import PLAN_SCHEMA
 from pyhudi.write.result import WriteResult
 
 if TYPE_CHECKING:
@@ -182,8 +182,6 @@ class HudiTable(RowChanges):
 
         Cost: two recursive listings of the source, one footer and the key columns of each file, one skeleton file for
         each. "full_record": as `bulk_insert`. `check_keys`: the keys through the table's exchange folder once.
-
-        The format is described in https://github.com/apache/hudi/blob/master/rfc/rfc-12/rfc-12.md.
         """
         described = described_table(name, record_key, partition_by, ordering_fields, table_type, table_version)
         engine = LocalEngine() if spark is None else engine_of_session(spark)
@@ -209,46 +207,6 @@ class HudiTable(RowChanges):
         described = described_table(None, record_key, partition_by, None, "cow", None)
         engine = LocalEngine() if spark is None else engine_of_session(spark)
         return planned(source, path, described, mode, hudi_options, engine).to_table()
-
-    def bootstrap_partitions(
-        self,
-        partitions: Sequence[str] | None = None,
-        *,
-        check_keys: bool = False,
-        hudi_options: HudiOptions | None = None,
-    ) -> WriteResult | None:
-        """Copy the partitions that came into the source of a bootstrapped table later, in one commit.
-
-        Args:
-            partitions: paths of partitions; if not given, all of the source that the table does not have. One whose
-                rows were all deleted from the table, by `delete_partition`, counts as new.
-            check_keys: as in `bootstrap`.
-            hudi_options: as for all writes.
-
-        Returns:
-            What the commit did; None if there are no such partitions.
-
-        Raises:
-            InvalidRequestError: the table was not bootstrapped; a named partition is not in the source, or the table
-                has it already. Files that came into such a partition are not added: upsert their rows.
-            RecordKeyError: a key is null or empty, or, with `check_keys`, occurs twice in a partition.
-            WriteConflictError: another writer wrote to one of the partitions meanwhile, or its files were changed.
-
-        Cost: a listing of the table, two recursive listings of the source, one footer of each new file, and one pass
-        over the rows, as `bulk_insert`.
-        """
-        return bootstrap_partitions(self.handle, partitions, check_keys, hudi_options)
-
-    def plan_bootstrap_partitions(
-        self, partitions: Sequence[str] | None = None, *, hudi_options: HudiOptions | None = None
-    ) -> pa.Table:
-        """What `bootstrap_partitions` with these arguments would copy. Nothing is written.
-
-        Columns: as `plan_bootstrap`; no rows where there is nothing to copy. Raises what `bootstrap_partitions` raises
-        before it reads rows. Cost: a listing of the table, a recursive listing of the source, and the footers.
-        """
-        plan = planned_new_partitions(self.handle, partitions, hudi_options)
-        return PLAN_SCHEMA.empty_table() if plan is None else plan.to_table()
 
     def refresh(self) -> HudiTable:
         """The table as it is now. Cost: one read and one listing."""
@@ -284,6 +242,11 @@ class HudiTable(RowChanges):
     def indexes(self) -> Indexes:
         """Indexes in the metadata table: made, built again, dropped, listed."""
         return Indexes(self.handle)
+
+    @property
+    def source(self) -> Source:
+        """Of a bootstrapped table: partitions that came into the folder of its files later."""
+        return Source(self.handle)
 
     @property
     def savepoints(self) -> Savepoints:

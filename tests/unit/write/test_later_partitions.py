@@ -38,8 +38,8 @@ IN_C = [f"c{file}{row}" for file in range(2) for row in range(5)]
 def test_new_partition_is_planned_then_copied_and_then_known(tmp_path: Path, version: int, table_type: str) -> None:
     table = bootstrapped(tmp_path, table_version=version, table_type=table_type)
 
-    plan = table.plan_bootstrap_partitions().to_pylist()
-    written = table.bootstrap_partitions(check_keys=True)
+    plan = table.source.plan_new_partitions().to_pylist()
+    written = table.source.copy_new_partitions(check_keys=True)
 
     assert [(part["partition_path"], part["mode"], part["rows"]) for part in plan] == [("city=c", "full_record", 10)]
     assert written is not None
@@ -47,8 +47,8 @@ def test_new_partition_is_planned_then_copied_and_then_known(tmp_path: Path, ver
     assert table.refresh().scan().count() == 30
     assert table.refresh().changes(begin=table.inspect.last_write().completion_time).count() == 10  # type: ignore[union-attr]
     assert table.scan(as_of="00000000000001").count() == 20
-    assert table.bootstrap_partitions() is None
-    assert table.plan_bootstrap_partitions().num_rows == 0
+    assert table.source.copy_new_partitions() is None
+    assert table.source.plan_new_partitions().num_rows == 0
     shutil.rmtree(tmp_path / "source" / "city=c")
     assert ids(table, "c") == IN_C
 
@@ -57,11 +57,11 @@ def test_named_partition_that_is_known_or_not_there_is_refused(tmp_path: Path) -
     table = bootstrapped(tmp_path)
 
     with pytest.raises(InvalidRequestError, match="already"):
-        table.bootstrap_partitions(["city=a"])
+        table.source.copy_new_partitions(["city=a"])
     with pytest.raises(InvalidRequestError, match="no such partition"):
-        table.plan_bootstrap_partitions(["city=x"])
+        table.source.plan_new_partitions(["city=x"])
     with pytest.raises(ConfigError, match="a list"):
-        table.bootstrap_partitions("city=c")
+        table.source.copy_new_partitions("city=c")
 
     assert table.refresh().scan().count() == 20
 
@@ -69,7 +69,7 @@ def test_named_partition_that_is_known_or_not_there_is_refused(tmp_path: Path) -
 def test_table_that_was_not_bootstrapped_has_no_source() -> None:
     table = pyhudi.HudiTable.create("memory://later/t", schema=SOURCE_SCHEMA, record_key="id")
     with pytest.raises(InvalidRequestError, match="not bootstrapped"):
-        table.bootstrap_partitions()
+        table.source.copy_new_partitions()
 
 
 def test_repeated_key_is_refused_on_request_and_nothing_is_visible(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_repeated_key_is_refused_on_request_and_nothing_is_visible(tmp_path: Pat
     shutil.copy(folder / "part-0.parquet", folder / "part-2.parquet")
 
     with pytest.raises(RecordKeyError, match="more than once"):
-        table.bootstrap_partitions(check_keys=True)
+        table.source.copy_new_partitions(check_keys=True)
 
     assert table.refresh().scan().count() == 20
 
@@ -89,7 +89,7 @@ def test_rows_of_another_partition_than_their_folder_are_refused(tmp_path: Path)
     pq.write_table(stray, tmp_path / "source" / "city=c" / "stray.parquet")
 
     with pytest.raises(ConfigError, match="another partition"):
-        table.bootstrap_partitions()
+        table.source.copy_new_partitions()
 
     assert table.refresh().scan().count() == 20
 
@@ -103,7 +103,7 @@ def test_type_of_a_folder_is_that_of_the_table(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": ["x"]}), tmp_path / "source" / "day=99999999999" / "f.parquet")
 
     with pytest.raises(HudiError, match=r"no value of its column") as refused:
-        table.bootstrap_partitions()
+        table.source.copy_new_partitions()
 
     assert refused.value.context["column"] == "day"
     assert table.refresh().scan().count() == 2
@@ -120,7 +120,7 @@ def test_of_a_copy_and_an_upsert_into_the_partition_one_gives_way(tmp_path: Path
         return opened(storage).upsert(late, hudi_options=options)
 
     def copy(storage: Storage) -> object:
-        return opened(storage).bootstrap_partitions()
+        return opened(storage).source.copy_new_partitions()
 
     mine, other = (copy, upsert) if first == "theirs" else (upsert, copy)
     done: list[object] = []
@@ -141,11 +141,11 @@ def test_copy_that_dies_anywhere_leaves_all_or_nothing_and_is_done_by_the_next_c
     bootstrapped(tmp_path)
     given = copied(LocalStorage(tmp_path / "table"))
 
-    for where, image in crash_images(given, lambda table: table.bootstrap_partitions(), every=2):
+    for where, image in crash_images(given, lambda table: table.source.copy_new_partitions(), every=2):
         before = rows_in(image)
         assert before in (20, 30), where
 
-        again = opened(image, later=True).bootstrap_partitions()
+        again = opened(image, later=True).source.copy_new_partitions()
 
         assert (again is None) == (before == 30), where
         assert rows_in(image) == 30, where
