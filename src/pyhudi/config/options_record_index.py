@@ -47,3 +47,23 @@ class RecordIndexOptions:
         default=1 << 30,
         doc="How large a file group is meant to become, for the number of file groups: 48 bytes are taken per record.",
     )
+    by_partition: bool = option(
+        "hoodie.metadata.record.level.index.enable",
+        parse=boolean(),
+        default=False,
+        doc="A write with `true` builds a record index by partition where there is no record index: keys are unique in "
+        "partitions, and are looked up in that of their row, for hoodie.index.type=RECORD_LEVEL_INDEX. Every write "
+        "keeps it then.",
+    )
+    groups_min_of_partition: int = option(
+        "hoodie.metadata.record.level.index.min.filegroup.count",
+        parse=integer(minimum=1, unit="file groups"),
+        default=1,
+        doc="The smallest number of file groups that a partition of the table has in a new record index by partition.",
+    )
+    groups_max_of_partition: int = option(
+        "hoodie.metadata.record.level.index.max.filegroup.count",
+        parse=integer(minimum=1, unit="file groups"),
+        default=10,
+        doc="The largest number of them.",
+    )

@@ -62,14 +62,17 @@ def _filters_of_metadata(table: TableState) -> FilterReader | None:
 
 def _record_index(table: TableState, asked: IndexType) -> Index:
     """The record index; where the table has none that can be believed, files are searched, as in JVM Hudi."""
-    if not asked.is_global:
-        _log.warning("%s: the table has no record index by partition, so files are searched as by SIMPLE", asked.value)
-        return SimpleIndex()
     reason = "the table has none"
     if RECORD_INDEX in table.config.metadata_partitions:
         state = load_metadata_state(table)
-        if (reason := disbelief(state) or "") == "":
-            return RecordIndex(location_reader(state), fallback=SimpleIndex())
+        reason = disbelief(state) or ""
+        reader = location_reader(state) if not reason else None
+        if reader is not None and reader.is_by_partition is not asked.is_global:
+            return RecordIndex(reader, fallback=SimpleIndex())
+        reason = reason or f"that of the table is {'' if asked.is_global else 'not '}by partition"
+    if not asked.is_global:
+        _log.warning("%s cannot be used: %s; files are searched as by SIMPLE", asked.value, reason)
+        return SimpleIndex()
     _log.warning(
         "the record index cannot be used: %s; files are searched as by GLOBAL_SIMPLE. A write with "
         "hoodie.metadata.record.index.enable=true builds one where there is none",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -16,7 +16,7 @@ from pyhudi.metadata_table.file_group import GroupTarget
 from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.groups import group_target, newest_slices
 from pyhudi.metadata_table.maintained import kept_partitions
-from pyhudi.metadata_table.partition import LargePartition, MetadataPartition, OpenExchange, Source
+from pyhudi.metadata_table.partition import LargePartition, MetadataPartition, OpenExchange, PlacedPartition, Source
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import TableState
 
@@ -51,6 +51,8 @@ def write_ahead(
     for partition in kept_partitions(table):
         if isinstance(partition, LargePartition) and partition.follows(change):
             target = group_target(table, partition, change.instant_time, now_ms)
+            if isinstance(partition, PlacedPartition):
+                target = partition.with_groups(change, source, target)
             written[partition.name] = Ahead(target, partition.write_ahead(change, source, target))
     return written
 
@@ -64,10 +66,24 @@ def is_complete(storage: Storage, partition: MetadataPartition, ahead: Ahead) ->
     target, folder = ahead.target, partition_folder(ahead.target.partition)
     names = storage.list_names(folder)
     counted = {stat.path.rpartition("/")[2] for stat in ahead.stats}
-    is_whole = counted <= {*names} and tuple(sorted(newest_slices(names, partition.file_id_prefix))) == target.file_ids
+    is_whole = counted <= {*names} and _has_same_groups(newest_slices(names, partition.file_id_prefix), ahead)
     for name in names:
         parsed = parse_data_file(name)
         is_own = parsed is not None and parsed.instant_time == target.instant_time
         if is_own and not (is_whole and name in counted):
             storage.delete(f"{folder}/{name}")
     return is_whole
+
+
+def _has_same_groups(found: Iterable[str], ahead: Ahead) -> bool:
+    """Whether the numbers of file groups by which the records were placed still hold."""
+    touched = {_series_of(stat.file_id) for stat in ahead.stats}
+    now, then = (
+        sorted(file_id for file_id in ids if _series_of(file_id) in touched) for ids in (found, ahead.target.file_ids)
+    )
+    return now == then
+
+
+def _series_of(file_id: str) -> str:
+    """What the file groups have in common among which the hash of a key chooses."""
+    return file_id.rsplit("-", 2)[0]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyhudi.config.options_metadata_table import MetadataTableOptions
 from pyhudi.config.options_record_index import RecordIndexOptions
-from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.metadata_table.bloom_filters import BloomFiltersPartition
 from pyhudi.metadata_table.column_stats import ColumnStatsPartition
 from pyhudi.metadata_table.partition import MetadataPartition
 from pyhudi.metadata_table.partition_stats import PartitionStatsPartition
 from pyhudi.metadata_table.record_index import GroupSizing, RecordIndexPartition
+from pyhudi.metadata_table.record_index_by_partition import RecordIndexByPartition
 from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS
 from pyhudi.table.metadata_partitions import RECORD_INDEX
 from pyhudi.table.state import TableState
@@ -26,7 +29,15 @@ def asked_indexes(options: MetadataTableOptions, record_index: RecordIndexOption
         asked.append(PartitionStatsPartition())
     if options.bloom_filters:
         asked.append(BloomFiltersPartition(options.bloom_file_groups))
-    if record_index.enabled:
+    if record_index.enabled and record_index.by_partition:
+        raise ConfigError(
+            "a table has one record index: of all keys (hoodie.metadata.global.record.level.index.enable), or by "
+            "partition (hoodie.metadata.record.level.index.enable)"
+        )
+    if record_index.by_partition:
+        fewest, most = record_index.groups_min_of_partition, record_index.groups_max_of_partition
+        asked.append(RecordIndexByPartition(replace(sizing_of(record_index), groups_min=fewest, groups_max=most)))
+    elif record_index.enabled:
         asked.append(RecordIndexPartition(sizing_of(record_index)))
     return tuple(asked)
 
@@ -53,6 +64,8 @@ def can_be_built(partition: MetadataPartition, table: TableState) -> bool:
             "this table does not keep record keys (hoodie.populate.meta.fields=false), so it can have no index of them",
             path=table.storage.uri,
         )
+    if isinstance(partition, RecordIndexByPartition) and not table.version.has_completion_times:
+        raise ConfigError("a table of version 6 has no record index by partition: upgrade it first")
     if partition.name != PARTITION_STATS:
         return True
     # A skeleton file says nothing of the columns of its source, so bounds of its partition would leave its rows out.

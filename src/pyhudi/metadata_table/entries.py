@@ -197,7 +197,7 @@ def _check_one_group_each(storage: Storage, segments: Iterable[Segment]) -> None
 
 def records_of_segments(storage: Storage, segments: Iterable[Segment], payloads: Payloads) -> pa.RecordBatch:
     """The records of gathered entries."""
-    return _records([batch for segment in segments for batch in read_segment(storage, segment)], payloads)
+    return records_of_entries([batch for segment in segments for batch in read_segment(storage, segment)], payloads)
 
 
 def records_on_driver(
@@ -211,11 +211,14 @@ def records_on_driver(
         if rows.num_rows
     ]
     if batches:
-        yield _records(batches, payloads)
+        yield records_of_entries(batches, payloads)
 
 
-def _records(batches: Sequence[pa.RecordBatch], payloads: Payloads) -> pa.RecordBatch:
-    """Records of entries, each key once: what one file group lost and another has now is there."""
+def records_of_entries(batches: Sequence[pa.RecordBatch], payloads: Payloads) -> pa.RecordBatch:
+    """Records of entries of one file group of the index, or of all where the key alone says in which one it is.
+
+    Each key once: what one file group of the table lost and another has now is there.
+    """
     entries = pa.Table.from_batches(batches, ENTRIES)
     entries = entries.take(pc.sort_indices(entries, sort_keys=[("key", "ascending"), ("value", "ascending")]))
     keys, numbers = (entries.column(name).combine_chunks() for name in ENTRIES.names)

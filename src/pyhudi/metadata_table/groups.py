@@ -8,7 +8,7 @@ from pyhudi.errors import CorruptDataError
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.metadata_table.file_group import EXTENSION, FIRST_TASK, GroupTarget, file_ids
 from pyhudi.metadata_table.folders import inner_version, partition_folder
-from pyhudi.metadata_table.partition import MetadataPartition
+from pyhudi.metadata_table.partition import MetadataPartition, PlacedPartition
 from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import load_compaction_plan, load_timeline
@@ -24,7 +24,8 @@ def group_target(table: TableState, partition: MetadataPartition, instant_time: 
         names = table.storage.list_names(partition_folder(partition.name))
         slices = newest_slices((*names, *_planned(table, partition.name)), partition.file_id_prefix)
         ids = tuple(sorted(slices))
-        if ids != file_ids(partition.file_id_prefix, len(ids)) or not ids:
+        is_placed = isinstance(partition, PlacedPartition)
+        if not is_placed and (ids != file_ids(partition.file_id_prefix, len(ids)) or not ids):
             raise CorruptDataError(
                 "a partition of the metadata table lacks file groups; drop the metadata table with "
                 "hoodie.metadata.enable=false",

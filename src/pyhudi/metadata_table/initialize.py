@@ -23,8 +23,9 @@ from pyhudi.metadata_table.delta_commit import CheckHeld, completed_after, delta
 from pyhudi.metadata_table.file_group import GroupTarget, by_file_group, create_group, file_ids, write_base
 from pyhudi.metadata_table.folders import inner_version, partition_folder
 from pyhudi.metadata_table.index_plans import delete_plan, load_plan
-from pyhudi.metadata_table.partition import LargePartition, MetadataPartition, OpenExchange, Source
-from pyhudi.table.metadata_partitions import FILES
+from pyhudi.metadata_table.partition import LargePartition, MetadataPartition, OpenExchange, PlacedPartition, Source
+from pyhudi.table.index_definitions import load_index_definitions, put_index_definitions
+from pyhudi.table.metadata_partitions import FILES, RECORD_INDEX
 from pyhudi.table.metadata_table import PARTITIONS_KEY, drop_metadata_table
 from pyhudi.table.state import TableState, update_properties
 from pyhudi.table.timeline import Timeline, instant_path, load_timeline
@@ -56,10 +57,25 @@ def initialize_partitions(
     for partition in partitions:
         _build(partition, Source(table, environment, engine, exchange), check_held)
         check_held()
+        define_as_built(table, partition)
         names = [*table.config.metadata_partitions, partition.name]
         update_properties(table.storage, {PARTITIONS_KEY: ",".join(sorted(set(names)))})
         table = table.reload()
     return table
+
+
+def define_as_built(table: TableState, partition: MetadataPartition) -> None:
+    """Let the definition of an index say which of two kinds was built, under the table lock, before it counts.
+
+    Cost: a read of the definitions; a put where they say otherwise.
+    """
+    definition = partition.definition if isinstance(partition, PlacedPartition) else None
+    definitions = load_index_definitions(table)
+    former = definitions.get(partition.name)
+    if definition is not None and former != definition:
+        put_index_definitions(table, {**definitions, partition.name: definition}.values())
+    elif definition is None and partition.name == RECORD_INDEX and former is not None:
+        put_index_definitions(table, (one for one in definitions.values() if one.name != RECORD_INDEX))
 
 
 def _build(partition: MetadataPartition, source: Source, check_held: CheckHeld) -> None:
@@ -101,7 +117,9 @@ def write_initial_files(partition: MetadataPartition, source: Source, instant_ti
     target = GroupTarget(
         storage=storage.spec,
         partition=partition.name,
-        file_ids=file_ids(partition.file_id_prefix, partition.new_file_groups(source)),
+        file_ids=partition.initial_file_ids(source)
+        if isinstance(partition, PlacedPartition)
+        else file_ids(partition.file_id_prefix, partition.new_file_groups(source)),
         instant_time=instant_time,
         version=source.table.version,
         created_ms=source.environment.clock.now_ms(),
@@ -126,7 +144,7 @@ def commit_initial(table: TableState, instant_time: str, stats: Sequence[WriteSt
 
 
 def _write(partition: MetadataPartition, source: Source, target: GroupTarget) -> list[WriteStat]:
-    if isinstance(partition, LargePartition) and source.engine is not None:
+    if isinstance(partition, PlacedPartition) or (isinstance(partition, LargePartition) and source.engine is not None):
         return list(partition.write_initial(source, target))
     batches = [batch for batch in partition.initial_records(source) if batch.num_rows]
     if not batches:

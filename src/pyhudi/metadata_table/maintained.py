@@ -14,6 +14,7 @@ from pyhudi.metadata_table.files import FilesPartition
 from pyhudi.metadata_table.partition import MetadataPartition
 from pyhudi.metadata_table.partition_stats import PartitionStatsPartition
 from pyhudi.metadata_table.record_index import GroupSizing, RecordIndexPartition
+from pyhudi.metadata_table.record_index_by_partition import PARTITIONED_KEY, RecordIndexByPartition
 from pyhudi.metadata_table.secondary_index import SecondaryIndexPartition
 from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS, load_index_definitions
 from pyhudi.table.metadata_partitions import (
@@ -49,10 +50,18 @@ def maintained_partition(name: str, table: TableState) -> MetadataPartition:
         if definition is None:
             raise CorruptDataError("the expression index has no definition: drop it", index=name)
         return expression_index_of(definition, table)
+    if name == RECORD_INDEX and is_by_partition(table):
+        return RecordIndexByPartition()
     found = PARTITIONS.get(name)
     if found is None:
         raise InternalError("no code maintains this partition of the metadata table", partition=name)
     return found
+
+
+def is_by_partition(table: TableState) -> bool:
+    """Whether the record index of a table is one by partition. Cost: a read of the definitions."""
+    definition = load_index_definitions(table).get(RECORD_INDEX)
+    return definition is not None and definition.options.get(PARTITIONED_KEY) == "true"
 
 
 def _secondary_index(name: str, table: TableState) -> SecondaryIndexPartition:

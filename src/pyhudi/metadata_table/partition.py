@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import Environment
 from pyhudi.format.metadata.commit import WriteStat
+from pyhudi.format.metadata_table.index_definitions import IndexDefinition
 from pyhudi.metadata_table.change import Change
 from pyhudi.metadata_table.file_group import GroupTarget
 from pyhudi.storage.protocol import Storage
@@ -124,4 +125,32 @@ class LargePartition(MetadataPartition, Protocol):
 
         A task writes the base file of one group with `pyhudi.metadata_table.file_group.write_base`.
         """
+        ...
+
+
+@runtime_checkable
+class PlacedPartition(LargePartition, Protocol):
+    """A partition whose file groups belong to partitions of the table, so that a key alone places no record.
+
+    `initial_records` and `records_of` are not called: it writes its files itself, with and without an engine.
+    """
+
+    @property
+    def definition(self) -> IndexDefinition:
+        """Its definition, which says that it is one of this kind."""
+        ...
+
+    def initial_file_ids(self, source: Source) -> tuple[str, ...]:
+        """The ids of its first file groups, ascending."""
+        ...
+
+    def with_groups(self, change: Change, source: Source, target: GroupTarget) -> GroupTarget:
+        """The target with file groups for partitions of the table that have none yet, which are made at once.
+
+        They count from then on, whatever becomes of the change.
+        """
+        ...
+
+    def write_on_driver(self, change: Change, source: Source, groups: GroupTarget) -> tuple[WriteStat, ...]:
+        """Write the logs of a change without tasks, under the table lock: nothing was written ahead."""
         ...

@@ -120,12 +120,14 @@ class RecordIndexPartition:
     def records_of(self, change: Change, source: Source) -> Iterator[pa.RecordBatch]:
         """See `MetadataPartition.records_of`. Cost and memory: the record keys that came or went."""
         changes = changed_locations(change, source)
-        yield from self._records(changes, source, _settings(change, source), change.instant_time)
+        yield from self._records(changes, source, location_settings(change, source), change.instant_time)
 
     def write_ahead(self, change: Change, source: Source, groups: GroupTarget) -> tuple[WriteStat, ...]:
         """See `LargePartition.write_ahead`. Cost: as `records_of`, and an exchange file for each task."""
         changes = changed_locations(change, source)
-        return self._write(changes, source, groups, _settings(change, source), change.instant_time, is_base=False)
+        return self._write(
+            changes, source, groups, location_settings(change, source), change.instant_time, is_base=False
+        )
 
     def write_initial(self, source: Source, groups: GroupTarget) -> tuple[WriteStat, ...]:
         """See `LargePartition.write_initial`. Cost: the key column of every file slice, in tasks."""
@@ -135,7 +137,7 @@ class RecordIndexPartition:
     def _records(
         self, changes: Sequence[SliceChange], source: Source, settings: RowSettings, instant_time: str | None = None
     ) -> Iterator[pa.RecordBatch]:
-        payloads = _payloads(changes, source, instant_time)
+        payloads = location_values(changes, source, instant_time)
         return records_on_driver(source.storage, changes, settings, LocationMaker(1), payloads)
 
     def _write(
@@ -148,7 +150,7 @@ class RecordIndexPartition:
         *,
         is_base: bool,
     ) -> tuple[WriteStat, ...]:
-        payloads = _payloads(changes, source, instant_time)
+        payloads = location_values(changes, source, instant_time)
         maker = LocationMaker(len(groups.file_ids))
         return write_changes(source, groups, changes, settings, maker, payloads, is_base=is_base)
 
@@ -171,11 +173,12 @@ def _may_have_moved(change: SliceChange, *, compares: bool) -> bool:
     return bool(change.own_logs) and (change.before.base is None or (compares and bool(change.before.logs)))
 
 
-def _settings(change: Change, source: Source) -> RowSettings:
+def location_settings(change: Change, source: Source) -> RowSettings:
+    """How the record keys that a change brought or took are read."""
     return row_settings(source.table, (), change, compares=not change.learned.get(LEARNED_BY_INDEX))
 
 
-def _payloads(changes: Sequence[SliceChange], source: Source, instant_time: str | None) -> Payloads:
+def location_values(changes: Sequence[SliceChange], source: Source, instant_time: str | None) -> Payloads:
     """The locations by the number of the change. `instant_time`: of the action; None: that of the slice's base file."""
     zone = table_zone(source.table.config)
 
@@ -190,12 +193,15 @@ def _payloads(changes: Sequence[SliceChange], source: Source, instant_time: str 
 
 
 def groups_for_table(source: Source, sizing: GroupSizing) -> int:
-    """How many file groups an index over the record keys of a table gets.
+    """How many file groups an index over the record keys of a table gets. Cost: see `groups_for_slices`."""
+    return groups_for_slices(source, tuple(current_slices(source)), sizing)
 
-    Cost: a view of the table; a footer per base file where so many bytes may hold more records than the smallest number
-    of file groups takes.
+
+def groups_for_slices(source: Source, slices: Sequence[SliceChange], sizing: GroupSizing) -> int:
+    """How many file groups an index over the record keys of some file slices gets.
+
+    Cost: a footer per base file where so many bytes may hold more records than the fewest file groups take.
     """
-    slices = tuple(current_slices(source))
     at_most = _RECORDS_PER_BYTE_MAX * sum(one.size for one in slices)
     if (fewest := sizing.groups_for(0)) == sizing.groups_for(at_most):
         return fewest

@@ -15,6 +15,8 @@ from pyhudi.format.metadata_table.locations import locations_of
 from pyhudi.format.metadata_table.schema import KEY, RECORD_INDEX_COLUMN
 from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.lookup import Wanted, read_slice
+from pyhudi.metadata_table.maintained import is_by_partition
+from pyhudi.metadata_table.record_index_by_partition import places_of
 from pyhudi.metadata_table.state import GroupSlice, MetadataState
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.metadata_partitions import RECORD_INDEX
@@ -35,14 +37,22 @@ class Locations:
 
 @dataclass(frozen=True, slots=True)
 class LocationReader:
-    """The file groups of the record index, as they are at one moment. Picklable, for tasks."""
+    """The file groups of the record index, as they are at one moment. Picklable, for tasks.
+
+    `is_by_partition`: partitions of the table have file groups of their own.
+    """
 
     groups: tuple[GroupSlice, ...]
+    is_by_partition: bool = False
 
     def groups_of(self, partition_path: str, keys: pa.Array) -> npt.NDArray[np.int32]:
         """The number of the file group of the index that may have each key of a partition; -1: none has."""
-        del partition_path
-        return file_group_of(keys, len(self.groups))
+        if not self.is_by_partition:
+            return file_group_of(keys, len(self.groups))
+        place = places_of([group.file_id for group in self.groups], (partition_path,)).get(partition_path)
+        if place is None:
+            return np.full(len(keys), -1, np.int32)
+        return (place[0] + file_group_of(keys, place[1])).astype(np.int32)
 
     def find(self, storage: Storage, group: int, keys: pa.Array) -> Locations:
         """The locations of keys that are in one file group of the index; keys may repeat.
@@ -66,4 +76,4 @@ class LocationReader:
 
 def location_reader(state: MetadataState) -> LocationReader:
     """The reader of the record index of a table that has one. Cost: a listing, see `MetadataState.slices`."""
-    return LocationReader(state.slices(RECORD_INDEX))
+    return LocationReader(state.slices(RECORD_INDEX), is_by_partition(state.table))

@@ -28,7 +28,7 @@ from pyhudi.metadata_table.file_group import GroupTarget, by_file_group, write_l
 from pyhudi.metadata_table.folders import inner_version
 from pyhudi.metadata_table.groups import group_target
 from pyhudi.metadata_table.maintained import kept_partitions
-from pyhudi.metadata_table.partition import MetadataPartition, Source
+from pyhudi.metadata_table.partition import MetadataPartition, PlacedPartition, Source
 from pyhudi.metadata_table.undo import undo_delta_commit
 from pyhudi.table.metadata_table import drop_partitions
 from pyhudi.table.state import TableState
@@ -107,6 +107,9 @@ def _write_token(target: GroupTarget) -> str:
 
 
 def _write_logs(partition: MetadataPartition, change: Change, source: Source) -> list[WriteStat]:
+    if isinstance(partition, PlacedPartition):
+        target = group_target(source.table, partition, change.instant_time, source.environment.clock.now_ms())
+        return list(partition.write_on_driver(change, source, partition.with_groups(change, source, target)))
     batches = [batch for batch in partition.records_of(change, source) if batch.num_rows]
     if not batches:
         return []

@@ -49,22 +49,25 @@ def skip_by_record_index(table: TableState, plan: ScanPlan, where: Where) -> tup
         state = load_metadata_state(table)
         if (reason := disbelief(state) or is_ahead(state)) is not None:
             return plan, IndexUse(RECORD_INDEX, columns=columns, note=f"the metadata table is not used: {reason}")
-        found = groups_of_keys(state, keys)
+        found = groups_of_keys(state, keys, {one.partition_path for one in plan.slices})
     except (CorruptDataError, NotFoundError, UnsupportedFeatureError) as error:
         return plan, IndexUse(RECORD_INDEX, columns=columns, note=f"the metadata table cannot be read: {error.message}")
     kept = tuple(one for one in plan.slices if (one.partition_path, file_id_of(one)) in found)
     return replace(plan, slices=kept), IndexUse(RECORD_INDEX, len(plan.slices) - len(kept), columns)
 
 
-def groups_of_keys(state: MetadataState, keys: pa.Array) -> set[tuple[str, str]]:
-    """Partition path and file id of the file groups that hold these keys, by the record index, which the table has."""
+def groups_of_keys(state: MetadataState, keys: pa.Array, partition_paths: Iterable[str]) -> set[tuple[str, str]]:
+    """Partition path and file id of the file groups that hold these keys, by the record index, which the table has.
+
+    `partition_paths`: where they may be. An index by partition is asked for each of them.
+    """
     reader = location_reader(state)
-    numbers = reader.groups_of("", keys)
-    return {
-        location
-        for group in np.unique(numbers).tolist()
-        for location in reader.find(state.storage, group, keys.filter(pa.array(numbers == group))).groups
-    }
+    found: set[tuple[str, str]] = set()
+    for path in sorted(partition_paths) if reader.is_by_partition else ("",):
+        numbers = reader.groups_of(path, keys)
+        for group in np.unique(numbers[numbers >= 0]).tolist():
+            found.update(reader.find(state.storage, group, keys.filter(pa.array(numbers == group))).groups)
+    return found
 
 
 def where_of_keys(table: TableState, keys: Iterable[Any]) -> list[list[tuple[str, str, Any]]]:

@@ -28,7 +28,7 @@ from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
 from pyhudi.format.safe_paths import METADATA_FOLDER
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.index_features import other_expression_index, other_secondary_index, partitioned_record_index
+from pyhudi.table.index_features import other_expression_index, other_secondary_index
 from pyhudi.table.metadata_partitions import Upkeep, with_upkeep
 from pyhudi.table.newest import NewestWrites
 from pyhudi.table.timeline import Timeline
@@ -501,15 +501,6 @@ FEATURES: Final[tuple[Feature, ...]] = (
         found=other_expression_index,
         refused=_TO_CHANGE,
         remedy="drop the index in JVM Hudi (`DROP INDEX`)",
-        at_load=False,
-    ),
-    Feature(
-        name="partitioned record index",
-        shown_by="the definition of `record_index` has the option `isPartitioned`",
-        found=partitioned_record_index,
-        refused=_TO_CHANGE,
-        remedy="write it with JVM Hudi, which keeps the index, or drop the index there (a write with "
-        "hoodie.metadata.enable=false)",
         at_load=False,
     ),
     Feature(

@@ -14,20 +14,10 @@ from pyhudi.format.metadata_table.expressions import FUNCTIONS
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition, parse_index_definitions
 from pyhudi.format.schema.avro_arrow import avro_to_arrow
 from pyhudi.format.schema.meta_columns import META_COLUMNS
-from pyhudi.table.metadata_partitions import EXPRESSION_INDEX_PREFIX, RECORD_INDEX, SECONDARY_INDEX_PREFIX
+from pyhudi.table.metadata_partitions import EXPRESSION_INDEX_PREFIX, SECONDARY_INDEX_PREFIX
 
 if TYPE_CHECKING:
     from pyhudi.table.features import Facts
-
-
-def partitioned_record_index(table: Facts) -> str | None:
-    """Cost: a read, where there is a record index."""
-    if RECORD_INDEX not in table.config.metadata_partitions:
-        return None
-    definition = _definitions(table).get(RECORD_INDEX)
-    if definition is None or definition.options.get("isPartitioned") != "true":
-        return None
-    return "a record index for each of its partitions in its metadata table"
 
 
 def other_secondary_index(table: Facts) -> str | None:

@@ -1,4 +1,4 @@
-"""Building an index: one of records while writers go on, one of files under the table lock.
+"""Building an index: one of records while writers go on, one of files, or by partition, under the table lock.
 
 The first files of the index have the records of the table as it was when the run began. Then the run follows the
 actions that were completed meanwhile, first without the lock, the last ones under it. Nothing of this counts before the
@@ -38,8 +38,14 @@ from pyhudi.metadata_table.completeness import noted_complete
 from pyhudi.metadata_table.file_group import FIRST_TASK, GroupTarget, by_file_group, write_log
 from pyhudi.metadata_table.folders import inner_version, partition_folder
 from pyhudi.metadata_table.index_plans import IndexPlan, delete_plan, load_plan, put_plan
-from pyhudi.metadata_table.initialize import InitialFiles, commit_initial, next_initial_time, write_initial_files
-from pyhudi.metadata_table.partition import LargePartition, MetadataPartition, OpenExchange, Source
+from pyhudi.metadata_table.initialize import (
+    InitialFiles,
+    commit_initial,
+    define_as_built,
+    next_initial_time,
+    write_initial_files,
+)
+from pyhudi.metadata_table.partition import LargePartition, MetadataPartition, OpenExchange, PlacedPartition, Source
 from pyhudi.metadata_table.settle import settle_metadata_table
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.indexing.catch_up import CannotCatchUpError, Step, steps_between
@@ -102,7 +108,8 @@ def build_index(
     where the index is there; `LockLostError` where another process, or a write whose options ask for the index, took
     the build over.
     """
-    first = 1 if isinstance(partition, LargePartition) else TRIES
+    is_beside_writers = isinstance(partition, LargePartition) and not isinstance(partition, PlacedPartition)
+    first = 1 if is_beside_writers else TRIES
     with _run_of(call, partition, definition) as run:
         for number in range(first, TRIES + 1):
             try:
@@ -277,6 +284,7 @@ def _finish(run: _Run, lock: HeldLock, seen: Timeline, built: _Built) -> BuiltIn
     _keep_named_files(storage, built)
     commit_initial(now, built.files.target.instant_time, built.files.stats, run.call.environment)
     lock.check_held()
+    define_as_built(now, run.partition)
     if run.definition is not None:
         put_index_definitions(now, {**load_index_definitions(now), name: _noted(run.definition, now)}.values())
         lock.check_held()

@@ -10,7 +10,7 @@ from pyhudi.format.metadata_table.index_definitions import IndexDefinition
 from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.metadata_table.asked import asked_indexes, can_be_built, sizing_of
 from pyhudi.metadata_table.expression_index import expression_index_of
-from pyhudi.metadata_table.maintained import maintained_partition, secondary_index_of
+from pyhudi.metadata_table.maintained import is_by_partition, maintained_partition, secondary_index_of
 from pyhudi.metadata_table.partition import MetadataPartition
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.indexing.build import BuiltIndex, build_index
@@ -19,7 +19,7 @@ from pyhudi.services.indexing.drop import drop_index
 from pyhudi.services.indexing.names import ONE_OF_A_TABLE, IndexKind, kind_of_partition, partition_named
 from pyhudi.table.features import check_writable
 from pyhudi.table.index_definitions import COLUMN_STATS, load_index_definitions
-from pyhudi.table.metadata_partitions import Upkeep, upkeep_of
+from pyhudi.table.metadata_partitions import RECORD_INDEX, Upkeep, upkeep_of
 from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 
@@ -81,7 +81,8 @@ def _partition(call: ServiceCall, name: str, columns: tuple[str, ...]) -> Metada
     options = replace(options, bloom_filters=True)
     if own := tuple(column for column in columns if column not in META_COLUMNS):
         options = replace(options, indexed_columns=own)
-    record_index = replace(call.config.record_index, enabled=True)
+    by_partition = call.config.record_index.by_partition or (name == RECORD_INDEX and is_by_partition(call.table))
+    record_index = replace(call.config.record_index, enabled=not by_partition, by_partition=by_partition)
     by_options = {one.name: one for one in asked_indexes(options, record_index)}
     partition = by_options.get(name) or maintained_partition(name, call.table)
     if not can_be_built(partition, call.table):

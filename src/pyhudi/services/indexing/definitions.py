@@ -10,6 +10,7 @@ from pyhudi.errors import ConfigError, InvalidRequestError, UnsupportedFeatureEr
 from pyhudi.format.metadata_table.expressions import FUNCTIONS, IDENTITY
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition
 from pyhudi.metadata_table.changed_rows import row_settings
+from pyhudi.metadata_table.maintained import is_by_partition
 from pyhudi.metadata_table.secondary_index import can_be_indexed
 from pyhudi.table.metadata_partitions import RECORD_INDEX
 from pyhudi.table.schema import load_table_schema
@@ -83,6 +84,10 @@ def secondary_definition(table: TableState, name: str, columns: tuple[str, ...])
         raise InvalidRequestError(
             "a secondary index finds record keys, and the record index their files: create record_index first",
             index=name,
+        )
+    if is_by_partition(table):
+        raise InvalidRequestError(
+            "a secondary index needs a record index of all keys, and that of the table is by partition", index=name
         )
     column = _one_column(table, columns)
     if not row_settings(table, (column,)).merges:

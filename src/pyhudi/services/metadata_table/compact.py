@@ -19,7 +19,7 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.metadata_table.records import as_written_by
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.metadata_table.delta_commit import CheckHeld, completed_after, delta_commit_metadata
-from pyhudi.metadata_table.file_group import GroupTarget, write_base
+from pyhudi.metadata_table.file_group import FIRST_TASK, GroupTarget, write_base
 from pyhudi.metadata_table.folders import partition_folder
 from pyhudi.metadata_table.lookup import read_group
 from pyhudi.metadata_table.maintained import kept_partitions, maintained_partition
@@ -54,6 +54,8 @@ def merge_group(_: TaskContext, task: MergeTask) -> WriteStat:
     return write_base(storage, task.target, 0, batch, _TASK, former)
 
 
+_FIRST_LOG_BYTES_MAX = 100
+"""It has 80 bytes; one with records has the schema of thousands."""
 _TASK = "0-0-2"
 """The write token of base files: an attempt that died wrote the same file."""
 
@@ -138,8 +140,13 @@ def _operations(state: MetadataState) -> tuple[CompactionOperation, ...]:
         )
         for partition in kept_partitions(state.table)
         for group in state.slices(partition.name)
-        if any(not _name(path).endswith("_0-0-0") for path in group.logs)
+        if any(not _is_first_log(path, size) for path, size in zip(group.logs, group.log_sizes, strict=True))
     )
+
+
+def _is_first_log(path: str, size: int) -> bool:
+    """Whether a log only makes the group exist. The first task of an engine gives its logs the same write token."""
+    return _name(path).endswith(f"_{FIRST_TASK}") and size <= _FIRST_LOG_BYTES_MAX
 
 
 def _execute(
