@@ -63,6 +63,11 @@ def makes_view(text: str) -> bool:
     return "CREATE" in text.upper() and _created(Cursor(text)) == "TEMPORARY VIEW"
 
 
+def keeps_its_text(cursor: Cursor) -> bool:
+    """Whether a statement makes a view or a function, of any kind: its text is run again later."""
+    return _created(cursor) is not None
+
+
 def _created(cursor: Cursor) -> str | None:
     """`VIEW` or `TEMPORARY VIEW` if that is what the statement makes. Functions count as views."""
     words = [token.value.upper() for token in cursor.tokens[:6]]

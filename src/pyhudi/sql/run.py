@@ -13,6 +13,7 @@ from pyhudi.sql.arguments import bound, with_frames
 from pyhudi.sql.dispatch import may_be_ours, statement_of
 from pyhudi.sql.plain import passes, passing
 from pyhudi.sql.reads import with_hudi_tables
+from pyhudi.sql.table_functions import calls_functions, with_table_functions
 from pyhudi.sql.tokens import tokens_of
 
 
@@ -23,6 +24,10 @@ def run(spark: SparkSession, text: str, args: Any, frames: Mapping[str, Any], or
     rows = _run_if_ours(spark, text, args, frames)
     if rows is not None:
         return rows
+    if calls_functions(text):
+        called = with_table_functions(spark, bound(text, args), is_format=bool(frames))
+        if called is not None:
+            text, args, frames = called.text, None, {**frames, **called.frames}
     found = with_hudi_tables(spark, text, frames)
     if found is None:
         with passing(text):

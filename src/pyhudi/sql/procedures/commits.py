@@ -16,6 +16,7 @@ from pyhudi.sql.procedures.looks import (
     is_new,
     stats_of,
     times_if_needed,
+    totals,
     write_of,
     writes_newest_first,
 )
@@ -44,7 +45,7 @@ def _show_commits(context: CallContext, given: Given) -> Rows:
             instant.requested_time,
             completion_text(table, instant, times),
             instant.action.value,
-            *_totals(metadata),
+            *totals(metadata),
         )
 
 
@@ -57,7 +58,7 @@ def _show_commits_metadata(context: CallContext, given: Given) -> Rows:
 
 def _show_archived_commits(context: CallContext, given: Given) -> Rows:
     for instant, metadata in _archived(context.table(given).handle.state, given):
-        yield (instant.requested_time, instant.completion_time, *_totals(metadata))
+        yield (instant.requested_time, instant.completion_time, *totals(metadata))
 
 
 def _show_archived_commits_metadata(context: CallContext, given: Given) -> Rows:
@@ -159,19 +160,6 @@ def _factor(written: int, upserted: int) -> str:
         return "0"
     factor = f"{written / upserted:.2f}"
     return factor.removeprefix("0") if factor.startswith("0.") else factor
-
-
-def _totals(metadata: CommitMetadata) -> tuple[int, ...]:
-    stats = stats_of(metadata)
-    return (
-        sum(stat.total_write_bytes for stat in stats),
-        sum(map(is_new, stats)),
-        sum(stat.prev_commit is not None and not is_new(stat) for stat in stats),
-        len(metadata.stats_by_partition),
-        sum(stat.num_writes for stat in stats),
-        sum(stat.num_update_writes for stat in stats),
-        sum(stat.total_write_errors for stat in stats),
-    )
 
 
 def _file_rows(instant: Instant, completed: str | None, metadata: CommitMetadata) -> Iterator[tuple[Any, ...]]:

@@ -100,6 +100,20 @@ def is_new(stat: WriteStat) -> bool:
     return stat.prev_commit is not None and stat.prev_commit.lower() == NO_PREVIOUS_COMMIT
 
 
+def totals(metadata: CommitMetadata) -> tuple[int, int, int, int, int, int, int]:
+    """Bytes, new and changed files, partitions, records, updated records and errors of a write."""
+    stats = stats_of(metadata)
+    return (
+        sum(stat.total_write_bytes for stat in stats),
+        sum(map(is_new, stats)),
+        sum(stat.prev_commit is not None and not is_new(stat) for stat in stats),
+        len(metadata.stats_by_partition),
+        sum(stat.num_writes for stat in stats),
+        sum(stat.num_update_writes for stat in stats),
+        sum(stat.total_write_errors for stat in stats),
+    )
+
+
 def as_list(texts: Sequence[str]) -> str:
     """A list of texts as JVM Hudi shows one."""
     return f"[{', '.join(texts)}]"

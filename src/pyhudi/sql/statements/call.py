@@ -49,7 +49,7 @@ class Call:
 
     def run(self, spark: SparkSession) -> DataFrame:
         """Run the procedure, and give its rows."""
-        values = values_of([one.value for one in self.arguments], lambda parts: _evaluated(spark, parts))
+        values = values_of([one.value for one in self.arguments], lambda parts: evaluated(spark, parts))
         given = self.bound(values)
         answer = run_call(self.procedure, given, context_of(spark))
         return shown(spark, answer, filter_of(given), self.procedure.row_limit(given))
@@ -111,7 +111,7 @@ def _plain_value(text: str) -> tuple[bool, Any]:
     return (True, quoted[1] if quoted[1] is not None else quoted[2]) if quoted else (False, None)
 
 
-def _evaluated(spark: SparkSession, parts: Sequence[Slice]) -> Sequence[Any]:
+def evaluated(spark: SparkSession, parts: Sequence[Slice]) -> Sequence[Any]:
     """The values of constant expressions, as Spark evaluates them."""
     if not parts:
         return []

@@ -1,0 +1,76 @@
+"""The rows of the table functions that show metadata, as Arrow tables with the columns of JVM Hudi."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pyhudi.format.timeline.instant import InstantState, instant_file_name
+from pyhudi.sql.procedures.declared import columns
+from pyhudi.sql.procedures.file_slices import full_path
+from pyhudi.sql.procedures.globs import glob_pattern
+from pyhudi.sql.procedures.looks import completion_text, times_if_needed, totals, write_of
+from pyhudi.table.archived_actions import archived_instants
+from pyhudi.table.file_system_view import load_view
+from pyhudi.table.state import TableState
+from pyhudi.table.timeline import WRITE_ACTIONS
+
+TIMELINE: Final = columns(
+    "Timestamp string, Action string, State string, Completion_Time string, File_Name string, "
+    "Total_Bytes_Written bigint, Total_Files_Updated bigint, Total_Partitions_Written bigint, "
+    "Total_Records_Written bigint, Total_Updated_Records_Written bigint, Total_Write_Errors bigint"
+)
+FILE_SLICES: Final = columns(
+    "File_ID string, Partition_Path string, Base_Instant_Time string, Base_File_Path string, Base_File_Size bigint, "
+    "Log_File_Count bigint, Log_File_Size bigint, Log_File_Scheduled bigint, Log_File_Unscheduled bigint"
+)
+_NO_WRITE: Final = (-1,) * 6
+
+
+def timeline_rows(table: TableState, *, archived: bool) -> pa.Table:
+    """The instants, oldest first, with what writes wrote; -1 for other actions and for what is pending.
+
+    Cost: a read per completed write of the active timeline, and those of the archive if it is asked for.
+    """
+    active = {(one.requested_time, one.action): one for one in table.timeline.instants}
+    older = archived_instants(table) if archived else []
+    instants = [*active.values(), *(one for one in older if (one.requested_time, one.action) not in active)]
+    times = times_if_needed(table)
+    rows = []
+    for one in sorted(instants, key=lambda one: (one.requested_time, one.state)):
+        is_write = one.state is InstantState.COMPLETED and one.action in WRITE_ACTIONS
+        bytes_, _, files, *others = totals(write_of(table, one.requested_time)[1]) if is_write else (*_NO_WRITE, 0)
+        numbers = (bytes_, files, *others) if is_write else _NO_WRITE
+        name = instant_file_name(one, table.version)
+        rows.append(
+            (one.requested_time, one.action.value, one.state.name, completion_text(table, one, times), name, *numbers)
+        )
+    return _as_table(rows, TIMELINE)
+
+
+def file_slice_rows(table: TableState, partitions: str | None) -> pa.Table:
+    """The newest file slice of each file group, of the partitions that a glob matches, or of all."""
+    wanted = None if partitions is None else glob_pattern(partitions)
+    rows = [
+        (
+            one.file_id,
+            one.partition_path,
+            one.instant_time,
+            full_path(table, one.base.path) if one.base else "",
+            one.base.size if one.base else 0,
+            len(one.logs),
+            sum(log.size for log in one.logs),
+            sum(log.size for log in one.logs if log.name.instant_time == one.instant_time),
+            sum(log.size for log in one.logs if log.name.instant_time != one.instant_time),
+        )
+        for path, slices in load_view(table.storage, table.timeline).latest.items()
+        if wanted is None or wanted.fullmatch(path)
+        for one in slices
+    ]
+    return _as_table(rows, FILE_SLICES)
+
+
+def _as_table(rows: list[tuple[Any, ...]], shown: Any) -> pa.Table:
+    arrays = [pa.array([row[at] for row in rows], column.type.arrow) for at, column in enumerate(shown)]
+    return pa.Table.from_arrays(arrays, names=[column.name for column in shown])
