@@ -38,7 +38,7 @@ from pyhudi.table.history import archived_metadata
 from pyhudi.table.retention import Cleaned, load_cleaned
 from pyhudi.table.state import TableState
 
-_SERVICES = frozenset(
+SERVICES = frozenset(
     {
         WriteOperation.COMPACT,
         WriteOperation.LOG_COMPACT,
@@ -48,6 +48,7 @@ _SERVICES = frozenset(
         WriteOperation.ALTER_SCHEMA,
     }
 )
+"""Operations that change no rows."""
 
 
 def plan_changes(
@@ -121,7 +122,7 @@ class _Planner:
         for time, metadata in self._metadata():
             if metadata.operation is WriteOperation.LOG_COMPACT:
                 compactions.add(time)
-            if metadata.operation in _SERVICES:
+            if metadata.operation in SERVICES:
                 continue
             for changes, missing in self._changes_of(time, metadata):
                 found.append(changes)

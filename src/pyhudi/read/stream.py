@@ -10,16 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pyhudi.config.enums import QueryType
+from pyhudi.config.enums import QueryType, TableType
 from pyhudi.config.options_streams import START_EARLIEST, START_LATEST
 from pyhudi.config.read_config import EARLIEST, ReadConfig
 from pyhudi.errors import ConfigError, HistoryNotRetainedError
 from pyhudi.format.file_names import parse_data_file
-from pyhudi.format.timeline.instant import instant_time_from_user
+from pyhudi.format.timeline.instant import Action, Instant, instant_time_from_user
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.read.change_plan import ChangePlan
-from pyhudi.read.changes import plan_changes
+from pyhudi.read.changes import SERVICES, plan_changes
 from pyhudi.read.scan import ScanPlan, ScanSlice, plan_table_scan, timeline_positions
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import position_of
 
@@ -125,12 +126,13 @@ def newest_position(table: TableState) -> str | None:
 def next_offset(
     table: TableState, config: ReadConfig, start: StreamOffset, target: str, limits: Limits
 ) -> StreamOffset:
-    """The end of the micro-batch that begins at `start`, not after the position `target`.
+    """The end of the micro-batch that begins at `start`, not after the position `target`; `start` if nothing changed.
 
-    Cost: nothing without limits; otherwise that of planning the micro-batch.
+    Cost: without limits a read for each replace commit, while nothing but services ran; otherwise also that of planning
+    the micro-batch.
     """
-    if start.until is None and target <= start.position:
-        # A restore may have removed the newest commits.
+    # A restore may have removed the newest commits.
+    if start.until is None and (target <= start.position or _only_services(table, start.position, target)):
         return start
     if config.change_data:
         ends = _ends(table, start.position, target, limits.commits)
@@ -183,6 +185,23 @@ def plan_batch(table: TableState, config: ReadConfig, start: StreamOffset, end: 
     after, last = start.after or "", end.after if end.until is not None else None
     kept = (one for one in slices if after < _group_of(one) and (last is None or _group_of(one) <= last))
     return replace(plan, slices=tuple(kept))
+
+
+def _only_services(table: TableState, begin: str, target: str) -> bool:
+    """Whether no write of a range changed rows. Archived writes count as such that did."""
+    active = {write.requested_time: write for write in table.timeline.completed_writes}
+    in_range = [write for write in active.values() if begin < position_of(write) <= target]
+    if not in_range or not all(_is_service(table, write) for write in in_range):
+        return False
+    positions = timeline_positions(table, begin)
+    return all(write in active for write, position in positions.items() if begin < position <= target)
+
+
+def _is_service(table: TableState, instant: Instant) -> bool:
+    """Whether a completed write is a compaction or a clustering. A log compaction counts as a write."""
+    if instant.action is Action.REPLACE_COMMIT:
+        return load_commit_metadata(table.storage, instant, table.version).operation in SERVICES
+    return instant.action is Action.COMMIT and table.config.table_type is TableType.MERGE_ON_READ
 
 
 def _ends(table: TableState, begin: str, target: str, commits: int | None) -> list[str]:

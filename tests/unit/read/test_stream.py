@@ -238,3 +238,21 @@ def test_offset_of_another_table_or_another_source_is_refused(tmp_path: Path) ->
     for foreign in ({"logOffset": 4}, {"offsetCommitTime": 5}, {"offsetCommitTime": "x"}):
         with pytest.raises(ConfigError, match="another kind"):
             StreamOffset.from_json(foreign)
+
+
+@pytest.mark.parametrize("version", [9, 6])
+def test_services_of_the_source_bring_no_row_again(tmp_path: Path, version: int) -> None:
+    table = made(tmp_path, version, "mor")
+    table.insert(rows(0, range(6)))
+    seen = StreamOffset(table.upsert(rows(1, range(3))).completion_time)
+    table.services.compact()
+    table.refresh().services.cluster()
+    now = state(tmp_path)
+    target = newest_position(now)
+    assert target is not None
+    assert target > seen.position
+    assert next_offset(now, CONFIG, seen, target, Limits()) == seen
+    table.refresh().upsert(rows(2, range(2, 4)))
+    found = [row for batch in followed(tmp_path, Limits(commits=1)) for row in batch]
+    changed = [(i, turn) for turn, ids in enumerate((range(6), range(3), range(2, 4))) for i in ids]
+    assert sorted(found) == sorted(changed)
