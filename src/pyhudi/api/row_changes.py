@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 from pyhudi.api.arguments import HudiOptions
 from pyhudi.api.handle import TableHandle
 from pyhudi.api.rows import RowsLike, engine_for
-from pyhudi.api.scan import Scan, scan_for_write
+from pyhudi.api.scan import Scan, bytes_of, scan_for_write
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.inputs import opened
 from pyhudi.engine.local import LocalEngine
@@ -121,7 +122,8 @@ class Merge:
             rows, is_joined = evaluate(self._handle, job, plan, source)
             return rows, ApplyChanges(WriteOperation.UPSERT, keys, rows_read(job, plan) if is_joined else RowsRead.NONE)
 
-        return _write(self._handle, changes, config, options, engine)
+        with _released(source, engine):
+            return _write(self._handle, changes, config, options, engine)
 
     def _matched(self, clause: Update | Delete) -> Merge:
         return self._with(matched=(*self.plan.matched, clause))
@@ -252,6 +254,15 @@ def _write(
     )
 
 
+def _released(source: Any, engine: Engine) -> AbstractContextManager[None]:
+    """Release what a merge on Spark keeps of its source, after the merge."""
+    if isinstance(engine, LocalEngine):
+        return nullcontext()
+    from pyhudi.spark.changes import released  # noqa: PLC0415
+
+    return released(source)
+
+
 def _all_columns(job: WriteJob) -> list[str]:
     return [*arrow_changes.CONTROL_NAMES, *job.schema.arrow.names]
 
@@ -275,7 +286,11 @@ def _on_spark(handle: TableHandle, job: WriteJob, plan: MergePlan, source: Any) 
 
     spark_changes.check_resolves(job, plan, source)
     return spark_changes.changes_of_merge(
-        job, plan, source, lambda: _scan(handle, job, None, None).to_df(source.sparkSession)
+        job,
+        plan,
+        source,
+        lambda where: _scan(handle, job, None, where).to_df(source.sparkSession),
+        target_bytes=bytes_of(_scan(handle, job, None, None)),
     )
 
 

@@ -238,6 +238,11 @@ def scan_of_changes(
     return _scan(handle, request, columns, where)
 
 
+def bytes_of(scan: Scan) -> int:
+    """The size of the files of a scan, before a condition leaves any out."""
+    return sum(one.size for one in scan._plan.slices)
+
+
 def scan_for_write(handle: TableHandle, columns: Sequence[str] | None, where: Where) -> Scan:
     """A scan of all rows of the opened state, whatever the options say of time, query type and damaged files."""
     request = ReadConfig.from_options(handle.options)

@@ -33,6 +33,7 @@ from pyhudi.write.merge_plan import (
     OfSource,
     Update,
     equalities,
+    has_exact_text,
     is_global,
     names_record,
 )
@@ -286,7 +287,7 @@ class _Merge:
         comparisons = []
         for target, other in self.pairs:
             kind = self.job.schema.arrow.field(target).type
-            if kind != source.schema.field(other).type or not _has_range(kind):
+            if kind != source.schema.field(other).type or not has_exact_text(kind):
                 continue
             values = source.column(other).drop_null().unique()
             if 0 < len(values) <= VALUES_MAX:
@@ -424,10 +425,6 @@ def _join_type(target: pa.DataType, source: pa.DataType, column: str) -> pa.Data
         table_type=str(target),
         rows_type=str(source),
     )
-
-
-def _has_range(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_date(kind))
 
 
 def _spelled(schema: pa.Schema, name: str, side: str) -> str:

@@ -6,7 +6,8 @@ it works on classic sessions and on Spark Connect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
 from operator import and_
@@ -31,10 +32,13 @@ from pyhudi.write.merge_plan import (
     OfSource,
     Update,
     equalities,
+    has_exact_text,
     is_global,
     names_record,
 )
 
+LARGE_TARGET_BYTES = 32 << 20
+"""From this size of a table on, leaving out what the source cannot match is worth a job over the source."""
 _IN_TARGET, _IN_SOURCE, _CLAUSE, _BESIDE = "#in_target", "#in_source", "#clause", "#of_"
 
 
@@ -44,16 +48,61 @@ def quoted(name: str) -> str:
 
 
 def changes_of_merge(
-    job: WriteJob, plan: MergePlan, source: DataFrame, read_target: Callable[[], DataFrame]
+    job: WriteJob, plan: MergePlan, source: DataFrame, read_target: Callable[[Any], DataFrame], target_bytes: int
 ) -> tuple[DataFrame, bool]:
     """The changes of a merge, and whether rows of the target were read for them.
 
-    `plan` as `named_columns` gives it. `read_target`: the rows of the table with their meta columns.
+    `plan` as `named_columns` gives it. `read_target`: the rows of the table with their meta columns, under a condition
+    as `HudiTable.scan` takes it.
+
+    Cost: where the target is large, one job that finds out which keys the source has. The source is kept meanwhile
+    (`DataFrame.persist`), so that it is evaluated once: see `released`.
     """
     pairs = equalities(plan)
     if pairs is not None and _is_upsert(job, plan, source, pairs):
         return _by_record(job, plan, source, pairs), False
-    return _joined_changes(job, plan, source, read_target()), True
+    where = None
+    if pairs and not plan.not_matched_by_source and target_bytes >= LARGE_TARGET_BYTES:
+        where = _where(job, pairs, source)
+    return _joined_changes(job, plan, source, read_target(where)), True
+
+
+@contextmanager
+def released(source: DataFrame) -> Iterator[None]:
+    """Release the rows of a source after the block, if it was this module that kept them."""
+    is_ours = not source.is_cached
+    try:
+        yield
+    finally:
+        if is_ours and source.is_cached:
+            source.unpersist()
+
+
+def _where(job: WriteJob, pairs: Sequence[tuple[str, str]], source: DataFrame) -> list[tuple[str, str, Any]] | None:
+    """A condition that all rows of the target meet which a row of the source can match; None: all may be needed."""
+    table, types = job.schema.arrow, arrow_schema(source.schema)
+    spelled = [{name.lower(): name for name in names} for names in (table.names, types.names)]
+    chosen, asked = [], []
+    for target, other in ((spelled[0].get(a.lower()), spelled[1].get(b.lower())) for a, b in pairs):
+        if target is None or other is None or table.field(target).type != types.field(other).type:
+            continue
+        if has_exact_text(table.field(target).type):
+            column = sql.col(quoted(other))
+            # A partition column has few values, which leave out whole partitions.
+            values = sql.collect_set(column) if target in job.keys.partition_field_names else sql.lit(None)
+            chosen.append(target)
+            asked.append(sql.struct(sql.min(column), sql.max(column), values))
+    if not asked:
+        return None
+    if not source.is_cached:
+        source.persist()
+    found: list[tuple[str, str, Any]] = []
+    for target, (least, most, values) in zip(chosen, source.agg(*asked).first() or (), strict=True):
+        if values:
+            found.append((target, "in", list(values)))
+        elif least is not None:
+            found += [(target, ">=", least), (target, "<=", most)]
+    return found or None
 
 
 def check_resolves(job: WriteJob, plan: MergePlan, source: DataFrame) -> None:

@@ -230,14 +230,15 @@ def names_record(job: WriteJob, pairs: Sequence[tuple[str, str]], source: pa.Sch
         target.lower() == other.lower()
         and name in table.names
         and types.get(other.lower()) == table.field(name).type
-        and _has_exact_text(table.field(name).type)
+        and has_exact_text(table.field(name).type)
         for target, other in pairs
         for name in needed
         if name.lower() == target.lower()
     )
 
 
-def _has_exact_text(kind: pa.DataType) -> bool:
+def has_exact_text(kind: pa.DataType) -> bool:
+    """Whether a type's values are equal exactly when their texts are, and have an order."""
     return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_date(kind))
 
 
