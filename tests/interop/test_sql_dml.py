@@ -1,4 +1,4 @@
-"""MERGE INTO, UPDATE and DELETE FROM: scripts run by JVM Hudi's SQL and by ours on copies of one table, rows compared."""
+"""MERGE INTO, UPDATE and DELETE FROM: scripts run by JVM Hudi and by us on copies of one table, rows compared."""
 
 from __future__ import annotations
 
