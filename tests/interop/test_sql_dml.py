@@ -70,7 +70,8 @@ SCRIPTS: Final = {
         "ts = s.ts, day = date_add(t.day, 1)",
     ),
     "some columns of the source": merge(
-        rows((1, "q", 14, "x"), (3, "r", 14, "y")),
+        # No deleted record: JVM Hudi 1.2.0 would bring it back, or could not read its own table.
+        rows((1, "q", 14, "x"), (6, "r", 14, "z")),
         "when matched then update set price = s.price * 2, amount = s.amount, place = s.place, ts = s.ts, id = s.id,",
         "p = s.p",
     ),

@@ -28,11 +28,13 @@ from pyhudi.write.merge_plan import (
     Insert,
     MergePlan,
     Update,
+    asks_whether_stored,
     assigned,
     change_keys,
     check_has_keys,
     check_plan,
     named_columns,
+    partial_columns,
     rows_read,
     updated_columns,
 )
@@ -120,7 +122,9 @@ class Merge:
             keys = change_keys(job, updated_columns(plan))
             evaluate = _in_arrow if isinstance(engine, LocalEngine) else _on_spark
             rows, is_joined = evaluate(self._handle, job, plan, source)
-            return rows, ApplyChanges(WriteOperation.UPSERT, keys, rows_read(job, plan) if is_joined else RowsRead.NONE)
+            read = rows_read(job, plan) if is_joined else RowsRead.NONE
+            asks = asks_whether_stored(plan, keys, is_joined=is_joined)
+            return rows, ApplyChanges(WriteOperation.UPSERT, keys, read, partial_columns(job, plan), asks)
 
         with _released(source, engine):
             return _write(self._handle, changes, config, options, engine)
@@ -223,7 +227,8 @@ def change_rows(
             rows = _rows_on_spark(handle, job, where, given, target_name)
         # What a condition asks of other rows cannot be told from its text.
         has_query = isinstance(where, str) and "select" in where.lower()
-        return rows, ApplyChanges(operation, keys, RowsRead.ALL if has_query else RowsRead.CHANGED)
+        read = RowsRead.ALL if has_query else RowsRead.CHANGED
+        return rows, ApplyChanges(operation, keys, read, asks_whether_stored=keys.moves)
 
     return _write(handle, changes, config, options, handle.engine)
 

@@ -67,6 +67,14 @@ class InputOptions:
         "record that a delete marker deleted. Every write and compaction of the table must set it; 0 remembers "
         "nothing. JVM Hudi ignores it. docs/late_deletes.md describes costs and limits.",
     )
+    partial_updates_of_merges: bool = option(
+        "hoodie.spark.sql.merge.into.partial.updates",
+        parse=boolean(),
+        default=True,
+        doc="Whether a merge that gives new values to some columns writes these columns alone to the logs of a "
+        "merge-on-read table of version 8 or later, if they include the ordering fields. Otherwise it writes whole "
+        "rows.",
+    )
     insert_drop_duplicates: bool = option(
         "hoodie.datasource.write.insert.drop.duplicates",
         parse=boolean(),

@@ -22,6 +22,7 @@ from pyhudi.tasks.data_file import SequenceNumbers, WriteTarget, ensure_partitio
 from pyhudi.tasks.log_writer import LogSettings, LogWriter, SliceToAppend
 from pyhudi.tasks.route import DELETE
 from pyhudi.tasks.staying_rows import with_values_of_path
+from pyhudi.tasks.tagged_rows import POSITION
 
 DELETES_PER_BLOCK = 1_000_000
 
@@ -31,7 +32,7 @@ class AppendTask:
     """Append the rows of some segments to one slice.
 
     `keys_repeat`: the batch was not combined. `starts_group`: the slice has no file yet, nor has its partition perhaps.
-    `tasks_before`: see `SequenceNumbers`.
+    `tasks_before`: see `SequenceNumbers`. `columns`: the rows of stored records are partial updates with these columns.
     """
 
     target: WriteTarget
@@ -41,6 +42,7 @@ class AppendTask:
     keys_repeat: bool
     starts_group: bool = False
     tasks_before: int = 0
+    columns: tuple[str, ...] | None = None
 
 
 def append_rows(context: TaskContext, task: AppendTask) -> list[WriteStat]:
@@ -63,10 +65,10 @@ def append_rows(context: TaskContext, task: AppendTask) -> list[WriteStat]:
             pending.append(live)
             size += live.nbytes
             if size >= task.logs.rows_size:
-                writer.write_rows(_stored(pending, task, numbers))
+                _write_rows(writer, pending, task, numbers)
                 pending, size = [], 0
         if pending:
-            writer.write_rows(_stored(pending, task, numbers))
+            _write_rows(writer, pending, task, numbers)
         _write_deletes(writer, deleted, task)
         return writer.close()
 
@@ -117,6 +119,17 @@ def _write_deletes(writer: LogWriter, batches: list[pa.RecordBatch], task: Appen
             part = rows.slice(start, DELETES_PER_BLOCK)
             ordering = [part.column(name) for name in ordering_fields]
             writer.write_deletes(part.column(RECORD_KEY), part.column(PARTITION_PATH), ordering)
+
+
+def _write_rows(writer: LogWriter, pending: list[pa.RecordBatch], task: AppendTask, numbers: SequenceNumbers) -> None:
+    """Write rows as a data block; partial updates and new records need one each."""
+    if task.columns is None:
+        writer.write_rows(_stored(pending, task, numbers))
+        return
+    for columns, is_wanted in ((None, pc.equal), (task.columns, pc.not_equal)):
+        rows = [batch.filter(is_wanted(batch.column(POSITION), -1)) for batch in pending]
+        if any(batch.num_rows for batch in rows):
+            writer.write_rows(_stored(rows, task, numbers), columns)
 
 
 def _stored(pending: list[pa.RecordBatch], task: AppendTask, numbers: SequenceNumbers) -> pa.RecordBatch:

@@ -21,6 +21,8 @@ from pyhudi.format.log.delete_block_encode import encode_delete_block
 from pyhudi.format.markers import Marker, MarkerKind
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.metadata_table.ranges import ranges_without_rows
+from pyhudi.format.schema.avro_arrow import avro_of_columns
+from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.io.column_ranges import RangesOfRows
 from pyhudi.io.row_groups import RowGroupWriter
 from pyhudi.storage.protocol import Storage
@@ -159,14 +161,22 @@ class LogWriter:
         if kind is not None and self._sink is not None:
             self._sink.__exit__(kind, error, trace)
 
-    def write_rows(self, rows: pa.RecordBatch) -> None:
-        """Write rows as one data block; they have the meta columns."""
+    def write_rows(self, rows: pa.RecordBatch, columns: Sequence[str] | None = None) -> None:
+        """Write rows as one data block; they have the meta columns.
+
+        `columns`: the block has these and the meta columns only, as partial updates.
+        """
         if rows.num_rows == 0:
             return
+        stored, schema, headers = rows, self._target.files.avro_schema, {}
+        if columns is not None:
+            names = [name for name in rows.schema.names if name in META_COLUMNS or name in columns]
+            stored, schema = rows.select(names), avro_of_columns(schema, names)
+            headers = {BlockHeader.SCHEMA: schema, BlockHeader.IS_PARTIAL: "true"}
         if self._logs.in_parquet:
-            self._write_block(BlockType.PARQUET_DATA, self._parquet(rows))
+            self._write_block(BlockType.PARQUET_DATA, self._parquet(stored), headers)
         else:
-            self._write_block(BlockType.AVRO_DATA, encode_avro_records(rows, self._target.files.avro_schema))
+            self._write_block(BlockType.AVRO_DATA, encode_avro_records(stored, schema), headers)
         self._rows += rows.num_rows
         self._ranges.add(rows)
 
@@ -199,11 +209,13 @@ class LogWriter:
         row_groups.close({})
         return sink.getvalue()
 
-    def _write_block(self, kind: BlockType, content: pa.Buffer | bytes) -> None:
+    def _write_block(
+        self, kind: BlockType, content: pa.Buffer | bytes, headers: Mapping[BlockHeader, str] | None = None
+    ) -> None:
         if self._sink is not None and self._size >= self._logs.file_size:
             self._finish()
         sink = self._sink or self._opened()
-        for piece in encode_block(kind, self._headers, content):
+        for piece in encode_block(kind, {**self._headers, **(headers or {})}, content):
             self._size += memoryview(piece).nbytes
             sink.write(piece)
 

@@ -49,7 +49,8 @@ class RouteTask:
     `assignment_of_file`: by the number of a tagged slice, that of the file that is written for it. `quotas`: where new
     records of a partition path go, in order; the last one takes the rest. None: new records are not written (a delete).
     `writes_tagged`: whether rows with a tag are written (False where an insert drops them as duplicates). `changes`:
-    each row says itself what becomes of it.
+    each row says itself what becomes of it. `live`: the tags of rows whose records are there; None for all with a tag.
+    The others are tagged because their records are in base files still, but logs have deleted them.
     """
 
     storage: StorageSpec
@@ -61,6 +62,7 @@ class RouteTask:
     writes_tagged: bool
     delete_tagged: bool
     changes: bool = False
+    live: tuple[Segment, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,8 @@ def write_routed(
 def _routes_of(storage: Storage, task: RouteTask) -> Routes:
     tags = pa.Table.from_batches((b for segment in task.tags for b in read_segment(storage, segment)), TAGS_SCHEMA)
     changes = changes_of(storage, task.split) if task.changes else None
-    parts = [_tagged_routes(task, tags, changes)] if task.writes_tagged else []
+    live = None if task.live is None else _rows_of(storage, task.live)
+    parts = [_tagged_routes(task, tags, changes, live)] if task.writes_tagged else []
     if task.quotas is not None:
         # A record that leaves its partition is a new one where it goes.
         moved = as_mask(tags.column(MOVED))
@@ -161,14 +164,23 @@ def changes_of(storage: Storage, split: StagedSplit) -> StagedChanges:
     return StagedChanges(_numbers(rows.column(ROW)), np.asarray(rows.column(CHANGE)), rows.column(RECORD_KEY))
 
 
-def _tagged_routes(task: RouteTask, tags: pa.Table, changes: StagedChanges | None) -> Routes:
+def _rows_of(storage: Storage, tags: tuple[Segment, ...]) -> npt.NDArray[np.int64]:
+    batches = (batch for segment in tags for batch in read_segment(storage, segment))
+    return np.unique(_numbers(pa.Table.from_batches(batches, TAGS_SCHEMA).column(ROW)))
+
+
+def _tagged_routes(
+    task: RouteTask, tags: pa.Table, changes: StagedChanges | None, live: npt.NDArray[np.int64] | None
+) -> Routes:
     tags = tags.filter(pc.not_equal(tags.column(FILE), BARRED))
     delete = as_mask(tags.column(MOVED)) | task.delete_tagged
     if changes is not None:
         rows = _numbers(tags.column(ROW))
-        check_absent(changes.keys(rows[changes.of(rows, Change.INSERT)]))
-        written = changes.of(rows, *UPDATING, *DELETING)
-        delete = (delete | changes.of(rows, *DELETING))[written]
+        is_live = np.ones(len(rows), dtype=bool) if live is None else np.isin(rows, live)
+        check_absent(changes.keys(rows[is_live & changes.of(rows, Change.INSERT)]))
+        # A deleted record comes back where it was: its key may be in one file group only.
+        written = np.where(is_live, changes.of(rows, *UPDATING, *DELETING), changes.of(rows, *INSERTING))
+        delete = (delete | is_live & changes.of(rows, *DELETING))[written]
         tags = tags.filter(pa.array(written))
     numbers = np.array(sorted(task.assignment_of_file), dtype=np.int64)
     assignments = np.array([task.assignment_of_file[int(number)] for number in numbers], dtype=np.int64)

@@ -242,6 +242,39 @@ def has_exact_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_date(kind))
 
 
+def partial_columns(job: WriteJob, plan: MergePlan) -> tuple[str, ...] | None:
+    """The columns that all updates of the plan give values to, if logs can have these alone; None if they cannot.
+
+    Only logs of version 8 and later know partial updates. Readers need the ordering values of an update.
+    """
+    updated = updated_columns(plan)
+    table = job.schema.arrow.names
+    logs_know = (
+        job.is_merge_on_read
+        and job.table.version.has_completion_times
+        and job.rules.selects
+        and not job.table.config.cdc_enabled
+        and not is_global(job)
+    )
+    if not job.config.input.partial_updates_of_merges or not logs_know:
+        return None
+    if not updated or len(updated) == len(table) or not updated.issuperset(job.rules.ordering_fields):
+        return None
+    return tuple(name for name in table if name in updated)
+
+
+def asks_whether_stored(plan: MergePlan, keys: ChangeKeys, *, is_joined: bool) -> bool:
+    """Whether what becomes of a change depends on whether its record is there.
+
+    Of joined rows the stored ones are known to be there, and new ones must not be. Otherwise the index decides, unless
+    every row is an upsert.
+    """
+    if is_joined:
+        return bool(plan.not_matched) or keys.moves
+    kinds = [type(clause) for clause in plan.clauses if clause.condition is None]
+    return kinds != [Update, Insert] or len(plan.clauses) != len(kinds)
+
+
 def rows_read(job: WriteJob, plan: MergePlan) -> RowsRead:
     """The rows of the table on which the changes of a joined merge depend."""
     if not plan.not_matched:

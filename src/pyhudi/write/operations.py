@@ -102,12 +102,16 @@ class RowsRead(enum.Enum):
 class ApplyChanges:
     """Each row says what becomes of its record (`tasks/changes.py`): a merge, an update, a deletion by condition.
 
-    `read`: the rows of the table from which the changes were computed.
+    `read`: the rows of the table from which the changes were computed. `columns`: if given, updates give new values to
+    these columns only, and logs need not have the others. `asks_whether_stored`: what becomes of a row depends on
+    whether its record is there.
     """
 
     operation: WriteOperation
     keys: ChangeKeys
     read: RowsRead
+    columns: tuple[str, ...] | None = None
+    asks_whether_stored: bool = True
 
     @property
     def combine(self) -> bool:

@@ -70,7 +70,20 @@ def searched(batch: Batch) -> Placement:
     tagged = look_up(batch)
     plan = _plan(batch, tagged)
     learned = {LEARNED_BY_INDEX: True} if tagged.by_record_index else NOTHING_LEARNED
-    return Placement(plan, lambda: _route(batch, tagged, plan), learned=learned)
+    live = _live(batch, tagged)
+    return Placement(plan, lambda: _route(batch, tagged, plan, live), learned=learned)
+
+
+def _live(batch: Batch, tagged: Tagged) -> Tagged | None:
+    """The tags of rows whose records no log has deleted, where that decides what becomes of changes; None: all.
+
+    Cost: where there are logs, a second lookup, in merged slices.
+    """
+    asks = isinstance(batch.write, ApplyChanges) and batch.write.asks_whether_stored
+    has_logs = any(each.logs for slices in batch.view.latest.values() for each in slices)
+    if not asks or not has_logs or tagged.by_record_index:
+        return None
+    return look_up(replace(batch, folder=f"{batch.folder}/live"), logs_may_insert=True)
 
 
 def look_up(batch: Batch, *, logs_may_insert: bool = False) -> Tagged:
@@ -161,7 +174,7 @@ def _sizing(job: WriteJob, table: TableState, *, has_new_rows: bool) -> Sizing:
     return Sizing(files.max_file_size, files.small_file_limit, record_size, small_files_max=small_files_max)
 
 
-def _route(batch: Batch, tagged: Tagged, plan: FilePlan) -> Segments:
+def _route(batch: Batch, tagged: Tagged, plan: FilePlan, live: Tagged | None) -> Segments:
     """Sort the rows by file. Returns the segments of each file, by the number of its assignment."""
     job, write = batch.job, batch.write
     assignment_of = {
@@ -182,6 +195,7 @@ def _route(batch: Batch, tagged: Tagged, plan: FilePlan) -> Segments:
             writes_tagged=not isinstance(write, Insert),
             delete_tagged=isinstance(write, Delete),
             changes=isinstance(write, ApplyChanges),
+            live=None if live is None else live.segments.get(number, ()),
         )
         for number, split in enumerate(batch.splits)
     ]

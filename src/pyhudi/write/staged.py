@@ -217,6 +217,7 @@ def _write_files(
                 keys_repeat=not write.combine,
                 starts_group=assignment.former is None,
                 tasks_before=len(rewritten),
+                columns=write.columns if isinstance(write, ApplyChanges) else None,
             )
             for assignment in appended
         ],

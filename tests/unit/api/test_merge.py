@@ -20,6 +20,7 @@ from tests.support.tables import (
     Row,
     SplitEngine,
     contents,
+    log_files,
     new_table,
     open_table,
     rehandled,
@@ -37,6 +38,10 @@ from pyhudi.errors import (
     UnsupportedFeatureError,
     WriteConflictError,
 )
+from pyhudi.format.log.blocks import BlockType
+from pyhudi.format.schema.avro_arrow import avro_to_arrow
+from pyhudi.format.schema.meta_columns import without_meta_columns
+from pyhudi.io.log.scan import scan_blocks
 from pyhudi.storage.protocol import Storage
 from pyhudi.testing.faults import FaultStorage
 
@@ -181,6 +186,51 @@ def test_update_and_delete_by_condition(kind: str) -> None:
     assert updated.updated == 2
 
 
+@pytest.mark.parametrize("version", [9, 8, 6])
+@pytest.mark.parametrize("asked", ["true", "false"])
+def test_logs_have_the_updated_columns_alone_where_the_format_knows_partial_updates(version: int, asked: str) -> None:
+    table = new_table(version=version, **COMMIT_TIME, **KINDS["mor"])
+    table.insert(rows(*STORED))
+    source = pa.table({"id": [1, 3, 9], "ts": [8, 9, 7]})
+
+    merge = table.refresh().merge(source, on="id").when_matched_delete(condition=pc.field("source.id") == 3)
+    merge = merge.when_matched_update(set={"ts": "source.ts"})
+    merge.when_not_matched_insert(values={"id": "id", "ts": "ts", "city": pc.scalar("bern")}).execute(
+        hudi_options={"hoodie.spark.sql.merge.into.partial.updates": asked}
+    )
+
+    storage = table.handle.state.storage
+    found = [block for path in log_files(storage) for block in scan_blocks(storage, path) if block.schema is not None]
+    partial = asked == "true" and version > 6
+    for block in found:
+        if block.kind in (BlockType.AVRO_DATA, BlockType.PARQUET_DATA):
+            columns = without_meta_columns(avro_to_arrow(block.schema or "", source="a block")).names
+            assert (columns, block.is_partial) == ((["ts"], True) if partial else (SCHEMA.names, False))
+    assert {block.kind for block in found} & {BlockType.AVRO_DATA, BlockType.PARQUET_DATA}
+    assert now(table) == {(1, "oslo", 8, "a"), STORED[1], STORED[3], (9, "bern", 7, None)}
+    table.refresh().services.compact()
+    assert now(table) == {(1, "oslo", 8, "a"), STORED[1], STORED[3], (9, "bern", 7, None)}
+
+
+@every_kind
+@pytest.mark.parametrize("on", ["id", "id, city"])
+def test_a_deleted_record_is_not_there_though_a_base_file_has_it_still(kind: str, on: str) -> None:
+    table = table_of(kind, *STORED)
+    names = on.split(", ")
+    table.delete(pa.table({"id": [1, 2, 3], "city": ["oslo", "oslo", "rome"]}))
+    given = rows((1, "oslo", 9, "new"), (4, "rome", 9, "no"))
+
+    table.merge(given, on=names).when_not_matched_insert_all().execute()
+    table.merge(rows((2, "oslo", 9, "no")), on=names).when_matched_update_all().execute()
+    matched = table.merge(rows((3, "rome", 9, "new"), (9, "rome", 9, "no")), on=names)
+    matched = matched.when_matched_delete().when_not_matched_insert_all(condition=pc.field("source.note") == "new")
+    matched.execute()
+
+    assert now(table) == {(1, "oslo", 9, "new"), (3, "rome", 9, "new"), STORED[3]}
+    table.upsert(rows((1, "oslo", 10, "newer")))
+    assert now(table) == {(1, "oslo", 10, "newer"), (3, "rome", 9, "new"), STORED[3]}
+
+
 # -- a model -------------------------------------------------------------------------------------------------------
 
 
@@ -230,6 +280,7 @@ def model(
     matched=st.lists(CLAUSES, max_size=2),
     inserts=st.none() | CLAUSES,
     left=st.lists(CLAUSES, max_size=2),
+    gone=st.sets(KEYS, max_size=2),
     splits=st.booleans(),
 )
 def test_any_merge_does_what_the_model_does(
@@ -239,10 +290,13 @@ def test_any_merge_does_what_the_model_does(
     matched: list[Clause],
     inserts: Clause | None,
     left: list[Clause],
+    gone: set[int],
     splits: bool,
 ) -> None:
     before = {key: (key, CITIES[key % 2], number, "stored") for key, number in stored.items()}
     table = table_of(kind, *before.values())
+    if gone_rows := [before.pop(key) for key in gone if key in before]:
+        table.delete(rows(*gone_rows))
     if splits:
         table = rehandled(table, engine=SplitEngine())
     given = pa.table(

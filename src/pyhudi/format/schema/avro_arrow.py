@@ -32,7 +32,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -175,6 +175,13 @@ def avro_to_arrow(avro_json: str, *, source: str, with_unions: bool = False) -> 
     if not isinstance(node, dict) or node.get("type") != "record":
         raise CorruptDataError("the Avro schema is not one of a record", path=source)
     return pa.schema(list(_AvroReader(source, with_unions).type_of(node, "", ())))
+
+
+def avro_of_columns(avro_json: str, columns: Collection[str]) -> str:
+    """The schema with these columns of a record schema only, in its order."""
+    record = _load(avro_json, None)
+    fields = [field for field in record["fields"] if field["name"] in columns]
+    return json.dumps({**record, "fields": fields}, ensure_ascii=False, separators=(",", ":"))
 
 
 def avro_with_meta_columns(avro_json: str) -> str:
