@@ -174,11 +174,6 @@ class WriteConfig:
         return self.input.insert_duplicate_policy
 
     @property
-    def allows_missing_columns(self) -> bool:
-        """Whether a batch may leave columns of the table out."""
-        return self.input.reconcile_schema or self.input.null_for_missing_columns
-
-    @property
     def combines_input(self) -> bool:
         """Whether rows with the same key in the batch are combined into one."""
         return {

@@ -64,7 +64,8 @@ class ScanPlan:
     `_hoodie_commit_time` is among them (None: all). `path_columns`: columns whose values are those of the partition
     path: the files lack them, or have others. `merging`: how slices with logs are read. `texts_of_numbers`: columns of
     text that some files hold as numbers, which not all readers of Parquet turn into text; slices are then read as if
-    they had logs. `data_skipping`: the indexes of the metadata table may be asked which files to leave out.
+    they had logs, as all are `in_tasks`, where the engine itself cannot read them. `data_skipping`: the indexes of the
+    metadata table may be asked which files to leave out.
     """
 
     storage: StorageSpec
@@ -76,18 +77,21 @@ class ScanPlan:
     merging: MergeSettings
     texts_of_numbers: tuple[str, ...] = ()
     data_skipping: bool = True
+    in_tasks: bool = False
 
     @property
     def plain(self) -> tuple[ScanSlice, ...]:
         """The slices whose rows are those of one Parquet file, which any reader of Parquet can read."""
-        return tuple(each for each in self.slices if each.files.is_plain) if not self.texts_of_numbers else ()
+        if self.texts_of_numbers or self.in_tasks:
+            return ()
+        return tuple(each for each in self.slices if each.files.is_plain)
 
     @property
     def merged(self) -> tuple[ScanSlice, ...]:
         """The other slices."""
-        return (
-            tuple(each for each in self.slices if not each.files.is_plain) if not self.texts_of_numbers else self.slices
-        )
+        if self.texts_of_numbers or self.in_tasks:
+            return self.slices
+        return tuple(each for each in self.slices if not each.files.is_plain)
 
 
 def plan_scan(storage: Storage, config: ReadConfig) -> ScanPlan:

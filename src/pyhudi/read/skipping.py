@@ -106,6 +106,10 @@ def skip_by_column_stats(
         candidates = tuple(one for one in plan.slices if not one.files.logs)
     else:
         candidates = plan.slices
+    if any(one.files.has_other_names for one in candidates):
+        # Statistics are kept by name: a name of today may be that of another column there.
+        note = note or "columns of some files have other names today"
+        candidates = tuple(one for one in candidates if not one.files.has_other_names)
     files, groups = _files_of(candidates)
     found = statistics(columns, sorted({one.partition_path for one in candidates}))
     known: dict[str, ColumnBounds] = {}
@@ -139,6 +143,8 @@ def skip_by_partition_stats(
         return plan, IndexUse(PARTITION_STATS, note=note)
     if plan.merging.rules.with_base.merger is not None and any(one.files.logs for one in plan.slices):
         return plan, IndexUse(PARTITION_STATS, note="a merger of the user's own may make any values")
+    if any(one.files.has_other_names for one in plan.slices):
+        return plan, IndexUse(PARTITION_STATS, note="columns of some files have other names today")
     found = statistics(columns, paths)
     named = [path or "." for path in paths]
     known = {

@@ -291,7 +291,7 @@ def _check_key_types(former: pa.Schema, merged: pa.Schema, keys: KeyGenerator) -
     for name in (*keys.record_key_fields, *keys.partition_field_names):
         top = name if name in merged.names else name.partition(".")[0]
         before, after = former.field(top).type, merged.field(top).type
-        if before != after and _holds_float(after):
+        if before != after and (_holds_float(after) or pa.types.is_decimal(after)):
             raise SchemaMismatchError(
                 f"column {name!r} makes record keys or partition paths, whose text would change with its type from "
                 f"{before} to {after}; cast it to {before}",
@@ -301,15 +301,32 @@ def _check_key_types(former: pa.Schema, merged: pa.Schema, keys: KeyGenerator) -
             )
 
 
+def _check_ordering_types(former: pa.Schema, merged: pa.Schema, ordering_fields: Sequence[str]) -> None:
+    """Refuse to make text of an ordering column: `9` is more than `10` then."""
+    for name in ordering_fields:
+        at = former.get_field_index(name)
+        if at >= 0 and former.field(at).type != merged.field(name).type and pa.types.is_string(merged.field(name).type):
+            raise SchemaMismatchError(
+                f"column {name!r} orders the versions of records, and texts have another order than "
+                f"{former.field(at).type}; cast it to that",
+                column=name,
+                table_type=str(former.field(at).type),
+                rows_type=str(merged.field(name).type),
+            )
+
+
 def _holds_float(kind: pa.DataType) -> bool:
     return pa.types.is_floating(kind) or any(_holds_float(kind.field(n).type) for n in range(kind.num_fields))
 
 
 def _missing(config: WriteConfig, table: TableConfig) -> Missing:
     """What becomes of columns of the table that the rows lack."""
-    if config.allows_missing_columns or _takes_some_columns(table):
+    # In this order, as in JVM Hudi.
+    if config.input.reconcile_schema or _takes_some_columns(table):
         return Missing.NULL
-    return Missing.DROPPED if config.input.allows_column_drop else Missing.REFUSED
+    if config.input.allows_column_drop:
+        return Missing.DROPPED
+    return Missing.NULL if config.input.null_for_missing_columns else Missing.REFUSED
 
 
 def _takes_some_columns(table: TableConfig) -> bool:
@@ -339,6 +356,7 @@ def _schema_after(
         if merged.equals(former.arrow):
             return former
         _check_key_types(former.arrow, merged, keys)
+        _check_ordering_types(former.arrow, merged, table.config.ordering_fields)
     if former is None:
         return TableSchema.from_arrow(merged, table_name=table.config.name)
     return former.after(merged, table_name=table.config.name)

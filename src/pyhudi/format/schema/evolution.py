@@ -6,11 +6,10 @@ The rules are those of Hudi 1.2.0 for writes without schema-on-read evolution, f
 - columns are matched by name, first by exact spelling, then ignoring letter case;
 - a new nullable column is appended, at every level of nesting; a new column that is not nullable is refused;
 - a missing column is refused, unless the caller fills it with nulls;
-- rows of a narrower type become the table's: int -> long -> float -> double, int and long -> string,
-  string <-> bytes, decimals of one scale to the larger precision. Hudi also turns fractions into strings;
-  their text is Java's, so we do not;
-- rows of a wider type widen the table, where stored files can still be read: int -> long, int and
-  float -> double, decimals;
+- rows of a narrower type become the table's: int -> long -> float -> double, numbers -> string,
+  string <-> bytes, decimals of one scale to the larger precision;
+- rows of a wider type widen the table in the same way, but for bytes, and older values are read as that type. The
+  text of fractions is Java's;
 - a column that is nullable in the rows becomes nullable in the table, and never the other way.
 """
 
@@ -50,6 +49,8 @@ _PROMOTIONS: Final = frozenset(
         (pa.int64(), pa.float64()),
         (pa.int64(), pa.string()),
         (pa.float32(), pa.float64()),
+        (pa.float32(), pa.string()),
+        (pa.float64(), pa.string()),
         (pa.string(), pa.binary()),
         (pa.binary(), pa.string()),
     }
@@ -59,12 +60,18 @@ _PROMOTIONS: Final = frozenset(
 _WIDENINGS: Final = frozenset(
     {
         (pa.int32(), pa.int64()),
+        (pa.int32(), pa.float32()),
         (pa.int32(), pa.float64()),
+        (pa.int32(), pa.string()),
+        (pa.int64(), pa.float32()),
+        (pa.int64(), pa.float64()),
+        (pa.int64(), pa.string()),
         (pa.float32(), pa.float64()),
+        (pa.float32(), pa.string()),
+        (pa.float64(), pa.string()),
     }
 )
-"""(table, rows): the table's type becomes that of the rows. Only where each stored value keeps its value and Spark's
-own reader takes older files under the new type; Hudi allows more, and rewrites what it cannot read."""
+"""(table, rows): the table's type becomes that of the rows, as in JVM Hudi. Integers that become floats are rounded."""
 
 
 def is_read_as(stored: pa.DataType, target: pa.DataType) -> bool:
@@ -220,7 +227,7 @@ def _wider(table: pa.DataType, rows: pa.DataType) -> pa.DataType | None:
         # Units may differ in tables of other writers; a time with a zone and one without never mean the same.
         return table if (table.tz is None) == (rows.tz is None) else None
     if pa.types.is_decimal(table) and pa.types.is_decimal(rows):
-        return max(table, rows, key=lambda kind: kind.precision) if table.scale == rows.scale else None
+        return table if is_read_as(rows, table) else rows if is_read_as(table, rows) else None
     if pa.types.is_fixed_size_binary(table) and rows == pa.binary():
         return table
     if (rows, table) in _PROMOTIONS:

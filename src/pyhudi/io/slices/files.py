@@ -57,6 +57,11 @@ class SliceFiles:
         name = parse_data_file(self.base.rpartition("/")[2])
         return None if name is None else self.names.of(name.instant_time)
 
+    @property
+    def has_other_names(self) -> bool:
+        """Whether columns of today may have other names in one of the files."""
+        return self.names_in_base is not None or (self.names is not None and bool(self.logs))
+
     def judged_by(self, blocks: BlockFilter) -> BlockFilter:
         """The filter of a table's blocks, for this slice."""
         if not self.committed:

@@ -35,6 +35,7 @@ from pyhudi.read.table_of_path import changes_of_path, plan_of_path
 from pyhudi.spark.options import table_options, with_session_store
 from pyhudi.spark.reads.bootstrapped import bootstrapped_rows, native_slices, skeleton_rows
 from pyhudi.spark.reads.changes import change_frame
+from pyhudi.spark.reads.earlier_columns import convertible, rows_of_earlier_columns, with_earlier_columns
 from pyhudi.spark.reads.native_logs import can_split, read_of_blocks, rows_by_columns, rows_of_blocks
 from pyhudi.spark.reads.parquet_files import files_of_slices, rows_of_files
 from pyhudi.spark.reads.slice_tasks import packed, task_rows
@@ -75,6 +76,14 @@ def scan_frame(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] | Non
             uri=plan.uri,
         )
     parts = []
+    earlier = with_earlier_columns(plan)
+    if stay := convertible(plan, earlier):
+        of_groups = rows_of_earlier_columns(spark, plan, stay, earlier)
+        parts += [_in_range(rows, plan).select(*map(_quoted, names)) for rows in of_groups]
+    if in_tasks := tuple(one for one in plan.slices if one in earlier.keys() - {*stay}):
+        parts.append(_merged_rows(spark, replace(plan, slices=in_tasks, in_tasks=True), names))
+    if earlier:
+        plan = replace(plan, slices=tuple(one for one in plan.slices if one not in earlier))
     if plan.plain:
         rows = _plain_rows(spark, plan)
         parts.append(rows if names == plan.schema.names else rows.select(*map(_quoted, names)))

@@ -104,29 +104,21 @@ PROMOTIONS = [
     (pa.float32(), pa.float64()),
     (pa.int32(), pa.string()),
     (pa.int64(), pa.string()),
+    (pa.float32(), pa.string()),
+    (pa.float64(), pa.string()),
     (pa.decimal128(9, 2), pa.decimal128(12, 2)),
-]
-
-LOSSLESS = [
-    (pa.int32(), pa.int64()),
-    (pa.int32(), pa.float64()),
-    (pa.float32(), pa.float64()),
-    (pa.decimal128(9, 2), pa.decimal128(12, 2)),
+    (pa.decimal128(9, 2), pa.decimal128(12, 4)),
 ]
 
 
 @pytest.mark.parametrize(("narrow", "wide"), PROMOTIONS, ids=str)
 @pytest.mark.parametrize("place", ["top", "struct", "list", "map"])
-def test_rows_of_a_narrower_type_take_the_tables(narrow: pa.DataType, wide: pa.DataType, place: str) -> None:
+def test_the_wider_of_two_types_is_that_of_the_table(narrow: pa.DataType, wide: pa.DataType, place: str) -> None:
     narrow_schema, wide_schema = (
         one(kind if place == "top" else nested_in(place, [pa.field("x", kind)])) for kind in (narrow, wide)
     )
     assert write_schema(wide_schema, narrow_schema) == wide_schema
-    if (narrow, wide) in LOSSLESS:
-        assert write_schema(narrow_schema, wide_schema) == wide_schema
-    else:
-        with pytest.raises(SchemaMismatchError):
-            write_schema(narrow_schema, wide_schema)
+    assert write_schema(narrow_schema, wide_schema) == wide_schema
 
 
 @pytest.mark.parametrize(("table", "rows"), [(pa.string(), pa.binary()), (pa.binary(), pa.string())], ids=str)
@@ -140,7 +132,6 @@ def test_text_and_bytes_stay_what_they_are_in_the_table(table: pa.DataType, rows
         (pa.int32(), pa.bool_()),
         (pa.string(), pa.bool_()),
         (pa.string(), pa.date32()),
-        (pa.string(), pa.float64()),
         (pa.int32(), pa.date32()),
         (pa.int64(), UTC),
         (UTC, pa.timestamp("us")),
