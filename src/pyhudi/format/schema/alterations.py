@@ -119,14 +119,14 @@ def resolved(schema: InternalSchema, text: str) -> ColumnPath:
 
     Raises `SchemaMismatchError` if there is none.
     """
-    siblings = schema.columns
+    siblings = tuple(column for column in schema.columns if column.name not in META_COLUMNS)
     path: ColumnPath = ()
     for name in text.split("."):
         column = _named(siblings, name)
         if column is None:
             raise SchemaMismatchError(
                 f"the table has no column {text!r}; where it would be, there are "
-                f"{', '.join(one.name for one in siblings if one.name not in META_COLUMNS) or 'none'}",
+                f"{', '.join(one.name for one in siblings) or 'none'}",
                 column=text,
             )
         path = (*path, column.name)
