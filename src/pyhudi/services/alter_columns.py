@@ -18,7 +18,7 @@ from pyhudi.format.metadata.commit import WRITER_KEY, CommitMetadata
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import ColumnPath, column_text
 from pyhudi.format.schema.internal_schema import InternalSchema
-from pyhudi.format.schema.internal_types import check_types, first_schema
+from pyhudi.format.schema.internal_types import check_ids_possible, first_schema
 from pyhudi.format.timeline.instant import Action, InstantTime
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.restore.recover import finish_what_died
@@ -112,7 +112,7 @@ def _evolved(table: TableState, change: Change, by_ids: bool) -> tuple[TableSche
     schema = TableSchema.from_columns(altered, former.avro, table_name=name)
     if former.columns is None and not by_ids:
         return former, replace(schema, columns=None)
-    check_types(altered)
+    check_ids_possible(altered, former.avro)
     return former, schema
 
 

@@ -15,7 +15,7 @@ from pyhudi.format.schema.internal_schema import (
     parse_internal_schema,
     version_of_instant,
 )
-from pyhudi.format.schema.internal_types import arrow_of, avro_of, evolved_avro, evolved_columns
+from pyhudi.format.schema.internal_types import arrow_of, avro_of, check_ids_possible, evolved_avro, evolved_columns
 from pyhudi.format.schema.meta_columns import without_meta_columns
 from pyhudi.table.state import TableState
 
@@ -46,7 +46,9 @@ class TableSchema:
         """
         if self.columns is None:
             return TableSchema(schema, evolved_avro(self.avro, schema, table_name=table_name))
-        return TableSchema.from_columns(evolved_columns(self.columns, schema), self.avro, table_name=table_name)
+        columns = evolved_columns(self.columns, schema)
+        check_ids_possible(columns, self.avro)
+        return TableSchema.from_columns(columns, self.avro, table_name=table_name)
 
     @classmethod
     def from_columns(cls, columns: InternalSchema, former: str | None, *, table_name: str) -> TableSchema:

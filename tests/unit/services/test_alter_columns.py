@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,12 +14,14 @@ from tests.support.table_builder import TableBuilder
 
 import pyhudi
 from pyhudi.errors import ConfigError, SchemaMismatchError, UnsupportedFeatureError
+from pyhudi.format.metadata.commit import encode_commit_metadata
 from pyhudi.format.schema.internal_schema import SCHEMA_FOLDER
 from pyhudi.format.timeline.instant import Action
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.state import load_table
+from pyhudi.table.timeline import instant_path
 
 BY_IDS = {"hoodie.schema.on.read.enable": "true"}
 Alter = Callable[[pyhudi.HudiTable], Any]
@@ -175,9 +178,29 @@ def test_columns_without_ids_get_more_of_them_and_comments() -> None:
     assert "in oslo" in newest(storage)[1].schema
 
 
+def test_columns_of_types_that_pyhudi_carries_through_keep_their_logical_types() -> None:
+    storage = table_of()
+    vector = {"type": "fixed", "name": "vector_float_3", "size": 12, "logicalType": "vector", "dimension": 3}
+    instant, metadata = newest(storage)
+    record = json.loads(metadata.schema)
+    record["fields"].append({"name": "v", "type": ["null", vector], "default": None})
+    table = load_table(storage)
+    changed = replace(metadata, extra={**metadata.extra, "schema": json.dumps(record)})
+    storage.put(instant_path(instant, table.version), encode_commit_metadata(changed, table.version))
+
+    opened(storage).alter.add_column("more", pa.int32())
+    table = opened(storage)
+    table.upsert(pa.Table.from_pylist([{"id": 9, "city": "oslo", "ts": 1, "v": bytes(12)}], table.schema))
+
+    fields = {one["name"]: one["type"] for one in json.loads(newest(storage)[1].schema)["fields"]}
+    assert fields["v"] == ["null", vector]
+    with pytest.raises(UnsupportedFeatureError, match=r"'v' has the type fixed\[12\]"):
+        rename_note(opened(storage))
+
+
 def test_a_timestamp_without_a_zone_keeps_a_table_from_getting_ids() -> None:
     storage = table_of()
     opened(storage).alter.add_column("at", pa.timestamp("us"))
 
-    with pytest.raises(UnsupportedFeatureError, match="'at' is a timestamp without a zone"):
+    with pytest.raises(UnsupportedFeatureError, match="'at' has the type local-timestamp-micros"):
         rename_note(opened(storage))

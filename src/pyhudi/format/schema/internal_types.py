@@ -44,11 +44,18 @@ _KINDS: Final = {
     pa.binary(): "binary",
     pa.date32(): "date",
     pa.timestamp("us", tz="UTC"): "timestamp",
-    pa.timestamp("us"): "local-timestamp-micros",
 }
-_NOT_IN_JVM_HUDI: Final = "local-timestamp-micros"
-"""JVM Hudi 1.2.0 writes this type into a schema with ids, and then cannot read that schema again."""
-_TYPES: Final = {kind: data_type for data_type, kind in _KINDS.items()}
+_KINDS_WITHOUT_IDS: Final = {
+    # JVM Hudi 1.2.0 writes this one into a schema with ids, and then cannot read that schema again.
+    pa.timestamp("us"): "local-timestamp-micros",
+    pa.timestamp("ms"): "local-timestamp-millis",
+    pa.timestamp("ms", tz="UTC"): "timestamp-millis",
+    pa.time32("ms"): "time-millis",
+    pa.time64("us"): "time",
+}
+_LOGICAL_TYPES: Final = frozenset({"date", "decimal", "timestamp-micros"})
+_FIXED: Final = re.compile(r"fixed\[(\d+)\]")
+_TYPES: Final = {kind: data_type for data_type, kind in (*_KINDS.items(), *_KINDS_WITHOUT_IDS.items())}
 _DECIMAL: Final = re.compile(r"decimal(?:_fixed|_bytes)?\((\d+),\s*(\d+)\)(?:\[\d+\])?")
 
 
@@ -64,16 +71,38 @@ def first_schema(schema: pa.Schema, avro: str) -> InternalSchema:
     return InternalSchema(0, _commented(columns, record), next(ids) - 1)
 
 
-def check_types(schema: InternalSchema) -> None:
-    """Raise `UnsupportedFeatureError` for a column whose type JVM Hudi cannot read in a schema with ids."""
+def check_ids_possible(schema: InternalSchema, avro: str) -> None:
+    """Refuse ids for columns of types that JVM Hudi cannot read, or does not keep, in a schema with ids.
+
+    Raises `UnsupportedFeatureError` naming the column. `avro`: the Avro JSON of these columns, or of those before.
+    """
     for number, kind in _kinds(schema.columns):
-        if kind == _NOT_IN_JVM_HUDI:
-            name = column_text(schema.paths[number])
-            raise UnsupportedFeatureError(
-                f"column {name!r} is a timestamp without a zone, which JVM Hudi cannot read in a schema with column "
-                "ids: such a table can get more columns and wider types, and nothing else",
-                column=name,
-            )
+        if isinstance(kind, str) and kind not in _KINDS.values() and not _DECIMAL.fullmatch(kind):
+            raise _without_ids(column_text(schema.paths[number]), kind)
+    for field in json.loads(avro)["fields"]:
+        for logical in _logical_types(field["type"]):
+            if logical not in _LOGICAL_TYPES:
+                raise _without_ids(field["name"], logical)
+
+
+def _without_ids(column: str, kind: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"column {column!r} has the type {kind}, which JVM Hudi cannot read in a schema with column ids, or does not "
+        "keep there: such a table can get more columns and wider types, and nothing else",
+        column=column,
+        type=kind,
+    )
+
+
+def _logical_types(node: Any) -> Iterator[str]:
+    """The logical types in an Avro type; an enum counts as one."""
+    for branch in node if isinstance(node, list) else [node]:
+        if isinstance(branch, dict):
+            if "logicalType" in branch or branch.get("type") == "enum":
+                yield str(branch.get("logicalType", "enum"))
+            inside = [branch.get("type"), branch.get("items"), branch.get("values")]
+            for each in (*inside, *(field["type"] for field in branch.get("fields", ()))):
+                yield from _logical_types(each)
 
 
 def _kinds(columns: Sequence[Column]) -> Iterator[tuple[int, Kind]]:
@@ -93,8 +122,11 @@ def kind_of(data_type: pa.DataType, path: ColumnPath) -> str:
     """The name of a type without columns inside. Raises `UnsupportedFeatureError`."""
     if pa.types.is_decimal(data_type):
         return f"decimal({data_type.precision}, {data_type.scale})"
-    if data_type in _KINDS:
-        return _KINDS[data_type]
+    if pa.types.is_fixed_size_binary(data_type):
+        return f"fixed[{data_type.byte_width}]"
+    kind = _KINDS.get(data_type) or _KINDS_WITHOUT_IDS.get(data_type)
+    if kind is not None:
+        return kind
     raise UnsupportedFeatureError(
         f"column {column_text(path)!r} has a type that no schema with column ids has, so columns of this table cannot "
         "be changed but by writing rows with more of them",
@@ -116,6 +148,8 @@ def type_of(kind: Kind, path: ColumnPath) -> pa.DataType:
         return _TYPES[kind]
     if decimal := _DECIMAL.fullmatch(kind):
         return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    if fixed := _FIXED.fullmatch(kind):
+        return pa.binary(int(fixed[1]))
     raise UnsupportedFeatureError(
         "this release does not know a type in the table's schema with column ids, so it cannot change the columns: use "
         "the release of Hudi that made it",
@@ -173,9 +207,7 @@ def evolved_columns(former: InternalSchema, schema: pa.Schema) -> InternalSchema
     columns = (*meta, *_evolved(known, list(schema), state, ()))
     if columns == former.columns:
         return former
-    evolved = InternalSchema(former.version, columns, state.largest)
-    check_types(evolved)
-    return evolved
+    return InternalSchema(former.version, columns, state.largest)
 
 
 class _Ids:
