@@ -25,9 +25,12 @@ from tests.fuzz.target import PATH, Target, joined, require, split, text_of
 
 from pyhudi.errors import SchemaMismatchError
 from pyhudi.format.avro.records import decode_avro_data, decode_avro_records, encode_avro_data, encode_avro_records
+from pyhudi.format.json_rows import JsonForm, rows_as_json
 from pyhudi.format.log.blocks import BlockHeader, BlockType, encode_block, parse_block, rollback_block
+from pyhudi.format.log.change_data import LoggingMode, change_rows, change_schema, decode_changes, encode_changes
 from pyhudi.format.log.delete_block_decode import decode_delete_block
 from pyhudi.format.log.delete_block_encode import encode_delete_block
+from pyhudi.format.schema.avro_arrow import arrow_to_avro
 from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.log.records import SpillSettings, read_log_versions
 from pyhudi.io.log.scan import open_log
@@ -217,6 +220,32 @@ def _plain(array: pa.Array) -> object:
     return array.to_pylist()
 
 
+def _change_seeds() -> tuple[bytes, ...]:
+    schema = arrow_to_avro(pa.schema([("id", pa.string()), ("n", pa.int64())]), table_name="t")
+    rows = pa.RecordBatch.from_pydict({"id": ["a", "b"], "n": [1, None]})
+    seeds = []
+    for mode in LoggingMode:
+        of_mode = change_schema(mode, schema)
+        for operation, before, after in (("i", None, rows), ("u", rows, rows), ("d", rows, None)):
+            changes = change_rows(of_mode, operation, "001", rows.column("id"), before, after)
+            seeds.append(joined(of_mode.encode(), encode_changes(changes, of_mode)))
+    return tuple(seeds)
+
+
+def _check_changes(data: bytes) -> None:
+    """Changes that can be read can be printed, in both forms."""
+    schema, content = split(data, 2)
+    changes = decode_changes(content, text_of(schema), path=PATH, offset=7)
+    changes.validate(full=True)
+    for name in {"before", "after"} & set(changes.schema.names):
+        for form in JsonForm:
+            texts = rows_as_json(changes.column(name), form)
+            texts.validate(full=True)
+            require(len(texts) == changes.num_rows, "texts of another number of rows")
+            for text in texts.drop_null().to_pylist():
+                json.loads(text)
+
+
 def _delete_seeds() -> tuple[bytes, ...]:
     seeds = []
     for number, types in enumerate(_ORDERINGS):
@@ -284,6 +313,16 @@ TARGETS = (
             mutations.in_parts(mutations.json_text, mutations.binary),
         ),
         check=check_records,
+        share=0.3,
+    ),
+    Target(
+        name="change-data",
+        seeds=_change_seeds,
+        mutate=mutations.several(
+            mutations.in_parts(mutations.as_it_is, mutations.binary),
+            mutations.in_parts(mutations.json_text, mutations.binary),
+        ),
+        check=_check_changes,
         share=0.3,
     ),
     Target(

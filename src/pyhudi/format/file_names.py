@@ -60,6 +60,12 @@ class LogFileName:
         return f".{self.file_id}_{self.instant_time}.log.{self.version}{token}{'.cdc' if self.is_cdc else ''}"
 
 
+def is_change_log(name: str) -> bool:
+    """Whether a file with this name is a change data log."""
+    parsed = parse_data_file(name)
+    return isinstance(parsed, LogFileName) and parsed.is_cdc
+
+
 def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
     """Parse a file name without folders; None if it is not that of a data file."""
     if match := _BASE_FILE.fullmatch(name):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pyhudi.errors import CorruptDataError, SchemaMismatchError
-from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
+from pyhudi.format.file_names import BaseFileName, LogFileName, is_change_log, parse_data_file
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.compaction import CompactionOperation, CompactionPlan
 from pyhudi.format.metadata.write_operation import WriteOperation
@@ -198,12 +198,16 @@ def _run_on_logs(
 def _planned_files(
     table: TableState, instant: Instant, operation: CompactionOperation, view: FileSystemView
 ) -> tuple[BaseFile | None, list[LogFile]]:
-    """The files that an operation names, logs in merge order, after checking that they are complete."""
+    """The files that an operation names, logs in merge order, after checking that they are complete.
+
+    JVM Hudi also names the change data logs of the group, which have nothing to merge.
+    """
     group_id = FileGroupId(operation.partition_path, operation.file_id)
     group = view.groups.get(group_id)
     bases = {str(base.name): base for base in group.base_files} if group else {}
-    logs = [log for log in group.logs if str(log.name) in operation.delta_files] if group else []
-    wanted = {*operation.delta_files, *([operation.data_file] if operation.data_file else [])}
+    named = {name for name in operation.delta_files if not is_change_log(name)}
+    logs = [log for log in group.logs if str(log.name) in named] if group else []
+    wanted = {*named, *([operation.data_file] if operation.data_file else [])}
     missing = wanted - bases.keys() - {str(log.name) for log in logs}
     if missing:
         raise CorruptDataError(

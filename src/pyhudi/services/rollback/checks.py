@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from pyhudi.environment import Environment
 from pyhudi.errors import InvalidRequestError, NotFoundError
-from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
+from pyhudi.format.file_names import BaseFileName, LogFileName, is_change_log, parse_data_file
 from pyhudi.format.metadata.commit import CommitMetadata
 from pyhudi.format.metadata.compaction import CompactionPlan
 from pyhudi.format.metadata.write_operation import WriteOperation
@@ -154,7 +154,8 @@ def _missing_of_plan(view: FileSystemView, plan: CompactionPlan) -> list[str]:
         group = view.groups.get(FileGroupId(operation.partition_path, operation.file_id))
         there = {str(base.name) for base in group.base_files} if group else set()
         there |= {str(log.name) for log in group.logs} if group else set()
-        wanted = {*operation.delta_files, *([operation.data_file] if operation.data_file else [])}
+        logs = {name for name in operation.delta_files if not is_change_log(name)}
+        wanted = {*logs, *([operation.data_file] if operation.data_file else [])}
         missing += wanted - there
     return missing
 

@@ -1,0 +1,97 @@
+"""Change data logs of writes that die, of tasks that outlive them, and after cleaning and restoring."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.support.crashes import BEFORE, COW, MOR, assert_nothing_left_over, crash_images, opened, prepared, rows
+from tests.support.table_builder import TableBuilder
+from tests.support.tables import SCHEMA, Row, contents, open_table
+
+import pyhudi
+from pyhudi.errors import ConfigError
+from pyhudi.storage.protocol import Storage
+from pyhudi.table.state import load_table
+
+CAPTURE = {"hoodie.table.cdc.enabled": "true"}
+AFTER = {(1, "oslo", 3, "c"), (3, "rome", 1, "a"), (9, "rome", 2, "b")}
+
+
+def captured(kind: TableBuilder) -> Storage:
+    return prepared(replace(kind, options=CAPTURE))
+
+
+def replayed(storage: Storage) -> set[Row]:
+    state: set[Row] = set()
+    for change in open_table(storage).changes(format="cdc_typed").to_arrow().to_pylist():
+        before, after = (
+            None if change[side] is None else tuple(change[side][name] for name in SCHEMA.names)
+            for side in ("before", "after")
+        )
+        state -= {before}  # type: ignore[arg-type]
+        state |= {after} if after is not None else set()  # type: ignore[arg-type]
+    return state
+
+
+def change_logs(storage: Storage) -> set[str]:
+    return {info.path for info in storage.list_recursive("") if info.path.endswith(".cdc")}
+
+
+def upsert(table: pyhudi.HudiTable) -> None:
+    """Rewrite one base file by an update and a delete, and another one by an insert."""
+    table.upsert(rows((1, "oslo", 3, "c"), (9, "rome", 2, "b"), gone=((2, "oslo", 9, ""),)))
+
+
+@pytest.mark.parametrize(("kind", "every"), [(COW[2], 1), (COW[0], 3), (MOR[2], 3)], ids=str)
+def test_a_write_that_dies_at_any_effect_leaves_no_change_behind(kind: TableBuilder, every: int) -> None:
+    image = captured(kind)
+    before = change_logs(image)
+    for where, crashed in crash_images(image, upsert, every=every):
+        found = contents(crashed)
+        assert found in (BEFORE, AFTER), where
+        assert replayed(crashed) == found, where
+        opened(crashed, later=True).recovery.roll_back_failed_writes()
+        assert_nothing_left_over(crashed, [".hoodie/.temp", ".hoodie/.heartbeat"])
+        assert replayed(crashed) == found, where
+        assert (change_logs(crashed) == before) == (found == BEFORE), where
+
+
+def test_cleaning_takes_change_logs_with_their_files() -> None:
+    storage = captured(COW[2])
+    options = {"hoodie.cleaner.commits.retained": "1", "hoodie.clean.automatic": "false"}
+    for number in range(4, 8):
+        opened(storage, **options).upsert(rows((1, "oslo", number, "c")))
+    opened(storage, **options).services.clean()
+    bases = {info.name.split("_")[-1].split(".")[0] for info in storage.list_folder("city=oslo").files}
+    logs = change_logs(storage)
+    assert logs
+    assert {path.rsplit("_", 2)[1].split(".")[0] for path in logs} <= bases
+
+
+def test_a_restore_removes_the_changes_that_it_undoes() -> None:
+    storage = captured(COW[2])
+    table = load_table(storage)
+    last = table.timeline.completed_writes[-1].requested_time
+    opened(storage).savepoints.create(last, user="ann", comment="")
+    before = change_logs(storage)
+    upsert(opened(storage))
+    assert change_logs(storage) > before
+    opened(storage).recovery.restore(last)
+    assert change_logs(storage) == before
+    assert replayed(storage) == contents(storage) == BEFORE
+
+
+def test_options_of_a_write_cannot_change_what_a_table_captures() -> None:
+    storage = captured(COW[2])
+    for key, value in (
+        ("hoodie.table.cdc.enabled", "false"),
+        ("hoodie.table.cdc.supplemental.logging.mode", "OP_KEY_ONLY"),
+    ):
+        with pytest.raises(ConfigError, match=key):
+            opened(storage).upsert(rows((1, "oslo", 3, "c")), hudi_options={key: value})
+    opened(storage).upsert(
+        rows((1, "oslo", 3, "c")), hudi_options={"hoodie.table.cdc.supplemental.logging.mode": "data_before_after"}
+    )
+    with pytest.raises(ConfigError, match=r"hoodie\.table\.cdc\.enabled"):
+        opened(prepared(COW[2])).upsert(rows((1, "oslo", 3, "c")), hudi_options=CAPTURE)
