@@ -52,8 +52,8 @@ class _Life:
 
     def __init__(self, path: Path, kind: str, mode: str, version: int, oracle: Oracle) -> None:
         self.path, self.version, self.oracle, self.kind = path, version, oracle, kind
-        self.unlogged = ""
-        """The insert by which JVM Hudi itself replaced a base file: it logs nothing then, and cannot read it."""
+        self.refused: dict[str, str] = {}
+        """Writes of JVM Hudi whose changes it cannot read itself, and what it says."""
         self.state: dict[str, tuple[int, str]] = {}
         self.expected: dict[str, set[tuple[Any, ...]]] = {}
         self.options = {
@@ -177,8 +177,11 @@ def test_both_sides_read_the_changes_that_both_sides_wrote(
             continue
         (life.write_by_us if ours else life.write_by_jvm)(verb, records)
         life.apply(verb, records)
-        if verb == "insert" and not ours and len(life.expected) > 1:
-            life.unlogged = next(reversed(life.expected))
+        newest = next(reversed(life.expected))
+        if not ours and kind == "cow" and verb == "insert" and len(life.expected) > 1:
+            life.refused[newest] = "There should be a cdc log file"  # it logs no inserts into a base file
+        if not ours and planned_compactions(life.path):
+            life.refused[newest] = "No value present"  # its commit does not name the base file then
         ours = not ours
 
     table = pyhudi.HudiTable.for_path(str(life.path), hudi_options={"hoodie.metadata.enable": "false"})
@@ -197,12 +200,17 @@ def test_both_sides_read_the_changes_that_both_sides_wrote(
         if version == 6 and kind == "mor":
             unread.append(instant)  # 0.15.0 looks for the base file of an append in the folder itself
             continue
-        if instant == life.unlogged:
-            with pytest.raises(OracleError, match="There should be a cdc log file"):
+        if instant in life.refused:
+            with pytest.raises(OracleError, match=life.refused[instant]):
                 oracle.read(life.path, {**asked, **span})
             continue
         theirs = oracle.read(life.path, {**asked, **span}).to_pylist()
-        assert {_short(change) for change in theirs} == expected, instant
-        if version != 6:
-            assert sorted(map(_text, theirs)) == sorted(map(_text, found)), instant
+        shown = set(map(_short, theirs))
+        if version == 6:
+            # Of the rows of replaced file groups, 0.15.0 shows the last one again and again.
+            assert shown <= expected, instant
+            assert {one for one in expected - shown if one[0] != "d"} == set(), instant
+            continue
+        assert shown == expected, instant
+        assert sorted(map(_text, theirs)) == sorted(map(_text, found)), instant
     assert len(unread) in {0, len(life.expected)}
