@@ -167,6 +167,20 @@ def test_images_are_right_while_a_compaction_is_planned_and_after_it(kind: Table
     assert of_newest(storage) == [("d", (1, "oslo", 3, "c"), None)]
 
 
+def test_a_late_row_in_a_log_is_no_change() -> None:
+    storage = MOR.insert((1, "oslo", 5, "a")).upsert((1, "oslo", 1, "late")).build()
+    assert of_newest(storage) == []
+
+
+@pytest.mark.parametrize("kind", MOR_TABLES, ids=str)
+def test_appends_after_the_end_are_not_among_the_changes(kind: TableBuilder) -> None:
+    storage = captured(kind).insert((1, "oslo", 1, "a")).upsert((1, "oslo", 2, "b")).upsert((1, "oslo", 3, "c")).build()
+    first, second, third = sorted(open_table(storage).handle.state.timeline.completion_times.values())
+    table = open_table(storage)
+    assert changes(table, first, second) == [("u", (1, "oslo", 1, "a"), (1, "oslo", 2, "b"))]
+    assert changes(table, second, third) == [("u", (1, "oslo", 2, "b"), (1, "oslo", 3, "c"))]
+
+
 def test_rows_written_by_a_write_that_was_rolled_back_are_no_changes() -> None:
     storage = COW.insert((1, "oslo", 1, "a")).upsert((1, "oslo", 2, "b")).build()
     table = open_table(storage)

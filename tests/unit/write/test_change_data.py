@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.support.crashes import BEFORE, COW, MOR, assert_nothing_left_over, crash_images, opened, prepared, rows
 from tests.support.table_builder import TableBuilder
-from tests.support.tables import SCHEMA, Row, contents, open_table
+from tests.support.tables import SCHEMA, Row, contents, newest_stats, open_table, rehandled
 
 import pyhudi
+from pyhudi.engine.local import LocalEngine
+from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import ConfigError
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
@@ -95,3 +98,21 @@ def test_options_of_a_write_cannot_change_what_a_table_captures() -> None:
     )
     with pytest.raises(ConfigError, match=r"hoodie\.table\.cdc\.enabled"):
         opened(prepared(COW[2])).upsert(rows((1, "oslo", 3, "c")), hudi_options=CAPTURE)
+
+
+def test_files_of_a_lost_attempt_are_removed_with_their_change_logs() -> None:
+    class EngineThatTriesTwice(LocalEngine):
+        def map(self, function: Any, items: Any, **how: Any) -> list[Any]:
+            def twice(context: TaskContext, item: Any) -> Any:
+                function(context, item)
+                return function(replace(context, attempt=context.attempt + 1), item)
+
+            return super().map(twice, items, **how)
+
+    storage = captured(COW[2])
+    before = change_logs(storage)
+    upsert(rehandled(opened(storage), engine=EngineThatTriesTwice(parallelism=1)))
+    named = {path for stat in newest_stats(storage) for path in stat.cdc_stats or {}}
+    assert len(named) == 2
+    assert change_logs(storage) == before | named
+    assert replayed(storage) == contents(storage)
