@@ -216,3 +216,30 @@ def test_logs_of_lock_less_writers_are_read_and_added_to_by_jvm_hudi(
     apply(model, last, "upsert")
     assert read(jvm.read(path)) == model == read(pyhudi.HudiTable.for_path(str(path)).scan().to_arrow())
     assert groups(path) == before
+
+
+@pytest.mark.parametrize(("maker", "kind"), [("us", "MERGE_ON_READ"), ("jvm", "COPY_ON_WRITE")])
+def test_a_table_with_other_numbers_of_buckets_in_some_partitions_is_written_in_turn(
+    maker: str, kind: str, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    """JVM Hudi does not keep the rules, so for its table we name them, too; a table of ours says them to both."""
+    jvm, chance, model, path = oracle_of("1.2.0"), random.Random(kind), Model(), tmp_path / "t"
+    rules = {**BUCKETS, "hoodie.bucket.index.partition.expressions": "^1$,2", "hoodie.compact.inline": "false"}
+    of_jvm = {**TABLE, "hoodie.datasource.write.table.type": kind, **({} if maker == "us" else rules)}
+    for number in range(4):
+        rows = batch(sorted(chance.sample(range(120), 60)), number, chance)
+        if (number % 2 == 0) is not (maker == "us"):
+            jvm.write(path, rows, {**of_jvm, "hoodie.datasource.write.operation": "upsert"})
+        elif number == 0:
+            new = {"hoodie.datasource.write.table.type": kind, "hoodie.table.ordering.fields": "ts"}
+            pyhudi.save(rows, str(path), hudi_options={**TABLE, **new, **rules})
+        else:
+            pyhudi.HudiTable.for_path(str(path), hudi_options={} if maker == "us" else rules).upsert(rows)
+        apply(model, rows, "upsert")
+        assert read(jvm.read(path).select(["id", "p", "ts", "v"])) == model
+        assert read(pyhudi.HudiTable.for_path(str(path)).scan(["id", "p", "ts", "v"]).to_arrow()) == model
+        assert {(group, file_id[:8]) for group, file_id in groups(path)} <= {
+            *(("0", f"{bucket:08}") for bucket in range(5)),
+            *(("1", f"{bucket:08}") for bucket in range(2)),
+        }
+    assert len(groups(path)) == 7

@@ -9,19 +9,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pyhudi.config.bucket_rules import BucketRules, read_bucket_rules
 from pyhudi.config.enums import BucketEngine, IndexType, TableType
-from pyhudi.config.options_buckets import DEFAULT_BUCKETS, ENGINE_KEY, HASH_FIELDS_KEY, INDEX_TYPE_KEY, NUMBER_KEY
+from pyhudi.config.options_buckets import (
+    DEFAULT_BUCKETS,
+    ENGINE_KEY,
+    HASH_FIELDS_KEY,
+    INDEX_TYPE_KEY,
+    NUMBER_KEY,
+    RULES_KEY,
+)
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError, CorruptDataError
+
+RULE_TYPE_KEY = "hoodie.bucket.index.partition.rule.type"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredBuckets:
-    """The bucket index in a table's properties. `number` and `hash_fields`: None if the table does not say them."""
+    """The bucket index in a table's properties. `number` and `hash_fields`: None if the table does not say them.
+
+    `rules`: None if all partitions have the same number.
+    """
 
     engine: BucketEngine
     number: int | None
     hash_fields: tuple[str, ...] | None
+    rules: BucketRules | None = None
+
+    def number_in(self, partition_path: str) -> int | None:
+        """The number of buckets of a partition; None if the table does not say it."""
+        named = None if self.rules is None else self.rules.number_of(partition_path)
+        return self.number if named is None else named
 
 
 def stored_buckets(values: Mapping[str, str], *, path: str) -> StoredBuckets | None:
@@ -39,6 +58,7 @@ def stored_buckets(values: Mapping[str, str], *, path: str) -> StoredBuckets | N
             BucketEngine(engine.upper()),
             None if number is None else int(number),
             tuple(name.strip() for name in fields.split(",")) if fields else None,
+            read_bucket_rules(values[RULES_KEY]) if values.get(RULES_KEY) else None,
         )
     except ValueError as error:
         raise CorruptDataError("the bucket index in the table's properties is damaged", path=path) from error
@@ -68,6 +88,10 @@ def new_bucket_properties(config: WriteConfig) -> dict[str, str]:
         ENGINE_KEY: engine.value,
         NUMBER_KEY: str(asked.number or DEFAULT_BUCKETS),
     }
+    if asked.rules is not None:
+        if engine is not BucketEngine.SIMPLE or not config.table.partition_fields:
+            raise ConfigError(f"{RULES_KEY} is for tables with partitions and the engine SIMPLE")
+        properties |= {RULES_KEY: asked.rules.text, RULE_TYPE_KEY: "regex"}
     if asked.hash_fields:
         properties[HASH_FIELDS_KEY] = ",".join(asked.hash_fields)
     return properties

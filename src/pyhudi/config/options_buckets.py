@@ -6,13 +6,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from pyhudi.config.bucket_rules import BucketRules, read_bucket_rules
 from pyhudi.config.enums import BucketEngine
-from pyhudi.config.option import option
+from pyhudi.config.option import Parser, option
 from pyhudi.config.parsers import column_names, integer, one_of
 
 INDEX_TYPE_KEY: Final = "hoodie.index.type"
 ENGINE_KEY: Final = "hoodie.index.bucket.engine"
 NUMBER_KEY: Final = "hoodie.bucket.index.num.buckets"
+RULES_KEY: Final = "hoodie.bucket.index.partition.expressions"
 HASH_FIELDS_KEY: Final = "hoodie.bucket.index.hash.field"
 DEFAULT_BUCKETS: Final = 256
 """The number of buckets of a new table whose options do not say it, as in JVM Hudi."""
@@ -36,6 +38,14 @@ class BucketOptions:
         doc="The number of buckets in each partition; with CONSISTENT_HASHING of a new partition. Default for a new "
         "table: 256. A table made by pyhudi keeps it in its properties. For others it is taken from their files, and a "
         "write must name it if they do not show it; another number than they show is refused.",
+    )
+    rules: BucketRules | None = option(
+        RULES_KEY,
+        parse=Parser(read_bucket_rules, "regular expressions with a number of buckets each, as `2026-1[12],64;x=.*,8`"),
+        default=None,
+        doc="Other numbers of buckets for some partitions, with the engine SIMPLE: `expression,number` separated by "
+        "`;`. The first expression that is found in the partition path counts. A table made by pyhudi keeps them; for "
+        "others every write must name them.",
     )
     hash_fields: tuple[str, ...] | None = option(
         HASH_FIELDS_KEY,

@@ -114,9 +114,10 @@ REFUSED: tuple[Refused, ...] = (
         ("org.apache.hudi.table.action.commit.sparkbucketindexpartitioner",),
     ),
     _refused(
-        "bucket.index.partition.expressions",
-        "other numbers of buckets for some partitions are not built yet",
+        "bucket.index.partition.rule.type",
+        "other rules decide where records go, and JVM Hudi has none",
         WRITES,
+        ("regex",),
     ),
     _refused(
         "write.merge.handle.class write.concat.handle.class compact.merge.handle.class",

@@ -106,8 +106,14 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         post.commit.failures.ignored""",
     ),
     _area(
+        "log compaction of the metadata table",
+        "its logs are merged into base files after hoodie.metadata.compact.max.delta.commits; to join them before, "
+        "which saves a lookup a request for each log, is not built yet; those that JVM Hudi has joined are read",
+        "metadata.log.compaction.enable metadata.log.compaction.blocks.threshold",
+    ),
+    _area(
         "metadata table and its indexes",
-        "not built yet: of the metadata table commits keep the list of files, and drop the rest; JVM Hudi rebuilds it",
+        "commits keep the indexes that a table has, whatever these options say, and table.indexes makes and drops them",
         """metadata metadata. table.metadata. metaserver metaserver. table.index.defs.path index.name
         expression.index. record.index. fileIndex.
         table.secondary.indexes.metadata datasource.write.secondarykey.column _hoodie.metadata.""",
@@ -116,7 +122,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         "resizing of consistent bucket indexes",
         "not built yet: JVM Hudi resizes buckets, and writes here go by the buckets that it made",
         """bucket.index.max.num.buckets bucket.index.min.num.buckets bucket.index.split.threshold
-        bucket.index.merge.threshold bucket.index.partition.rule. bucket.index.remote.partitioner.enable
+        bucket.index.merge.threshold bucket.index.remote.partitioner.enable
         bucket.index.query.pruning""",
     ),
     _area(

@@ -18,6 +18,7 @@ from pyhudi.read.conditions import Where
 from pyhudi.read.scan import ScanPlan
 from pyhudi.read.skipping import IndexUse
 from pyhudi.table.hash_rings import load_ring
+from pyhudi.table.hashing_config import has_hashing_config
 from pyhudi.table.state import TableState
 
 BUCKET_INDEX: Final = "bucket_index"
@@ -31,8 +32,8 @@ def skip_by_buckets(
     """The plan with only the file slices of the buckets that keys of a condition are in, and what was done.
 
     `is_newest`: it is of the newest state. Nothing is left out if the condition does not fix the record key, or the
-    table's properties do not say that it has buckets; then nothing is said of it. Cost: nothing; for consistent buckets
-    a listing and a read for each partition of the plan.
+    table's properties do not say that it has buckets; then nothing is said of it. Cost: a listing; for rings one, and a
+    read for each partition of the plan.
     """
     stored = stored_buckets(table.config.values, path=table.config.path)
     keys = None if stored is None else fixed_keys(table, plan.schema, where)
@@ -42,6 +43,8 @@ def skip_by_buckets(
     if not table.version.has_completion_times and pc.any(differ_between_releases(keys, len(columns))).as_py():
         return plan, IndexUse(BUCKET_INDEX, columns=columns, note="releases of JVM Hudi hash these keys differently")
     fields = stored.hash_fields or columns
+    if stored.engine is BucketEngine.SIMPLE and has_hashing_config(table.storage):
+        return plan, IndexUse(BUCKET_INDEX, columns=columns, note="a procedure of JVM Hudi numbered the buckets")
     if stored.engine is BucketEngine.SIMPLE:
         kept = _in_numbered(plan, keys, fields, stored)
     elif not is_newest:
@@ -53,11 +56,17 @@ def skip_by_buckets(
 
 
 def _in_numbered(plan: ScanPlan, keys: pa.Array, fields: tuple[str, ...], stored: StoredBuckets) -> list[bool]:
-    if stored.number is None:
-        return [True] * len(plan.slices)
-    wanted = set(np.unique(simple_hashes(keys, fields) % stored.number).tolist())
-    buckets = (bucket_of_file_id(file_id_of(one) or "") for one in plan.slices)
-    return [bucket is None or bucket in wanted for bucket in buckets]
+    hashes = simple_hashes(keys, fields)
+    wanted = {number: set(np.unique(hashes % number).tolist()) for number in _numbers(plan, stored) if number}
+    kept = []
+    for one in plan.slices:
+        number, bucket = stored.number_in(one.partition_path), bucket_of_file_id(file_id_of(one) or "")
+        kept.append(number is None or bucket is None or bucket in wanted[number])
+    return kept
+
+
+def _numbers(plan: ScanPlan, stored: StoredBuckets) -> set[int | None]:
+    return {stored.number_in(path) for path in {one.partition_path for one in plan.slices}}
 
 
 def _in_rings(table: TableState, plan: ScanPlan, keys: pa.Array, fields: tuple[str, ...]) -> list[bool]:

@@ -28,6 +28,7 @@ from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
 from pyhudi.format.safe_paths import METADATA_FOLDER
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.hashing_config import HASHING_CONFIG_FOLDER, has_hashing_config
 from pyhudi.table.index_features import other_expression_index, other_secondary_index
 from pyhudi.table.metadata_partitions import Upkeep, with_upkeep
 from pyhudi.table.newest import NewestWrites
@@ -308,6 +309,12 @@ def _simple_bucket_index(table: Facts) -> str | None:
     return "a simple bucket index" if bucket_engine_of(table) is BucketEngine.SIMPLE else None
 
 
+def _procedural_buckets(table: Facts) -> str | None:
+    """Cost: a listing, for tables with a simple bucket index."""
+    is_possible = bucket_engine_of(table) is BucketEngine.SIMPLE and has_hashing_config(table.storage)
+    return f"other numbers of buckets for some partitions ({HASHING_CONFIG_FOLDER})" if is_possible else None
+
+
 def _consistent_buckets(table: Facts) -> str | None:
     """Cost: a listing for merge-on-read tables, once; after all buckets were resized, the file ids are random."""
     is_possible = table.config.table_type is TableType.MERGE_ON_READ
@@ -509,6 +516,14 @@ FEATURES: Final[tuple[Feature, ...]] = (
         found=_simple_bucket_index,
         refused=frozenset({Use.CLUSTER}),
         remedy="its buckets say which file group a row is in",
+        at_load=False,
+    ),
+    Feature(
+        name="buckets that a procedure numbered",
+        shown_by="`.hoodie/.hashing_meta`, which the procedure partition_bucket_index_manager of JVM Hudi makes",
+        found=_procedural_buckets,
+        refused=frozenset({Use.WRITE}),
+        remedy="write it with JVM Hudi, which reads the rules there",
         at_load=False,
     ),
     Feature(

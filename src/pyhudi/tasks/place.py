@@ -38,15 +38,14 @@ class Buckets(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SimpleBuckets:
-    """The same `count` of buckets in every partition."""
+    """A fixed number of buckets in each partition: `counts`, by partition path."""
 
-    count: int
+    counts: Mapping[str, int]
     fields: tuple[str, ...]
 
     def numbers(self, partition_path: str, keys: pa.Array) -> Numbers:
         """See `Buckets`."""
-        del partition_path
-        return simple_hashes(keys, self.fields) % self.count
+        return simple_hashes(keys, self.fields) % self.counts[partition_path]
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,13 @@ def hashed(batch: Batch, index: BucketIndex) -> Placement:
     if index.engine is BucketEngine.CONSISTENT_HASHING:
         return _in_rings(batch, index)
     job = batch.job
-    number = number_of_buckets(job.engine, job.table.storage.spec, index, batch.view.latest)
-    placed = _sorted_by_bucket(batch, index, (SimpleBuckets(number, index.fields),))
+    paths = {part.partition_path for split in batch.splits for part in split.partitions}
+    latest, counts = batch.view.latest, dict[str, int]()
+    for part, partitions in index.in_partitions({*paths, *latest}).values():
+        held = {path: latest[path] for path in partitions if path in latest}
+        number = number_of_buckets(job.engine, job.table.storage.spec, part, held)
+        counts |= dict.fromkeys(partitions, number)
+    placed = _sorted_by_bucket(batch, index, (SimpleBuckets(counts, index.fields),))
     stored = {} if isinstance(batch.write, Overwrite) else slices_of_buckets(batch.view)
     places = [place for place in sorted(placed) if place[1:] in stored or not isinstance(batch.write, Delete)]
     return _placement(

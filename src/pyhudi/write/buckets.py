@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyhudi.config.bucket_properties import stored_buckets
+from pyhudi.config.bucket_properties import StoredBuckets, stored_buckets
+from pyhudi.config.bucket_rules import BucketRules
 from pyhudi.config.enums import BucketEngine, IndexType
-from pyhudi.config.options_buckets import ENGINE_KEY, HASH_FIELDS_KEY, INDEX_TYPE_KEY, NUMBER_KEY
+from pyhudi.config.options_buckets import ENGINE_KEY, HASH_FIELDS_KEY, INDEX_TYPE_KEY, NUMBER_KEY, RULES_KEY
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.keys.generator import KeyGenerator
@@ -65,7 +66,17 @@ def bucket_index_of(
         is_stored=stored is not None and stored.number is not None,
         fields=fields,
         key_fields=len(keys.record_key_fields),
+        rules=_rules(config, stored, engine),
     )
+
+
+def _rules(config: WriteConfig, stored: StoredBuckets | None, engine: BucketEngine) -> BucketRules | None:
+    asked, kept = config.buckets.rules, None if stored is None else stored.rules
+    if asked is not None and engine is not BucketEngine.SIMPLE:
+        raise ConfigError(f"{RULES_KEY} is for the engine SIMPLE, and the table has rings: leave it out")
+    if stored is not None and stored.number is not None and asked not in (None, kept):
+        raise _conflict(RULES_KEY, "" if asked is None else asked.text, "" if kept is None else kept.text)
+    return kept or asked
 
 
 def _fields(config: WriteConfig, stored: tuple[str, ...] | None, keys: KeyGenerator) -> tuple[str, ...]:

@@ -10,13 +10,14 @@ import pytest
 from tests.support.crashes import assert_nothing_left_over, crash_images, opened
 from tests.support.golden import unpacked
 from tests.support.table_builder import TableBuilder, every_version
-from tests.support.tables import SCHEMA, contents, log_files, open_table, rows
+from tests.support.tables import MOR, SCHEMA, contents, log_files, new_table, open_table, rows
 
 import pyhudi
 from pyhudi.errors import ConfigError, CorruptDataError, InvalidRequestError, UnsupportedFeatureError
 from pyhudi.format.buckets import simple_hashes
 from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.table.file_slice import FileGroupId, FileSlice
+from pyhudi.table.state import load_table, put_properties
 from pyhudi.testing.faults import FaultStorage
 from pyhudi.write.bucket_placement import slices_of_buckets
 
@@ -150,7 +151,7 @@ def test_the_number_of_buckets_of_a_table_of_jvm_hudi_is_found_in_its_files(vers
         ({"hoodie.index.bucket.engine": "CONSISTENT_HASHING"}, "hoodie.index.bucket.engine is 'CONSISTENT_HASHING'"),
         ({"hoodie.bucket.index.hash.field": "city"}, "may only name record key fields"),
         ({"hoodie.write.tombstones.retained.hours": "1"}, "late deletes"),
-        ({"hoodie.bucket.index.partition.expressions": "a,1"}, "some partitions"),
+        ({"hoodie.bucket.index.partition.expressions": "a,1"}, "is 'a,1', the table has ''"),
     ],
 )
 def test_what_contradicts_the_buckets_of_the_table_is_refused(options: dict[str, str], named: str) -> None:
@@ -262,3 +263,60 @@ def test_pruned_by_buckets_is_unpruned_filtered_for_every_key() -> None:
     for key in range(35):
         found = table.scan(["id"], where=[("id", "==", key)]).to_arrow().column(0).to_pylist()
         assert found == ([key] if key in present else [])
+
+
+RULES = {"hoodie.bucket.index.partition.expressions": "os?lo,1; city=r.*,8"}
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_partitions_have_the_numbers_of_buckets_that_their_rules_say(kind: str) -> None:
+    options = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4", **(MOR if kind == "mor" else {})}
+    table = new_table(**options, **RULES)
+    storage = table.handle.state.storage
+    for turn in range(2):
+        batch = rows(*((n, city, turn, f"t{turn}") for n in range(40) for city in ("oslo", "rome", "bern")))
+        result = open_table(storage).upsert(batch)
+        assert (result.inserted, result.updated) == ((0, 120) if turn else (120, 0))
+    scan = open_table(storage).scan(["id", "city", "note"])
+    assert scan.count() == 120
+    numbers: dict[str, set[int]] = {}
+    for path in scan.files().column("path").to_pylist():
+        city, _, name = path.partition("/")
+        numbers.setdefault(city, set()).add(int(name[:8]))
+    assert {city: max(found) + 1 for city, found in numbers.items()} == {"city=oslo": 1, "city=rome": 8, "city=bern": 4}
+    found = open_table(storage).scan(["city"], where=[("id", "==", 7)])
+    assert sorted(found.to_arrow().column("city").to_pylist()) == ["bern", "oslo", "rome"]
+    assert found.explain().indexes[0].file_slices == scan.files().num_rows - 3
+    with pytest.raises(ConfigError, match="leave it out"):
+        open_table(storage, **{"hoodie.bucket.index.partition.expressions": "x,9"}).upsert(rows((1, "oslo", 9, "x")))
+
+
+def test_rules_of_a_table_that_does_not_keep_them_are_checked_against_its_files() -> None:
+    options = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
+    storage = new_table(**options, **RULES).handle.state.storage
+    open_table(storage).upsert(rows(*((n, city, 1, "a") for n in range(40) for city in ("oslo", "rome", "bern"))))
+    gone = {"hoodie.bucket.index.num.buckets", *RULES}
+    kept = {key: value for key, value in load_table(storage).config.values.items() if key not in gone}
+    put_properties(storage, kept)
+    batch = rows((7, "rome", 5, "b"), (7, "oslo", 5, "b"))
+    with pytest.raises(ConfigError, match="otherwise"):
+        open_table(storage, **options).upsert(batch)
+    assert open_table(storage, **options, **RULES).upsert(batch).updated == 2
+    assert open_table(storage).scan().count() == 120
+
+
+@pytest.mark.parametrize("rules", ["a", "a,b", "a,0", "(,3", "\\p{L},3", "a,1;;b,2", "[a[b]],3"])
+def test_rules_that_java_may_read_otherwise_are_refused(rules: str) -> None:
+    with pytest.raises(ConfigError, match="expressions"):
+        new_table(**{"hoodie.index.type": "BUCKET", "hoodie.bucket.index.partition.expressions": rules})
+
+
+def test_buckets_that_a_procedure_of_jvm_hudi_numbered_are_not_written_and_not_left_out() -> None:
+    storage = new_table(**{"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"}).handle.state.storage
+    open_table(storage).upsert(rows(*((n, "oslo", 1, "a") for n in range(20))))
+    storage.put(".hoodie/.hashing_meta/00000000000000000.hashing_config", b"{}")
+    with pytest.raises(UnsupportedFeatureError, match="hashing_meta"):
+        open_table(storage).upsert(rows((1, "oslo", 2, "b")))
+    scan = open_table(storage).scan(where=[("id", "==", 7)])
+    assert scan.count() == 1
+    assert scan.explain().indexes[0].note == "a procedure of JVM Hudi numbered the buckets"
