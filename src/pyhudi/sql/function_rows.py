@@ -8,11 +8,12 @@ import pyarrow as pa
 
 from pyhudi.format.timeline.instant import InstantState, instant_file_name
 from pyhudi.sql.procedures.declared import columns
-from pyhudi.sql.procedures.file_slices import full_path
+from pyhudi.sql.procedures.file_slices import all_slices, full_path
 from pyhudi.sql.procedures.globs import glob_pattern
-from pyhudi.sql.procedures.looks import completion_text, times_if_needed, totals, write_of
+from pyhudi.sql.procedures.looks import completion_text, times_if_needed, totals, writes_newest_first
 from pyhudi.table.archived_actions import archived_instants
 from pyhudi.table.file_system_view import load_view
+from pyhudi.table.history import archived_metadata
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS
 
@@ -25,23 +26,29 @@ FILE_SLICES: Final = columns(
     "File_ID string, Partition_Path string, Base_Instant_Time string, Base_File_Path string, Base_File_Size bigint, "
     "Log_File_Count bigint, Log_File_Size bigint, Log_File_Scheduled bigint, Log_File_Unscheduled bigint"
 )
-_NO_WRITE: Final = (-1,) * 6
+_NO_WRITE: Final[tuple[int, ...]] = (-1,) * 6
 
 
 def timeline_rows(table: TableState, *, archived: bool) -> pa.Table:
     """The instants, oldest first, with what writes wrote; -1 for other actions and for what is pending.
 
-    Cost: a read per completed write of the active timeline, and those of the archive if it is asked for.
+    Cost: a read per completed write of the active timeline, and the archive if it is asked for.
     """
     active = {(one.requested_time, one.action): one for one in table.timeline.instants}
     older = archived_instants(table) if archived else []
     instants = [*active.values(), *(one for one in older if (one.requested_time, one.action) not in active)]
     times = times_if_needed(table)
+    written = {one.requested_time: totals(metadata) for one, metadata in writes_newest_first(table)}
+    if archived:
+        for one, metadata in archived_metadata(table.storage, table.version):
+            written.setdefault(one.requested_time, totals(metadata))
     rows = []
     for one in sorted(instants, key=lambda one: (one.requested_time, one.state)):
         is_write = one.state is InstantState.COMPLETED and one.action in WRITE_ACTIONS
-        bytes_, _, files, *others = totals(write_of(table, one.requested_time)[1]) if is_write else (*_NO_WRITE, 0)
-        numbers = (bytes_, files, *others) if is_write else _NO_WRITE
+        numbers = _NO_WRITE
+        if is_write:
+            bytes_, _, *others = written[one.requested_time]
+            numbers = (bytes_, *others)
         name = instant_file_name(one, table.version)
         rows.append(
             (one.requested_time, one.action.value, one.state.name, completion_text(table, one, times), name, *numbers)
@@ -50,7 +57,7 @@ def timeline_rows(table: TableState, *, archived: bool) -> pa.Table:
 
 
 def file_slice_rows(table: TableState, partitions: str | None) -> pa.Table:
-    """The newest file slice of each file group, of the partitions that a glob matches, or of all."""
+    """The file slices of the groups that are not replaced, of the partitions that a glob matches, or of all."""
     wanted = None if partitions is None else glob_pattern(partitions)
     rows = [
         (
@@ -64,7 +71,7 @@ def file_slice_rows(table: TableState, partitions: str | None) -> pa.Table:
             sum(log.size for log in one.logs if log.name.instant_time == one.instant_time),
             sum(log.size for log in one.logs if log.name.instant_time != one.instant_time),
         )
-        for path, slices in load_view(table.storage, table.timeline).latest.items()
+        for path, slices in all_slices(load_view(table.storage, table.timeline)).items()
         if wanted is None or wanted.fullmatch(path)
         for one in slices
     ]

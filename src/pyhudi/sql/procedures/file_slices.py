@@ -57,12 +57,19 @@ def _view(table: TableState, given: Given) -> FileSystemView:
 def _show_all(context: CallContext, given: Given) -> Rows:
     table = context.table(given).handle.state
     wanted = glob_pattern(given.text("path_regex"))
-    view = _view(table, given)
+    for partition, slices in all_slices(_view(table, given)).items():
+        if given.text("path_regex") == ALL_PARTITIONS or wanted.fullmatch(partition):
+            for one in slices:
+                yield (*_facts(table, one), _log_list(table, one.logs, ", "))
+
+
+def all_slices(view: FileSystemView) -> dict[str, list[FileSlice]]:
+    """All slices of the file groups that are not replaced, by partition and file group, the newest of a group first."""
+    found: dict[str, list[FileSlice]] = {}
     for group_id, group in sorted(view.groups.items(), key=lambda one: (one[0].partition_path, one[0].file_id)):
-        if given.text("path_regex") != ALL_PARTITIONS and not wanted.fullmatch(group_id.partition_path):
-            continue
-        for one in reversed(slices_of(group)):
-            yield (*_facts(table, one), _log_list(table, one.logs, ", "))
+        if group_id not in view.replaced:
+            found.setdefault(group_id.partition_path, []).extend(reversed(slices_of(group)))
+    return found
 
 
 def _show_latest(context: CallContext, given: Given) -> Rows:
@@ -174,7 +181,7 @@ _SLICE = (
 PROCEDURES = (
     Procedure(
         name="show_fsview_all",
-        what="All file slices, by partition and file group, the newest first. `path_regex` is a glob of partitions.",
+        what="All file slices of groups that are not replaced, by partition and group, the newest first. `path_regex` is a glob of partitions.",
         parameters=(*TABLE_OR_PATH, *_VIEW),
         columns=columns(f"{_SLICE}, delta_files string"),
         run=_show_all,
