@@ -58,9 +58,10 @@ def _life(judge: Oracle, path: Path, table: str, kind: str, version: int = 9) ->
     judge.sql(
         f"CALL run_clean(table => '{table}', clean_policy => 'KEEP_LATEST_FILE_VERSIONS', file_versions_retained => 1)"
     )
-    judge.write(path, _rows(9, ts=9), options)
-    newest = judge.sql(f"CALL show_commits(table => '{table}')")[0]["commit_time"]
-    judge.sql(f"CALL rollback_to_instant(table => '{table}', instant_time => '{newest}')")
+    if version != 6:  # where JVM Hudi 1.2.0 looks for the timeline in the folder of newer versions
+        judge.write(path, _rows(9, ts=9), options)
+        newest = judge.sql(f"CALL show_commits(table => '{table}')")[0]["commit_time"]
+        judge.sql(f"CALL rollback_to_instant(table => '{table}', instant_time => '{newest}')")
     judge.sql(f"CALL archive_commits(table => '{table}', min_commits => 2, max_commits => 3, retain_commits => 1)")
     judge.write(path, _rows(2, 7, ts=6), options)
 
@@ -82,7 +83,8 @@ def _questions(table: str, path: Path, newest: str, rollback: str, file: str) ->
     for procedure in ("cleans", "cleans_metadata", "clean_plans"):
         yield f"show_{procedure}({named})"
     yield f"show_rollbacks({named})"
-    yield f"show_rollback_detail({named}, instant_time => '{rollback}')"
+    if rollback:
+        yield f"show_rollback_detail({named}, instant_time => '{rollback}')"
     yield f"show_savepoints({named})"
     yield f"show_fsview_all({named}, {_LIMIT})"
     yield f"show_fsview_all({named}, path_regex => 'city=o*')"
@@ -125,7 +127,8 @@ def test_procedures_that_look_give_the_rows_of_jvm_hudi(
     path, table, judge = tmp_path / "t", f"calls_{kind.lower()}_{version}", oracle_of("1.2.0")
     _life(judge, path, table, kind, version)
     newest = judge.sql(f"CALL show_commits(table => '{table}')")[0]["commit_time"]
-    rollback = judge.sql(f"CALL show_rollbacks(table => '{table}')")[0]["instant"]
+    rollbacks = judge.sql(f"CALL show_rollbacks(table => '{table}')")
+    rollback = rollbacks[0]["instant"] if rollbacks else ""
     files = judge.sql(f"CALL show_metadata_table_files(table => '{table}', partition => 'city=oslo')")
     spark.sql(f"CREATE TABLE {table} USING hudi LOCATION '{path}'")
     calls = list(_questions(table, path, str(newest), str(rollback), str(files[0]["file_path"])))

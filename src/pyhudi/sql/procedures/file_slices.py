@@ -181,7 +181,7 @@ _SLICE = (
 PROCEDURES = (
     Procedure(
         name="show_fsview_all",
-        what="All file slices of groups that are not replaced, by partition and group, the newest first. `path_regex` is a glob of partitions.",
+        what="All file slices of the groups that are not replaced; `path_regex` is a glob of partition paths.",
         parameters=(*TABLE_OR_PATH, *_VIEW),
         columns=columns(f"{_SLICE}, delta_files string"),
         run=_show_all,
