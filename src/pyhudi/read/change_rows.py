@@ -254,7 +254,13 @@ def _appended(storage: Storage, rows: ScanPlan, task: ChangeTask) -> Iterator[_C
         blocks = replace(blocks, until=task.steps[-1])
     of_place = {place: block.instant_time for place, block in list_log_blocks(storage, slice_.logs, blocks)}
     versions = read_log_versions(
-        storage, slice_.logs, schema, rows.merging.rules.in_logs, blocks=blocks, spill=rows.merging.spill
+        storage,
+        slice_.logs,
+        schema,
+        rows.merging.rules.in_logs,
+        blocks=blocks,
+        spill=rows.merging.spill,
+        names=slice_.names,
     )
     writes = np.repeat([of_place[place] for place in versions.rows_of], list(versions.rows_of.values())).tolist()
     steps = {instant: number for number, instant in enumerate(task.steps)}

@@ -162,6 +162,18 @@ def test_a_change_that_cannot_be_is_refused_before_anything_is_written(
     assert sorted(info.path for info in storage.list_recursive("")) == before
 
 
+def test_captured_changes_from_before_a_rename_have_the_values_of_the_column() -> None:
+    cdc = {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": "op_key_only"}
+    storage = TableBuilder(9, "mor", options=cdc).insert((1, "oslo", 1, "a")).upsert((1, "oslo", 2, "b")).build()
+    rename_note(opened(storage))
+
+    found = opened(storage).changes(format="cdc").to_arrow().to_pylist()
+
+    images = [(one["before"], one["after"]) for one in found]
+    told = [[one and json.loads(one)["remark"] for one in pair] for pair in images]
+    assert told == [[None, "a"], ["a", "b"]]
+
+
 def test_columns_without_ids_get_more_of_them_and_comments() -> None:
     storage = table_of()
 

@@ -176,11 +176,9 @@ def _schema_of(values: Any) -> InternalSchema:
     schema = InternalSchema(version, kind.columns, 0)
     given = values.get("max_column_id")
     largest = max(schema.paths, default=0)
-    if given is not None and (type(given) is not int or given < largest):
-        raise ValueError("the largest column id is not the largest")
     if len(schema.ids) < sum(1 for _ in _paths(schema.columns, ())):
         raise ValueError("two columns have one id, or one name")
-    return InternalSchema(version, kind.columns, largest if given is None else given)
+    return InternalSchema(version, kind.columns, max(largest, given) if type(given) is int else largest)
 
 
 def _kind_of(kind: Any, depth: int) -> Kind:
