@@ -132,7 +132,9 @@ def _check_slice(data: bytes) -> None:
     try:
         rules = MergeRules(ordering_fields=("ts",), delete_marker=("name", "D"))
         for blocks in (BlockFilter(), BlockFilter(committed=frozenset({"001"}), archived_before="9")):
-            found = read_log_versions(_stored(data), [PATH], _SCHEMA, rules, blocks=blocks, spill=SpillSettings())
+            found = read_log_versions(
+                _stored(data), [PATH], _SCHEMA, rules, blocks=blocks, spill=SpillSettings(), names=None
+            )
             found.rows.validate(full=True)
     except SchemaMismatchError as error:
         require("path" in error.context, "the error does not name the file")

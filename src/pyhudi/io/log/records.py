@@ -138,8 +138,8 @@ def read_log_versions(
     *,
     blocks: BlockFilter,
     spill: SpillSettings,
+    names: NamesByWrite | None,
     keys: KeyGenerator | None = None,
-    names: NamesByWrite | None = None,
 ) -> LogVersions:
     """All versions that the logs at `paths` hold, in merge order.
 

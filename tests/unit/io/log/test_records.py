@@ -78,7 +78,8 @@ def read(
     for number, content in enumerate(files):
         storage.put(f"p/{number}", content)
     paths = [f"p/{number}" for number in range(len(files))]
-    return read_log_versions(storage, paths, schema, rules, blocks=blocks, spill=spill or SpillSettings())
+    spill = spill or SpillSettings()
+    return read_log_versions(storage, paths, schema, rules, blocks=blocks, spill=spill, names=None)
 
 
 def versions(found: LogVersions) -> list[tuple[Any, ...]]:
