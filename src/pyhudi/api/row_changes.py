@@ -118,7 +118,7 @@ class Merge:
 
         def changes(job: WriteJob) -> tuple[Any, ApplyChanges]:
             plan = named_columns(self.plan, job.schema.arrow, engine.schema_of(source).names)
-            check_has_keys(job.table.config, _scan(self._handle, job, None, None).schema)
+            check_has_keys(job.table.config)
             keys = change_keys(job, updated_columns(plan))
             evaluate = _in_arrow if isinstance(engine, LocalEngine) else _on_spark
             rows, is_joined = evaluate(self._handle, job, plan, source)
@@ -215,7 +215,7 @@ def change_rows(
 
     def changes(job: WriteJob) -> tuple[Any, ApplyChanges]:
         given = None if values is None else assigned(values, job.schema.arrow)
-        check_has_keys(job.table.config, _scan(handle, job, None, None).schema)
+        check_has_keys(job.table.config)
         keys = change_keys(job, given or ())
         rows: Any
         if is_local:

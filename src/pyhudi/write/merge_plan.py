@@ -285,10 +285,9 @@ def rows_read(job: WriteJob, plan: MergePlan) -> RowsRead:
     return RowsRead.CHANGED if is_pinned else RowsRead.ALL
 
 
-def check_has_keys(config: TableConfig, schema: pa.Schema) -> None:
+def check_has_keys(config: TableConfig) -> None:
     """Raise `UnsupportedFeatureError` for a table whose rows cannot be told apart by their stored keys."""
-    missing = [name for name in META_COLUMNS[2:4] if name not in schema.names]
-    if missing:
+    if not config.populate_meta_fields:
         raise UnsupportedFeatureError(
             "a table without meta columns (hoodie.populate.meta.fields=false) does not store the keys of its rows, so "
             "it takes no merge, update, or deletion by condition",
