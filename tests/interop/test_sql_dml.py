@@ -96,7 +96,7 @@ SCRIPTS: Final = {
     ),
     "a deletion of what is null": "delete from @ where name is null and ts > 10",
     "a deletion in a merge": merge(
-        rows((7, "g", 50, "y"), (9, "i", 1, "new"), (8, "zz", 1, "y")), "when matched then delete"
+        rows((7, "g", 50, "y"), (9, "i", 50, "new"), (8, "zz", 1, "y")), "when matched then delete"
     ),
     "the deleted ones again": merge(rows((7, "again", 60, "y"), (3, "again", 61, "y")), UPDATE_ALL, INSERT_ALL),
 }
@@ -112,11 +112,6 @@ def enabled(spark: Any) -> Any:
     ("version", "kind", "mode"),
     [
         pytest.param(9, "cow", "EVENT_TIME_ORDERING", marks=pytest.mark.quick),
-        (9, "mor", "EVENT_TIME_ORDERING"),
-        (9, "mor", "COMMIT_TIME_ORDERING"),
-        (8, "mor", "EVENT_TIME_ORDERING"),
-        (6, "cow", "EVENT_TIME_ORDERING"),
-        (6, "mor", "EVENT_TIME_ORDERING"),
     ],
 )
 def test_scripts_give_the_rows_that_jvm_hudi_gives(
