@@ -141,3 +141,25 @@ def test_source_without_partitions_and_with_types_of_its_own_is_read_as_jvm_hudi
     ours = pyhudi.HudiTable.for_path(path).scan().to_arrow()
     assert_same_rows(oracle.read(path), ours)
     assert ours.num_rows == 9
+
+
+@pytest.mark.parametrize(("version", "table_type"), [(9, "cow"), (6, "mor")])
+def test_partition_that_came_into_the_source_later_is_copied_and_read_by_jvm_hudi(
+    version: int, table_type: str, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle, path = oracle_of(RELEASE_OF_TABLE_VERSION[version]), tmp_path / f"boot_later_{version}"
+    source = parquet_source(tmp_path / "source")
+    bootstrapped_by_jvm_hudi(oracle, source, path, version, table_type)
+    parquet_source(source, cities="c")
+    before = hashes(source)
+
+    written = pyhudi.HudiTable.for_path(path).source.copy_new_partitions(check_keys=True)
+
+    assert written is not None
+    assert written.inserted == 10
+    assert_same_rows(oracle.read(path), pyhudi.HudiTable.for_path(path).scan().to_arrow(), hint="copied")
+    oracle.write(path, rows(["c00", "c99", "a01"], "c", 60), jvm_options(path, table_type))
+    ours = pyhudi.HudiTable.for_path(path).scan().to_arrow()
+    assert_same_rows(oracle.read(path), ours, hint="upserted by JVM Hudi")
+    assert ours.num_rows == 32
+    assert hashes(source) == before

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.interop.compare import assert_same_rows
-from tests.support.sources import parquet_source
+from tests.support.sources import SOURCE_SCHEMA, parquet_source
 
 import pyhudi
 from pyhudi.errors import CorruptDataError
@@ -76,3 +77,28 @@ def test_source_file_of_another_size_is_an_error(spark: SparkSession, tmp_path: 
     file.write_bytes(file.read_bytes() + b"more")
     with pytest.raises(CorruptDataError, match="was changed"):
         loaded(spark, table)
+
+
+def test_partition_of_a_bootstrapped_table_is_loaded_by_its_path(spark: SparkSession, boot: pyhudi.HudiTable) -> None:
+    uri = boot.handle.state.storage.uri
+    expected = boot.scan(where=[("city", "==", "b")]).to_arrow()
+    assert_same_rows(expected, spark.read.format("hudi").load(f"{uri}/city=b").toArrow())
+
+
+def test_plain_partitions_are_read_beside_those_of_the_table(spark: SparkSession, tmp_path: Path) -> None:
+    path = parquet_source(tmp_path / "mixed, 50% true")
+    (path / "city=a" / "part-1.parquet").rename(path / "city=a" / "part 1.parquet")
+    style = {"hoodie.datasource.write.hive_style_partitioning": "true"}
+    schema = pa.schema([*SOURCE_SCHEMA, ("city", pa.string())])
+    table = pyhudi.HudiTable.create(path, schema=schema, record_key="id", partition_by="city", hudi_options=style)
+    table.upsert(pa.Table.from_pylist([{"id": "c00", "city": "c"}], schema))
+    union = {"hoodie.pyhudi.read.plain.partitions": "true"}
+
+    rows = spark.read.format("hudi").options(**union).load(str(path))
+
+    expected = pyhudi.HudiTable.for_path(path, hudi_options=union).scan().to_arrow()
+    assert expected.num_rows == 21
+    assert_same_rows(expected, rows.toArrow())
+    assert rows.where("city = 'b'").count() == 10
+    assert spark.read.format("hudi").options(**union).load(f"{path}/city=a").count() == 10
+    assert spark.read.format("hudi").load(str(path)).count() == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
@@ -22,7 +23,7 @@ from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.log.blocks import BlockType
 from pyhudi.io.log.scan import scan_blocks
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.storage.protocol import Storage
+from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.lister import list_data_files
 from pyhudi.table.state import TableState, load_table
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
@@ -80,16 +81,25 @@ def crashed(given: Storage, action: Action, number: int) -> MemoryStorage | None
 def crash_images(given: Storage, action: Action, *, every: int = 1) -> Iterator[tuple[str, MemoryStorage]]:
     """The table after a crash before each effect, or each of so many, and at last after the whole action.
 
-    A crash right after an effect leaves the same as one before the next.
+    A crash right after an effect leaves the same as one before the next. All are taken in one run, as a process that
+    dies changes nothing more. Where an effect left no trace, as the begin of a file, there is no image of its own.
     """
-    effects = effects_of(given, action)
-    for number in range(1 + len(effects) % every, len(effects) + 1, every):
-        image = crashed(given, action, number)
-        assert image is not None, number
-        yield f"before effect {number} of {len(effects)}: {effects[number - 1]}", image
-    done = copied(given)
-    action(opened(done))
-    yield "at the end", done
+    inner = copied(given)
+    taken: list[tuple[str, MemoryStorage]] = []
+    guard = threading.Lock()
+
+    def take(name: str, path: str) -> None:
+        with guard:
+            taken.append((str(Effect(name, path)), inner.copy()))
+
+    action(opened(FaultStorage(inner, before=take)))
+    last: tuple[FileInfo, ...] | None = None
+    for number, (effect, image) in enumerate(taken, start=1):
+        found = image.list_recursive("")
+        if (number - 1 - len(taken)) % every == 0 and found != last:
+            last = found
+            yield f"before effect {number} of {len(taken)}: {effect}", image
+    yield "at the end", inner
 
 
 TEMPORARY_FOLDERS = (".hoodie/.temp", ".hoodie/.heartbeat", ".hoodie/.aux/.exchange")

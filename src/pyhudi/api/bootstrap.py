@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from pyhudi.api.arguments import HudiOptions, known_options
 from pyhudi.api.handle import TableHandle
@@ -14,8 +14,10 @@ from pyhudi.engine.protocol import Engine
 from pyhudi.environment import SYSTEM
 from pyhudi.errors import ConfigError
 from pyhudi.storage.open import open_storage
+from pyhudi.write.bootstrap.later import copy_new_partitions, plan_new_partitions
 from pyhudi.write.bootstrap.plan import BootstrapPlan, ModeOf, plan_bootstrap
 from pyhudi.write.bootstrap.run import run_bootstrap
+from pyhudi.write.result import WriteResult
 
 ModeLike = str | Callable[[str], str]
 """`"metadata_only"`, `"full_record"`, or a function that gives one of them for a partition path."""
@@ -53,6 +55,34 @@ def bootstrap(
         plan, open_storage(place, options), options=options, engine=engine, environment=SYSTEM, check_keys=check_keys
     )
     return TableHandle(state, known_options(hudi_options, call="bootstrap"), engine)
+
+
+def planned_new_partitions(
+    handle: TableHandle, partitions: Sequence[str] | None, hudi_options: HudiOptions | None
+) -> BootstrapPlan | None:
+    """The plan of copying partitions that came into the source after the bootstrap."""
+    options = handle.options_of_call(hudi_options, call="copy_new_partitions")
+    if isinstance(partitions, str):
+        raise ConfigError("partitions must be a list of partition paths, not a text", partitions=partitions)
+    return plan_new_partitions(handle.state.reload(), WriteConfig.from_options(options), handle.engine, partitions)
+
+
+def bootstrap_partitions(
+    handle: TableHandle, partitions: Sequence[str] | None, check_keys: bool, hudi_options: HudiOptions | None
+) -> WriteResult | None:
+    """Copy those partitions; None if there are none."""
+    plan = planned_new_partitions(handle, partitions, hudi_options)
+    if plan is None:
+        return None
+    return copy_new_partitions(
+        plan,
+        handle.state,
+        options=handle.options_of_call(hudi_options, call="copy_new_partitions"),
+        engine=handle.engine,
+        environment=handle.environment,
+        mergers=handle.mergers,
+        check_keys=check_keys,
+    )
 
 
 def _options(

@@ -23,6 +23,7 @@ from pyhudi.api.rows import RowsLike, engine_of_session, rows_of_keys
 from pyhudi.api.savepoints import Savepoints
 from pyhudi.api.scan import Scan, lookup, scan_of
 from pyhudi.api.services import Services
+from pyhudi.api.source import Source
 from pyhudi.api.writes import delete_partitions, truncate, write_rows
 from pyhudi.engine.local import LocalEngine
 from pyhudi.format.metadata.write_operation import WriteOperation
@@ -181,8 +182,6 @@ class HudiTable(RowChanges):
 
         Cost: two recursive listings of the source, one footer and the key columns of each file, one skeleton file for
         each. "full_record": as `bulk_insert`. `check_keys`: the keys through the table's exchange folder once.
-
-        The format is described in https://github.com/apache/hudi/blob/master/rfc/rfc-12/rfc-12.md.
         """
         described = described_table(name, record_key, partition_by, ordering_fields, table_type, table_version)
         engine = LocalEngine() if spark is None else engine_of_session(spark)
@@ -243,6 +242,11 @@ class HudiTable(RowChanges):
     def indexes(self) -> Indexes:
         """Indexes in the metadata table: made, built again, dropped, listed."""
         return Indexes(self.handle)
+
+    @property
+    def source(self) -> Source:
+        """Of a bootstrapped table: partitions that came into the folder of its files later."""
+        return Source(self.handle)
 
     @property
     def savepoints(self) -> Savepoints:

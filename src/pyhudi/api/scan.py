@@ -30,7 +30,8 @@ from pyhudi.read.by_key import skip_by_record_index, where_of_keys
 from pyhudi.read.by_value import skip_by_secondary_indexes
 from pyhudi.read.conditions import Where, condition_of
 from pyhudi.read.count import count_rows
-from pyhudi.read.scan import ScanPlan, plan_table_scan
+from pyhudi.read.plain_partitions import plan_with_plain_partitions
+from pyhudi.read.scan import ScanPlan
 from pyhudi.read.skipping import IndexUse, skip_by_indexes
 from pyhudi.table.savepoints import savepoint_named
 from pyhudi.table.state import TableState
@@ -170,8 +171,10 @@ class Scan:
         condition = scan_condition(plan, self.where)
         if condition is None:
             return plan, ()
-        if not self._request.data_skipping:
-            return plan, (IndexUse("column_stats", note="hoodie.enable.data.skipping=false"),)
+        if not plan.data_skipping:
+            is_off = not self._request.data_skipping
+            note = "hoodie.enable.data.skipping=false" if is_off else "no index knows the files that are not Hudi's"
+            return plan, (IndexUse("column_stats", note=note),)
         is_newest = self._request.as_of is None and self._request.query_type is not QueryType.INCREMENTAL
         by_key: IndexUse | None = None
         by_value: tuple[IndexUse, ...] = ()
@@ -251,7 +254,7 @@ def scan_for_write(handle: TableHandle, columns: Sequence[str] | None, where: Wh
 
 
 def _scan(handle: TableHandle, request: ReadConfig, columns: Sequence[str] | None, where: Where) -> Scan:
-    plan = plan_table_scan(handle.state, request, handle.mergers)
+    plan = plan_with_plain_partitions(handle.state, request, handle.mergers)
     names = checked_columns(plan, columns)
     condition_of(where, plan.schema)  # what is wrong with it is said here, not when rows are read
     return Scan(tuple(names), where, handle.state, request, plan)

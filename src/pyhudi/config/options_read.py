@@ -78,6 +78,13 @@ class ReadOptions:
         doc="Whether reads with a condition leave files out by the indexes of the metadata table, without opening"
         " them.",
     )
+    plain_partitions: bool = option(
+        "hoodie.pyhudi.read.plain.partitions",
+        parse=boolean(),
+        default=False,
+        doc="Whether a snapshot also has the rows of folders whose Parquet files are not Hudi's: partitions from "
+        "before the folder was a table. Their `_hoodie_*` columns are null.",
+    )
     skip_damaged_files: bool = option(
         "hoodie.pyhudi.read.skip.damaged.files",
         parse=boolean(),

@@ -36,6 +36,7 @@ class ReadConfig:
         fall_back_to_full_scan: Scan the whole table if files of the interval have been cleaned.
         skip_damaged_files: Leave out missing and damaged files, with a warning.
         data_skipping: Leave files out by the indexes of the metadata table.
+        plain_partitions: Also read the folders whose Parquet files are not Hudi's.
         merging: The mergers that the table may name.
         memory: The memory limits of merging.
         metadata_table: Take the list of files from the metadata table; None from table version 8 on.
@@ -50,6 +51,7 @@ class ReadConfig:
     fall_back_to_full_scan: bool = False
     skip_damaged_files: bool = False
     data_skipping: bool = True
+    plain_partitions: bool = False
     merging: MergingOptions = field(default_factory=MergingOptions)
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     metadata_table: bool | None = None
@@ -76,6 +78,7 @@ class ReadConfig:
                 skip_damaged_files=given.skip_damaged_files,
                 metadata_table=metadata_table,
                 data_skipping=given.data_skipping,
+                plain_partitions=given.plain_partitions,
             )
         if given.begin is not None or given.end is not None:
             raise ConfigError(
@@ -90,6 +93,7 @@ class ReadConfig:
             fall_back_to_full_scan=given.fall_back_to_full_scan,
             skip_damaged_files=given.skip_damaged_files,
             data_skipping=given.data_skipping,
+            plain_partitions=given.plain_partitions,
             merging=merging,
             memory=memory,
             metadata_table=metadata_table,

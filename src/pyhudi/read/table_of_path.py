@@ -10,7 +10,8 @@ from pyhudi.errors import TableNotFoundError, UnsafePathError, UnsupportedFeatur
 from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
 from pyhudi.read.change_plan import ChangePlan
 from pyhudi.read.changes import plan_changes
-from pyhudi.read.scan import ScanPlan, plan_scan
+from pyhudi.read.plain_partitions import plan_with_plain_partitions
+from pyhudi.read.scan import ScanPlan
 from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table, table_exists
@@ -29,7 +30,7 @@ def plan_of_path(path: str, options: Mapping[str, str], config: ReadConfig) -> t
     """
     storage = open_storage(path, options)
     if table_exists(storage):
-        return storage, plan_scan(storage, config)
+        return storage, plan_with_plain_partitions(load_table(storage), config)
     if set(path) & _OF_GLOBS:
         raise UnsupportedFeatureError(
             "globs are not supported, as in JVM Hudi since 1.2.0: load the table's folder, and filter by its columns",
@@ -38,7 +39,7 @@ def plan_of_path(path: str, options: Mapping[str, str], config: ReadConfig) -> t
     for above, folder in _folders_above(storage):
         table = open_storage(above, options)
         if table_exists(table):
-            return table, _partitions_below(table, folder, plan_scan(table, config))
+            return table, _partitions_below(table, folder, plan_with_plain_partitions(load_table(table), config))
     raise TableNotFoundError("there is no Hudi table in this folder; check the path", path=storage.uri)
 
 

@@ -67,6 +67,12 @@ class _Tree:
             del self._objects[path]
         del self._paths[first:last]
 
+    def copy(self) -> _Tree:
+        copy = _Tree(self._clock)
+        copy._objects, copy._paths = dict(self._objects), list(self._paths)
+        copy._last_ms, copy._last_version = self._last_ms, self._last_version
+        return copy
+
     def below(self, prefix: str) -> Iterator[tuple[str, _Object]]:
         """The objects whose path starts with `prefix`, which is empty or ends in a slash."""
         first, last = self._range(prefix)
@@ -121,7 +127,19 @@ class MemoryStorage:
         storage._open(tree, name, check_relative_folder(folder))
         return storage
 
+    def copy(self) -> MemoryStorage:
+        """A store of its own with the objects that are here now, their times, and this URI, which still opens this one.
+
+        Cost: one look-up table; the data is shared.
+        """
+        with self._tree.guard:
+            tree = self._tree.copy()
+        storage = MemoryStorage.__new__(MemoryStorage)
+        storage._open(tree, *self._place)
+        return storage
+
     def _open(self, tree: _Tree, name: str, folder: str = "") -> None:
+        self._place = (name, folder)
         self._tree = tree
         self._uri = f"memory://{join(name, folder)}"
         self._prefix = f"{folder}/" if folder else ""

@@ -27,6 +27,7 @@ from pyhudi.io.base_file import ROW_GROUP_BYTES
 from pyhudi.io.spilled_rows import SpilledRows
 from pyhudi.merge.rules import first_versions
 from pyhudi.storage.open import open_spec
+from pyhudi.table.plain_partitions import check_not_plain
 from pyhudi.tasks.data_file import (
     DataFile,
     DataFileSpec,
@@ -246,6 +247,7 @@ class _SplitFiles:
             while len(self._open) >= OPEN_FILES_MAX:
                 self.finish(next(iter(self._open)))
             self.create_markers([partition_path])
+            check_not_plain(self._storage, [partition_path])
             ensure_partition(self._storage, partition_path, self._task.target.instant_time)
             file = DataFile(self._storage, self._next.pop(partition_path), self._numbers)
         # The one that was not used for longest is the first.

@@ -58,6 +58,14 @@ class ComputedChanges:
     rows: Callable[[WriteJob], tuple[Any, ApplyChanges]]
 
 
+@dataclass(frozen=True, slots=True)
+class OwnRows:
+    """Rows that a write of its own kind finds elsewhere. `schema`: their columns. `write`: what writes them."""
+
+    schema: pa.Schema
+    write: Callable[[WriteJob], WriteResult]
+
+
 def write(
     rows: Any,
     storage: Storage,
@@ -71,7 +79,7 @@ def write(
 ) -> WriteResult:
     """Run one write operation on an existing table, again from the input when it lost against another writer.
 
-    `rows` of a kind that the engine accepts, or `ComputedChanges`.
+    `rows` of a kind that the engine accepts, `ComputedChanges`, or `OwnRows`.
     How often again: `hoodie.write.num.retries.on.conflict.failures`, after pauses that grow. `mergers`: those among
     which the table's own is found, besides those that the options name. A batch whose id (`hoodie.write.batch.id`) is
     that of a completed write is not written again: the result is that of the completed write. Raises
@@ -92,7 +100,7 @@ def write(
                 return done
             job = _prepared(rows, table, config, options, engine, environment, mergers, overwrite=overwrite)
             try:
-                result = _run(job, rows, overwrite=overwrite)
+                result = rows.write(job) if isinstance(rows, OwnRows) else _run(job, rows, overwrite=overwrite)
                 break
             except WriteConflictError:
                 if (done := _already_done(table.reload(), config)) is not None:
@@ -159,10 +167,13 @@ def _prepared(
 ) -> WriteJob:
     computed = isinstance(rows, ComputedChanges)
     carries_rows = not computed and config.operation not in (WriteOperation.DELETE, WriteOperation.DELETE_PARTITION)
+    incoming = None
+    if carries_rows:
+        incoming = rows.schema if isinstance(rows, OwnRows) else engine.schema_of(rows)
     job = prepare(
         table,
         config,
-        engine.schema_of(rows) if carries_rows else None,
+        incoming,
         engine=engine,
         environment=environment,
         options=options,

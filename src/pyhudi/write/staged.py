@@ -24,6 +24,7 @@ from pyhudi.services.clustering.in_the_way import roll_back_clusterings
 from pyhudi.services.orphans import remove_orphans
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
+from pyhudi.table.plain_partitions import check_not_plain
 from pyhudi.table.state import TableState
 from pyhudi.tasks.append_log import AppendTask, append_rows
 from pyhudi.tasks.data_file import FormerVersion, WriteTarget
@@ -73,6 +74,8 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
         with write_transaction(job, action, requested) as begun:
             _check_rows_read(job, begun, read)
             view = _view(begun.base, job, splits, write)
+            named = {part.partition_path for split in splits for part in split.partitions}
+            check_not_plain(storage, sorted(named - view.latest.keys()))
             batch = Batch(job=job, write=write, transaction=begun, view=view, splits=splits, folder=folder)
             placement = searched(batch) if job.buckets is None else hashed(batch, job.buckets)
             plan = placement.plan

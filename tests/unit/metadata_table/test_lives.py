@@ -26,7 +26,7 @@ EVERYTHING = {
     "hoodie.compact.inline": "true",
     "hoodie.compact.inline.max.delta.commits": "3",
 }
-STEPS = 30
+STEPS = 20
 CITIES = ("oslo", "rome", "bern")
 Model = dict[int, Row]
 

@@ -9,23 +9,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from pyspark.sql.column import Column
-from pyspark.sql.types import DataType, StructField, StructType
 
 from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.io.slices.base_rows import check_source
 from pyhudi.io.slices.files import SourceFile
 from pyhudi.read.scan import ScanPlan, ScanSlice
+from pyhudi.spark.reads.column_functions import columns_by_functions
 from pyhudi.spark.reads.parquet_files import base_files, parquet_rows
 from pyhudi.spark.reads.skeleton_columns import read_skeleton_column
 from pyhudi.spark.reads.slice_tasks import packed
-from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.storage.open import open_spec
 
 _FILE, _ROW = "__source_file", "__source_row"
@@ -66,26 +62,14 @@ def bootstrapped_rows(spark: SparkSession, plan: ScanPlan, slices: Sequence[Scan
     stored = pa.schema([field for field in in_files if field.name not in in_folders])
     rows = parquet_rows(spark, stored, [one.files.source.uri for one in slices if one.files.source is not None])
     rows = rows.selectExpr("*", f"_metadata.file_path as {_FILE}", f"_metadata.row_index as {_ROW}")
-    pickled = packed(plan)
-
-    @cache
-    def reader(kind: DataType) -> Any:
-        def read(paths: pa.Array, numbers: pa.Array, which: pa.Array) -> pa.Array:
-            shape = arrow_schema(StructType([StructField("value", kind)])).field(0).type
-            if not len(numbers):
-                return pa.nulls(0, shape)
-            return read_skeleton_column(pickled, plan.schema.names[which[0].as_py()], shape, paths, numbers)
-
-        return sql.arrow_udf(read, kind)
-
-    def column(number: int, name: str, kind: DataType) -> Column:
-        if name in stored.names:
-            return sql.col(f"`{name.replace('`', '``')}`")
-        return reader(kind)(sql.col(_FILE), sql.col(_ROW), sql.lit(number)).alias(name)
-
-    kinds = [field.dataType for field in spark_schema(plan.schema).fields]
-    every = [column(number, name, kinds[number]) for number, name in enumerate(plan.schema.names)]
-    return rows.select(*every)
+    where = sql.col(_FILE), sql.col(_ROW)
+    read = columns_by_functions(read_skeleton_column, plan, packed(plan), where)
+    return rows.select(
+        *(
+            sql.col(f"`{name.replace('`', '``')}`") if name in stored.names else column.alias(name)
+            for name, column in zip(plan.schema.names, read, strict=True)
+        )
+    )
 
 
 def _check_sources(slices: Sequence[ScanSlice]) -> None:

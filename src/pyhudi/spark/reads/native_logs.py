@@ -12,14 +12,12 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from typing import Any
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from pyspark.sql.column import Column
-from pyspark.sql.types import DataType, LongType, StructField, StructType
+from pyspark.sql.types import LongType, StructField, StructType
 
 from pyhudi.io.log.parquet_blocks import parquet_blocks
 from pyhudi.io.log.records import BlockPlace
@@ -40,13 +38,13 @@ from pyhudi.io.slices.mask import (
     stored_rows_out_of_use,
 )
 from pyhudi.read.scan import ScanPlan, ScanSlice
+from pyhudi.spark.reads.column_functions import columns_by_functions
 from pyhudi.spark.reads.har_views import OPTIONS, archived, can_archive
 from pyhudi.spark.reads.jvm_objects import FileToRead
 from pyhudi.spark.reads.log_columns import read_log_column
 from pyhudi.spark.reads.parquet_files import FileOfSlice, files_of_slices, rows_of_files
 from pyhudi.spark.reads.slice_tasks import packed, task_rows
 from pyhudi.spark.reads.superseded_rows_cache import kept
-from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
 
@@ -189,7 +187,8 @@ def rows_by_columns(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
         return log_rows(storage, one.files, plan.merging, log_part=part_of_logs(number))
 
     in_logs = task_rows(spark, plan, pickled, count, _LOG_ROWS)
-    rows = in_logs.select(*_log_columns(plan, pickled), PART, PLACE).toDF(*plan.schema.names, PART, PLACE)
+    columns = columns_by_functions(read_log_column, plan, pickled, (sql.col(PART), sql.col(PLACE)))
+    rows = in_logs.select(*columns, PART, PLACE).toDF(*plan.schema.names, PART, PLACE)
     if by_path:
         rows = _numbered_rows(spark, plan, parts, []).unionAll(rows)
     return _less(rows, task_rows(spark, plan, pickled, find, _OUT_OF_USE))
@@ -205,27 +204,3 @@ def _numbered_rows(spark: SparkSession, plan: ScanPlan, parts: FileParts, more: 
 def _less(rows: DataFrame, out_of_use: DataFrame) -> DataFrame:
     # `rows` has the numbers as columns of its own, because Spark 4.0 cannot join on columns of `_metadata`.
     return rows.join(sql.broadcast(out_of_use), sql.expr(_IS_OUT_OF_USE), "left_anti").drop(PART, PLACE)
-
-
-def _log_columns(plan: ScanPlan, pickled: bytes) -> list[Column]:
-    """The table's columns over rows of `LOG_ROWS_SCHEMA`, each by a call of a function.
-
-    Spark removes the calls for columns that a query does not need. It could not prune the columns of one Python task,
-    because a task does not know the query. There is one function per type, not per column, because creating a function
-    takes the driver longer than calling it.
-    """
-    names = plan.schema.names
-
-    @cache
-    def reader(kind: DataType) -> Any:
-        def read(parts: pa.Array, places: pa.Array, numbers: pa.Array) -> pa.Array:
-            shape = arrow_schema(StructType([StructField("value", kind)])).field(0).type
-            if not len(numbers):
-                return pa.nulls(0, shape)
-            return read_log_column(pickled, names[numbers[0].as_py()], shape, parts, places)
-
-        return sql.arrow_udf(read, kind)
-
-    part, place = sql.col(PART), sql.col(PLACE)
-    kinds = [field.dataType for field in spark_schema(plan.schema).fields]
-    return [reader(kind)(part, place, sql.lit(number)) for number, kind in enumerate(kinds)]

@@ -13,6 +13,7 @@ logs and the caller selects columns.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -26,6 +27,7 @@ from pyspark.sql.column import Column
 
 from pyhudi.config.read_config import ReadConfig
 from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.read.comparisons import OPERATORS, Comparison, comparisons_of
 from pyhudi.read.conditions import Where
@@ -36,6 +38,7 @@ from pyhudi.spark.options import table_options, with_session_store
 from pyhudi.spark.reads.bootstrapped import bootstrapped_rows, native_slices, skeleton_rows
 from pyhudi.spark.reads.changes import change_frame
 from pyhudi.spark.reads.earlier_columns import convertible, rows_of_earlier_columns, with_earlier_columns
+from pyhudi.spark.reads.jvm_objects import encoded_uri
 from pyhudi.spark.reads.native_logs import can_split, read_of_blocks, rows_by_columns, rows_of_blocks
 from pyhudi.spark.reads.parquet_files import files_of_slices, rows_of_files
 from pyhudi.spark.reads.slice_tasks import packed, task_rows
@@ -44,6 +47,7 @@ from pyhudi.storage.protocol import Storage
 
 _COMMIT_TIME = "_hoodie_commit_time"
 _FILE_NAME = "_pyhudi_file_name"
+_SCHEME = "^[^:/]+:/+"
 
 
 def load_table(spark: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame:
@@ -154,24 +158,36 @@ def _in_range(rows: DataFrame, plan: ScanPlan) -> DataFrame:
 def _with_path_columns(spark: SparkSession, rows: DataFrame, plan: ScanPlan) -> DataFrame:
     """The rows with the columns that are not in the files, from the partition path of each file.
 
-    Cost: a broadcast join by file name, which is unique in a table, with one small row per file.
+    Cost: a broadcast join with one small row per file, by its name, which is unique in a table, or, with files that are
+    not Hudi's, by its path, with up to two.
     """
     values: dict[str, list[str | None]] = {name: [] for name in plan.path_columns}
-    names = []
-    for one in plan.plain:
+    bases = [one.files.base or "" for one in plan.plain]
+    by_path = any(parse_data_file(base.rpartition("/")[2]) is None for base in bases)
+    names: list[str] = []
+    for base, one in zip(bases, plan.plain, strict=True):
         of_file = dict(one.partition_values)
-        names.append((one.files.base or "").rpartition("/")[2])
+        forms = _forms_of_path(f"{plan.uri}/{base}") if by_path else {base.rpartition("/")[2]}
+        names += forms
         for name, texts in values.items():
-            texts.append(of_file[name])
+            texts.extend([of_file[name]] * len(forms))
+    if len({*names}) < len(names):
+        raise UnsupportedFeatureError("the name of a file is the encoded name of another one; rename it", uri=plan.uri)
     lookup = spark.createDataFrame(
         pa.table({_FILE_NAME: names, **{name: pa.array(texts, pa.string()) for name, texts in values.items()}})
     )
     types = {field.name: field.dataType for field in spark_schema(plan.schema).fields}
     lookup = lookup.select(_FILE_NAME, *[sql.col(_quoted(name)).cast(types[name]).alias(name) for name in values])
     kept = [field.name for field in plan.schema if field.name not in values]
-    in_files = rows.select(*map(_quoted, kept), sql.col("_metadata.file_name").alias(_FILE_NAME))
+    place = sql.regexp_replace("_metadata.file_path", _SCHEME, "/") if by_path else sql.col("_metadata.file_name")
+    in_files = rows.select(*map(_quoted, kept), place.alias(_FILE_NAME))
     joined = in_files.join(sql.broadcast(lookup), _FILE_NAME, "left")
     return joined.select(*[_quoted(field.name) for field in plan.schema])
+
+
+def _forms_of_path(uri: str) -> set[str]:
+    """A path without its scheme as Spark may say it: versions differ in whether they encode it."""
+    return {re.sub(_SCHEME, "/", form) for form in (uri, encoded_uri(uri))}
 
 
 def spark_condition(where: Where, schema: pa.Schema) -> Column:

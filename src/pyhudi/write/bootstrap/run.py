@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +13,7 @@ from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
 from pyhudi.engine.shares import spread
 from pyhudi.environment import Environment
-from pyhudi.errors import InternalError, RecordKeyError, TableExistsError, WriteConflictError
+from pyhudi.errors import InternalError, TableExistsError, WriteConflictError
 from pyhudi.format.bootstrap_index import (
     FILE_IDS_PATH,
     PARTITIONS_PATH,
@@ -30,14 +29,12 @@ from pyhudi.services.rollback.own_write import undone_on_failure
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.state import TableState, create_table, load_table, table_exists
-from pyhudi.tasks.bulk_insert import SplitTask
-from pyhudi.tasks.copy_source import CopySourceTask, copy_source
 from pyhudi.tasks.markers import task_markers
-from pyhudi.tasks.repeated_keys import RepeatedKeysTask, find_repeated_keys
 from pyhudi.tasks.skeletons import SKELETON_SCHEMA, Skeleton, SkeletonTask, write_skeletons
 from pyhudi.transaction.presence import only_writer_if_needed
 from pyhudi.transaction.settings import locking, transaction_settings
 from pyhudi.transaction.transaction import Transaction, begin, mark_inflight
+from pyhudi.write.bootstrap.copying import check_unique, copied_files
 from pyhudi.write.bootstrap.plan import BootstrapPlan
 from pyhudi.write.bootstrap.source import check_unchanged
 from pyhudi.write.create import remove_unused, removed_on_failure, table_properties
@@ -167,7 +164,7 @@ def _write_skeletons(job: WriteJob, plan: BootstrapPlan, *, check_keys: bool) ->
         stats = [stat for result in results for stat in result]
         _check_rows(plan, skeletons, stats)
         if check_keys:
-            _check_unique(job, stats)
+            check_unique(job, stats)
         _put_index(transaction, plan, skeletons, files)
         check_unchanged(plan.source)
         committed(job, transaction, WriteOperation.BOOTSTRAP, stats, None)
@@ -179,33 +176,6 @@ def _check_rows(plan: BootstrapPlan, skeletons: Sequence[Skeleton], stats: Seque
     for skeleton in skeletons:
         if written.get(skeleton.file_id) != plan.columns.rows[skeleton.source.path]:
             raise InternalError("a skeleton file has another number of rows than its source", path=skeleton.source.uri)
-
-
-def _check_unique(job: WriteJob, stats: Sequence[WriteStat]) -> None:
-    """Raise `RecordKeyError` if a record key occurs twice in the files of a partition. Cost: their keys, sorted."""
-    by_partition: dict[str, list[WriteStat]] = defaultdict(list)
-    for stat in stats:
-        by_partition[stat.partition_path or ""].append(stat)
-    tasks = [
-        RepeatedKeysTask(
-            job.table.storage.spec,
-            tuple(stat.path for stat in group if stat.path),
-            sum(stat.file_size_in_bytes or 0 for stat in group),
-            job.config.memory.spill_folder,
-        )
-        for group in by_partition.values()
-    ]
-    size = sum(task.size for task in tasks)
-    found = job.engine.map(find_repeated_keys, tasks, size_bytes=size, description="compare record keys")
-    for path, repeated in zip(by_partition, found, strict=True):
-        if repeated.rows:
-            raise RecordKeyError(
-                "record keys occur more than once in a partition of the source: an upsert of such a key would not know "
-                "which row to change; name more columns as the record key, or remove the rows",
-                partition_path=path,
-                rows=repeated.rows,
-                keys=repeated.examples,
-            )
 
 
 def _put_index(
@@ -231,31 +201,8 @@ def _copy(job: WriteJob, plan: BootstrapPlan, *, check_keys: bool) -> None:
     """The commit of the files whose rows are copied."""
     with _transaction(job, FULL_RECORD_INSTANT, WriteOperation.BULK_INSERT) as transaction:
         with task_markers(transaction, job.config, job.engine, may_conflict=False) as markers:
-            split = SplitTask(
-                target=job.target(transaction.instant_time, markers),
-                keys=job.keys,
-                seed=job.environment.ids.uuid(),
-                spill_folder=job.config.memory.spill_folder,
-            )
-            tasks = [
-                CopySourceTask(split, tuple(plan.source.source_file(info) for info in share))
-                for path in plan.partitions_of(BootstrapMode.FULL_RECORD)
-                for share in _shares(plan.source.files[path], job.config.files.max_file_size)
-            ]
-            size = sum(file.size for task in tasks for file in task.files)
-            results = job.engine.map(copy_source, tasks, size_bytes=size, description="copy the source")
-        stats = [stat for result in results for stat in result]
+            stats = copied_files(job, plan, transaction.instant_time, markers)
         if check_keys:
-            _check_unique(job, stats)
+            check_unique(job, stats)
         check_unchanged(plan.source)
         committed(job, transaction, WriteOperation.BULK_INSERT, stats, None)
-
-
-def _shares(files: Sequence[FileInfo], bytes_max: int) -> list[list[FileInfo]]:
-    """The files of a partition in parts of about the maximum size of a file."""
-    shares: list[list[FileInfo]] = [[]]
-    for info in files:
-        if shares[-1] and sum(one.size for one in shares[-1]) + info.size > bytes_max:
-            shares.append([])
-        shares[-1].append(info)
-    return shares

@@ -74,11 +74,15 @@ def load_source(storage: Storage) -> Source:
     return Source(storage.spec, {path: tuple(files) for path, files in sorted(found.items())})
 
 
-def check_unchanged(source: Source) -> None:
-    """Raise `WriteConflictError`, which names a file, if the source is not what it was. Cost: one recursive listing."""
+def check_unchanged(source: Source, *, whole: bool = True) -> None:
+    """Raise `WriteConflictError`, which names a file, if the source is not what it was. Cost: one recursive listing.
+
+    `whole`: new folders count, too.
+    """
     storage = open_spec(source.storage)
     before = {info.path: info for files in source.files.values() for info in files}
-    now = {info.path: info for files in load_source(storage).files.values() for info in files}
+    found = load_source(storage).files
+    now = {info.path: info for folder in found if whole or folder in source.files for info in found[folder]}
     for path in sorted({*before, *now}):
         if before.get(path) != now.get(path):
             raise WriteConflictError(

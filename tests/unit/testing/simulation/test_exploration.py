@@ -19,10 +19,11 @@ CORE = ("update+update", "new+new", "both+drop", "update+overwrite", "update+rec
 OF_LOGS = ("update+compact", "update+schedule", "compact+compact", "update+update+read")
 CORE_SCENARIOS = [
     scenario_of(f"{kind}/{lock}/{roles}")
-    for kind in ("cow6", "cow8", "mor6", "mor8")
-    for lock in ("lock", "lease")
-    for roles in (*CORE, *(OF_LOGS if kind.startswith("mor") else ()))
+    for first, kind in enumerate(("cow6", "cow8", "mor6", "mor8"))
+    for number, roles in enumerate((*CORE, *(OF_LOGS if kind.startswith("mor") else ())))
+    for lock in (("lock", "lease")[(first + number) % 2],)
 ]
+"""Each kind and roles with one of the locks; `make sim` takes both."""
 CLUSTERING = [
     scenario_of(f"{kind}/lease/{roles}")
     for kind in ("cow8", "mor6")
@@ -87,9 +88,9 @@ def test_expiry_and_changes_of_version_beside_writes_hold_all_invariants(
 
 
 @pytest.mark.parametrize("mishaps", [CRASHES, FAULTS, PAUSES], ids=["crash", "fault", "pause"])
-@pytest.mark.parametrize("scenario", CORE_SCENARIOS[::3], ids=str)
+@pytest.mark.parametrize("scenario", CORE_SCENARIOS[::2], ids=str)
 def test_with_one_mishap_all_invariants_hold(scenario: Scenario, mishaps: Powers, record_property: Recorder) -> None:
-    record_property("schedules", checked(scenario, Budget(deviations=1, schedules=90, powers=mishaps)))
+    record_property("schedules", checked(scenario, Budget(deviations=1, schedules=60, powers=mishaps)))
 
 
 @pytest.mark.parametrize("mishaps", [Powers(), CRASHES, FAULTS], ids=["order", "crash", "fault"])
@@ -100,7 +101,7 @@ def test_clusterings_beside_writes_keep_all_invariants(
     record_property("schedules", checked(scenario, Budget(deviations=1, schedules=60, powers=mishaps)))
 
 
-@pytest.mark.parametrize("scenario", matrix()[::9], ids=str)
+@pytest.mark.parametrize("scenario", matrix()[::15], ids=str)
 def test_at_random_with_everything_that_can_go_wrong_all_invariants_hold(
     scenario: Scenario, record_property: Recorder
 ) -> None:
@@ -112,7 +113,7 @@ def test_at_random_with_everything_that_can_go_wrong_all_invariants_hold(
 def test_a_task_that_outlives_its_write_is_never_seen_and_leaves_nothing(
     scenario: Scenario, powers: Powers, record_property: Recorder
 ) -> None:
-    record_property("schedules", checked(scenario, Budget(deviations=2, schedules=100, powers=powers)))
+    record_property("schedules", checked(scenario, Budget(deviations=2, schedules=60, powers=powers)))
 
 
 @pytest.mark.parametrize("scenario", WHOLE_OUTLIVED, ids=str)

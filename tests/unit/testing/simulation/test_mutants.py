@@ -28,7 +28,7 @@ FAMILIES = sorted({(one.family, one.budget.powers) for one in MUTANTS}, key=str)
 
 @pytest.mark.parametrize(("family", "powers"), FAMILIES, ids=str)
 def test_the_protocol_as_it_is_passes_where_mutants_fail(family: str, powers: Powers) -> None:
-    outcome = explore(scenario_of(family), Budget(deviations=1, schedules=60, powers=powers))
+    outcome = explore(scenario_of(family), Budget(deviations=1, schedules=30, powers=powers))
     assert outcome.failure is None, f"{outcome.failure.violation}\nreplay: '{outcome.failure.schedule}'"
 
 

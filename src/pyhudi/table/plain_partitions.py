@@ -1,0 +1,54 @@
+"""Folders of a table whose Parquet files are not Hudi's: partitions from before the folder was a table.
+
+Hudi does not know them. Rows that a write put beside them would be read, and theirs would not, so that a later read of
+the folder as plain Parquet has both, with two versions of a record.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from pyhudi.errors import InvalidRequestError
+from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.metadata.partition import PARTITION_METADATA_FILE
+from pyhudi.storage.protocol import FileInfo, Storage
+from pyhudi.table.lister import list_data_files
+
+
+def plain_partitions(storage: Storage) -> Mapping[str, tuple[FileInfo, ...]]:
+    """The Parquet files that are not Hudi's, by folder, of the folders that are no partitions of the table.
+
+    Folders and files whose names begin with a dot or an underscore are left out. Cost: a recursive listing.
+    """
+    files: dict[str, list[FileInfo]] = defaultdict(list)
+    known: set[str] = set()
+    for info in list_data_files(storage):
+        folder = info.path.rpartition("/")[0]
+        if info.name == PARTITION_METADATA_FILE:
+            known.add(folder)
+        elif _is_plain(info.name) and not any(part.startswith((".", "_")) for part in folder.split("/")):
+            files[folder].append(info)
+    return {folder: tuple(found) for folder, found in sorted(files.items()) if folder not in known}
+
+
+def check_not_plain(storage: Storage, partition_paths: Iterable[str]) -> None:
+    """Raise `InvalidRequestError` if one of these folders has Parquet files, and is no partition of the table.
+
+    Cost: one request for each path, and one listing for those that are no partition yet.
+    """
+    for path in partition_paths:
+        if not path or storage.info(f"{path}/{PARTITION_METADATA_FILE}") is not None:
+            continue
+        plain = next(filter(_is_plain, storage.list_names(path)), None)
+        if plain is not None:
+            raise InvalidRequestError(
+                "the folder of this partition has Parquet files that are not Hudi's: its rows are no records of the "
+                "table, and cannot be updated or deleted; move the files elsewhere, and bulk_insert their rows",
+                partition_path=path,
+                file=plain,
+            )
+
+
+def _is_plain(name: str) -> bool:
+    return name.endswith((".parquet", ".parq")) and not name.startswith((".", "_")) and parse_data_file(name) is None

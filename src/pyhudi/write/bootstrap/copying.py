@@ -1,0 +1,72 @@
+"""Rows of a source that are copied, and record keys that occur twice: for bootstraps and for later partitions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from pyhudi.config.options_bootstrap import BootstrapMode
+from pyhudi.errors import RecordKeyError
+from pyhudi.format.metadata.commit import WriteStat
+from pyhudi.storage.protocol import FileInfo
+from pyhudi.tasks.bulk_insert import SplitTask
+from pyhudi.tasks.copy_source import CopySourceTask, copy_source
+from pyhudi.tasks.repeated_keys import RepeatedKeysTask, find_repeated_keys
+from pyhudi.transaction.markers.announcing import TaskMarkers
+from pyhudi.write.bootstrap.plan import BootstrapPlan
+from pyhudi.write.job import WriteJob
+
+
+def copied_files(job: WriteJob, plan: BootstrapPlan, instant_time: str, markers: TaskMarkers) -> list[WriteStat]:
+    """Copy the rows of the partitions with mode full_record. Cost: as a bulk insert of them."""
+    split = SplitTask(
+        target=job.target(instant_time, markers),
+        keys=job.keys,
+        seed=job.environment.ids.uuid(),
+        spill_folder=job.config.memory.spill_folder,
+    )
+    tasks = [
+        CopySourceTask(split, tuple(plan.source.source_file(info) for info in share))
+        for path in plan.partitions_of(BootstrapMode.FULL_RECORD)
+        for share in _shares(plan.source.files[path], job.config.files.max_file_size)
+    ]
+    size = sum(file.size for task in tasks for file in task.files)
+    results = job.engine.map(copy_source, tasks, size_bytes=size, description="copy the source")
+    return [stat for result in results for stat in result]
+
+
+def check_unique(job: WriteJob, stats: Sequence[WriteStat]) -> None:
+    """Raise `RecordKeyError` if a record key occurs twice in the files of a partition. Cost: their keys, sorted."""
+    by_partition: dict[str, list[WriteStat]] = defaultdict(list)
+    for stat in stats:
+        by_partition[stat.partition_path or ""].append(stat)
+    tasks = [
+        RepeatedKeysTask(
+            job.table.storage.spec,
+            tuple(stat.path for stat in group if stat.path),
+            sum(stat.file_size_in_bytes or 0 for stat in group),
+            job.config.memory.spill_folder,
+        )
+        for group in by_partition.values()
+    ]
+    size = sum(task.size for task in tasks)
+    found = job.engine.map(find_repeated_keys, tasks, size_bytes=size, description="compare record keys")
+    for path, repeated in zip(by_partition, found, strict=True):
+        if repeated.rows:
+            raise RecordKeyError(
+                "record keys occur more than once in a partition of the source: an upsert of such a key would not know "
+                "which row to change; name more columns as the record key, or remove the rows",
+                partition_path=path,
+                rows=repeated.rows,
+                keys=repeated.examples,
+            )
+
+
+def _shares(files: Sequence[FileInfo], bytes_max: int) -> list[list[FileInfo]]:
+    """The files of a partition in parts of about the maximum size of a file."""
+    shares: list[list[FileInfo]] = [[]]
+    for info in files:
+        if shares[-1] and sum(one.size for one in shares[-1]) + info.size > bytes_max:
+            shares.append([])
+        shares[-1].append(info)
+    return shares
