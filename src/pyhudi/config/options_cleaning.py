@@ -56,6 +56,14 @@ class CleaningOptions:
         default=3,
         doc="KEEP_LATEST_FILE_VERSIONS: how many slices of each file group stay.",
     )
+    deletes_sources: bool = option(
+        "hoodie.clean.delete.bootstrap.base.file",
+        aliases=("hoodie.cleaner.delete.bootstrap.base.file",),
+        parse=boolean(),
+        default=False,
+        doc="Bootstrapped tables: whether with a skeleton file that is deleted the file of the source goes, too."
+        " Nothing else in the source is ever deleted.",
+    )
     trigger_commits: int = option(
         "hoodie.clean.trigger.max.commits",
         aliases=("hoodie.clean.max.commits",),

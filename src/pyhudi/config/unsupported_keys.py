@@ -48,9 +48,9 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         "cleaning",
         "pyhudi chooses how many tasks delete, keeps a clean going until it is complete before it plans the next one,"
         " and never cleans before the rows of a write are there",
-        """clean.delete.bootstrap.base.file clean.multiple.enabled clean.allow.multiple
+        """clean.multiple.enabled clean.allow.multiple
         clean.optimize.using.local.engine.context clean.parallelism clean.trigger.strategy
-        cleaner.delete.bootstrap.base.file cleaner.parallelism prewrite.cleaner.policy
+        cleaner.parallelism prewrite.cleaner.policy
         write.empty.clean.interval.hours""",
     ),
     _area(

@@ -13,8 +13,8 @@ https://github.com/apache/hudi/blob/master/rfc/rfc-12/rfc-12.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyhudi.errors import CorruptDataError
 from pyhudi.format.avro.container import decode_container, encode_container
 from pyhudi.format.hfile.codecs import HFileCodec
-from pyhudi.format.hfile.reader import HFile
+from pyhudi.format.hfile.reader import HFile, read_hfile
 from pyhudi.format.hfile.writer import write_hfile
 from pyhudi.format.metadata.avro_schemas import BOOTSTRAP_FILE, BOOTSTRAP_INDEX_INFO, BOOTSTRAP_PARTITION
 from pyhudi.format.metadata.record_fields import RecordFields
@@ -103,17 +103,48 @@ def encode_bootstrap_index(
     """
     by_partition = {partition_key(each.partition_path): _partition_value(each) for each in partitions}
     by_file = {
-        f"{partition_key(each.partition_path)};fileid={file_id}": _file_value(each, status)
+        _file_key(each.partition_path, file_id): _file_value(each, status)
         for each in partitions
         for file_id, status in each.files.items()
     }
-    first, second = (_hfile(entries, source_folder, created_ms) for entries in (by_partition, by_file))
+    first, second = (
+        _hfile(((key.encode(), value) for key, value in entries.items()), source_folder, created_ms)
+        for entries in (by_partition, by_file)
+    )
     return first, second
 
 
-def _hfile(entries: Mapping[str, bytes], source_folder: str, created_ms: int) -> bytes:
-    info = {"bootstrapBasePath": source_folder, "createdTimestamp": created_ms, "numKeys": len(entries)}
-    pairs = sorted((key.encode(), value) for key, value in entries.items())
+def without_files(index: bytes, gone: Collection[tuple[str, str]], *, path: str, created_ms: int) -> bytes | None:
+    """One of the two files of an index without the entries of some files, as (partition path, file id).
+
+    None if no entry is left. Entries of other partitions are copied as they are. Raises `CorruptDataError`.
+    """
+    read = read_hfile(index, path=path)
+    partitions = {partition_key(partition_path).encode() for partition_path, _ in gone}
+    files = {_file_key(partition_path, file_id).encode() for partition_path, file_id in gone}
+    left: list[tuple[bytes, bytes]] = []
+    for key, value in zip(read.keys.to_pylist(), read.values.to_pylist(), strict=True):
+        if key in partitions:
+            partition = decode_source_partition(value, path=path)
+            stay = {
+                file_id: status
+                for file_id, status in partition.files.items()
+                if (partition.partition_path, file_id) not in gone
+            }
+            if stay:
+                left.append((key, _partition_value(replace(partition, files=stay))))
+        elif key not in files:
+            left.append((key, value))
+    return _hfile(left, decode_source_folder(read, path=path), created_ms) if left else None
+
+
+def _file_key(partition_path: str, file_id: str) -> str:
+    return f"{partition_key(partition_path)};fileid={file_id}"
+
+
+def _hfile(entries: Iterable[tuple[bytes, bytes]], source_folder: str, created_ms: int) -> bytes:
+    pairs = sorted(entries)
+    info = {"bootstrapBasePath": source_folder, "createdTimestamp": created_ms, "numKeys": len(pairs)}
     return write_hfile(
         pa.array([key for key, _ in pairs], pa.binary()),
         pa.array([value for _, value in pairs], pa.binary()),

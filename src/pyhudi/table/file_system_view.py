@@ -238,6 +238,9 @@ def _join_with_sources(storage: Storage, bases: Mapping[FileGroupId, dict[str, B
     sources = load_sources(storage, {each.partition_path for each in skeletons})
     for skeleton in skeletons:
         source = sources.get(skeleton.group)
+        if source is None and storage.info(skeleton.path) is None:  # cleaned since it was listed
+            del bases[skeleton.group][SKELETON_INSTANT]
+            continue
         if source is None:
             raise CorruptDataError(
                 "the bootstrap index does not name the file with the columns of a skeleton file; restore the index "

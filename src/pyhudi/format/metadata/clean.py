@@ -41,6 +41,7 @@ class CleanPlan:
     `policy`: Hudi's name of the rule. `earliest`: the requested time and the action of the oldest write whose state
     stays readable; None under KEEP_LATEST_FILE_VERSIONS, which keeps no state but the newest. `last_completed`: the
     newest completed write that the plan took into account. `files`: paths relative to the table, by partition path.
+    `sources`: URIs of files that skeleton files of a bootstrap stand beside, and that go with them.
     `partitions_to_delete`: partitions that end with this clean. `extra`: notes of the writer.
     """
 
@@ -48,12 +49,13 @@ class CleanPlan:
     earliest: tuple[str, str] | None = None
     last_completed: str = ""
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     partitions_to_delete: tuple[str, ...] = ()
     extra: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def paths(self) -> frozenset[str]:
-        """All files of the plan."""
+        """All files of the plan in the table."""
         return frozenset(path for paths in self.files.values() for path in paths)
 
 
@@ -61,7 +63,8 @@ class CleanPlan:
 class CleanMetadata:
     """What a completed clean has deleted. `earliest` is a requested time, empty where the policy has none.
 
-    `deleted` and `failed`: paths relative to the table, by partition path. Other fields: see `CleanPlan`.
+    `deleted` and `failed`: paths relative to the table, by partition path. `sources`: URIs of files of the source of a
+    bootstrap that were deleted; not read back. Other fields: see `CleanPlan`.
     """
 
     start_time: str
@@ -71,6 +74,7 @@ class CleanMetadata:
     last_completed: str = ""
     deleted: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     failed: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     deleted_partitions: tuple[str, ...] = ()
     extra: Mapping[str, str] = field(default_factory=dict)
 
@@ -95,7 +99,10 @@ def encode_clean_plan(plan: CleanPlan, *, table_uri: str) -> bytes:
         "filesToBeDeletedPerPartition": {},
         "version": _VERSION,
         "filePathsToBeDeletedPerPartition": {
-            partition: [{"filePath": f"{root}/{path}", "isBootstrapBaseFile": False} for path in paths]
+            partition: [
+                *({"filePath": f"{root}/{path}", "isBootstrapBaseFile": False} for path in paths),
+                *({"filePath": uri, "isBootstrapBaseFile": True} for uri in plan.sources.get(partition, ())),
+            ]
             for partition, paths in plan.files.items()
         },
         "partitionsToBeDeleted": list(plan.partitions_to_delete),
@@ -118,14 +125,20 @@ def decode_clean_plan(data: bytes, *, path: str) -> CleanPlan:
         partition: _paths(partition, names, path)
         for partition, names in (fields.text_lists("filesToBeDeletedPerPartition") or {}).items()
     }
+    sources: dict[str, tuple[str, ...]] = {}
     for partition, entries in fields.record_lists("filePathsToBeDeletedPerPartition").items():
-        names = _paths(partition, (entry.text("filePath") or "" for entry in entries), path)
+        of_source = [entry.flag("isBootstrapBaseFile") for entry in entries]
+        uris = [entry.text("filePath") or "" for entry in entries]
+        names = _paths(partition, (uri for uri, is_source in zip(uris, of_source, strict=True) if not is_source), path)
         files[partition] = (*files.get(partition, ()), *names)
+        if any(of_source):
+            sources[partition] = tuple(uri for uri, is_source in zip(uris, of_source, strict=True) if is_source)
     return CleanPlan(
         policy=fields.text("policy") or "",
         earliest=None if earliest is None else (_text(earliest, "timestamp"), _text(earliest, "action")),
         last_completed=fields.text("lastCompletedCommitTimestamp") or "",
         files=files,
+        sources=sources,
         partitions_to_delete=tuple(
             check_data_path(partition, source=path) for partition in fields.texts("partitionsToBeDeleted") or ()
         ),
@@ -144,7 +157,10 @@ def encode_clean_metadata(metadata: CleanMetadata) -> bytes:
         "lastCompletedCommitTimestamp": metadata.last_completed,
         "partitionMetadata": {partition: _partition_values(metadata, partition) for partition in partitions},
         "version": _VERSION,
-        "bootstrapPartitionMetadata": {},
+        "bootstrapPartitionMetadata": {
+            partition: _names_in_partition(metadata, partition, [_name(uri) for uri in uris], [])
+            for partition, uris in sorted(metadata.sources.items())
+        },
         "extraMetadata": dict(metadata.extra),
     }
     return encode_container(CLEAN_METADATA, values)
@@ -183,6 +199,12 @@ def clean_metadata_of(fields: RecordFields, *, path: str) -> CleanMetadata:
 def _partition_values(metadata: CleanMetadata, partition: str) -> dict[str, object]:
     deleted = [_name(path) for path in metadata.deleted.get(partition, ())]
     failed = [_name(path) for path in metadata.failed.get(partition, ())]
+    return _names_in_partition(metadata, partition, deleted, failed)
+
+
+def _names_in_partition(
+    metadata: CleanMetadata, partition: str, deleted: list[str], failed: list[str]
+) -> dict[str, object]:
     return {
         "partitionPath": partition,
         "policy": metadata.policy,

@@ -34,6 +34,7 @@ from pyhudi.metadata_table.settle import with_kept_partitions
 from pyhudi.metadata_table.update import apply_change
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.cleaning.plan import PlannedClean, commits_since_clean, plan_clean
+from pyhudi.services.cleaning.sources import drop_index_entries, sources_to_delete
 from pyhudi.services.cleaning.withdraw import withdraw_clean
 from pyhudi.services.due import Due
 from pyhudi.storage.bounded import read_decoded
@@ -235,7 +236,11 @@ def _execute(call: ServiceCall, instant: Instant, plan: CleanPlan) -> Cleaned | 
             # It was withdrawn, or is completed; see `withdraw_clean`.
             storage.delete(instant_path(instant, version))
             return None
+    sources = sources_to_delete(storage, plan)
     _delete(call, plan)
+    for uris in sources.values():
+        for source in uris:
+            open_spec(source.storage).delete(source.path)
     with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock:
         table = call.table.reload()
         check_nothing_exclusive(table.timeline, Own.CLEAN)
@@ -250,12 +255,15 @@ def _execute(call: ServiceCall, instant: Instant, plan: CleanPlan) -> Cleaned | 
             earliest=plan.earliest[0] if plan.earliest is not None else "",
             last_completed=plan.last_completed,
             deleted=plan.files,
+            sources={path: tuple(source.uri for source in found) for path, found in sources.items()},
             deleted_partitions=ended,
             extra=plan.extra,
         )
         apply_change(table, change_of_clean(instant.requested_time, metadata), call.environment, lock.check_held)
         completed = completed_now(instant, table.timeline, table.config, call.environment.clock)
         put_completed(storage, version, completed, encode_clean_metadata(metadata), lock)
+        # After it: what lists the table by its metadata table knows the skeleton files until then.
+        drop_index_entries(storage, plan.paths, created_ms=call.environment.clock.now_ms())
     earliest = InstantTime(plan.earliest[0]) if plan.earliest is not None else None
     return Cleaned(instant=instant.requested_time, files=len(plan.paths), earliest=earliest, partitions=ended)
 

@@ -79,6 +79,7 @@ def plan_clean(
     )
     decisions: list[SliceDecision] = []
     deleted: dict[str, list[str]] = defaultdict(list)
+    sources: dict[str, list[str]] = defaultdict(list)
     emptied: list[str] = []
     complete: list[bool] = []
     for paths, files in _in_pieces(_files(storage, partitions, options)):
@@ -88,6 +89,9 @@ def plan_clean(
         for decision in decided:
             if decision.deletes:
                 gone[decision.file_slice.partition_path].extend(decision.paths)
+                base = decision.file_slice.base
+                if options.deletes_sources and base is not None and base.source is not None:
+                    sources[decision.file_slice.partition_path].append(base.source.uri)
         complete.append(is_complete(options, retention, view, decided))
         decisions.extend(decided if explains else ())
         emptied.extend(_emptied(files, gone))
@@ -97,6 +101,7 @@ def plan_clean(
         earliest=None if earliest is None else (earliest.requested_time, earliest.action.value),
         last_completed=timeline.completed_writes[-1].requested_time,
         files={partition: tuple(paths) for partition, paths in sorted(deleted.items())},
+        sources={partition: tuple(uris) for partition, uris in sorted(sources.items())},
         partitions_to_delete=tuple(emptied),
         extra={
             **({SAVEPOINTS_NOTE: ",".join(sorted(savepoints))} if savepoints else {}),
