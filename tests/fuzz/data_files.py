@@ -21,6 +21,13 @@ from tests.fuzz.target import PATH, Target, joined, require, split, text_of
 
 from pyhudi.errors import RecordKeyError
 from pyhudi.format.bloom import BloomFilterBuilder, BloomFilterType, parse_bloom_filter
+from pyhudi.format.bootstrap_index import (
+    SourcePartition,
+    SourceStatus,
+    decode_source_folder,
+    decode_source_partition,
+    encode_bootstrap_index,
+)
 from pyhudi.format.hfile.blocks import source_of
 from pyhudi.format.hfile.codecs import HFileCodec
 from pyhudi.format.hfile.indexed import open_hfile
@@ -247,6 +254,47 @@ def _check_hfile_records(data: bytes) -> None:
     )
 
 
+# ----- Bootstrap index ------------------------------------------------------------------------------------------------
+
+
+@cache
+def _bootstrap_indexes() -> tuple[bytes, ...]:
+    def partition(path: str, *files: str) -> SourcePartition:
+        return SourcePartition(path, path, {file: SourceStatus(f"file:/s/{path}/{file}", 9, 7) for file in files})
+
+    few = [partition("city=oslo", "f1", "f2"), partition("city=é", "f3")]
+    return tuple(
+        encode_bootstrap_index(partitions, source_folder="file:/s", created_ms=1)[0] for partitions in (few, few[:1])
+    )
+
+
+def _damaged_entry(rng: Random, data: bytes, other: bytes) -> bytes:
+    """A sound HFile with a damaged value, or a damaged file."""
+    if rng.random() < 0.4:
+        return mutations.binary(rng, data, other)
+    index = read_hfile(data, path=PATH)
+    values = index.values.to_pylist()
+    number = rng.randrange(len(values))
+    values[number] = mutations.binary(rng, values[number], values[0])
+    info = {"INDEX_INFO": index.file_info["INDEX_INFO"]}
+    if rng.random() < 0.2:
+        info["INDEX_INFO"] = mutations.binary(rng, info["INDEX_INFO"], values[0])
+    return write_hfile(
+        index.keys, pa.array(values, pa.binary()), schema=None, codec=HFileCodec.NONE, created_ms=1, file_info=info
+    )
+
+
+def _check_bootstrap_index(data: bytes) -> None:
+    index = read_hfile(data, path=PATH)
+    folder = decode_source_folder(index, path=PATH)
+    read = [decode_source_partition(value, path=PATH) for value in index.values.to_pylist()]
+    by_path = {one.partition_path: one for one in read}
+    again = read_hfile(encode_bootstrap_index(list(by_path.values()), source_folder=folder, created_ms=1)[0], path=PATH)
+    require(decode_source_folder(again, path=PATH) == folder, "another folder after writing and reading")
+    found = [decode_source_partition(value, path=PATH) for value in again.values.to_pylist()]
+    require({one.partition_path: one for one in found} == by_path, "other files after writing and reading")
+
+
 # ----- Parquet and bloom filters --------------------------------------------------------------------------------------
 
 
@@ -436,6 +484,13 @@ def _check_tombstones(data: bytes) -> None:
 
 
 TARGETS = (
+    Target(
+        name="bootstrap-index",
+        seeds=_bootstrap_indexes,
+        mutate=_damaged_entry,
+        check=_check_bootstrap_index,
+        share=0.5,
+    ),
     Target(name="tombstones", seeds=_tombstone_seeds, mutate=_damaged_tombstones, check=_check_tombstones),
     Target(
         name="hfile",
