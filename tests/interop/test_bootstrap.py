@@ -184,3 +184,19 @@ def test_partition_that_came_into_the_source_later_is_copied_and_read_by_jvm_hud
     assert_same_rows(oracle.read(path), ours, hint="upserted by JVM Hudi")
     assert ours.num_rows == 32
     assert hashes(source) == before
+
+
+def test_partitions_whose_escapes_were_decoded_are_read_and_written_by_jvm_hudi(
+    tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle, path, source = oracle_of("1.2.0"), tmp_path / "boot_decoded", parquet_source(tmp_path / "source")
+    (source / "city=b").rename(source / "city=new%20york")
+    translator = "org.apache.hudi.client.bootstrap.translator.DecodedBootstrapPartitionPathTranslator"
+    options = {"hoodie.bootstrap.partitionpath.translator.class": translator}
+    table = pyhudi.HudiTable.bootstrap(source, path, record_key="id", hudi_options=options)
+    assert table.inspect.partitions()["partition_path"].to_pylist() == ["city=a", "city=new york"]
+    assert_same_rows(oracle.read(path), table.scan().to_arrow(), hint="bootstrapped")
+    oracle.write(path, rows(["b00", "b99"], "new york", 60), jvm_options(path, "cow"))
+    ours = table.refresh().scan().to_arrow()
+    assert_same_rows(oracle.read(path), ours, hint="upserted by JVM Hudi")
+    assert ours.num_rows == 21

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pyhudi.config.option import Parser, option
 from pyhudi.config.parsers import one_of, text
 from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.format.keys.partition_paths import unescape_value
 
 _CLIENT = "org.apache.hudi.client.bootstrap"
 
@@ -40,10 +41,20 @@ def _selector(name: str) -> Selector:
         ) from None
 
 
-def _translator(name: str) -> str:
-    if name != f"{_CLIENT}.translator.IdentityBootstrapPartitionPathTranslator":
-        raise UnsupportedFeatureError("partitions have the paths that they have in the source")
-    return name
+class Translator(enum.Enum):
+    """How the path of a partition in the source becomes its path in the table."""
+
+    IDENTITY = f"{_CLIENT}.translator.IdentityBootstrapPartitionPathTranslator"
+    DECODED = f"{_CLIENT}.translator.DecodedBootstrapPartitionPathTranslator"
+
+
+def _translator(name: str) -> Translator:
+    try:
+        return Translator(name)
+    except ValueError:
+        raise UnsupportedFeatureError(
+            "pyhudi runs no Java: partitions have the paths that they have in the source, or these without escapes"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +86,17 @@ class BootstrapOptions:
         default=BootstrapMode.METADATA_ONLY,
         doc="The mode of the partitions that the regular expression matches; all others have the other mode.",
     )
-    translator: str | None = option(
+    translator: Translator = option(
         "hoodie.bootstrap.partitionpath.translator.class",
-        parse=Parser(_translator, "the class of the identity"),
-        default=None,
-        doc="How partition paths of the source become those of the table: they stay as they are.",
+        parse=Parser(_translator, f"one of {', '.join(each.value for each in Translator)}"),
+        default=Translator.IDENTITY,
+        doc="How partition paths of the source become those of the table: they stay as they are, or, decoded, `%20` "
+        "and other escapes in them become what they mean.",
     )
+
+    def partition_path(self, source_path: str) -> str:
+        """The partition path in the table of a folder of the source."""
+        return source_path if self.translator is Translator.IDENTITY else unescape_value(source_path)
 
     def mode_of(self, partition_path: str) -> BootstrapMode:
         """The mode of a partition."""

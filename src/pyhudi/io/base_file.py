@@ -167,11 +167,12 @@ class BaseFileWriter:
 
 @dataclass(frozen=True, slots=True)
 class BaseFileFooter:
-    """What a base file's footer says, without reading rows."""
+    """What a base file's footer says, without reading rows. `size`: that of its metadata, without a signature."""
 
     rows: int
     schema: pa.Schema
     values: dict[str, str]
+    size: int
 
 
 def read_footer(storage: Storage, path: str) -> BaseFileFooter:
@@ -183,7 +184,8 @@ def read_footer(storage: Storage, path: str) -> BaseFileFooter:
         except UnicodeDecodeError as error:
             raise _damaged(path, error) from error
         schema = _schema_with_instants(parquet) or parquet.schema_arrow
-        return BaseFileFooter(parquet.metadata.num_rows, schema.remove_metadata(), values)
+        size = parquet.metadata.serialized_size
+        return BaseFileFooter(parquet.metadata.num_rows, schema.remove_metadata(), values, size)
 
 
 def read_batches(

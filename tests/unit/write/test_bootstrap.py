@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as pe
 import pytest
 from tests.support.crashes import copied
 from tests.support.sources import SOURCE_SCHEMA, parquet_source
@@ -219,6 +221,31 @@ def repeated_key(source: Path) -> None:
     pq.write_table(pa.table({"id": ["a00", "new"]}), source / "city=a" / "z.parquet")
 
 
+def encrypted(source: Path, *, plaintext_footer: bool = False) -> None:
+    class Keys(pe.KmsClient):
+        def __init__(self, _: pe.KmsConnectionConfig) -> None:
+            super().__init__()
+
+        def wrap_key(self, key_bytes: bytes, _: str) -> bytes:
+            return base64.b64encode(key_bytes)
+
+        def unwrap_key(self, wrapped_key: bytes, _: str) -> bytes:
+            return base64.b64decode(wrapped_key)
+
+    path = source / "city=a" / "part-0.parquet"
+    rows = pq.read_table(path, partitioning=None)
+    asked = pe.EncryptionConfiguration(
+        footer_key="f", column_keys={"c": ["x"]}, plaintext_footer=plaintext_footer, double_wrapping=False
+    )
+    properties = pe.CryptoFactory(Keys).file_encryption_properties(pe.KmsConnectionConfig(), asked)
+    with pq.ParquetWriter(path, rows.schema, encryption_properties=properties) as writer:
+        writer.write_table(rows)
+
+
+def encrypted_columns(source: Path) -> None:
+    encrypted(source, plaintext_footer=True)
+
+
 def columns_of_hudi(source: Path) -> None:
     pq.write_table(pa.table({"id": ["z"], "_hoodie_record_key": ["z"]}), source / "city=a" / "z.parquet")
 
@@ -240,6 +267,8 @@ def link_to_outside(source: Path) -> None:
         (empty, InvalidRequestError, "no Parquet files"),
         (another_type, SchemaMismatchError, "z.parquet"),
         (not_parquet, InvalidRequestError, "z.parquet"),
+        (encrypted, InvalidRequestError, "encrypted file.*part-0.parquet"),
+        (encrypted_columns, InvalidRequestError, "encrypted file.*part-0.parquet"),
         (other_suffix, ConfigError, "readme.txt"),
         (null_key, RecordKeyError, "z.parquet"),
         (repeated_key, RecordKeyError, "a00"),
@@ -441,3 +470,40 @@ def test_record_index_of_a_bootstrapped_table_keeps_a_record_that_a_late_delete_
         assert [row["id"] for row in rows_of(table, "id") if row["id"] == "a01"] == left
         assert table.lookup(["a01"])["id"].to_pylist() == left
     assert table.inspect.metadata_check().num_rows == 0
+
+
+DECODED = "org.apache.hudi.client.bootstrap.translator.DecodedBootstrapPartitionPathTranslator"
+
+
+@pytest.mark.parametrize("mode", ["metadata_only", "full_record"])
+def test_folders_with_escapes_become_partitions_without_where_an_option_asks_for_it(tmp_path: Path, mode: str) -> None:
+    for hour in (1, 2):
+        folder = tmp_path / "source" / f"at=2024-01-01%200{hour}h"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"id": [f"k{hour}"], "n": [hour]}), folder / "f.parquet")
+    options = {"hoodie.bootstrap.partitionpath.translator.class": DECODED}
+    make = {"record_key": "id", "mode": mode, "hudi_options": options}
+
+    table = pyhudi.HudiTable.bootstrap(tmp_path / "source", tmp_path / "table", **make)  # type: ignore[arg-type]
+
+    assert sorted(table.inspect.partitions()["partition_path"].to_pylist()) == [
+        "at=2024-01-01 01h",
+        "at=2024-01-01 02h",
+    ]
+    table.upsert(pa.table({"id": ["k1"], "n": [9], "at": ["2024-01-01 01h"]}))
+    found = table.refresh().scan(columns=["id", "n", "at"]).to_arrow().to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == [
+        ("k1", 9, "2024-01-01 01h"),
+        ("k2", 2, "2024-01-01 02h"),
+    ]
+    table.refresh().services.clean(hudi_options={"hoodie.clean.commits.retained": "1"})
+    assert table.refresh().scan().count() == 2
+
+
+def test_folders_that_differ_in_escapes_alone_are_refused(tmp_path: Path) -> None:
+    for name in ("at=1%20h", "at=1 h"):
+        (tmp_path / "source" / name).mkdir(parents=True)
+        pq.write_table(pa.table({"id": ["k"]}), tmp_path / "source" / name / "f.parquet")
+    options = {"hoodie.bootstrap.partitionpath.translator.class": DECODED}
+    with pytest.raises(ConfigError, match="one path without escapes"):
+        pyhudi.HudiTable.plan_bootstrap(tmp_path / "source", tmp_path / "table", record_key="id", hudi_options=options)

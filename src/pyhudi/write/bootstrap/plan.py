@@ -13,6 +13,7 @@ from pyhudi.engine.protocol import Engine
 from pyhudi.errors import ConfigError
 from pyhudi.format.keys.partition_paths import path_columns
 from pyhudi.format.metadata.write_operation import WriteOperation
+from pyhudi.format.safe_paths import check_data_path
 from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import Storage
 from pyhudi.write.bootstrap.source import Source, SourceColumns, load_columns, load_source
@@ -39,6 +40,10 @@ class BootstrapPlan:
     columns: SourceColumns
     modes: Mapping[str, BootstrapMode]
     config: WriteConfig
+
+    def partition_path(self, folder: str) -> str:
+        """The partition path in the table of a folder of the source."""
+        return self.config.bootstrap.partition_path(folder)
 
     def partitions_of(self, mode: BootstrapMode) -> tuple[str, ...]:
         """The paths of the partitions with a mode."""
@@ -77,8 +82,21 @@ def plan_bootstrap(
         raise ConfigError("a bootstrap needs a record key: name the columns that identify a row of the source")
     source = load_source(source_storage)
     columns = load_columns(source, engine)
+    _check_translated(source, config)
     modes = {path: mode if isinstance(mode, BootstrapMode) else mode(path) for path in source.partition_paths}
     return BootstrapPlan(source, columns, modes, _with_partitions(config, source))
+
+
+def _check_translated(source: Source, config: WriteConfig) -> None:
+    """Raise `ConfigError` if two folders of the source would become one partition."""
+    folders: dict[str, str] = {}
+    for folder in source.partition_paths:
+        path = check_data_path(config.bootstrap.partition_path(folder), source=f"{source.storage.uri}/{folder}")
+        if path in folders:
+            raise ConfigError(
+                "two folders of the source have one path without escapes", folders=[folders[path], folder]
+            )
+        folders[path] = folder
 
 
 def _check_apart(source: Storage, table: Storage) -> None:

@@ -136,7 +136,8 @@ def _write_skeletons(job: WriteJob, plan: BootstrapPlan, *, check_keys: bool) ->
         (path, info) for path in plan.partitions_of(BootstrapMode.METADATA_ONLY) for info in plan.source.files[path]
     ]
     skeletons = [
-        Skeleton(str(uuid.uuid5(seed, info.path)), path, plan.source.source_file(info)) for path, info in files
+        Skeleton(str(uuid.uuid5(seed, info.path)), plan.partition_path(path), plan.source.source_file(info))
+        for path, info in files
     ]
     with _transaction(job, SKELETON_INSTANT, WriteOperation.BOOTSTRAP) as transaction:
         with task_markers(transaction, job.config, job.engine, may_conflict=False) as markers:
@@ -189,7 +190,7 @@ def _put_index(
         status = SourceStatus(skeleton.source.uri, info.size, info.modified_ms)
         by_partition.setdefault(path, {})[skeleton.file_id] = status
     partitions, file_ids = encode_bootstrap_index(
-        [SourcePartition(path, path, of_partition) for path, of_partition in by_partition.items()],
+        [SourcePartition(plan.partition_path(path), path, files) for path, files in by_partition.items()],
         source_folder=plan.source.storage.uri,
         created_ms=transaction.environment.clock.now_ms(),
     )

@@ -21,6 +21,10 @@ from pyhudi.storage.protocol import FileInfo, Storage, StorageSpec
 _FILES_PER_TASK = 64
 _FOOTER_BYTES = 64 * 1024
 """About what is read per file; an engine may run small work in this process."""
+_ENCRYPTED = b"PARE"
+_TAIL = b"\0\0\0\0PAR1"
+"""The length of the footer, and the magic. A footer that says it is encrypted has another magic; one that is not, but
+whose columns are, has a signature behind it, and no reader of Arrow may look at its columns: that ends the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,25 +98,32 @@ def check_unchanged(source: Source, *, whole: bool = True) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FootersTask:
-    """Files whose footers one task reads."""
+    """Files whose footers one task reads, with their sizes."""
 
     storage: StorageSpec
-    paths: tuple[str, ...]
+    files: tuple[tuple[str, int], ...]
 
 
 def read_footers(_: TaskContext, task: FootersTask) -> list[tuple[str, int, pa.Schema]]:
     """Path, number of rows and schema of each file. Raises `InvalidRequestError` for one that is no Parquet file."""
     storage, found = open_spec(task.storage), []
-    for path in task.paths:
+    for path, size in task.files:
+        tail = storage.read(path, offset=max(size - len(_TAIL), 0))
         try:
-            footer = read_footer(storage, path)
+            footer = None if tail.endswith(_ENCRYPTED) else read_footer(storage, path)
         except CorruptDataError as error:
             raise InvalidRequestError(
-                "the source has a file that cannot be read as Parquet: it is damaged, encrypted, or something else; "
+                "the source has a file that cannot be read as Parquet: it is damaged, or something else; "
                 "move it out of the folder",
                 path=f"{task.storage.uri}/{path}",
                 cause=error.context.get("cause"),
             ) from error
+        if footer is None or footer.size != int.from_bytes(tail[:4], "little"):
+            raise InvalidRequestError(
+                "the source has an encrypted file, and pyhudi has no keys: write it again without encryption, or move "
+                "it out of the folder",
+                path=f"{task.storage.uri}/{path}",
+            )
         found.append((path, footer.rows, footer.schema))
     return found
 
@@ -125,12 +136,12 @@ def load_columns(source: Source, engine: Engine) -> SourceColumns:
             Hudi cannot store; names the file.
         InvalidRequestError: a file is no Parquet file.
     """
-    paths = [info.path for files in source.files.values() for info in files]
+    listed = [(info.path, info.size) for files in source.files.values() for info in files]
     tasks = [
-        FootersTask(source.storage, tuple(paths[start : start + _FILES_PER_TASK]))
-        for start in range(0, len(paths), _FILES_PER_TASK)
+        FootersTask(source.storage, tuple(listed[start : start + _FILES_PER_TASK]))
+        for start in range(0, len(listed), _FILES_PER_TASK)
     ]
-    size = len(paths) * _FOOTER_BYTES
+    size = len(listed) * _FOOTER_BYTES
     results = engine.map(read_footers, tasks, size_bytes=size, description="read footers of the source")
     fields: dict[str, pa.Field] = {}
     rows: dict[str, int] = {}
