@@ -1,0 +1,143 @@
+"""What a bootstrap costs: `python benchmarks/bootstraps.py`, with `--jvm` beside `run_bootstrap` of JVM Hudi.
+
+Three parts, each with ratios of one run. *Bootstrap*: files with a key column and 20 others; skeletons alone beside a
+copy of all rows. *Scan*: the bootstrapped table beside its source as plain Parquet, without and with the meta columns.
+*Index*: a bootstrap index of many entries, written, and one partition of it looked up. CPU time is that of this process
+and its threads, so that a busy machine changes the figures little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+import pyhudi
+from pyhudi.format.bootstrap_index import PARTITIONS_PATH, SourcePartition, SourceStatus, encode_bootstrap_index
+from pyhudi.storage.local import LocalStorage
+from pyhudi.table.bootstrap import load_sources
+
+COLUMNS = 20
+META = ["_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path"]
+
+
+def measured(what: str, action: Callable[[], object], rows: int = 0) -> float:
+    """CPU seconds of an action, printed with its time on the clock and the rows per CPU second."""
+    clock, cpu = time.perf_counter(), time.process_time()
+    action()
+    clock, cpu = time.perf_counter() - clock, time.process_time() - cpu
+    rate = f"  {rows / cpu:12,.0f} rows per CPU second" if rows else ""
+    print(f"{what:<44} {cpu:8.2f} s of CPU {clock:8.2f} s{rate}")
+    return cpu
+
+
+def source(folder: Path, files: int, rows: int) -> int:
+    """Files of a key column and of numbers, in four partitions; their rows in all."""
+    chance = np.random.default_rng(1)
+    for number in range(files):
+        part = folder / f"part={number % 4}"
+        part.mkdir(parents=True, exist_ok=True)
+        keys = pa.array(np.arange(number * rows, (number + 1) * rows)).cast(pa.string())
+        columns = {f"c{column:02}": chance.random(rows) for column in range(COLUMNS)}
+        pq.write_table(pa.table({"id": keys, **columns}), folder / f"part={number % 4}" / f"{number}.parquet")
+    return files * rows
+
+
+def bootstraps(folder: Path, files: int, rows: int) -> None:
+    """A bootstrap that leaves the files where they are, and one that copies them; then scans."""
+    count = source(folder / "source", files, rows)
+
+    def bootstrap(mode: str) -> pyhudi.HudiTable:
+        return pyhudi.HudiTable.bootstrap(folder / "source", folder / mode, record_key="id", mode=mode)
+
+    skeletons = measured("bootstrap metadata_only", lambda: bootstrap("metadata_only"), count)
+    copies = measured("bootstrap full_record", lambda: bootstrap("full_record"), count)
+    print(f"full_record / metadata_only: {copies / skeletons:.1f}")
+
+    table = pyhudi.HudiTable.for_path(folder / "metadata_only")
+    names = ["id", *(f"c{column:02}" for column in range(COLUMNS))]
+    dataset = ds.dataset(folder / "source", partitioning="hive")
+    plain = measured("scan of the source by Arrow", lambda: dataset.to_table(columns=names), count)
+    data = measured("scan of the table, data columns", lambda: table.scan(columns=names).to_arrow(), count)
+    whole = measured(
+        "scan of the table, meta columns, too", lambda: table.scan(columns=[*META, *names]).to_arrow(), count
+    )
+    print(f"table / source: {data / plain:.2f}; with meta columns: {whole / plain:.2f}")
+
+
+def index(folder: Path, entries: int, partitions: int) -> None:
+    """An index of many entries: written, and asked for one partition."""
+    each = entries // partitions
+    made = [
+        SourcePartition(
+            f"day={number:05}",
+            f"day={number:05}",
+            {
+                f"{number:08x}-0000-4000-8000-{file:012x}": SourceStatus(
+                    f"file:/s/day={number:05}/{file}.parquet", 9, 7
+                )
+                for file in range(each)
+            },
+        )
+        for number in range(partitions)
+    ]
+    storage = LocalStorage(folder / "index")
+
+    def write() -> None:
+        data, by_file = encode_bootstrap_index(made, source_folder="file:/s", created_ms=1)
+        storage.put(PARTITIONS_PATH, data)
+        print(f"index: {len(data):,} and {len(by_file):,} bytes")
+
+    measured(f"index of {each * partitions:,} entries, written", write)
+    measured("one partition of it, looked up", lambda: load_sources(storage, [made[partitions // 2].partition_path]))
+    print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB")
+
+
+def by_jvm_hudi(folder: Path, release: str) -> None:
+    """`run_bootstrap` of JVM Hudi on the same files, by the clock, the second of two: the first one loads classes."""
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from tests.support.oracle import Oracle
+
+    oracle = Oracle(release)
+    for turn in ("first", "second"):
+        clock = time.perf_counter()
+        oracle.sql(
+            f"call run_bootstrap(table => '{turn}', table_type => 'COPY_ON_WRITE', bootstrap_path => '{folder}/source',"
+            f" base_path => '{folder}/{turn}', rowKey_field => 'id', partition_path_field => 'part',"
+            " key_generator_class => 'org.apache.hudi.keygen.SimpleKeyGenerator',"
+            " options => 'hoodie.metadata.enable=false,hoodie.datasource.write.hive_style_partitioning=true')"
+        )
+        print(f"run_bootstrap of JVM Hudi {release}, {turn:<8} {time.perf_counter() - clock:8.2f} s")
+    oracle.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=16)
+    parser.add_argument("--rows", type=int, default=250_000, help="of each file")
+    parser.add_argument("--entries", type=int, default=250_000)
+    parser.add_argument("--partitions", type=int, default=3_500)
+    parser.add_argument("--jvm", metavar="RELEASE", help="also run JVM Hudi: 1.2.0 for example")
+    chosen = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="bootstraps-"))
+    try:
+        bootstraps(folder, chosen.files, chosen.rows)
+        if chosen.jvm:
+            by_jvm_hudi(folder, chosen.jvm)
+        index(folder, chosen.entries, chosen.partitions)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
