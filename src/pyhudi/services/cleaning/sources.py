@@ -1,4 +1,4 @@
-"""What a clean does about the source of a bootstrapped table: entries of its index, and its files where asked for."""
+"""Sources of bootstrapped tables at a clean: entries of the index go, and files where that was asked for."""
 
 from __future__ import annotations
 
