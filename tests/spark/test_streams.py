@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import traceback
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 import pyhudi
 from pyhudi.errors import ConfigError, TableExistsError, UnsupportedFeatureError
+from pyhudi.spark.streams.stopping import stopped_quietly
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int64())])
 OPTIONS = {
@@ -235,3 +238,20 @@ def test_services_of_the_sink_run_beside_the_stream_or_not_at_all(spark: SparkSe
     assert {"compact", "cluster"} <= set(done["beside"])
     assert set(done["never"]) == {"upsert"}
     assert contents(tmp_path / "beside") == contents(tmp_path / "never") == contents(tmp_path / "a")
+
+
+def test_stop_in_the_midst_of_a_batch_is_told_to_spark_in_one_line(spark: SparkSession) -> None:
+    jvm = spark._jvm
+
+    def fail(error: Any) -> Any:
+        return jvm.java.util.concurrent.CompletableFuture.failedFuture(error).join()
+
+    interruption = jvm.java.lang.RuntimeException(jvm.java.lang.InterruptedException())
+    with pytest.raises(Exception, match="InterruptedException") as stopped, stopped_quietly():
+        fail(interruption)
+    told = "".join(traceback.format_exception(stopped.value))
+    # What Spark looks for, in an order without a stack trace between.
+    assert "py4j.protocol.Py4JJavaError: An error occurred while calling the driver.\n: java.lang.Interrupted" in told
+    assert "\tat " not in told
+    with pytest.raises(Py4JJavaError, match="another matter"), stopped_quietly():
+        fail(jvm.java.lang.IllegalStateException("another matter"))

@@ -12,6 +12,7 @@ import json
 import logging
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from pyhudi.format.timeline.instant import parse_instant_time
 from pyhudi.spark.options import table_options, with_session_store
 from pyhudi.spark.settings import is_connect
 from pyhudi.spark.streams.checkpoint import LOCATION, Checkpoint
+from pyhudi.spark.streams.stopping import stopped_quietly
 from pyhudi.spark.writer import save_dataframe
 from pyhudi.storage.open import open_storage
 from pyhudi.table.commits import load_commit_metadata
@@ -67,13 +69,9 @@ class BatchWriter:
         if is_first and self._written_by_jvm(spark, number):
             _log.info("micro-batch %d is in the table: JVM Hudi wrote it", number)
         else:
-            save_dataframe(
-                rows,
-                self.path,
-                options={**self.options, BATCH_ID: f"{query}/{number}", **self._metadata(query, number)},
-                mode=self.mode,
-                partition_by=self.partition_by,
-            )
+            options = {**self.options, BATCH_ID: f"{query}/{number}", **self._metadata(query, number)}
+            with nullcontext() if is_connect(spark) else stopped_quietly():
+                save_dataframe(rows, self.path, options=options, mode=self.mode, partition_by=self.partition_by)
         self._query = query
 
     def _metadata(self, query: str, number: int) -> dict[str, str]:
