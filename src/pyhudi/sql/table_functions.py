@@ -22,6 +22,7 @@ from pyhudi.sql.function_rows import file_slice_rows, timeline_rows
 from pyhudi.sql.jvm_functions import register
 from pyhudi.sql.metadata_records import metadata_records
 from pyhudi.sql.rewriting import keeps_its_text
+from pyhudi.sql.statement import frame_of
 from pyhudi.sql.statements.call import context_of, evaluated, values_of
 from pyhudi.sql.tokens import Cursor, error_at
 
@@ -44,11 +45,11 @@ def _timeline(spark: SparkSession, table: HudiTable, *asked: str) -> DataFrame:
     word = asked[0].lower() if asked else "false"
     if word not in _TRUTH:
         raise ConfigError("the second argument of hudi_query_timeline must be 'true' or 'false'", given=asked[0])
-    return spark.createDataFrame(timeline_rows(table.handle.state, archived=_TRUTH[word]))
+    return frame_of(spark, timeline_rows(table.handle.state, archived=_TRUTH[word]))
 
 
 def _file_slices(spark: SparkSession, table: HudiTable, *asked: str) -> DataFrame:
-    return spark.createDataFrame(file_slice_rows(table.handle.state, asked[0] if asked else None))
+    return frame_of(spark, file_slice_rows(table.handle.state, asked[0] if asked else None))
 
 
 def _metadata(spark: SparkSession, table: HudiTable) -> DataFrame:

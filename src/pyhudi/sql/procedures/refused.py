@@ -56,7 +56,7 @@ PROCEDURES = (
     ),
     Procedure(
         name="partition_bucket_index_manager",
-        what="Not run: buckets of their own for each partition are not written.",
+        what="Not run: the number of buckets of a partition that has files is not changed.",
         parameters=(
             TABLE,
             text("overwrite"),
@@ -70,8 +70,9 @@ PROCEDURES = (
         ),
         columns=columns("result string, operation string, details string"),
         run=_never,
-        refusal="tables whose partitions have different numbers of buckets are not written; use one number of buckets, "
-        "or a consistent bucket index, which grows by clustering",
+        refusal="rules for the buckets of partitions are given to writes "
+        "(hoodie.bucket.index.partition.expressions), and hold for partitions without files; partitions that have some "
+        "grow with a consistent bucket index, by clustering",
     ),
     Procedure(
         name="repair_deduplicate",

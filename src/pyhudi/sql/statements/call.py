@@ -21,6 +21,7 @@ from pyhudi.sql.procedures.declared import Procedure
 from pyhudi.sql.procedures.execute import filter_of, run_call
 from pyhudi.sql.procedures.registry import PROCEDURES
 from pyhudi.sql.session_options import session_options
+from pyhudi.sql.statement import frame_of
 from pyhudi.sql.tokens import Cursor, Slice, error_at
 
 _NAMESPACES = ((), ("system",), ("spark_catalog", "system"), ("spark_catalog",))
@@ -147,7 +148,7 @@ def context_of(spark: SparkSession) -> CallContext:
 
 def shown(spark: SparkSession, answer: pa.Table, condition: str | None, limit: int | None) -> DataFrame:
     """The answer as a DataFrame, of the rows that meet a condition, up to the limit."""
-    rows = spark.createDataFrame(answer)
+    rows = frame_of(spark, answer)
     if condition is None:
         return rows
     try:
