@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -317,3 +319,17 @@ def test_a_damaged_change_data_log_is_named() -> None:
     with pytest.raises(CorruptDataError) as caught:
         open_table(storage).changes(format="cdc").to_arrow()
     assert caught.value.context["path"] == path
+
+
+@pytest.mark.parametrize("mode", ["metadata_only", "full_record"])
+def test_bootstrapped_rows_are_inserts_and_have_images(mode: str, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": ["a", "b"], "v": [1, 2]}), tmp_path / "rows.parquet")
+    table = pyhudi.HudiTable.bootstrap(
+        tmp_path, f"memory://boot-{mode}", record_key="id", mode=mode, hudi_options={"hoodie.table.cdc.enabled": "true"}
+    )
+    begin = table.inspect.position()
+    table.upsert(pa.table({"id": ["a", "c"], "v": [9, 3]}))
+    whole = table.refresh().changes(format="cdc_typed").to_arrow().to_pylist()
+    assert [(one["op"], one["after"]["id"]) for one in whole] == [("i", "a"), ("i", "b"), ("u", "a"), ("i", "c")]
+    later = table.refresh().changes(begin, format="cdc").to_arrow().to_pylist()
+    assert [json.loads(one["before"] or "null") for one in later] == [{"id": "a", "v": 1}, None]
