@@ -147,13 +147,6 @@ def test_layout_calls_of_other_formats_are_refused(spark: Any, saves: RecordedSa
     assert saves.calls == []
 
 
-def test_save_as_table_says_not_yet(spark: Any) -> None:
-    with pytest.raises(UnsupportedFeatureError, match="saveAsTable"):
-        spark.range(1).write.format("hudi").saveAsTable("t")
-    with pytest.raises(UnsupportedFeatureError, match="saveAsTable"):
-        spark.range(1).write.saveAsTable("t", "hudi")
-
-
 def test_read_with_a_schema_or_several_paths_is_refused(spark: Any) -> None:
     with pytest.raises(UnsupportedFeatureError, match="schema"):
         spark.read.format("hudi").schema("id long").load("/t")

@@ -39,7 +39,7 @@ _originals: dict[tuple[type, str], Original] = {}
 
 
 @dataclass(slots=True)
-class _Notes:
+class Notes:
     """The calls of one reader or writer so far."""
 
     source: str | None = None
@@ -51,6 +51,7 @@ class _Notes:
 
     @property
     def is_hudi(self) -> bool:
+        """Whether the format is Hudi's."""
         return (self.source or "").lower() in FORMATS
 
     def add_options(self, options: dict[str, Any]) -> None:
@@ -106,12 +107,12 @@ def original_of(owner: type, name: str) -> Original:
     return _originals.get((owner, name)) or getattr(owner, name)
 
 
-def notes_of(subject: Any) -> _Notes:
+def notes_of(subject: Any) -> Notes:
     """What a reader or writer has been told so far."""
     notes = subject.__dict__.get(_NOTES)
     if notes is None:
-        notes = subject.__dict__[_NOTES] = _Notes()
-    assert isinstance(notes, _Notes)
+        notes = subject.__dict__[_NOTES] = Notes()
+    assert isinstance(notes, Notes)
     return notes
 
 
@@ -198,7 +199,7 @@ def _load(original: Original) -> Original:
             return original(self, path, None, schema, **options)
         if schema is not None:
             notes.unsupported.append("schema")
-        _refuse_unsupported(notes, "read")
+        refuse_unsupported(notes, "read")
         notes.add_options(options)
         session = self._spark if hasattr(self, "_spark") else self._client  # classic, Connect
         return load_table(session, _one_path(path, notes.options), notes.options)
@@ -221,12 +222,12 @@ def _save(original: Original) -> Original:
         if not notes.is_hudi:
             original(self, path, None, mode, partitionBy, **options)
             return
-        _refuse_unsupported(notes, "written")
+        refuse_unsupported(notes, "written")
         notes.add_options(options)
         if partitionBy is not None:
             self.partitionBy(partitionBy)
         save_dataframe(
-            _written_rows(self),
+            written_rows(self),
             _one_path(path, notes.options),
             options=notes.options,
             mode=mode or notes.mode,
@@ -234,21 +235,6 @@ def _save(original: Original) -> Original:
         )
 
     return save
-
-
-def _save_as_table(original: Original) -> Original:
-    def save_as_table(self: Any, name: str, format: str | None = None, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
-        if format is not None:
-            self.format(format)
-        if notes_of(self).is_hudi:
-            raise UnsupportedFeatureError(
-                'saveAsTable is not supported for format("hudi") yet: use save(path), and CREATE TABLE … USING hudi '
-                "OPTIONS (path …) to give the table a name",
-                table=name,
-            )
-        return original(self, name, None, *args, **kwargs)
-
-    return save_as_table
 
 
 def stream_writer_class(spark: SparkSession) -> type:
@@ -267,14 +253,15 @@ def streamed_rows(writer: Any) -> DataFrame:
     return cast("DataFrame", frame(writer._write_stream._child, writer._session))
 
 
-def _written_rows(writer: Any) -> DataFrame:
+def written_rows(writer: Any) -> DataFrame:
     """The DataFrame of a writer. A writer of Spark Connect holds only the plan."""
     if isinstance(writer._df, DataFrame):
         return writer._df
     return import_module("pyspark.sql.connect.dataframe").DataFrame(writer._df, writer._spark)
 
 
-def _refuse_unsupported(notes: _Notes, verb: str) -> None:
+def refuse_unsupported(notes: Notes, verb: str) -> None:
+    """Raise `UnsupportedFeatureError` if the chain of calls has one that a Hudi table cannot follow."""
     if notes.unsupported:
         raise UnsupportedFeatureError(
             f"a Hudi table cannot be {verb} with {notes.unsupported[0]}(); leave the call out",
@@ -309,7 +296,7 @@ def _start(original: Original) -> Original:
         if not notes.is_hudi:
             tell_partitions(self)
             return original(self, path, None, outputMode, partitionBy, queryName, **options)
-        _refuse_unsupported(notes, "written")
+        refuse_unsupported(notes, "written")
         notes.add_options(options)
         if outputMode is not None:
             self.outputMode(outputMode)
@@ -366,7 +353,6 @@ _WRITER_WRAPPERS: dict[str, Callable[[Original], Original]] = {
     "sortBy": _unsupported("sortBy"),
     "clusterBy": _unsupported("clusterBy"),
     "save": _save,
-    "saveAsTable": _save_as_table,
 }
 _STREAM_WRITER_WRAPPERS: dict[str, Callable[[Original], Original]] = {
     "format": _format,

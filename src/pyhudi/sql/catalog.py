@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from pyhudi.spark.enable import FORMATS
 from pyhudi.spark.settings import is_connect
+from pyhudi.sql.plain import plain_sql
 from pyhudi.sql.quoting import quoted_name, quoted_text
 
 _SEPARATOR = "\0"
@@ -133,34 +134,42 @@ def _mapping(found: Any) -> dict[str, str]:
 
 
 class TablesOfConnect:
-    """The session catalog through statements of Spark Connect. Cost of a look-up: a statement or two."""
+    """The session catalog through statements of Spark Connect. Cost of a look-up: a statement."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
     def find(self, database: str | None, table: str) -> CatalogTable | None:
         """The table of a name."""
-        if self._spark.catalog.currentCatalog() != _SESSION_CATALOG:
-            return None
         where = "" if database is None else f"IN {quoted_name(database)} "
         pattern = re.sub(r"[^\w]", ".", table)
         try:
-            rows = self._spark.sql(f"SHOW TABLE EXTENDED {where}LIKE {quoted_text(pattern)}").collect()
-        except AnalysisException:
+            rows = plain_sql(self._spark, f"SHOW TABLE EXTENDED {where}LIKE {quoted_text(pattern)}").collect()
+        except AnalysisException:  # there is no such database, or the current catalog is another one
             return None
         found = [row for row in rows if row["tableName"].lower() == table.lower()]
         if len(found) != 1 or found[0]["isTemporary"]:
             return None
-        facts = dict(line.partition(": ")[::2] for line in found[0]["information"].splitlines())
+        facts = facts_of(found[0]["information"])
+        if facts.get("Catalog") != _SESSION_CATALOG or "Provider" not in facts:
+            return None
         return CatalogTable(
             facts["Database"],
             facts["Table"],
-            facts.get("Provider"),
+            facts["Provider"],
             facts.get("Location"),
             facts.get("Type") == "MANAGED",
-            self._properties(facts["Database"], facts["Table"]) if facts.get("Provider") else {},
+            _listed(facts.get("Table Properties", "[]")),
         )
 
-    def _properties(self, database: str, table: str) -> dict[str, str]:
-        rows = self._spark.sql(f"SHOW TBLPROPERTIES {quoted_name(_SESSION_CATALOG, database, table)}").collect()
-        return {row["key"]: row["value"] for row in rows}
+
+def facts_of(information: str) -> dict[str, str]:
+    """What `SHOW TABLE EXTENDED` says of a table, by name."""
+    lines = information.partition("\nSchema: root")[0].splitlines()
+    return {name: value for name, sign, value in (line.partition(": ") for line in lines) if sign}
+
+
+def _listed(written: str) -> dict[str, str]:
+    """Properties as Spark prints them: `[a=1, b=x,y]`."""
+    pairs = re.split(r", (?=[\w.]+=)", written.strip().removeprefix("[").removesuffix("]"))
+    return {name: value for name, sign, value in (pair.partition("=") for pair in pairs) if sign}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from pyhudi.spark.enable import enable_format, unwrap
-from pyhudi.sql.install import install
+from pyhudi.sql.install import install, uninstall
 
 
 def enable(spark: SparkSession) -> SparkSession:
@@ -22,4 +22,5 @@ def enable(spark: SparkSession) -> SparkSession:
 
 def disable() -> None:
     """Remove what `enable` put around Spark's methods. The registered data sources remain."""
+    uninstall()
     unwrap()

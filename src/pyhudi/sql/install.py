@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -12,22 +10,31 @@ from pyspark.sql import SparkSession
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.spark.enable import Original, notes_of, stream_writer_class, tell_partitions, wrap
 from pyhudi.spark.settings import is_connect
+from pyhudi.sql.can_parse import can_parse
+from pyhudi.sql.install_names import install_names
 
 _SQL, _MERGE_INTO = "sql", "mergeInto"
 
 
 def install(spark: SparkSession) -> None:
-    """Wrap methods of this session's classes. A second call has no effect; `unwrap` of `spark.enable` undoes it."""
+    """Wrap methods of this session's classes, and replace a classic session's parser. A second call has no effect."""
     wrap(type(spark), {_SQL: _sql})
     frames = import_module(f"pyspark.sql.{'connect' if is_connect(spark) else 'classic'}.dataframe")
     wrap(frames.DataFrame, {_MERGE_INTO: _merge_into})
     wrap(stream_writer_class(spark), {"toTable": _to_table})
+    install_names(spark)
+    if not is_connect(spark) and can_parse():
+        from pyhudi.sql.parser import put_parser  # noqa: PLC0415 - with sqlglot, and py4j is not everywhere
+
+        put_parser(spark)
 
 
-@cache
-def can_parse() -> bool:
-    """Whether sqlglot is installed, without which all statements go to Spark."""
-    return find_spec("sqlglot") is not None
+def uninstall() -> None:
+    """Put the parsers of Spark back. The wrappers go with all others (`spark/enable.py`)."""
+    if can_parse():
+        from pyhudi.sql.parser import take_parsers  # noqa: PLC0415 - with sqlglot
+
+        take_parsers()
 
 
 def _merge_into(original: Original) -> Original:

@@ -40,7 +40,10 @@ _DEFAULTS = {"hoodie.datasource.write.hive_style_partitioning": "true"}
 
 @dataclass(frozen=True)
 class NewTable:
-    """A table to be made, as a statement or a writer describes it."""
+    """A table to be made, as a statement or a writer describes it.
+
+    `options` are Hudi's, for this call: the catalog does not store them.
+    """
 
     name: tuple[str, ...]
     schema: StructType | None
@@ -49,6 +52,7 @@ class NewTable:
     comment: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     rows: DataFrame | None = None
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def put_in_catalog(spark: SparkSession, new: NewTable, *, if_not_exists: bool = False) -> None:
@@ -68,7 +72,7 @@ def put_in_catalog(spark: SparkSession, new: NewTable, *, if_not_exists: bool = 
     if location is None:
         _managed(spark, _arranged(new))
         return
-    options = with_session_store(spark, location, session_options(spark))
+    options = with_session_store(spark, location, {**session_options(spark), **new.options})
     if table_exists(open_storage(location, options)):
         if new.rows is not None:
             raise TableExistsError("there is a Hudi table in this folder already", path=location)
@@ -119,7 +123,7 @@ def _table_options(spark: SparkSession, new: NewTable, location: str) -> dict[st
     """Hudi's options for the new table: the statement's over those of the session, over what SQL does by default."""
     assert new.schema is not None
     named: dict[str, str] = {"hoodie.table.name": new.name[-1], "hoodie.database.name": _database(spark, new.name)}
-    own = hudi_options(new.properties)
+    own = {**new.options, **hudi_options(new.properties)}
     for key, what in ((_KEY, "the record key"), (_ORDER, "the ordering field")):
         if own.get(key):
             own[key] = ",".join(_column(new.schema, name, what) for name in own[key].split(","))
@@ -145,7 +149,8 @@ def _made(spark: SparkSession, new: NewTable, location: str) -> Iterator[HudiTab
     made = HudiTable.create(location, schema=arrow_schema(new.schema), hudi_options=options)
     config = WriteConfig.from_options(options)
     with removed_on_failure(made.handle.state.storage, config, SYSTEM, created=True):
-        table = HudiTable.for_path(location, hudi_options=with_session_store(spark, location, session_options(spark)))
+        given = {**session_options(spark), **new.options}
+        table = HudiTable.for_path(location, hudi_options=with_session_store(spark, location, given))
         if new.rows is not None:
             table.bulk_insert(new.rows)
         yield table

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructField, StructType
 
 from pyhudi.config.enums import TableType
 from pyhudi.config.table_config import TableConfig
-from pyhudi.sql.catalog import CatalogTable
+from pyhudi.sql.catalog import CatalogTable, facts_of
 from pyhudi.sql.columns import ddl_of, parsed, with_meta_columns
 from pyhudi.sql.plain import plain_sql
 from pyhudi.sql.quoting import quoted_name, quoted_text
@@ -78,8 +78,7 @@ def catalog_facts(spark: SparkSession, entry: CatalogTable) -> dict[str, str]:
     where = f"IN {quoted_name(entry.database)} LIKE {quoted_text(entry.table)}"
     rows = plain_sql(spark, f"SHOW TABLE EXTENDED {where}").collect()
     [information] = [row["information"] for row in rows if row["tableName"].lower() == entry.table.lower()]
-    lines = information.partition("Schema: root")[0].splitlines()
-    return {name: value for name, sign, value in (line.partition(": ") for line in lines) if sign}
+    return facts_of(information)
 
 
 def with_columns_of(spark: SparkSession, entry: CatalogTable, schema: StructType, comments: Mapping[str, str]) -> None:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.spark.enable import FORMATS
+from pyhudi.spark.types import spark_schema
 from pyhudi.sql.clauses import properties, text_value
 from pyhudi.sql.columns import columns_of, parsed
-from pyhudi.sql.names import Names, NotHudi
+from pyhudi.sql.names import NamedTable, Names, NotHudi
 from pyhudi.sql.new_table import NewTable, put_in_catalog
+from pyhudi.sql.registered import properties_of
 from pyhudi.sql.statement import no_rows
 from pyhudi.sql.tokens import Cursor, Name, Slice
 
@@ -46,8 +48,51 @@ class CreateTable:
         return no_rows(spark)
 
 
-def parse(cursor: Cursor, names: Names) -> CreateTable:
+@dataclass(frozen=True)
+class CreateLike:
+    """A new table with the columns, partitions and properties of another one, without its rows."""
+
+    name: Name
+    source: NamedTable
+    if_not_exists: bool
+    location: str | None
+    properties: Mapping[str, str]
+
+    def run(self, spark: SparkSession) -> DataFrame:
+        """Make the table and its entry in the catalog."""
+        table = self.source.open(spark)
+        config = table.handle.state.config
+        own = {name: value for name, value in self.source.properties.items() if name.lower().startswith("hoodie.")}
+        given = {**own, **properties_of(config), **self.properties}
+        fields = tuple(config.partition_fields or ())
+        new = NewTable(self.name.parts, spark_schema(table.schema), fields, self.location, None, given)
+        put_in_catalog(spark, new, if_not_exists=self.if_not_exists)
+        return no_rows(spark)
+
+
+def _like(cursor: Cursor, names: Names) -> CreateLike | None:
+    """`CREATE TABLE [IF NOT EXISTS] name LIKE source [USING hudi] [LOCATION …] [TBLPROPERTIES (…)]`."""
+    ahead = Cursor(cursor.text, cursor.tokens[cursor.position :])
+    if not ahead.accept("CREATE", "TABLE"):
+        return None
+    if_not_exists = ahead.accept("IF", "NOT", "EXISTS")
+    name = ahead.name()
+    if not ahead.accept("LIKE"):
+        return None
+    source = names.table(ahead.name())
+    if ahead.accept("USING") and str(ahead.name()).lower() not in FORMATS:
+        raise NotHudi
+    found = CreateTable(name)
+    while not ahead.is_at_end:
+        found = _with_clause(ahead, found, ahead.one_of("LOCATION", "TBLPROPERTIES"))
+    return CreateLike(name, source, if_not_exists, found.location, found.properties)
+
+
+def parse(cursor: Cursor, names: Names) -> CreateTable | CreateLike:
     """`CREATE TABLE [IF NOT EXISTS] name [(columns)] USING hudi [clauses] [AS query]`."""
+    like = _like(cursor, names)
+    if like is not None:
+        return like
     if not _says_hudi(cursor):
         raise NotHudi
     cursor.expect("CREATE")
@@ -56,9 +101,6 @@ def parse(cursor: Cursor, names: Names) -> CreateTable:
     cursor.expect("TABLE")
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name()
-    if cursor.peek("LIKE"):
-        raise NotHudi
-    del names
     found = CreateTable(name, if_not_exists, columns_of(cursor) if cursor.peek("(") else None)
     while not cursor.is_at_end:
         word = cursor.one_of(*_CLAUSES)

@@ -1,0 +1,87 @@
+"""The wrappers of what takes names of tables in the DataFrame API: `table`, `insertInto`, `saveAsTable`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from pyhudi.spark.enable import Original, notes_of, refuse_unsupported, wrap, written_rows
+from pyhudi.sql.can_parse import can_parse
+
+
+def install_names(spark: SparkSession) -> None:
+    """Wrap them in this session's classes. A second call has no effect."""
+    wrap(type(spark), {"table": _table})
+    module = import_module(type(spark).__module__.removesuffix("session") + "readwriter")
+    wrap(module.DataFrameReader, {"table": _read_table})
+    wrap(module.DataFrameWriter, {"insertInto": _insert_into, "saveAsTable": _save_as_table})
+
+
+def _table(original: Original) -> Original:
+    def table(self: Any, tableName: Any) -> Any:  # noqa: N803 - Spark's own name
+        rows = _read_by_name(self, tableName, {})
+        return original(self, tableName) if rows is None else rows
+
+    return table
+
+
+def _read_table(original: Original) -> Original:
+    def table(self: Any, tableName: Any) -> Any:  # noqa: N803 - Spark's own name
+        found = notes_of(self)
+        session = self._spark if hasattr(self, "_spark") else self._client
+        rows = _read_by_name(session, tableName, found.options)
+        return original(self, tableName) if rows is None else rows
+
+    return table
+
+
+def _read_by_name(spark: Any, name: Any, options: dict[str, str]) -> Any:
+    """The rows of a Hudi table, None for other names."""
+    if not isinstance(name, str) or not can_parse():
+        return None
+    from pyhudi.sql import by_name  # noqa: PLC0415 - with sqlglot
+
+    found = by_name.find(spark, name)
+    return None if found is None else by_name.read(spark, found, options)
+
+
+def _insert_into(original: Original) -> Original:
+    def insert_into(self: Any, tableName: Any, overwrite: bool | None = None) -> Any:  # noqa: N803
+        if isinstance(tableName, str) and can_parse():
+            from pyhudi.sql import by_name  # noqa: PLC0415 - with sqlglot
+
+            notes, rows = notes_of(self), written_rows(self)
+            found = by_name.find(rows.sparkSession, tableName)
+            if found is not None:
+                replaces = (notes.mode or "").lower() == "overwrite" if overwrite is None else overwrite
+                return by_name.insert(rows, found, notes.options, overwrite=replaces)
+        return original(self, tableName, overwrite)
+
+    return insert_into
+
+
+def _save_as_table(original: Original) -> Original:
+    def save_as_table(
+        self: Any,
+        name: str,
+        format: str | None = None,  # noqa: A002
+        mode: str | None = None,
+        partitionBy: Any = None,  # noqa: N803
+        **options: Any,
+    ) -> Any:
+        if format is not None:
+            self.format(format)
+        notes = notes_of(self)
+        if not can_parse() or not notes.is_hudi:
+            return original(self, name, None, mode, partitionBy, **options)
+        from pyhudi.sql import by_name  # noqa: PLC0415 - with sqlglot
+
+        refuse_unsupported(notes, "written")
+        notes.add_options(options)
+        if partitionBy is not None:
+            self.partitionBy(partitionBy)
+        return by_name.save(written_rows(self), name, notes.options, mode or notes.mode, notes.partition_by)
+
+    return save_as_table

@@ -1,0 +1,192 @@
+"""SQL on Hudi tables by `spark.sql`: what statements do, and that all others are Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, ArithmeticException, ParseException
+from tests.support.pages import ROOT, blocks, run_block
+
+from pyhudi import HudiTable
+from pyhudi.errors import SchemaMismatchError, SqlStatementError, TableExistsError
+from pyhudi.sql import enable as enabling
+
+
+@pytest.fixture
+def sql(spark: Any) -> Iterator[Any]:
+    """A function that runs a statement in a database of its own, and gives the rows as tuples."""
+    spark.sql("CREATE DATABASE front")
+    spark.sql("USE front")
+    yield lambda text, *args, **frames: [tuple(row) for row in spark.sql(text, *args, **frames).collect()]
+    spark.sql("USE default")
+    spark.sql("DROP DATABASE front CASCADE")
+
+
+OVERWRITES = [
+    # setting, clause, rows afterwards; as JVM Hudi 1.2.0
+    (None, "SELECT 9, 'z', 'd1'", [(9, "d1")]),
+    (None, "PARTITION (dt = 'd1') SELECT 9, 'z'", [(2, "d2"), (9, "d1")]),
+    (None, "PARTITION (DT) SELECT 9, 'z', 'd1'", [(9, "d1")]),
+    (None, "PARTITION (dt = 'd1') SELECT 9, 'z' WHERE false", [(2, "d2")]),
+    ("spark.sql.sources.partitionOverwriteMode=dynamic", "SELECT 9, 'z', 'd1'", [(2, "d2"), (9, "d1")]),
+    ("hoodie.datasource.overwrite.mode=dynamic", "PARTITION (dt) SELECT 9, 'z', 'd1'", [(2, "d2"), (9, "d1")]),
+]
+
+
+def test_overwrite_replaces_what_jvm_hudi_replaces_and_keeps_the_history(spark: Any, sql: Any) -> None:
+    for number, (setting, clause, expected) in enumerate(OVERWRITES):
+        table = f"w{number}"
+        sql(f"CREATE TABLE {table} (id INT, v STRING, dt STRING) USING hudi PARTITIONED BY (dt) "
+            "TBLPROPERTIES (primaryKey = 'id')")  # fmt: skip
+        sql(f"INSERT INTO {table} VALUES (1, 'a', 'd1'), (2, 'b', 'd2')")
+        [(first, *_)] = sql(f"DESCRIBE HISTORY {table}")
+        name = "" if setting is None else setting.partition("=")[0]
+        if setting is not None:
+            sql(f"SET {setting}")
+        try:
+            sql(f"INSERT OVERWRITE {table} {clause}")
+        finally:
+            if name:
+                spark.conf.unset(name)
+        assert sql(f"SELECT id, dt FROM {table} ORDER BY id") == expected, clause
+        assert sql(f"SELECT count(*) FROM {table} VERSION AS OF '{first}'") == [(2,)]
+        assert sql(f"SHOW PARTITIONS {table}") == [(f"dt={dt}",) for dt in sorted({dt for _, dt in expected})]
+
+
+def test_columns_and_values_go_where_the_statement_says(spark: Any, sql: Any) -> None:
+    sql("CREATE TABLE t (dt STRING, Id INT COMMENT 'the key', v VARCHAR(9)) USING hudi PARTITIONED BY (dt) "
+        "TBLPROPERTIES (primaryKey = 'ID', type = 'mor')")  # fmt: skip
+    sql("INSERT INTO t VALUES (1, :text, 'd1')", {"text": "it's; -- 'x"})
+    sql("INSERT INTO T (DT, iD) VALUES ('d2', 2)")
+    sql("INSERT INTO t SELECT 'd3' AS dt, 'c' AS V, 3 AS id")
+    sql("WITH x AS (SELECT 4 AS id) INSERT INTO t PARTITION (dt = concat('d', 4)) SELECT id, 5 FROM x")
+    sql("INSERT INTO t BY NAME SELECT 'd5' AS dt, {rows}.id FROM {rows}", rows=spark.sql("SELECT 5 AS id"))
+
+    assert sql("SELECT id, v, dt FROM t ORDER BY 1") == [
+        (1, "it's; -- 'x", "d1"),
+        (2, None, "d2"),
+        (3, "c", "d3"),
+        (4, "5", "d4"),
+        (5, None, "d5"),
+    ]
+    for wrong in ("VALUES ('1', 'a', 'd')", "VALUES (1, 'a')", "(id, nope) VALUES (1, 2)", "(id, ID) VALUES (1, 2)"):
+        with pytest.raises(SchemaMismatchError):
+            sql(f"INSERT INTO t {wrong}")
+    with pytest.raises(ArithmeticException, match="CAST_OVERFLOW"):
+        sql("INSERT INTO t VALUES (3000000000, 'a', 'd')")
+
+
+def test_queries_read_hudi_tables_in_every_place_and_others_stay_sparks(spark: Any, sql: Any, tmp_path: Path) -> None:
+    sql(f"CREATE TABLE h USING hudi LOCATION '{tmp_path}/h' TBLPROPERTIES (primaryKey = 'id') AS "
+        "SELECT CAST(id AS INT) AS id, id % 3 AS p FROM range(6)")  # fmt: skip
+    sql("CREATE TABLE plain USING parquet AS SELECT id FROM h WHERE id < 3")
+    sql("CREATE TEMPORARY VIEW temporary_view AS SELECT id FROM h")
+    sql("CREATE VIEW stored_view AS SELECT id FROM h WHERE id > 3")
+    rows = {
+        "SELECT count(*) FROM h JOIN plain USING (id)": [(3,)],
+        "SELECT h.id FROM H WHERE id = (SELECT max(id) FROM front.h)": [(5,)],
+        "WITH h AS (SELECT * FROM h WHERE id = 1) SELECT id FROM h": [(1,)],
+        "SELECT count(*) FROM temporary_view": [(6,)],
+        "SELECT count(*) FROM stored_view": [(2,)],
+        f"SELECT max(id) FROM hudi.`{tmp_path}/h`": [(5,)],
+        "SELECT id FROM h TIMESTAMP AS OF '2020-01-01'": [],
+        "SELECT x.id FROM h x, h y WHERE x.id = y.id AND x.id = 2": [(2,)],
+    }
+    assert {text: sql(text) for text in rows} == rows
+
+    sql("INSERT INTO h VALUES (6, 0)")
+
+    assert sql("SELECT (SELECT count(*) FROM stored_view), (SELECT count(*) FROM temporary_view)") == [(3, 7)]
+    assert spark.table("h").where("h.id = 6").count() == spark.read.table("front.h").where("id = 6").count() == 1
+    sql("DROP VIEW temporary_view")
+
+
+def test_statements_of_the_jvm_reach_pyhudi_until_it_is_disabled(spark: Any, sql: Any) -> None:
+    java = spark._jsparkSession
+    java.sql("CREATE TABLE j (id INT, v STRING) USING hudi TBLPROPERTIES (primaryKey = 'id')")
+    java.sql("INSERT INTO j VALUES (1, 'a')")
+    java.sql("EXPLAIN INSERT INTO j VALUES (2, 'b')")
+    assert java.sql("SELECT id, v FROM j").collectAsList().toString() == "[[1,a]]"
+    for text in ("SELEC 1", "SELECT * FROM j WHERE", "SHOW PARTITIONS nothing"):
+        with pytest.raises((ParseException, AnalysisException)):
+            java.sql(text)
+        with pytest.raises((ParseException, AnalysisException)):
+            sql(text)
+
+    enabling.disable()
+    try:
+        assert "pyhudi" not in java.sessionState().sqlParser().toString()
+        with pytest.raises(AnalysisException):
+            sql("SHOW PARTITIONS j")
+    finally:
+        enabling.enable(spark)
+    assert sql("SELECT count(*) FROM j") == [(1,)]
+
+
+def test_changes_of_a_table_reach_its_files_and_the_catalog(spark: Any, sql: Any, tmp_path: Path) -> None:
+    sql(f"CREATE TABLE a (id INT, v STRING COMMENT 'vee', dt STRING) USING hudi PARTITIONED BY (dt) "
+        f"LOCATION '{tmp_path}/a' TBLPROPERTIES (primaryKey = 'id')")  # fmt: skip
+    sql("INSERT INTO a VALUES (1, 'x', 'd1'), (2, 'y', 'd2'), (3, 'z', 'd3')")
+    sql("ALTER TABLE a ADD COLUMNS (n INT COMMENT 'number')")
+    sql("ALTER TABLE a ALTER COLUMN n TYPE BIGINT")
+    sql("ALTER TABLE a SET TBLPROPERTIES ('hoodie.keep.min.commits' = '21')")
+    sql("ALTER TABLE a DROP PARTITION (dt = 'd1'), PARTITION (dt = 'nothing')")
+    sql("TRUNCATE TABLE a PARTITION (dt = 'd2')")
+    sql("ALTER TABLE a RENAME TO b")
+
+    described = sql("DESCRIBE EXTENDED b")
+    assert described[5:10] == [
+        ("id", "int", None),
+        ("v", "string", "vee"),
+        ("n", "bigint", "number"),
+        ("dt", "string", None),
+        ("# Partition Information", "", ""),
+    ]
+    assert ("Provider", "hudi", "") in described
+    assert sql("SELECT id, n, dt FROM b") == [(3, None, "d3")]
+    assert HudiTable.for_path(tmp_path / "a").inspect.detail().name == "b"
+    [(statement,)] = sql("SHOW CREATE TABLE b")
+    sql("DROP TABLE b")
+    sql(statement)
+    assert sql("SELECT v FROM b") == [("z",)]
+    sql("DROP TABLE b PURGE")
+    assert not (tmp_path / "a").exists()
+
+
+def test_statement_that_is_wrong_says_where_and_does_nothing(sql: Any) -> None:
+    sql("CREATE TABLE e (id INT) USING hudi TBLPROPERTIES (primaryKey = 'id')")
+    sql("INSERT INTO e VALUES (1)")
+    with pytest.raises(SqlStatementError, match=r"line 1, column 18\)\nTRUNCATE TABLE e PARITION"):
+        sql("TRUNCATE TABLE e PARITION (id = 1)")
+    with pytest.raises(SqlStatementError, match="did you mean TBLPROPERTIES"):
+        sql("CREATE TABLE f (id INT) USING hudi TBLPROPERTY (a = 'b')")
+    with pytest.raises(TableExistsError):
+        sql("CREATE TABLE e (id INT) USING hudi")
+    sql("CREATE TABLE IF NOT EXISTS e (id INT) USING hudi")
+    with pytest.raises(ParseException, match="PARSE_SYNTAX_ERROR"):
+        sql("TRUNCATE TABLE nothing PARITION")
+    assert sql("SELECT id FROM e") == [(1,)]
+    assert sql("SHOW TABLES") == [("front", "e", False)]
+
+
+def test_dataframes_are_saved_and_inserted_by_name(spark: Any, sql: Any) -> None:
+    rows = spark.range(3).selectExpr("id", "'x' AS v")
+    write = rows.write.format("hudi").option("hoodie.datasource.write.recordkey.field", "id")
+    write.saveAsTable("s")
+    with pytest.raises(TableExistsError):
+        write.saveAsTable("s")
+    write.mode("append").saveAsTable("s")
+    spark.range(9, 10).selectExpr("'y' AS v", "id").write.insertInto("s")
+
+    assert sql("SELECT id, v FROM s ORDER BY id") == [(0, "x"), (1, "x"), (2, "x"), (9, "y")]
+    rows.limit(1).write.insertInto("s", overwrite=True)
+    assert sql("SELECT id FROM s") == [(0,)]
+
+
+def test_page_of_sql_does_what_it_says(spark: Any, tmp_path: Path) -> None:
+    names: dict[str, Any] = {"spark": spark}
+    for block in blocks(ROOT / "docs" / "sql.md"):
+        run_block(block, names, folder=tmp_path)
