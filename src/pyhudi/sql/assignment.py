@@ -15,7 +15,6 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from pyhudi.errors import SchemaMismatchError
 from pyhudi.spark.settings import setting, temporarily
-from pyhudi.sql.quoting import quoted_name
 
 _POLICY = "spark.sql.storeAssignmentPolicy"
 _TIMES = (spark_types.DateType, spark_types.TimestampType, spark_types.TimestampNTZType)
@@ -109,14 +108,22 @@ def check_count(rows: DataFrame, wanted: Sequence[str]) -> None:
         )
 
 
-def by_name_or_place(rows: DataFrame, wanted: Sequence[str]) -> dict[str, Column]:
-    """The column of the rows for each wanted one: by name if all names are there, else by place, as JVM Hudi does."""
-    names = [name.lower() for name in rows.columns]
-    if len(set(names)) == len(names) and {*names} == {name.lower() for name in wanted}:
-        return {name: sql.col(quoted_name(rows.columns[names.index(name.lower())])) for name in wanted}
-    return by_place(rows, wanted)
+def numbered(rows: DataFrame) -> DataFrame:
+    """The rows with other names for their columns: a query may give several of one name, or names such as `7.5`."""
+    return rows.toDF(*(f"_{place}" for place in range(len(rows.columns))))
 
 
-def by_place(rows: DataFrame, wanted: Sequence[str]) -> dict[str, Column]:
-    """The columns of rows, one for each wanted column."""
-    return {name: rows[place] for place, name in enumerate(wanted)}
+def by_name_or_place(names: Sequence[str], wanted: Sequence[str]) -> dict[str, Column]:
+    """The column of `numbered` rows for each wanted one, as JVM Hudi has it.
+
+    By name if the rows, whose columns had these names, have all that are wanted; else by place.
+    """
+    lowered = [name.lower() for name in names]
+    if len(set(lowered)) == len(lowered) and {*lowered} == {name.lower() for name in wanted}:
+        return {name: sql.col(f"_{lowered.index(name.lower())}") for name in wanted}
+    return by_place(wanted)
+
+
+def by_place(wanted: Sequence[str]) -> dict[str, Column]:
+    """The columns of `numbered` rows, one for each wanted column."""
+    return {name: sql.col(f"_{place}") for place, name in enumerate(wanted)}

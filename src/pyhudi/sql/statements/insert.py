@@ -13,7 +13,7 @@ from pyhudi.api.hudi_table import HudiTable
 from pyhudi.api.writes import write_rows
 from pyhudi.errors import SchemaMismatchError
 from pyhudi.spark.types import spark_schema
-from pyhudi.sql.assignment import assigned, by_name_or_place, by_place, check_count
+from pyhudi.sql.assignment import assigned, by_name_or_place, by_place, check_count, numbered
 from pyhudi.sql.clauses import column_names, partition_spec
 from pyhudi.sql.columns import own_name, with_last
 from pyhudi.sql.names import NamedTable, Names, NotHudi
@@ -72,8 +72,8 @@ def insert_rows(table: HudiTable, rows: DataFrame, clauses: Clauses) -> None:
     columns = tuple(rows.columns) if clauses.by_name else clauses.columns
     wanted = _wanted(schema, tuple(static), columns)
     check_count(rows, wanted)
-    known = by_place(rows, wanted) if columns else by_name_or_place(rows, wanted)
-    ready = assigned(rows, {**known, **static}, schema)
+    known = by_place(wanted) if columns else by_name_or_place(rows.columns, wanted)
+    ready = assigned(numbered(rows), {**known, **static}, schema)
     if clauses.overwrite:
         found = insertion_overwrite(spark, table.handle.options, len(fields), len(named), len(static))
     else:
