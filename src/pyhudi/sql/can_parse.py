@@ -1,4 +1,4 @@
-"""Whether statements can be parsed."""
+"""The check that statements can be parsed here."""
 
 from __future__ import annotations
 
