@@ -45,6 +45,7 @@ QUESTIONS = [
 ]
 IGNORED = {
     # what each engine writes in its own way, or only one of them
+    "hoodie.database.name",
     "hoodie.table.checksum",
     "hoodie.table.name",
     "hoodie.table.create.schema",
