@@ -14,7 +14,7 @@ from pyhudi.api.arguments import time_text
 from pyhudi.api.handle import TableHandle
 from pyhudi.api.scan import Scan, scan_of_changes
 from pyhudi.config.enums import QueryType
-from pyhudi.config.read_config import ReadConfig
+from pyhudi.config.read_config import ReadConfig, begin_of
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.log.change_data import DELETED, INSTANT, OPERATION
 from pyhudi.read.arrow import checked_names
@@ -110,7 +110,7 @@ def changes_of(
     request = ReadConfig.from_options(handle.options)
     if form == "latest_state" or (form is None and not request.change_data):
         return scan_of_changes(handle, begin, end, columns, where)
-    begin = request.begin if begin is None else time_text(begin, "begin")
+    begin = request.begin if begin is None else begin_of(time_text(begin, "begin"))
     end = request.end if end is None else time_text(end, "end")
     request = replace(request, query_type=QueryType.INCREMENTAL, as_of=None, begin=begin, end=end, change_data=True)
     changes = plan_changes(handle.state, request, handle.mergers, typed=form == "cdc_typed")

@@ -315,8 +315,8 @@ class HudiTable(RowChanges):
         columns, null where there is none. The files from before each change are needed.
 
         Args:
-            begin: a completion time (`WriteResult.completion_time`); in table version 6 an instant. None: from the
-                beginning.
+            begin: a completion time (`WriteResult.completion_time`); in table version 6 an instant. `earliest`
+                or None: from the beginning.
             end: the same; None: until the table was opened.
             columns: as in `scan`.
             where: as in `scan`.

@@ -13,7 +13,7 @@ from pyhudi.api.arguments import query_type_of, time_text
 from pyhudi.api.explanation import ScanExplanation, explanation_of
 from pyhudi.api.handle import TableHandle
 from pyhudi.config.enums import QueryType
-from pyhudi.config.read_config import ReadConfig
+from pyhudi.config.read_config import ReadConfig, begin_of
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.timeline.instant import instant_time_from_user
 from pyhudi.read.arrow import (
@@ -235,7 +235,7 @@ def scan_of_changes(
 ) -> Scan:
     """A scan of the rows that were written in a range of time."""
     request = ReadConfig.from_options(handle.options)
-    begin = request.begin if begin is None else time_text(begin, "begin")
+    begin = request.begin if begin is None else begin_of(time_text(begin, "begin"))
     end = request.end if end is None else time_text(end, "end")
     request = replace(request, query_type=QueryType.INCREMENTAL, as_of=None, begin=begin, end=end, change_data=False)
     return _scan(handle, request, columns, where)

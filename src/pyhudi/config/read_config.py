@@ -147,11 +147,15 @@ def _incremental(given: ReadOptions) -> ReadConfig:
         raise ConfigError(
             "an incremental read needs hoodie.datasource.read.begin.instanttime: an instant time, or `earliest`"
         )
-    begin = EARLIEST if given.begin.lower() == "earliest" or not given.begin.strip("0") else given.begin
     return ReadConfig(
         query_type=QueryType.INCREMENTAL,
-        begin=begin,
+        begin=begin_of(given.begin),
         end=given.end,
         change_data=given.incremental_format is IncrementalFormat.CHANGE_DATA,
         fall_back_to_full_scan=given.fall_back_to_full_scan,
     )
+
+
+def begin_of(text: str) -> str:
+    """The begin of a range as users write it: a time, or `earliest` (also `000`) for `EARLIEST`."""
+    return EARLIEST if text.lower() == "earliest" or not text.strip("0") else text

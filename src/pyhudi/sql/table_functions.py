@@ -27,7 +27,6 @@ from pyhudi.sql.statements.call import context_of, evaluated, values_of
 from pyhudi.sql.tokens import Cursor, error_at
 
 _FORMATS: Final = ("latest_state", "cdc")
-_EARLIEST: Final = ("earliest", "000")
 _TRUTH: Final = {"true": True, "false": False}
 
 
@@ -35,9 +34,8 @@ def _changes(spark: SparkSession, table: HudiTable, *asked: str) -> DataFrame:
     kind, begin, *rest = asked
     if kind.lower() not in _FORMATS:
         raise ConfigError(f"the second argument of hudi_table_changes must be one of {', '.join(_FORMATS)}", given=kind)
-    first = "0" * 17 if begin.lower() in _EARLIEST else begin
     end = rest[0] if rest else None
-    changes = table.changes(first, end, format="cdc" if kind.lower() == "cdc" else "latest_state")
+    changes = table.changes(begin, end, format="cdc" if kind.lower() == "cdc" else "latest_state")
     return changes.to_df(spark)
 
 

@@ -296,6 +296,22 @@ def test_columns_conditions_and_counts_fit_together() -> None:
     assert table.changes(format="cdc").count() == len(table.changes(format="cdc").to_arrow()) == 3
 
 
+@pytest.mark.parametrize("kind", [COW_TABLES[0], MOR_TABLES[2]], ids=["cow6", "mor9"])
+@pytest.mark.parametrize("mode", MODES)
+def test_changes_by_merge_update_and_condition_are_captured_as_they_were_made(kind: TableBuilder, mode: str) -> None:
+    storage = captured(kind, mode).insert(*((n, "oslo", 1, "old") for n in range(6))).build()
+    source = rows(*((n, "oslo", 2, "new") for n in range(4, 8)))
+    merge = open_table(storage).merge(source, on="target.id = source.id and target.city = source.city")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    open_table(storage).update({"note": pa.scalar("set"), "ts": 3}, where=[("id", "==", 1)])
+    open_table(storage).delete_where([("id", "==", 2)])
+
+    steps = changes(open_table(storage), "earliest")
+
+    assert [operation for operation, _, _ in steps].count("u") == 3
+    assert replay(set(), steps) == contents(storage)
+
+
 def test_the_format_may_come_from_the_options_of_the_table() -> None:
     storage = COW.insert((1, "oslo", 1, "a")).build()
     asked = {
