@@ -84,6 +84,37 @@ def streamed(spark: Any, folder: str) -> dict[str, Any]:
     return {"rows": read.count(), "changed": read.where("fare = -1.0").count()}
 
 
+def statements(spark: Any, folder: str) -> dict[str, Any]:
+    """A table in statements of SQL: made, changed, altered, and asked for what happened to it."""
+    for statement in (
+        f"""CREATE TABLE fares (id INT, city STRING, fare DOUBLE, ts BIGINT) USING hudi PARTITIONED BY (city)
+            TBLPROPERTIES (primaryKey = 'id', orderingFields = 'ts', 'hoodie.table.cdc.enabled' = 'true')
+            LOCATION '{folder}/fares'""",
+        "INSERT INTO fares SELECT id, 1.5D * id, 1L, concat('c', id % 2) FROM range(10)",
+        "UPDATE fares SET fare = fare + 100 WHERE id = 3",
+        """MERGE INTO fares t USING (SELECT 4 id, 'c0' city, -4D fare, 2L ts UNION ALL SELECT 12, 'c0', 12D, 2L) s
+            ON t.id = s.id WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *""",
+        "DELETE FROM fares WHERE fare < 3 AND city = 'c0'",
+        "ALTER TABLE fares ADD COLUMNS (tip DOUBLE)",
+        "CREATE TABLE dear USING hudi TBLPROPERTIES (primaryKey = 'id')"
+        f" LOCATION '{folder}/dear' AS SELECT id, fare, city FROM fares WHERE fare > 12",
+    ):
+        spark.sql(statement)
+    changes = spark.sql("SELECT op FROM hudi_table_changes('fares', 'cdc', 'earliest')").collect()
+    refused = None
+    try:
+        spark.sql("UPDATE fares SET faree = 1")
+    except Exception as error:  # any: its name and place are compared
+        refused = f"{type(error).__name__} at {getattr(error, 'context', {}).get('column')}"
+    return {
+        "rows": [list(row) for row in spark.sql("SELECT id, fare, tip FROM fares ORDER BY id").collect()],
+        "copied": [row.id for row in spark.table("dear").select("id").orderBy("id").collect()],
+        "changes": sorted(row.op for row in changes),
+        "commits": len(spark.sql("CALL show_commits(table => 'fares')").collect()),
+        "refused": refused,
+    }
+
+
 def main(kind: str, folder: str) -> None:
     from pyhudi.engine.protocol import TaskContext
     from pyhudi.errors import RecordKeyError
@@ -99,6 +130,7 @@ def main(kind: str, folder: str) -> None:
     compacted["changed without logs"] = read_optimized(spark, f"{folder}/compacted")
 
     stream = streamed(spark, folder) if kind == "connect" else None
+    sql = statements(spark, folder) if kind == "connect" else None
 
     refused = None
     no_keys = spark.sql("select cast(null as string) uuid, 'c0' city, cast(1.5 as decimal(23, 1)) fare, 1L ts")
@@ -117,6 +149,7 @@ def main(kind: str, folder: str) -> None:
         "merge on read": on_read,
         "compacted": compacted,
         "streamed": stream,
+        "SQL": sql,
         "refused": refused,
         "parallelism": engine.parallelism,
         "elsewhere": str(os.getpid()) not in {place.split()[0] for place in places},
