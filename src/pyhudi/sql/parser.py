@@ -19,13 +19,12 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pyhudi.errors import SqlStatementError
 from pyhudi.spark.reads.callbacks import can_be_called
 from pyhudi.spark.settings import is_connect
 from pyhudi.sql.dispatch import statement_of
 from pyhudi.sql.plain import passes, passing
 from pyhudi.sql.reads import with_hudi_tables
-from pyhudi.sql.tokens import tokens_of
+from pyhudi.sql.tokens import is_cut_into_words
 
 _STATE = "org.apache.spark.sql.internal.SessionState"
 _CATALOG = "org.apache.spark.sql.catalyst.catalog.SessionCatalog"
@@ -114,7 +113,7 @@ class _Parser:
         return _raising_java(lambda: self._query(text, self._inner.parseQuery))
 
     def _plan(self, text: str, parse: Callable[[str], Any]) -> Any:
-        if passes(text) or not _is_cut_into_words(text):
+        if passes(text) or not is_cut_into_words(text):
             return parse(text)
         statement = statement_of(self._spark, text)
         if statement is not None:
@@ -122,7 +121,7 @@ class _Parser:
         return self._query(text, parse)
 
     def _query(self, text: str, parse: Callable[[str], Any]) -> Any:
-        if passes(text) or not _is_cut_into_words(text):
+        if passes(text) or not is_cut_into_words(text):
             return parse(text)
         found = with_hudi_tables(self._spark, text, {})
         if found is None:
@@ -160,11 +159,3 @@ def _raising_java(call: Callable[[], Any]) -> Any:
         if origin is None:
             raise
         raise Py4JJavaError("", origin) from error
-
-
-def _is_cut_into_words(text: str) -> bool:
-    try:
-        tokens_of(text)
-    except SqlStatementError:
-        return False
-    return True

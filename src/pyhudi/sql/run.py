@@ -7,19 +7,18 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pyhudi.errors import SqlStatementError
 from pyhudi.spark.enable import Original
 from pyhudi.sql.arguments import bound, with_frames
 from pyhudi.sql.dispatch import may_be_ours, statement_of
 from pyhudi.sql.plain import passes, passing
 from pyhudi.sql.reads import with_hudi_tables
 from pyhudi.sql.table_functions import calls_functions, with_table_functions
-from pyhudi.sql.tokens import tokens_of
+from pyhudi.sql.tokens import is_cut_into_words
 
 
 def run(spark: SparkSession, text: str, args: Any, frames: Mapping[str, Any], original: Original) -> Any:
     """What `spark.sql(text, args, **frames)` gives; `original` is the method of Spark."""
-    if passes(text) or not _is_cut_into_words(text):
+    if passes(text) or not is_cut_into_words(text):
         return original(spark, text, args, **frames)
     rows = _run_if_ours(spark, text, args, frames)
     if rows is not None:
@@ -34,15 +33,6 @@ def run(spark: SparkSession, text: str, args: Any, frames: Mapping[str, Any], or
             return original(spark, text, args, **frames)
     with passing(found.text):
         return original(spark, found.text, args, **{**frames, **found.frames})
-
-
-def _is_cut_into_words(text: str) -> bool:
-    """Whether the words of a text are understood. Where they are not, Spark says what is wrong with it."""
-    try:
-        tokens_of(text)
-    except SqlStatementError:
-        return False
-    return True
 
 
 def _run_if_ours(spark: SparkSession, text: str, args: Any, frames: Mapping[str, Any]) -> DataFrame | None:

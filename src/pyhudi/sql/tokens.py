@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar, NoReturn
 
 from sqlglot.dialects.spark import Spark
@@ -88,8 +88,9 @@ class Name:
         return ".".join(self.parts)
 
 
+@lru_cache(maxsize=16)
 def tokens_of(text: str) -> tuple[Token, ...]:
-    """The words of a text up to its end.
+    """The words of a text up to its end. The last texts are remembered: several questions are asked of a statement.
 
     Raises:
         SqlStatementError: a quote or comment has no end.
@@ -103,6 +104,15 @@ def tokens_of(text: str) -> tuple[Token, ...]:
         if not tokens or token.start >= tokens[-1].end:  # `10L` is three tokens of one place
             tokens.append(Token(token.token_type.name, token.text, token.start, token.end + 1))
     return tuple(tokens)
+
+
+def is_cut_into_words(text: str) -> bool:
+    """Whether the words of a text are understood. Where they are not, Spark says what is wrong with it."""
+    try:
+        tokens_of(text)
+    except SqlStatementError:
+        return False
+    return True
 
 
 class Cursor:
