@@ -33,12 +33,20 @@ def test_spark_example_of_the_quickstart_adds_a_trip(spark: Any, tmp_path: Path,
 
 def test_spark_example_of_the_readme_writes_and_reads(spark: Any, tmp_path: Path) -> None:
     frame = spark.createDataFrame([(2, "rome", 8.0, 2)], "id long, city string, fare double, ts long")
-    code = next(block.code for block in blocks(ROOT / "README.md") if block.tested_by == "tests/spark/test_docs.py")
+    code, sql = (block.code for block in blocks(ROOT / "README.md") if block.tested_by == "tests/spark/test_docs.py")
     before_time_travel = code[: code.index("spark.read.format", code.index(".show()"))]
+    names = {"pyhudi": pyhudi, "df": frame}
 
-    exec(before_time_travel.replace('"/tmp/', f'"{tmp_path}/'), {"pyhudi": pyhudi, "df": frame})
-
+    exec(before_time_travel.replace('"/tmp/', f'"{tmp_path}/'), names)
     assert pyhudi.HudiTable.for_path(f"{tmp_path}/trips").scan(["id"]).to_arrow()["id"].to_pylist() == [2]
+
+    news = spark.createDataFrame([(3, "rome", 5.0, 3)], "id long, city string, fare double, ts long")
+    news.createTempView("news")
+    exec(sql.replace("/tmp/", f"{tmp_path}/"), names)
+    rows = spark.sql("SELECT id, fare FROM trips ORDER BY id").collect()
+    assert [tuple(row) for row in rows] == [(2, 9.0), (3, 5.0)]
+    spark.sql("DROP TABLE trips")
+    spark.catalog.dropTempView("news")
 
 
 def test_spark_example_of_merge_on_read_writes_a_merge_on_read_table(spark: Any, tmp_path: Path) -> None:

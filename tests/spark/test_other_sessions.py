@@ -11,19 +11,13 @@ PROGRAM = Path(__file__).with_name("round_trip_program.py")
 PROGRAM_SECONDS_MAX = 500
 STATEMENTS = {
     "rows": [
-        [1, 1.5, None],
-        [2, 3.0, None],
-        [3, 104.5, None],
-        [5, 7.5, None],
-        [6, 9.0, None],
-        [7, 10.5, None],
-        [8, 12.0, None],
-    ]
-    + [[9, 13.5, None], [12, 12.0, None]],
+        *([1, 1.5, None], [2, 3.0, None], [3, 104.5, None], [5, 7.5, None], [6, 9.0, None], [7, 10.5, None]),
+        *([8, 12.0, None], [9, 13.5, None], [12, 12.0, None]),
+    ],
     "copied": [3, 9],
     "changes": ["d"] * 2 + ["i"] * 11 + ["u"],
     "commits": 5,
-    "refused": "SqlStatementError at 18",
+    "refused": "at 18",
 }
 ROWS = {"rows": 1000, "changed": 100, "cities": ["c0", "c1"]}
 
