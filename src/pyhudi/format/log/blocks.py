@@ -42,6 +42,7 @@ FRAME_BYTES: Final = _FRAME.size
 POINTER_BYTES: Final = _LONG.size
 EMPTY_MAP_BYTES: Final = _COUNT.size
 _UNCOUNTED_BYTES: Final = len(MAGIC) + _LONG.size
+_INSTANT_CHARACTERS_MAX: Final = 32
 _BLOCK_BYTES_MIN: Final = FRAME_BYTES + EMPTY_MAP_BYTES + _LONG.size + EMPTY_MAP_BYTES + POINTER_BYTES
 _ROLLBACK: Final = "0"
 
@@ -92,7 +93,7 @@ class LogBlock:
 
     `offset` and `size` are those of the whole block, in bytes; `content_offset` also counts from the start of the file.
     A block of type CORRUPT is a range of the file that is not a valid block. It has no headers, and its content is the
-    whole range.
+    whole range; `claimed_instant` is the write that its first bytes name, if they do.
     """
 
     kind: BlockType
@@ -101,6 +102,7 @@ class LogBlock:
     headers: Mapping[BlockHeader, str]
     content_offset: int
     content_size: int
+    claimed_instant: str | None = None
 
     @property
     def end(self) -> int:
@@ -219,9 +221,30 @@ def parse_block(read: ReadRange, offset: int, file_size: int, *, path: str, need
     return LogBlock(kind, offset, end - offset, headers, content_offset, content_size)
 
 
-def corrupt_block(offset: int, end: int) -> LogBlock:
+def corrupt_block(offset: int, end: int, claimed_instant: str | None = None) -> LogBlock:
     """A CORRUPT block for a range of a log file."""
-    return LogBlock(BlockType.CORRUPT, offset, end - offset, {}, offset, end - offset)
+    return LogBlock(BlockType.CORRUPT, offset, end - offset, {}, offset, end - offset, claimed_instant)
+
+
+def claimed_instant(read: ReadRange, offset: int, file_size: int) -> str | None:
+    """The write that the begin of an incomplete block names, which tells who left it; None where it names none."""
+    at = offset + FRAME_BYTES
+    if file_size < at + _COUNT.size or bytes(read(offset, len(MAGIC))) != MAGIC:
+        return None
+    (count,) = _COUNT.unpack(read(at, _COUNT.size))
+    at += _COUNT.size
+    for _ in range(min(count, HEADERS_MAX)):
+        if file_size < at + _ENTRY.size:
+            return None
+        key, size = _ENTRY.unpack(read(at, _ENTRY.size))
+        at += _ENTRY.size
+        if size < 0 or file_size < at + size:
+            return None
+        if key == BlockHeader.INSTANT_TIME:
+            text = bytes(read(at, min(size, _INSTANT_CHARACTERS_MAX)))
+            return text.decode() if text.isdigit() else None
+        at += size
+    return None
 
 
 def _parse_frame(read: ReadRange, offset: int, file_size: int, path: str) -> tuple[int, int, int]:

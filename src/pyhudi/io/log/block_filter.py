@@ -71,6 +71,8 @@ class BlockFilter:
         for stretch in self.stretches.get(path, ()):
             if stretch.start >= block.end or block.offset >= stretch.end:
                 continue
+            if not stretch.instant_time and block.claimed_instant and not self.counts(block.claimed_instant):
+                continue  # no write is known to have completed this log, and the block shows that it is another's
             if not self.skips_damaged:
                 raise CorruptDataError(
                     "a log file is damaged in bytes that a completed write wrote",

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyhudi.errors import CorruptDataError, StorageError
-from pyhudi.format.log.blocks import MAGIC, BlockType, LogBlock, corrupt_block, parse_block
+from pyhudi.format.log.blocks import MAGIC, BlockType, LogBlock, claimed_instant, corrupt_block, parse_block
 from pyhudi.storage.protocol import Storage
 
 WINDOW_BYTES = 64 * 1024
@@ -108,7 +108,8 @@ class LogReader:
             try:
                 block = parse_block(self._read, offset, self.size, path=self._path)
             except CorruptDataError as damage:
-                block = corrupt_block(offset, self._next_magic(offset))
+                claimed = claimed_instant(self._read, offset, self.size)
+                block = corrupt_block(offset, self._next_magic(offset), claimed)
                 self._warn(block, damage.message)
             else:
                 if block.kind is BlockType.CORRUPT:

@@ -9,6 +9,7 @@ from tests.support.table_builder import every_version
 from tests.support.tables import MOR, contents, new_table, open_table, rows
 
 from pyhudi.errors import CorruptDataError, DamagedFileWarning, HudiError
+from pyhudi.io.log.scan import scan_blocks
 from pyhudi.storage.memory import MemoryStorage
 
 SKIP = {"hoodie.pyhudi.read.skip.damaged.files": "true"}
@@ -107,3 +108,40 @@ def test_a_log_of_an_attempt_that_outlived_its_commit_does_not_count(version: in
         storage.put(other, data)
 
     assert contents(storage) == {NEW}
+
+
+ARCHIVING = {
+    **MOR,
+    "hoodie.keep.min.commits": "2",
+    "hoodie.keep.max.commits": "3",
+    "hoodie.clean.commits.retained": "1",
+}
+
+
+def with_archived_log() -> tuple[MemoryStorage, str]:
+    """A table of version 6 in which only the archive knows the write of a log."""
+    storage, log = with_log(6)
+    for number in range(8):
+        open_table(storage, **ARCHIVING).upsert(rows((2, "rome", number, "other")))
+    [block] = scan_blocks(storage, log)
+    assert open_table(storage).handle.state.timeline.starts_after(block.instant_time)
+    return storage, log
+
+
+def test_a_log_that_a_dead_writer_left_half_written_beside_archived_ones_is_passed_over() -> None:
+    storage, log = with_archived_log()
+    [block] = scan_blocks(storage, log)
+    half = storage.read(log).replace(block.instant_time.encode(), b"20990101000000000")
+    storage.put(log.replace(".log.1_", ".log.2_"), half[: len(half) // 2])
+
+    assert NEW in contents(storage)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_an_archived_log_that_is_cut_off_is_an_error(share: float) -> None:
+    storage, log = with_archived_log()
+    whole = storage.read(log)
+    storage.put(log, whole[: int(len(whole) * share)])
+
+    with pytest.raises(CorruptDataError, match="damaged"):
+        contents(storage)
