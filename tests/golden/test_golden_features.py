@@ -17,8 +17,12 @@ from pyhudi.errors import ConfigError, UnsupportedFeatureError
 HERE = Path(__file__).parent / "features"
 NAMES = sorted(archive.name.removesuffix(".tar.xz") for archive in HERE.glob("*.tar.xz"))
 VERSIONS = (6, 8, 9)
-REFUSED_TO_READ = {f"v{n}-{case}" for n in VERSIONS for case in ("renamed-cow", "renamed-mor", "dropped-and-added")}
 WRITABLE = {f"v{n}-sql_{kind}" for n in VERSIONS for kind in ("cow", "mor")}
+COLUMNS_CHANGED = [
+    f"v{n}-{case}"
+    for n in VERSIONS
+    for case in ("added", "dropped-and-added", "renamed-and-rewritten", "renamed-cow", "renamed-mor")
+]
 OTHERWISE = {"v9-slash-dates", "v9-updated-in-logs", "v9-buckets-cow", "v9-buckets-resized-mor"}
 """Tables that take some writes, or need an option for them."""
 Unpack = Callable[[str], Path]
@@ -42,26 +46,12 @@ def columns_of_the_table(rows: pa.Table) -> pa.Table:
     return rows.drop_columns([name for name in rows.column_names if name.startswith("_hoodie_")])
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in REFUSED_TO_READ])
+@pytest.mark.parametrize("name", NAMES)
 def test_special_table_of_jvm_hudi_gives_the_rows_and_columns_that_jvm_hudi_reads(name: str, unpack: Unpack) -> None:
     folder = unpack(name)
     rows = pyhudi.HudiTable.for_path(str(folder)).scan().to_arrow()
 
     assert_same_rows(expected_features(name), rows, ignore=[], hint=name)
-
-
-@pytest.mark.parametrize("name", sorted(REFUSED_TO_READ))
-def test_files_from_before_a_rename_are_not_read_by_the_names_of_today(name: str, unpack: Unpack) -> None:
-    table = pyhudi.HudiTable.for_path(str(unpack(name)))
-    column = "note" if "dropped" in name else "price"
-    for read in (
-        table.scan,
-        lambda: table.scan(["id"]).to_arrow(),
-        lambda: table.scan(query_type="read_optimized").to_arrow(),
-    ):
-        with pytest.raises(UnsupportedFeatureError, match=r"renamed.*JVM Hudi") as caught:
-            read()
-        assert caught.value.context["columns"] == (column,)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -88,7 +78,7 @@ def test_log_named_after_an_earlier_write_counts_from_the_commit_that_lists_it(u
     assert table.changes(update.completion_time).to_arrow().num_rows == 0
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in WRITABLE and name not in OTHERWISE])
+@pytest.mark.parametrize("name", sorted({*NAMES} - WRITABLE - OTHERWISE - {*COLUMNS_CHANGED}))
 def test_special_table_of_jvm_hudi_is_not_written_and_stays_as_it_is(name: str, unpack: Unpack) -> None:
     folder = unpack(name)
     before = bytes_below(folder)
@@ -150,3 +140,19 @@ def test_table_without_partitions_that_sql_made_is_written_compacted_and_rolled_
     table.refresh().recovery.rollback(undone.instant)
     found = table.refresh().scan(["fare"], where=[("id", "==", 3)]).to_arrow().to_pylist()
     assert found == [{"fare": 3.5}]
+
+
+@pytest.mark.parametrize("name", COLUMNS_CHANGED)
+def test_table_whose_columns_jvm_hudi_has_changed_is_written_compacted_and_read_by_its_columns(
+    name: str, unpack: Unpack
+) -> None:
+    table = pyhudi.HudiTable.for_path(str(unpack(name)), hudi_options={"hoodie.compact.inline": "false"})
+    before = columns_of_the_table(expected_features(name)).sort_by("id")
+    changed = before.slice(1, 1).set_column(before.column_names.index("ts"), "ts", pa.array([5]))
+
+    assert table.upsert(changed).updated == 1
+    if name.endswith("mor"):
+        assert table.refresh().services.compact().num_rows == 1
+
+    rows = columns_of_the_table(table.refresh().scan().to_arrow()).sort_by("id")
+    assert rows.to_pylist() == pa.concat_tables([before.slice(0, 1), changed, before.slice(2)]).to_pylist()

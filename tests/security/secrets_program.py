@@ -60,6 +60,8 @@ def main(folder: str, secrets: str) -> None:
     spark.sql("create or replace temporary view seen as select 1")
     quoted = ", ".join(f"`{name}` '{value}'" for name, value in hidden.items())
     attempt(lambda: spark.sql(f"create table trips using hudi options (path '{path}', {quoted})").collect())
+    spark.sql(f"create table trips using hudi location '{path}'")
+    attempt(lambda: spark.sql(f"alter table trips set tblproperties ({quoted.replace('` ', '` = ')})"))
     attempt(lambda: spark.sql("show create table trips").show(truncate=False))
     attempt(lambda: spark.sql("select count(*) from trips").show())
     attempt(lambda: spark.sql("explain extended select * from trips").show(truncate=False))

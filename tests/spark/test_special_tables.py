@@ -10,8 +10,6 @@ from pyspark.sql import SparkSession
 from tests.interop.compare import assert_same_rows
 from tests.support.golden import expected_features
 
-from pyhudi.errors import UnsupportedFeatureError
-
 GOLDEN = Path(__file__).parents[1] / "golden" / "features"
 
 
@@ -30,6 +28,10 @@ def test_table_without_meta_columns_has_the_columns_of_its_rows_alone(
     assert_same_rows(expected_features(name), rows.toArrow(), ignore=[], hint=name)
 
 
-def test_files_from_before_a_rename_are_not_read(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedFeatureError, match="renamed"):
-        spark.read.format("hudi").load(unpacked("v9-renamed-mor", tmp_path))
+@pytest.mark.parametrize("name", ["v9-renamed-mor", "v6-dropped-and-added"])
+def test_files_from_before_a_rename_are_read_by_the_columns_of_today(
+    name: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = spark.read.format("hudi").load(unpacked(name, tmp_path))
+
+    assert_same_rows(expected_features(name), rows.toArrow(), ignore=[], hint=name)

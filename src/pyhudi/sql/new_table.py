@@ -25,7 +25,7 @@ from pyhudi.sql.catalog import session_tables
 from pyhudi.sql.columns import own_name, with_last
 from pyhudi.sql.plain import plain_sql
 from pyhudi.sql.quoting import quoted_name
-from pyhudi.sql.registered import Registration, properties_of
+from pyhudi.sql.registered import Registration, check_no_credentials, properties_of
 from pyhudi.sql.session_options import session_options
 from pyhudi.sql.table_properties import hudi_options
 from pyhudi.storage.open import open_storage
@@ -62,7 +62,9 @@ def put_in_catalog(spark: SparkSession, new: NewTable, *, if_not_exists: bool = 
         TableExistsError: the catalog has the name; or the folder a table, and there are rows.
         TableNotFoundError: the folder has no table, and there are no columns to make one of.
         SchemaMismatchError: the folder has a table with other columns, or a column is named that there is not.
+        ConfigError: a property is a credential, which the catalog would show.
     """
+    check_no_credentials(new.properties)
     database, table = (new.name[-2] if len(new.name) > 1 else None), new.name[-1]
     if session_tables(spark).find(database, table) is not None:
         if if_not_exists:

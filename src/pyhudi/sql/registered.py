@@ -10,10 +10,13 @@ from pyspark.sql.types import StructField, StructType
 
 from pyhudi.config.enums import TableType
 from pyhudi.config.table_config import TableConfig
+from pyhudi.errors import ConfigError
 from pyhudi.sql.catalog import CatalogTable, facts_of
 from pyhudi.sql.columns import ddl_of, parsed, with_meta_columns
 from pyhudi.sql.plain import plain_sql
 from pyhudi.sql.quoting import quoted_name, quoted_text
+from pyhudi.storage.options import select_storage_options
+from pyhudi.storage.secrets import is_secret
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,17 @@ class Registration:
     def register(self, spark: SparkSession) -> None:
         """Make the entry in the catalog."""
         plain_sql(spark, self.statement())
+
+
+def check_no_credentials(properties: Mapping[str, str]) -> None:
+    """Raise `ConfigError` if properties hold credentials of a store: the catalog shows them to whoever may ask it."""
+    secret = tuple(name for name in select_storage_options(properties) if is_secret(name))
+    if secret:
+        raise ConfigError(
+            "the catalog shows the properties of a table to its users: give credentials to the session"
+            " (spark.hadoop.fs.…), not to the table",
+            properties=secret,
+        )
 
 
 def property_list(properties: Mapping[str, str]) -> str:

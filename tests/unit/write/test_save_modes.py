@@ -157,7 +157,7 @@ def test_overwrite_with_other_columns_and_a_write_by_the_former_ones_do_not_both
 ) -> None:
     save(tmp_path, {"id": [1], "v": [1]})
     calls: list[tuple[dict[str, list[Any]], str]] = [
-        ({"id": [1], "v": ["a"]}, "overwrite"),
+        ({"id": [1], "v": [True]}, "overwrite"),
         ({"id": [9], "v": [9]}, "append"),
     ]
     first, second = calls if second_ends_first else reversed(calls)
@@ -172,6 +172,6 @@ def test_overwrite_with_other_columns_and_a_write_by_the_former_ones_do_not_both
     with pytest.raises(WriteConflictError):
         pyhudi.save(late, str(tmp_path), hudi_options=OPTIONS, mode=first[1])
 
-    winner = {"id": 9, "v": 9} if second_ends_first else {"id": 1, "v": "a"}
+    winner = {"id": 9, "v": 9} if second_ends_first else {"id": 1, "v": True}
     assert winner in stored(tmp_path)
     assert len({type(row["v"]) for row in stored(tmp_path)}) == 1

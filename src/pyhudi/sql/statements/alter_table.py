@@ -15,7 +15,7 @@ from pyhudi.sql.names import NamedTable, Names
 from pyhudi.sql.partitions import Spec, drop_partitions
 from pyhudi.sql.plain import plain_sql
 from pyhudi.sql.quoting import quoted_name, quoted_text
-from pyhudi.sql.registered import property_list
+from pyhudi.sql.registered import check_no_credentials, property_list
 from pyhudi.sql.statement import Statement, no_rows
 from pyhudi.sql.statements.alter_columns import parse_columns
 from pyhudi.sql.table_properties import hudi_options
@@ -60,6 +60,7 @@ class SetProperties:
     def run(self, spark: SparkSession) -> DataFrame:
         """Set them."""
         hudi_options(self.values)
+        check_no_credentials(self.values)
         plain_sql(spark, f"ALTER TABLE {self.entry.quoted} SET TBLPROPERTIES ({property_list(self.values)})")
         return no_rows(spark)
 
