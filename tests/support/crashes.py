@@ -102,6 +102,24 @@ def crash_images(given: Storage, action: Action, *, every: int = 1) -> Iterator[
     yield "at the end", inner
 
 
+def replayed(storage: Storage) -> set[Row]:
+    """The rows that the captured changes of a table make, one after the other, in an empty one.
+
+    Each change must fit: the image before it is what the changes before it have made.
+    """
+    state: set[Row] = set()
+    for change in open_table(storage).changes(format="cdc_typed").to_arrow().to_pylist():
+        before, after = (
+            None if change[side] is None else tuple(change[side][name] for name in SCHEMA.names)
+            for side in ("before", "after")
+        )
+        assert before is None or before in state, change
+        state -= {before}  # type: ignore[arg-type]
+        assert after is None or after not in state, change
+        state |= {after} if after is not None else set()  # type: ignore[arg-type]
+    return state
+
+
 TEMPORARY_FOLDERS = (".hoodie/.temp", ".hoodie/.heartbeat", ".hoodie/.aux/.exchange")
 
 

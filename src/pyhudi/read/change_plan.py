@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pyhudi.format.log.change_data import AFTER, BEFORE, INSTANT, OPERATION
+from pyhudi.format.schema.stored_names import StoredNames
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.storage.protocol import StorageSpec
 
@@ -23,8 +24,9 @@ class ChangeTask:
 
     `before` and `after`: the slice before and after the write; None where it has no rows, or is not needed. With
     `steps`, `after` is the slice after the last of them, and `positions` those of the writes of its logs.
-    `logs`: change data logs and their sizes. `until`: the last write before this one; in table version 6 only blocks up
-    to it count in `before`.
+    `logs`: change data logs and their sizes; `names_in_logs`: what the columns of today are called in them; None if
+    they have today's names. `until`: the last write before this one; in table version 6 only blocks up to it count in
+    `before`.
     """
 
     instant_time: str
@@ -33,6 +35,7 @@ class ChangeTask:
     logs: tuple[tuple[str, int], ...] = ()
     steps: tuple[str, ...] = ()
     positions: Mapping[str, str] = field(default_factory=dict)
+    names_in_logs: StoredNames | None = None
     until: str | None = None
     size: int = 0
 

@@ -20,6 +20,7 @@ from pyhudi.format.log.change_data import AFTER, BEFORE, DELETED, INSERTED, KEY,
 from pyhudi.format.pieces import cuts, row_bytes, take_rows
 from pyhudi.format.schema.evolution import align
 from pyhudi.format.schema.meta_columns import COMMIT_SEQNO, COMMIT_TIME, META_COLUMNS, RECORD_KEY
+from pyhudi.format.schema.stored_names import StoredNames
 from pyhudi.io.log.records import LogVersions, gather, list_log_blocks, read_log_versions
 from pyhudi.io.log.scan import open_log
 from pyhudi.io.slices.base_rows import read_base_rows
@@ -126,10 +127,21 @@ def _with_images(storage: Storage, rows: ScanPlan, task: ChangeTask, logged: pa.
     for start, stop in cuts(sizes):
         piece = logged.slice(start, stop - start)
         images = [
-            _Image(piece.column(name), of_log=True) if name in names else looked_up[name].images(piece.column(KEY))
+            _Image(_of_today(piece.column(name), task.names_in_logs), of_log=True)
+            if name in names
+            else looked_up[name].images(piece.column(KEY))
             for name in (BEFORE, AFTER)
         ]
         yield _Changes(task.instant_time, piece.column(OPERATION), *images)
+
+
+def _of_today(images: pa.StructArray, names: StoredNames | None) -> pa.StructArray:
+    """The images with the columns that the table has today."""
+    if names is None:
+        return images
+    rows = names.of_today(pa.RecordBatch.from_struct_array(_without_nulls(images)))
+    mask = pc.is_null(images) if images.null_count else None
+    return pa.StructArray.from_arrays(rows.columns, fields=list(rows.schema), mask=mask)
 
 
 @dataclass(frozen=True, slots=True)

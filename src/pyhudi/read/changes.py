@@ -24,6 +24,7 @@ from pyhudi.format.log.change_data import LoggingMode
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.meta_columns import without_meta_columns
+from pyhudi.format.schema.stored_names import NamesByWrite
 from pyhudi.format.timeline.instant import instant_time_from_user
 from pyhudi.merge.rules import Merger
 from pyhudi.metadata_table.lister import load_read_view
@@ -230,12 +231,14 @@ class _Planner:
         def scan_slice(one: FileSlice | None) -> ScanSlice | None:
             return None if one is None else of_slice[id(one)]
 
+        names = self._names()
         tasks = tuple(
             ChangeTask(
                 instant_time=each.first_time,
                 before=scan_slice(each.last.before),
                 after=scan_slice(each.last.after),
                 logs=each.last.logs,
+                names_in_logs=names.of(each.first_time) if names is not None and each.last.logs else None,
                 steps=each.steps,
                 positions=self._log_positions(each.last.after) if each.steps else {},
                 until=self._last_before(each.first_time),
@@ -245,6 +248,13 @@ class _Planner:
         )
         images = without_meta_columns(rows.schema) if typed else None
         return ChangePlan(replace(rows, slices=()), tasks, images)
+
+    def _names(self) -> NamesByWrite | None:
+        """What the columns of today are called in the files of each write; all files of a view have the same."""
+        for group in self.view.groups.values():
+            for names in (*(base.names for base in group.base_files), *(log.names for log in group.logs)):
+                return names
+        return None
 
     def _last_before(self, time: str) -> str | None:
         if self.table.version.has_completion_times:

@@ -6,9 +6,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.support.crashes import BEFORE, COW, MOR, assert_nothing_left_over, crash_images, opened, prepared, rows
+from tests.support.crashes import (
+    BEFORE,
+    COW,
+    MOR,
+    assert_nothing_left_over,
+    crash_images,
+    opened,
+    prepared,
+    replayed,
+    rows,
+)
 from tests.support.table_builder import TableBuilder
-from tests.support.tables import SCHEMA, Row, contents, newest_stats, open_table, rehandled
+from tests.support.tables import contents, newest_stats, rehandled
 
 import pyhudi
 from pyhudi.engine.local import LocalEngine
@@ -23,18 +33,6 @@ AFTER = {(1, "oslo", 3, "c"), (3, "rome", 1, "a"), (9, "rome", 2, "b")}
 
 def captured(kind: TableBuilder) -> Storage:
     return prepared(replace(kind, options=CAPTURE))
-
-
-def replayed(storage: Storage) -> set[Row]:
-    state: set[Row] = set()
-    for change in open_table(storage).changes(format="cdc_typed").to_arrow().to_pylist():
-        before, after = (
-            None if change[side] is None else tuple(change[side][name] for name in SCHEMA.names)
-            for side in ("before", "after")
-        )
-        state -= {before}  # type: ignore[arg-type]
-        state |= {after} if after is not None else set()  # type: ignore[arg-type]
-    return state
 
 
 def change_logs(storage: Storage) -> set[str]:
