@@ -111,7 +111,7 @@ def rings_of(path: Path) -> dict[str, bytes]:
 
 
 def resize(jvm: Oracle, path: Path, step: str, *, splits: bool) -> None:
-    options = {**TABLE, **RINGS, **RESIZE, "hoodie.parquet.max.file.size": "100000" if splits else "120000000"}
+    options = {**TABLE, **RINGS, **RESIZE, "hoodie.parquet.max.file.size": "1000" if splits else "120000000"}
     text = ",".join(f"{key}={value}" for key, value in options.items())
     jvm.sql(f"call run_clustering(path => '{path}', op => '{step}', options => '{text}')")
 
@@ -159,6 +159,69 @@ def test_a_table_with_consistent_buckets_is_written_in_turn_through_resizes(
         turn(True)
         turn(False)
         assert groups(path) == resized
+
+
+@pytest.mark.parametrize(
+    ("version", "planner", "runner"),
+    [(9, "us", "jvm"), (9, "us", "us"), (9, "jvm", "us"), (8, "us", "jvm"), (8, "jvm", "us"), (6, "us", "us")],
+)
+def test_buckets_that_one_side_plans_to_resize_and_the_other_resizes_are_written_in_turn(
+    version: int, planner: str, runner: str, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    """Buckets are split, then merged. From version 8 on both sides write while the resize is pending."""
+    jvm, chance, model = oracle_of(RELEASE_OF_TABLE_VERSION[version]), random.Random(version), Model()
+    path, described = tmp_path / "t", {**TABLE, "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+    new = {"hoodie.table.ordering.fields": "ts", "hoodie.write.table.version": str(version)}
+    sizes = {"hoodie.bucket.index.max.num.buckets": "8", "hoodie.bucket.index.min.num.buckets": "2"}
+    numbers = iter(range(1000))
+
+    def turn(*, ours: bool) -> None:
+        number = next(numbers)
+        rows = batch(sorted(chance.sample(range(200), 80)), number, chance)
+        if ours:
+            pyhudi.save(rows, path, hudi_options={**described, **RINGS, **new, "hoodie.compact.inline": "false"})
+        else:
+            jvm.write(path, rows, {**described, **RINGS, **BOTH})
+        apply(model, rows, "upsert")
+        check(f"{number} {'ours' if ours else 'of JVM Hudi'}")
+
+    def check(hint: str) -> None:
+        opened = pyhudi.HudiTable.for_path(str(path))
+        assert read(opened.scan().to_arrow()) == model, hint
+        assert read(jvm.read(path)) == model, hint
+        for key in ("k-é1", "k-é2"):
+            found = {(p, one): value for (p, one), value in model.items() if one == key}
+            assert read(opened.lookup([key])) == found, hint
+
+    def step(side: str, action: str, *, splits: bool) -> None:
+        if side == "jvm":
+            resize(jvm, path, action, splits=splits)
+            return
+        limit = {"hoodie.parquet.max.file.size": "1000" if splits else "120000000"}
+        opened = pyhudi.HudiTable.for_path(str(path), hudi_options={**sizes, **limit})
+        if action == "schedule":
+            assert opened.services.schedule("clustering") is not None
+        else:
+            (pending,) = opened.services.pending().column("instant").to_pylist()
+            assert opened.services.run(pending).column("outcome").to_pylist() == ["done"]
+
+    turn(ours=True)
+    turn(ours=False)
+    for splits in (True, False):
+        before = groups(path)
+        step(planner, "schedule", splits=splits)
+        if version > 6:
+            turn(ours=True)
+            turn(ours=False)
+        step(runner, "execute", splits=splits)
+        check("resized")
+        resized = groups(path)
+        assert len(resized) > len(before) if splits else len(resized) < len(before)
+        turn(ours=False)
+        turn(ours=True)
+        assert groups(path) == resized
+        pyhudi.HudiTable.for_path(str(path)).services.compact()
+        check("compacted")
 
 
 def test_jvm_hudi_reads_by_key_one_bucket_of_ours(tmp_path: Path, oracle_of: OracleOf) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 from pyhudi.config.bucket_rules import BucketRules, read_bucket_rules
 from pyhudi.config.enums import BucketEngine
 from pyhudi.config.option import Parser, option
-from pyhudi.config.parsers import column_names, integer, one_of
+from pyhudi.config.parsers import column_names, fraction, integer, one_of
 
 INDEX_TYPE_KEY: Final = "hoodie.index.type"
 ENGINE_KEY: Final = "hoodie.index.bucket.engine"
@@ -54,3 +54,39 @@ class BucketOptions:
         doc="The record key fields whose values are hashed: all by default. A table made by pyhudi keeps them; for "
         "others every write must name them.",
     )
+    max_number: int | None = option(
+        "hoodie.bucket.index.max.num.buckets",
+        parse=integer(minimum=1, unit="buckets"),
+        default=None,
+        doc="CONSISTENT_HASHING: a clustering splits large buckets until a partition has so many. Default: the number "
+        "of buckets that the partition began with, so that nothing is split.",
+    )
+    min_number: int | None = option(
+        "hoodie.bucket.index.min.num.buckets",
+        parse=integer(minimum=1, unit="buckets"),
+        default=None,
+        doc="CONSISTENT_HASHING: a clustering merges small neighbours until a partition has so few buckets. Default: "
+        "the number of buckets that the partition began with.",
+    )
+    split_threshold: float = option(
+        "hoodie.bucket.index.split.threshold",
+        parse=fraction(up_to_one=False),
+        default=2.0,
+        doc="CONSISTENT_HASHING: a bucket is split if its files have more than so many times the bytes of "
+        "`hoodie.parquet.max.file.size`.",
+    )
+    merge_threshold: float = option(
+        "hoodie.bucket.index.merge.threshold",
+        parse=fraction(up_to_one=False),
+        default=0.2,
+        doc="CONSISTENT_HASHING: neighbours are merged if the files of each have at most so many times the bytes of "
+        "`hoodie.parquet.max.file.size`.",
+    )
+
+
+def bucket_problems(buckets: BucketOptions) -> list[str]:
+    """The contradictions among the options of resizes."""
+    least, most = buckets.min_number, buckets.max_number
+    if least is not None and most is not None and least > most:
+        return [f"hoodie.bucket.index.min.num.buckets is {least}, more than the maximum of {most}"]
+    return []

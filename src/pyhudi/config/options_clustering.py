@@ -39,6 +39,8 @@ class ClusteringPlanStrategy(enum.Enum):
     """SIZE_BASED with the filter mode RECENT_DAYS."""
     SELECTED_PARTITIONS = "SparkSelectedPartitionsClusteringPlanStrategy"
     """SIZE_BASED with the filter mode SELECTED_PARTITIONS."""
+    CONSISTENT_BUCKETS = "SparkConsistentBucketClusteringPlanStrategy"
+    """Large buckets of a consistent bucket index are split, and small neighbours merged."""
 
 
 class ClusteringRunStrategy(enum.Enum):
@@ -52,11 +54,20 @@ class ClusteringRunStrategy(enum.Enum):
     """Unsorted: row groups are copied without decoding them."""
     STREAM_COPY = "SparkStreamCopyClusteringExecutionStrategy"
     """Another name of BINARY_COPY."""
+    CONSISTENT_BUCKETS = "SparkConsistentBucketClusteringExecutionStrategy"
+    """By the hash of their keys, into one file for each bucket that the plan names."""
+    CONSISTENT_BUCKETS_AT_ONCE = "SingleSparkJobConsistentHashingExecutionStrategy"
+    """Another name of CONSISTENT_BUCKETS."""
 
     @property
     def copies(self) -> bool:
         """Whether row groups are copied, where nothing is sorted."""
         return self in (ClusteringRunStrategy.BINARY_COPY, ClusteringRunStrategy.STREAM_COPY)
+
+    @property
+    def is_of_buckets(self) -> bool:
+        """Whether it is for tables with a consistent bucket index."""
+        return self in (ClusteringRunStrategy.CONSISTENT_BUCKETS, ClusteringRunStrategy.CONSISTENT_BUCKETS_AT_ONCE)
 
 
 class PartitionFilterMode(enum.Enum):
@@ -86,6 +97,9 @@ class UpdateStrategy(enum.Enum):
     """It fails."""
     ALLOW = "SparkAllowUpdateStrategy"
     """It rolls the plan back, unless that is running, and goes on."""
+    BOTH_BUCKETS = "SparkConsistentBucketDuplicateUpdateStrategy"
+    """In a consistent bucket index it writes to the old and to the new buckets, which is what it does anyway; in other
+    tables it fails."""
 
 
 class ConflictStrategy(enum.Enum):
@@ -146,7 +160,6 @@ def read_layout(value: str) -> LayoutStrategy:
         raise ValueError(value) from error
 
 
-_BUCKETS = "clusters tables with a consistent bucket index, which this release does not write"
 _COPY_PLANS = f"{NOT_BUILT}: use SparkSizeBasedClusteringPlanStrategy without sort columns"
 
 
@@ -193,23 +206,17 @@ class ClusteringOptions:
             ClusteringPlanStrategy,
             _PLAN_PACKAGE,
             {
-                "SparkConsistentBucketClusteringPlanStrategy": _BUCKETS,
                 "SparkStreamCopyClusteringPlanStrategy": _COPY_PLANS,
                 "SparkCommitBasedClusteringPlanStrategy": _COPY_PLANS,
             },
         ),
         default=ClusteringPlanStrategy.SIZE_BASED,
-        doc="How small files are put together: those of a partition up to a size, or each on its own.",
+        doc="How small files are put together: those of a partition up to a size, or each on its own. In tables with a"
+        " consistent bucket index buckets are split and merged, with or without this option.",
     )
     run_strategy: ClusteringRunStrategy = option(
         "hoodie.clustering.execution.strategy.class",
-        parse=_class_of(
-            ClusteringRunStrategy,
-            RUN_PACKAGE,
-            {
-                "SparkConsistentBucketClusteringExecutionStrategy": _BUCKETS,
-            },
-        ),
+        parse=_class_of(ClusteringRunStrategy, RUN_PACKAGE, {}),
         default=ClusteringRunStrategy.SORT_AND_SIZE,
         doc="Whether the rows of a group go into files of the target size, or all into one file. The copying strategies"
         " copy row groups without decoding them, if no columns to sort by are given, no slice has logs, and all files"

@@ -119,11 +119,9 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         table.secondary.indexes.metadata datasource.write.secondarykey.column _hoodie.metadata.""",
     ),
     _area(
-        "resizing of consistent bucket indexes",
-        "not built yet: JVM Hudi resizes buckets, and writes here go by the buckets that it made",
-        """bucket.index.max.num.buckets bucket.index.min.num.buckets bucket.index.split.threshold
-        bucket.index.merge.threshold bucket.index.remote.partitioner.enable
-        bucket.index.query.pruning""",
+        "tuning of JVM Hudi's bucket indexes",
+        "tasks here are made of the buckets of the rows, and a scan by key always reads its buckets alone",
+        "bucket.index.remote.partitioner.enable bucket.index.query.pruning",
     ),
     _area(
         "HBase indexes",

@@ -11,7 +11,7 @@ from pyhudi.config.enums import CompactionStrategy, DuplicatePolicy, IndexType, 
 from pyhudi.config.option import OptionWarning, read_group, text_of
 from pyhudi.config.options_archiving import ArchivingOptions
 from pyhudi.config.options_bootstrap import BootstrapOptions
-from pyhudi.config.options_buckets import BucketOptions
+from pyhudi.config.options_buckets import BucketOptions, bucket_problems
 from pyhudi.config.options_cleaning import CleaningOptions
 from pyhudi.config.options_clustering import ClusteringOptions, clustering_problems
 from pyhudi.config.options_locks import LockOptions, lock_problems
@@ -256,6 +256,7 @@ def check_combination(config: WriteConfig) -> None:
         *_version_problems(config),
         *_compaction_problems(config.compaction),
         *_archiving_problems(config.archiving),
+        *bucket_problems(config.buckets),
         *clustering_problems(config.clustering),
         *marker_problems(config.markers),
         *lock_problems(config.locks),

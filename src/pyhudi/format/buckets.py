@@ -10,6 +10,7 @@ import hashlib
 import math
 import re
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -83,6 +84,12 @@ def divisor_of(hashes: Numbers, bucket: int) -> int:
     return math.gcd(*(np.abs(hashes - bucket)).tolist()) if len(hashes) else 0
 
 
+REMOVED: Final = "DELETE"
+"""The tag of a node that a resize removes; it has no file group in a plan."""
+REPLACING: Final = "REPLACE"
+"""The tag of a node that a resize makes."""
+
+
 # -- consistent -------------------------------------------------------------------------------------------------------
 
 
@@ -124,12 +131,31 @@ class HashRing:
         """The ring after a resize whose plan has these nodes, tagged DELETE, REPLACE or NORMAL (new)."""
         by_value = {node.value: node for node in self.nodes}
         for node in changes:
-            if node.tag == "DELETE":
+            if node.tag == REMOVED:
                 by_value.pop(node.value, None)
             else:
                 by_value[node.value] = replace(node, tag="NORMAL")
         nodes = tuple(node for _, node in sorted(by_value.items()))
         return replace(self, instant=instant, sequence=self.sequence + 1, nodes=nodes)
+
+    def halves_of(self, number: int, first_id: str, second_id: str) -> tuple[HashNode, HashNode] | None:
+        """The two nodes that a node is split into, with these prefixes of file ids; None if it has a single hash."""
+        end = self.nodes[number].value
+        start = self.nodes[number - 1].value
+        # Before the first node comes the last one, over the end of the ring.
+        middle = ((start + end + (0 if start < end else INT_MAX + 1)) >> 1) & INT_MAX
+        if middle in (start, end):
+            return None
+        return HashNode(middle, first_id, REPLACING), HashNode(end, second_id, REPLACING)
+
+    def joined(self, numbers: Sequence[int], file_id_prefix: str) -> tuple[HashNode, ...]:
+        """Neighbours, in their order on the ring, as they become one: all go but the last, which takes their hashes."""
+        gone = (HashNode(self.nodes[number].value, "", REMOVED) for number in numbers[:-1])
+        return (*gone, HashNode(self.nodes[numbers[-1]].value, file_id_prefix, REPLACING))
+
+    def renewed(self, number: int, file_id_prefix: str) -> HashNode:
+        """A node with another file group."""
+        return HashNode(self.nodes[number].value, file_id_prefix, REPLACING)
 
 
 INITIAL_INSTANT: Final = "00000000000000"

@@ -530,8 +530,8 @@ FEATURES: Final[tuple[Feature, ...]] = (
         name="consistent bucket index",
         shown_by=f"`{HASHING_METADATA_FOLDER}`, on a merge-on-read table",
         found=_consistent_buckets,
-        refused=frozenset({Use.CLUSTER, Use.REPLACE}),
-        remedy="its buckets say which file groups there are; JVM Hudi resizes them",
+        refused=frozenset({Use.REPLACE}),
+        remedy="its buckets say which file groups there are",
         at_load=False,
     ),
 )

@@ -92,7 +92,7 @@ def pending_resizes(table: TableState, rings: Mapping[str, HashRing]) -> dict[st
             if partition_path not in nodes or partition_path in found or not table.version.has_completion_times:
                 raise UnsupportedFeatureError(
                     "a clustering of a consistent bucket index is pending that does not say its buckets, or there are "
-                    "two, or the table is of version 6: let JVM Hudi finish it first",
+                    "two, or the table is of version 6: let it finish first (services.run)",
                     instant=instant.requested_time,
                     partition_path=partition_path,
                 )

@@ -27,6 +27,7 @@ from pyhudi.io.slices.merged import MergeSettings, merge_base
 from pyhudi.merge.control_columns import BY_COMMIT_TIME, DELETED
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
+from pyhudi.tasks.bucket_files import ResizedBuckets, write_buckets
 from pyhudi.tasks.copy_base_files import joins_of, write_joined
 from pyhudi.tasks.data_file import (
     COPIED_META_COLUMNS,
@@ -47,7 +48,8 @@ class ClusterTask:
 
     `seed` is a UUID: file ids are made from it, the same in all attempts of the task. `run` replaces the task's stage
     number in the write token. `stored_bytes`: the size of the slices. `copies`: if nothing is sorted, row groups are
-    copied where that is possible. `sample_rows`: of how many rows a curve is made.
+    copied where that is possible. `sample_rows`: of how many rows a curve is made. `buckets`: those that the rows go to
+    by the hash of their keys.
     """
 
     target: WriteTarget
@@ -60,6 +62,7 @@ class ClusterTask:
     run: int
     copies: bool = False
     sample_rows: int = 200_000
+    buckets: ResizedBuckets | None = None
 
 
 def cluster_group(context: TaskContext, task: ClusterTask) -> tuple[WriteStat, ...]:
@@ -77,6 +80,12 @@ def cluster_group(context: TaskContext, task: ClusterTask) -> tuple[WriteStat, .
         if order.needs_curve:
             order = order.along_curve(_samples(storage, task), task.sample_rows)
         rows = sorted_rows(rows, order, stored_bytes=task.stored_bytes, spill_folder=task.merging.spill.folder)
+    if task.buckets is not None:
+        ensure_partition(storage, task.partition_path, task.target.instant_time)
+        numbers = SequenceNumbers(task.target.instant_time, context)
+        return tuple(
+            write_buckets(rows, task.buckets, lambda name: DataFile(storage, _spec_of(context, task, name), numbers))
+        )
     return tuple(_write(storage, context, task, rows, past))
 
 
@@ -158,11 +167,15 @@ def _copied(storage: Storage, context: TaskContext, task: ClusterTask) -> tuple[
 
 def _spec(context: TaskContext, task: ClusterTask, number: int) -> DataFileSpec:
     """The base file with this number in the group."""
+    return _spec_of(context, task, file_id(task.seed, number))
+
+
+def _spec_of(context: TaskContext, task: ClusterTask, name: str) -> DataFileSpec:
     return DataFileSpec(
         target=task.target,
         context=replace(context, stage=task.run),
         partition_path=task.partition_path,
-        file_id=file_id(task.seed, number),
+        file_id=name,
     )
 
 

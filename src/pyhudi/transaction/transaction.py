@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from pyhudi.engine.protocol import Engine
@@ -52,7 +53,7 @@ from pyhudi.transaction.conflicts.check import (
     naming,
     schema_conflict,
 )
-from pyhudi.transaction.conflicts.footprint import Reads, UniqueKeys, footprint_of, same_columns
+from pyhudi.transaction.conflicts.footprint import Heirs, Reads, UniqueKeys, footprint_of, same_columns
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.exchange_folder import exchange_folder
 from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path
@@ -321,12 +322,18 @@ def commit_compaction(
 
 
 def commit_clustering(
-    transaction: Transaction, metadata: CommitMetadata, *, run: int, engine: Engine | None = None
+    transaction: Transaction,
+    metadata: CommitMetadata,
+    *,
+    run: int,
+    heirs: Heirs = MappingProxyType({}),
+    engine: Engine | None = None,
 ) -> InstantTime:
     """Complete a clustering: its files replace the file groups that were planned.
 
     `run` as for `commit_compaction`, and the same holds of the columns of the table. A write that changed a file group
-    of the plan since the run began is not lost: the clustering gives way to it.
+    of the plan since the run began is not lost: the clustering gives way to it. That of a bucket that is resized does
+    not, if the write changed the `heirs` of the bucket, too.
 
     Raises `WriteConflictError` for that, and otherwise what `commit_compaction` raises. Cost: that of a commit; one
     read for each write that was completed since the run began.
@@ -342,7 +349,7 @@ def commit_clustering(
         _announced(transaction, Intent(own, metadata, UniqueKeys.NOWHERE), lock) as rivals,
     ):
         now = _checked_run(transaction, Own.CLUSTERING, run)
-        check_groups_unchanged(now.timeline, base.timeline, storage, own=own, mine=mine)
+        check_groups_unchanged(now.timeline, base.timeline, storage, own=own, mine=mine, heirs=heirs)
         check_intents(now.timeline, rivals, own=own, metadata=metadata, mine=mine)
         withdraw_stale(storage, rivals, _pending_times(now))
         metadata = _with_schema_of_now(transaction, metadata, now)

@@ -277,14 +277,13 @@ def test_the_ring_of_a_resize_that_was_undone_or_is_pending_does_not_count(marke
 # -- what is refused -----------------------------------------------------------------------------------------------
 
 
-def test_file_groups_are_not_replaced_or_clustered() -> None:
+def test_file_groups_are_not_replaced() -> None:
     storage = made()
     table = open_table(storage, **NO_COMPACTION)
     for act in (
         lambda: table.insert_overwrite(some(0, 1)),
         lambda: table.delete_partition(PATH),
         table.truncate,
-        lambda: table.services.schedule("clustering"),
     ):
         with pytest.raises(UnsupportedFeatureError, match="consistent bucket index"):
             act()

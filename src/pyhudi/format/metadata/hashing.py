@@ -7,10 +7,11 @@ of each resize, named after its instant. An empty file `<instant>.commit` says t
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, Final
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.buckets import INT_MAX, HashNode, HashRing
+from pyhudi.format.buckets import INT_MAX, REMOVED, HashNode, HashRing
 from pyhudi.format.safe_paths import check_file_name
 
 RING_SUFFIX: Final = ".hashing_meta"
@@ -18,8 +19,6 @@ COMMIT_SUFFIX: Final = ".commit"
 CHILD_NODES_KEY: Final = "clustering.group.child.node"
 PARTITION_KEY: Final = "clustering.group.partition"
 SEQUENCE_KEY: Final = "clustering.group.sequence.no"
-REMOVED: Final = "DELETE"
-"""The tag of a node that a resize removes; it has no file group in a plan."""
 RING_BYTES_MAX: Final = 64 << 20
 
 
@@ -38,13 +37,23 @@ def encode_ring(ring: HashRing) -> bytes:
     ).encode()
 
 
-def _node_text(node: HashNode) -> str:
+def encode_nodes(nodes: Iterable[HashNode]) -> str:
+    """The nodes in the plan of a resize, as JVM Hudi writes them."""
+    return f"[ {', '.join(_node_text(node, indent='') for node in nodes)} ]"
+
+
+def resize_of_group(partition_path: str, nodes: Iterable[HashNode], sequence: int) -> dict[str, str]:
+    """What a group of a clustering plan says of its buckets. `sequence`: of the ring that is resized."""
+    return {PARTITION_KEY: partition_path, CHILD_NODES_KEY: encode_nodes(nodes), SEQUENCE_KEY: str(sequence)}
+
+
+def _node_text(node: HashNode, indent: str = "  ") -> str:
     return (
         "{\n"
-        f'    "value" : {node.value},\n'
-        f'    "fileIdPrefix" : "{node.file_id_prefix}",\n'
-        f'    "tag" : "{node.tag}"\n'
-        "  }"
+        f'{indent}  "value" : {node.value},\n'
+        f'{indent}  "fileIdPrefix" : {json.dumps(node.file_id_prefix or None)},\n'
+        f'{indent}  "tag" : "{node.tag}"\n'
+        f"{indent}}}"
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from pyhudi.config.enums import BucketEngine
 from pyhudi.config.options_clustering import (
     LAYOUT_KEY,
     RUN_PACKAGE,
@@ -28,18 +29,28 @@ from pyhudi.errors import (
     WriteConflictError,
 )
 from pyhudi.format.file_names import BaseFileName, parse_data_file
-from pyhudi.format.metadata.clustering import ClusteredSlice, ClusteringPlan
+from pyhudi.format.metadata.clustering import ClusteringPlan
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.merge.table_rules import check_tombstones, mergers_of, table_rules_of
 from pyhudi.services.call import ServiceCall
+from pyhudi.services.clustering.planned_slices import planned_slices
+from pyhudi.services.clustering.rings import (
+    Resizes,
+    buckets_of_group,
+    hashed_fields,
+    heirs_of,
+    mark_rings,
+    put_rings,
+    resizes_of,
+)
 from pyhudi.services.clustering.schedule import schema_of
 from pyhudi.services.planned_run import PlannedRun, planned_run
 from pyhudi.services.rollback.rollback import roll_back_plan
 from pyhudi.table.block_filter import with_archive
-from pyhudi.table.features import check_clusterable
-from pyhudi.table.file_slice import FileGroupId, FileSlice, slice_files
+from pyhudi.table.features import bucket_engine_of, check_clusterable
+from pyhudi.table.file_slice import FileSlice, slice_files
 from pyhudi.table.file_system_view import FileSystemView, load_view
 from pyhudi.table.names_of_then import with_names_of
 from pyhudi.table.pending_clusterings import is_clustering_plan, load_clustering_plan
@@ -144,14 +155,21 @@ def _run(call: ServiceCall, run: PlannedRun) -> Clustered:
     check_sort_columns(schema.arrow, order)
     view = load_view(call.table.storage, call.table.timeline, {each.partition_path for each in plan.slices})
     view = with_names_of(view, run.instant.requested_time)
-    groups = _planned_slices(call.table, run.instant, plan, view)
+    path = instant_path(replace(run.instant, state=InstantState.REQUESTED), call.table.version)
+    of_buckets = _strategy_of(plan).is_of_buckets
+    resizes = resizes_of(call.table, run.instant, plan) if of_buckets else {}
+    heirs = heirs_of(plan, path) if of_buckets else {}
+    groups = planned_slices(call.table, run.instant, plan, view, heirs)
     transaction = Transaction(call.table, run.instant, call.settings, call.environment)
     with task_markers(transaction, call.config, call.engine, may_conflict=False) as markers:
-        tasks = _tasks(call, run, plan, schema, order, view, groups, markers)
+        tasks = _tasks(call, run, plan, schema, order, view, groups, resizes, markers)
         size = 2 * sum(task.stored_bytes for task in tasks)
         results = call.engine.map(cluster_group, tasks, size_bytes=size, description="cluster")
     stats = [stat for result in results for stat in result]
-    commit_clustering(transaction, _metadata(schema, plan, stats), run=run.number, engine=call.engine)
+    put_rings(call.table.storage, resizes)
+    metadata = _metadata(schema, plan, stats)
+    commit_clustering(transaction, metadata, run=run.number, heirs=heirs, engine=call.engine)
+    mark_rings(call.table.storage, resizes)
     return Clustered(
         instant=run.instant.requested_time,
         groups=len(groups),
@@ -173,6 +191,12 @@ def _plan_of(table: TableState, instant: Instant) -> ClusteringPlan:
             f"the plan of a clustering is for {plan.strategy_class}, which this release does not have: execute it with "
             "JVM Hudi, or roll it back",
             plan=path,
+        )
+    if (bucket_engine_of(table) is BucketEngine.CONSISTENT_HASHING) is not _strategy_of(plan).is_of_buckets:
+        raise UnsupportedFeatureError(
+            "the plan of a clustering is not for the index of this table: roll it back (recovery.rollback)",
+            plan=path,
+            strategy=plan.strategy_class,
         )
     if plan.keeps_meta is False:
         raise UnsupportedFeatureError(
@@ -197,55 +221,6 @@ def _strategy_of(plan: ClusteringPlan) -> ClusteringRunStrategy:
     return _STRATEGIES.get(plan.strategy_class or "", ClusteringRunStrategy.SORT_AND_SIZE)
 
 
-def _planned_slices(
-    table: TableState, instant: Instant, plan: ClusteringPlan, view: FileSystemView
-) -> list[list[FileSlice]]:
-    """The slices of each group, after checking that they are complete and still the newest of their file groups."""
-    latest = {file_slice.group: file_slice for slices in view.latest.values() for file_slice in slices}
-    groups: list[list[FileSlice]] = []
-    for group in plan.groups:
-        groups.append([])
-        for planned in group.slices:
-            group_id = FileGroupId(planned.partition_path, planned.file_id)
-            newest = latest.get(group_id)
-            found = view.groups.get(group_id)
-            there = {str(base.name) for base in found.base_files} if found else set()
-            there |= {str(log.name) for log in found.logs} if found else set()
-            if newest is not None and (missing := planned.file_names - there):
-                raise CorruptDataError(
-                    "a clustering plan names files that are missing, or whose writes are not completed; nothing was "
-                    "changed",
-                    plan=instant_path(replace(instant, state=InstantState.REQUESTED), table.version),
-                    partition_path=planned.partition_path,
-                    missing=sorted(missing)[:10],
-                )
-            if newest is None or not _is_as_planned(newest, planned):
-                raise WriteConflictError(
-                    "file groups of a planned clustering have changed since, so it is rolled back; nothing of it is "
-                    "visible; plan it again",
-                    table=table.storage.uri,
-                    instant=instant.requested_time,
-                    file_groups=[f"{planned.partition_path}/{planned.file_id}"],
-                )
-            groups[-1].append(newest)
-    return groups
-
-
-def _is_as_planned(newest: FileSlice, planned: ClusteredSlice) -> bool:
-    """Whether a slice has the rows that it had when it was planned.
-
-    In table version 6 it may have more logs, without rows of a completed write: those of failed writes, and what rolls
-    them back.
-    """
-    bases = {str(newest.base.name)} if newest.base else set()
-    logs = {str(log.name): any(part.end > part.start for part in log.committed) for log in newest.logs}
-    if not planned.file_names <= bases | logs.keys():
-        return False
-    return bases <= planned.file_names and not any(
-        has_rows for name, has_rows in logs.items() if name not in planned.file_names
-    )
-
-
 def _tasks(
     call: ServiceCall,
     run: PlannedRun,
@@ -254,6 +229,7 @@ def _tasks(
     order: SortOrder,
     view: FileSystemView,
     groups: Sequence[Sequence[FileSlice]],
+    resizes: Resizes,
     markers: TaskMarkers,
 ) -> list[ClusterTask]:
     table, config = call.table, call.config
@@ -261,7 +237,9 @@ def _tasks(
     check_tombstones(table.config, rules, hours=config.input.tombstone_hours)
     target = write_target(table, config, run.instant.requested_time, schema, rules.with_base, markers)
     strategy = _strategy_of(plan)
-    size = _UNLIMITED if strategy is ClusteringRunStrategy.SINGLE_FILE else config.clustering.target_file_bytes
+    is_single = strategy is ClusteringRunStrategy.SINGLE_FILE or strategy.is_of_buckets
+    size = _UNLIMITED if is_single else config.clustering.target_file_bytes
+    fields = hashed_fields(table, config.buckets)
     merging = merge_settings(table, config, schema, rules)
     merging = replace(merging, blocks=with_archive(merging.blocks, view.archived))
     return [
@@ -276,8 +254,9 @@ def _tasks(
             run=run.number,
             copies=strategy.copies,
             sample_rows=config.clustering.sample_rows,
+            buckets=buckets_of_group(resizes, planned, fields),
         )
-        for group in groups
+        for group, planned in zip(groups, plan.groups, strict=True)
         if group
     ]
 

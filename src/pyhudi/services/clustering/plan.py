@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from pyhudi.config.options_clustering import (
@@ -19,8 +20,8 @@ from pyhudi.services.clustering.strategies import chosen_partitions
 from pyhudi.services.compaction.strategies import estimate_metrics
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 
-_ELSEWHERE: Final = "its partition is not among those that the options choose"
-_LATER: Final = "the plan has its maximum number of groups already: the next one takes it"
+ELSEWHERE: Final = "its partition is not among those that the options choose"
+LATER: Final = "the plan has its maximum number of groups already: the next one takes it"
 _ALONE: Final = "it is alone in its group, and nothing is sorted"
 
 
@@ -71,14 +72,14 @@ def plan_clustering(
             if _is_pointless(group, options):
                 skipped.append(SliceChoice(group[0], _ALONE, None))
             elif len(groups) == options.max_groups:
-                skipped += [SliceChoice(each, _LATER, None) for each in group]
+                skipped += [SliceChoice(each, LATER, None) for each in group]
             else:
                 groups.append(group)
-    skipped += [SliceChoice(each, _ELSEWHERE, None) for rest in small.values() for each in rest]
+    skipped += [SliceChoice(each, ELSEWHERE, None) for rest in small.values() for each in rest]
     plan = ClusteringPlan(
-        groups=tuple(_group_of(group, options, base_file_bytes_max) for group in groups),
+        groups=tuple(_sized_group(group, options, base_file_bytes_max) for group in groups),
         strategy_class=f"{RUN_PACKAGE}{options.run_strategy.value}",
-        strategy_params=_strategy_params(options),
+        strategy_params=strategy_params(options),
         keeps_meta=True,
         missing_partitions=_left(skipped, options),
     )
@@ -93,7 +94,8 @@ def plan_clustering(
     )
 
 
-def _strategy_params(options: ClusteringOptions) -> dict[str, str]:
+def strategy_params(options: ClusteringOptions) -> dict[str, str]:
+    """What a plan says of the order of rows."""
     if not options.sort_columns:
         return {}
     params = {SORT_COLUMNS_KEY: ",".join(options.sort_columns)}
@@ -138,11 +140,22 @@ def _is_pointless(group: list[FileSlice], options: ClusteringOptions) -> bool:
     return not options.single_groups or (not options.sort_columns and not group[0].logs)
 
 
-def _group_of(group: list[FileSlice], options: ClusteringOptions, base_file_bytes_max: int) -> ClusteringGroup:
+def _sized_group(group: list[FileSlice], options: ClusteringOptions, base_file_bytes_max: int) -> ClusteringGroup:
+    size = sum(_size_of(each, base_file_bytes_max) for each in group)
+    return group_of(group, base_file_bytes_max, output_files=max(1, -(-size // options.target_file_bytes)))
+
+
+def group_of(
+    group: Sequence[FileSlice],
+    base_file_bytes_max: int,
+    *,
+    output_files: int,
+    extra: Mapping[str, str] = MappingProxyType({}),
+) -> ClusteringGroup:
+    """A group of a plan."""
     metrics: Counter[str] = Counter()
     for each in group:
         metrics.update(estimate_metrics(each, base_file_bytes_max))
-    size = sum(_size_of(each, base_file_bytes_max) for each in group)
     return ClusteringGroup(
         slices=tuple(
             ClusteredSlice(
@@ -155,7 +168,8 @@ def _group_of(group: list[FileSlice], options: ClusteringOptions, base_file_byte
             )
             for each in group
         ),
-        output_files=max(1, -(-size // options.target_file_bytes)),
+        output_files=output_files,
+        extra=extra,
         metrics={name: float(value) for name, value in metrics.items()},
     )
 

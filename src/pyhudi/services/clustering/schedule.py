@@ -11,6 +11,7 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.clustering.plan import PlannedClustering, plan_clustering
+from pyhudi.services.clustering.plan_of_buckets import has_rings, planned_resizes
 from pyhudi.services.due import Due
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.table.commits import load_commit_metadata
@@ -43,8 +44,11 @@ def planned_clustering(call: ServiceCall) -> PlannedClustering:
     table, options = call.table, call.config.clustering
     check_clusterable(table)
     check_sort_columns(schema_of(table).arrow, SortOrder(options.sort_columns, options.layout))
+    of_buckets = has_rings(table, options)
     view = load_view(table.storage, table.timeline)
     now = datetime.fromtimestamp(call.environment.clock.now_ms() / 1000, UTC).astimezone(table_zone(table.config))
+    if of_buckets:
+        return planned_resizes(call, view, _held_groups(table, view), hour=now.hour)
     return plan_clustering(
         [file_slice for group in view.latest.values() for file_slice in group],
         _held_groups(table, view),

@@ -163,7 +163,11 @@ def _missing_of_plan(view: FileSystemView, plan: CompactionPlan) -> list[str]:
 def _check_service(table: TableState, instant: Instant, settings: HeartbeatSettings, environment: Environment) -> None:
     if is_running(table.storage, table.version, instant, settings, environment):
         raise _refused("another process is executing this plan: let it end first", instant, action=instant.action.value)
-    if table.version.has_completion_times or instant.action not in SERVICES:
+    if table.version.has_completion_times:
+        return
+    if instant.action not in SERVICES:
+        # Of the resize of a consistent bucket index: JVM Hudi writes to the buckets that it will make.
+        _check_nothing_follows(table, instant)
         return
     for pending in table.timeline.pending_writes:
         raise _refused(
@@ -175,9 +179,9 @@ def _check_service(table: TableState, instant: Instant, settings: HeartbeatSetti
 
 
 def _check_nothing_follows(table: TableState, compaction: Instant) -> None:
-    """Refuse, in table version 6, if writes have appended to the slices that a compaction begins.
+    """Refuse, in table version 6, if writes have appended to the slices that a compaction or resize begins.
 
-    These logs carry the instant of the compaction, and would be deleted with it.
+    These logs carry the instant of the plan, and would be deleted with it, or be seen without it.
     """
     if table.version.has_completion_times:
         return
@@ -185,7 +189,7 @@ def _check_nothing_follows(table: TableState, compaction: Instant) -> None:
         name = parse_data_file(info.name)
         if isinstance(name, LogFileName) and name.instant_time == compaction.requested_time:
             raise _refused(
-                "writes have appended to the file slices that this compaction begins: it can only be completed",
+                "writes have appended to the file slices that this plan begins: it can only be completed",
                 compaction,
                 path=info.path,
             )

@@ -32,6 +32,7 @@ from pyhudi.format.timeline.instant import (
 from pyhudi.io.log.exclusion import UNKNOWN_TASK, LogSlice, exclude_blocks
 from pyhudi.metadata_table.rollback import begin_rollback, end_rollback
 from pyhudi.metadata_table.settle import with_kept_partitions
+from pyhudi.services.rollback.rings import remove_rings
 from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.instant_times import completed_now
@@ -100,6 +101,7 @@ def run_rollback(
     done: dict[str, _Done] = {}
     for request in plan.requests:
         _undo(storage, rollback.requested_time, plan, request, done.setdefault(request.partition_path, _Done()))
+    remove_rings(table, plan.instant_time, _action_of(plan))
     _delete(storage, files.get(InstantState.INFLIGHT))
     _delete(storage, files.get(InstantState.REQUESTED))
     if InstantState.REQUESTED in files and (action := _action_of(plan)) in _SERVICES:

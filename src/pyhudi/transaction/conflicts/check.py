@@ -19,10 +19,12 @@ from pyhudi.table.pending_clusterings import load_clustering_plans
 from pyhudi.table.timeline import Timeline, load_compaction_plan, load_rollback_plan
 from pyhudi.transaction.conflicts.footprint import (
     Footprint,
+    Heirs,
     Reads,
     footprint_of,
     footprint_of_clustering_plan,
     footprint_of_compaction_plan,
+    forgotten_heirs,
     schemas_clash,
     shared_ground,
 )
@@ -161,17 +163,19 @@ def check_conflicts(
 
 
 def check_groups_unchanged(
-    timeline: Timeline, base: Timeline, storage: Storage, *, own: InstantTime, mine: Footprint
+    timeline: Timeline, base: Timeline, storage: Storage, *, own: InstantTime, mine: Footprint, heirs: Heirs
 ) -> None:
     """Raise `WriteConflictError` when a file group that a clustering read was changed since the base.
 
-    Cost: one read per write that completed meanwhile.
+    Buckets with `heirs` may have been, if these were, too. Cost: one read per write that completed meanwhile.
     """
+    made = frozenset(group for groups in heirs.values() for group in groups)
     for instant in timeline.completed_writes:
         if instant.requested_time in base.completed_times:
             continue
         theirs = footprint_of(load_commit_metadata(storage, instant, timeline.version))
-        if shared := shared_ground(mine, theirs, timeline.version):
+        shared = shared_ground(mine, theirs, timeline.version) - made - heirs.keys() | forgotten_heirs(theirs, heirs)
+        if shared:
             raise conflict("a write changed file groups that this clustering reads", own, instant, shared)
 
 

@@ -39,6 +39,9 @@ class UniqueKeys(enum.Enum):
 Reads: TypeAlias = "frozenset[str] | None"
 """Partition paths whose rows a write read to compute its own; None: those of all partitions."""
 
+Heirs: TypeAlias = Mapping[FileGroupId, frozenset[FileGroupId]]
+"""The file groups that a resize makes of those of its plan. While it is pending, writes change both."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footprint:
@@ -125,6 +128,11 @@ def shared_ground(mine: Footprint, theirs: Footprint, version: TableVersion) -> 
     """The file groups and partition paths over which a write gives way to another action; empty when it need not."""
     grounds = conflict_grounds(theirs.kind, mine.as_own, version)
     return frozenset(item for ground in grounds if ground in _SHARED for item in _SHARED[ground](mine, theirs))
+
+
+def forgotten_heirs(theirs: Footprint, heirs: Heirs) -> frozenset[FileGroupId]:
+    """The buckets of a resize that another action changed without a change to any bucket that is made of them."""
+    return frozenset(group for group in theirs.changed & heirs.keys() if not theirs.changed & heirs[group])
 
 
 def schemas_clash(mine: Footprint, theirs: Footprint, base_schema: str | None, *, theirs_began_later: bool) -> bool:

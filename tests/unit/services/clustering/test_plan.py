@@ -157,9 +157,9 @@ def test_partition_that_is_not_chosen_keeps_its_files_with_the_reason() -> None:
     [
         pytest.param({f"{PREFIX}class": "com.example.Mine"}, ConfigError, id="unknown strategy"),
         pytest.param(
-            {f"{PREFIX}class": f"{PACKAGE}plan.strategy.SparkConsistentBucketClusteringPlanStrategy"},
+            {f"{PREFIX}class": f"{PACKAGE}plan.strategy.SparkStreamCopyClusteringPlanStrategy"},
             UnsupportedFeatureError,
-            id="buckets",
+            id="plans of copies",
         ),
         pytest.param(
             {"hoodie.clustering.plan.partition.filter.mode": "SELECTED_PARTITIONS"}, ConfigError, id="no bounds"

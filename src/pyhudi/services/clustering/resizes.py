@@ -1,0 +1,183 @@
+"""Planning resizes of a consistent bucket index: buckets that are split, merged, or sorted anew, and why not. Pure.
+
+Like `BaseConsistentHashingBucketClusteringPlanStrategy` of Hudi 1.2.0: large buckets are split in two while their
+partition has fewer than its maximum, and small neighbours are merged while it has more than its minimum. JVM Hudi also
+rewrites all other buckets each time; here they stay as they are, unless their rows are to be sorted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from pyhudi.config.options_clustering import RUN_PACKAGE, ClusteringOptions, ClusteringRunStrategy
+from pyhudi.format.buckets import HashNode, HashRing
+from pyhudi.format.metadata.clustering import ClusteringGroup, ClusteringPlan
+from pyhudi.format.metadata.hashing import resize_of_group
+from pyhudi.services.clustering.plan import (
+    ELSEWHERE,
+    LATER,
+    PlannedClustering,
+    SliceChoice,
+    group_of,
+    strategy_params,
+)
+from pyhudi.services.clustering.strategies import chosen_partitions
+from pyhudi.table.file_slice import FileGroupId, FileSlice
+
+_NO_BUCKET: Final = "it is no bucket of its partition"
+_SORTED: Final = "its rows are sorted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResizeLimits:
+    """Bytes above which a bucket is split, and up to which neighbours are merged; how many buckets a partition has.
+
+    `least` and `most`: None, as many as it began with.
+    """
+
+    split_bytes: int
+    merge_bytes: int
+    least: int | None = None
+    most: int | None = None
+
+
+class _Resize(NamedTuple):
+    """A group of a plan: buckets, the nodes that they become, and the reason in words."""
+
+    slices: tuple[FileSlice, ...]
+    nodes: tuple[HashNode, ...]
+    reason: str
+
+
+def plan_resizes(
+    slices: Iterable[FileSlice],
+    rings: Mapping[str, HashRing],
+    held: Mapping[FileGroupId, str],
+    options: ClusteringOptions,
+    limits: ResizeLimits,
+    *,
+    hour: int,
+    new_id: Callable[[], str],
+    base_file_bytes_max: int,
+) -> PlannedClustering:
+    """The resizes that the options plan for the newest slices of a table.
+
+    `rings`: of all partitions with slices that are not in `held`. `new_id` gives UUIDs. Otherwise as `plan_clustering`.
+    """
+    skipped: list[SliceChoice] = []
+    free: dict[str, dict[int, FileSlice]] = {}
+    numbers = {path: {node.file_id: n for n, node in enumerate(ring.nodes)} for path, ring in rings.items()}
+    for each in sorted(slices, key=lambda one: (one.partition_path, one.file_id)):
+        number = numbers.get(each.partition_path, {}).get(each.file_id)
+        if each.group in held or number is None:
+            skipped.append(SliceChoice(each, held.get(each.group, _NO_BUCKET), None))
+        else:
+            free.setdefault(each.partition_path, {})[number] = each
+    resizes: list[_Resize] = []
+    paths = chosen_partitions(free, options, hour=hour)
+    for path in paths:
+        planned = _of_partition(rings[path], free[path], options, limits, new_id, skipped)
+        later = planned[options.max_groups - len(resizes) :]
+        skipped += [SliceChoice(each, LATER, None) for resize in later for each in resize.slices]
+        resizes += planned[: options.max_groups - len(resizes)]
+    skipped += [SliceChoice(each, ELSEWHERE, None) for path in free.keys() - set(paths) for each in free[path].values()]
+    plan = ClusteringPlan(
+        groups=tuple(_group(resize, rings, base_file_bytes_max) for resize in resizes),
+        strategy_class=f"{RUN_PACKAGE}{ClusteringRunStrategy.CONSISTENT_BUCKETS.value}",
+        strategy_params=strategy_params(options),
+        keeps_meta=True,
+        # JVM Hudi looks at all partitions again each time.
+        missing_partitions=tuple(sorted(free)),
+    )
+    chosen = [
+        SliceChoice(each, resize.reason, number) for number, resize in enumerate(resizes) for each in resize.slices
+    ]
+    return PlannedClustering(plan=plan, chosen=tuple(chosen), skipped=tuple(skipped))
+
+
+def _of_partition(
+    ring: HashRing,
+    buckets: Mapping[int, FileSlice],
+    options: ClusteringOptions,
+    limits: ResizeLimits,
+    new_id: Callable[[], str],
+    skipped: list[SliceChoice],
+) -> list[_Resize]:
+    """The resizes of a partition, from its slices by the number of their node; adds others to `skipped`."""
+    most = ring.initial_buckets if limits.most is None else limits.most
+    least = ring.initial_buckets if limits.least is None else limits.least
+    why_not: dict[int, str] = {}
+    resizes: list[_Resize] = []
+    sizes = {number: each.size for number, each in buckets.items()}
+    # JVM Hudi takes them as they come. If there is not room for all, the largest count.
+    for number in sorted(sizes, key=lambda one: (-sizes[one], one)):
+        if sizes[number] <= limits.split_bytes:
+            break
+        large = f"its files have {sizes[number]} bytes, more than {limits.split_bytes}"
+        if len(ring.nodes) + len(resizes) >= most:
+            why_not[number] = f"{large}, and its partition may not have more than {most} buckets"
+        elif (halves := ring.halves_of(number, new_id(), new_id())) is None:
+            why_not[number] = f"{large}, and it has a single hash"
+        else:
+            resizes.append(_Resize((buckets[number],), halves, f"{large}: it is split"))
+            del sizes[number]
+    surplus = len(ring.nodes) + len(resizes) - least
+    for group in _neighbours(len(ring.nodes), sizes, limits.merge_bytes, surplus):
+        small = f"its files have not more than {limits.merge_bytes} bytes, as those of its neighbours: it is merged"
+        resizes.append(_Resize(tuple(buckets[n] for n in group), ring.joined(group, new_id()), small))
+        for number in group:
+            del sizes[number]
+    for number in sorted(sizes):
+        if options.sort_columns:
+            resizes.append(_Resize((buckets[number],), (ring.renewed(number, new_id()),), _SORTED))
+        else:
+            reason = why_not.get(number) or _left_alone(sizes[number], limits, surplus, least)
+            skipped.append(SliceChoice(buckets[number], reason, None))
+    return resizes
+
+
+def _left_alone(size: int, limits: ResizeLimits, surplus: int, least: int) -> str:
+    if size > limits.merge_bytes:
+        return f"its files have {size} bytes, more than {limits.merge_bytes} and not more than {limits.split_bytes}"
+    small = f"its files have {size} bytes, not more than {limits.merge_bytes}"
+    if surplus <= 0:
+        return f"{small}, and its partition may not have fewer than {least} buckets"
+    return f"{small}, and no small neighbour is left to merge it with"
+
+
+def _neighbours(buckets: int, sizes: Mapping[int, int], limit: int, surplus: int) -> list[list[int]]:
+    """Runs of small buckets that follow each other on a ring of so many, at most `surplus` joints in all.
+
+    From each small one in order first backwards and then forwards, while the run before it has at most `limit` bytes.
+    """
+    groups: list[list[int]] = []
+    taken: set[int] = set()
+    for number in sorted(sizes):
+        if number in taken or sizes[number] > limit:
+            continue
+        run, total = deque([number]), sizes[number]
+        for is_forward in (False, True):
+            while surplus > 0 and total <= limit:
+                near = (run[-1] + 1 if is_forward else run[0] - 1) % buckets
+                if near in run or near in taken or sizes.get(near, limit + 1) > limit:
+                    break
+                (run.append if is_forward else run.appendleft)(near)
+                total += sizes[near]
+                surplus -= 1
+        if len(run) > 1:
+            taken.update(run)
+            groups.append(list(run))
+    return groups
+
+
+def _group(resize: _Resize, rings: Mapping[str, HashRing], base_file_bytes_max: int) -> ClusteringGroup:
+    path = resize.slices[0].partition_path
+    return group_of(
+        resize.slices,
+        base_file_bytes_max,
+        output_files=2 if len(resize.nodes) > len(resize.slices) else 1,
+        extra=resize_of_group(path, resize.nodes, rings[path].sequence),
+    )
