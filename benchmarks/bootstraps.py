@@ -23,7 +23,14 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 import pyhudi
-from pyhudi.format.bootstrap_index import PARTITIONS_PATH, SourcePartition, SourceStatus, encode_bootstrap_index
+from pyhudi.format.bootstrap_index import (
+    FILE_IDS_PATH,
+    PARTITIONS_PATH,
+    SourcePartition,
+    SourceStatus,
+    write_file_ids,
+    write_partitions,
+)
 from pyhudi.storage.local import LocalStorage
 from pyhudi.table.bootstrap import load_sources
 
@@ -94,9 +101,10 @@ def index(folder: Path, entries: int, partitions: int) -> None:
     storage = LocalStorage(folder / "index")
 
     def write() -> None:
-        data, by_file = encode_bootstrap_index(made, source_folder="file:/s", created_ms=1)
-        storage.put(PARTITIONS_PATH, data)
-        print(f"index: {len(data):,} and {len(by_file):,} bytes")
+        for path, written in ((PARTITIONS_PATH, write_partitions), (FILE_IDS_PATH, write_file_ids)):
+            with storage.open_output(path) as sink:
+                written(made, sink.write, source_folder="file:/s", created_ms=1)
+            print(f"{path.split('/')[-2]}: {(folder / 'index' / path).stat().st_size:,} bytes")
 
     measured(f"index of {each * partitions:,} entries, written", write)
     measured("one partition of it, looked up", lambda: load_sources(storage, [made[partitions // 2].partition_path]))
@@ -123,18 +131,20 @@ def by_jvm_hudi(folder: Path, release: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--files", type=int, default=16)
+    parser.add_argument("--files", type=int, default=16, help="0: no bootstrap")
     parser.add_argument("--rows", type=int, default=250_000, help="of each file")
-    parser.add_argument("--entries", type=int, default=250_000)
+    parser.add_argument("--entries", type=int, default=250_000, help="0: no index")
     parser.add_argument("--partitions", type=int, default=3_500)
     parser.add_argument("--jvm", metavar="RELEASE", help="also run JVM Hudi: 1.2.0 for example")
     chosen = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bootstraps-"))
     try:
-        bootstraps(folder, chosen.files, chosen.rows)
-        if chosen.jvm:
+        if chosen.files:
+            bootstraps(folder, chosen.files, chosen.rows)
+        if chosen.files and chosen.jvm:
             by_jvm_hudi(folder, chosen.jvm)
-        index(folder, chosen.entries, chosen.partitions)
+        if chosen.entries:
+            index(folder, chosen.entries, chosen.partitions)
     finally:
         shutil.rmtree(folder)
 

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from tests.fuzz import golden, mutations
 from tests.fuzz.hostile_avro import any_record, datum
 from tests.fuzz.target import PATH, Target, joined, require, split, text_of
+from tests.support.sources import encoded_partitions
 
 from pyhudi.errors import RecordKeyError
 from pyhudi.format.bloom import BloomFilterBuilder, BloomFilterType, parse_bloom_filter
@@ -26,7 +27,6 @@ from pyhudi.format.bootstrap_index import (
     SourceStatus,
     decode_source_folder,
     decode_source_partition,
-    encode_bootstrap_index,
 )
 from pyhudi.format.hfile.blocks import source_of
 from pyhudi.format.hfile.codecs import HFileCodec
@@ -263,9 +263,7 @@ def _bootstrap_indexes() -> tuple[bytes, ...]:
         return SourcePartition(path, path, {file: SourceStatus(f"file:/s/{path}/{file}", 9, 7) for file in files})
 
     few = [partition("city=oslo", "f1", "f2"), partition("city=é", "f3")]
-    return tuple(
-        encode_bootstrap_index(partitions, source_folder="file:/s", created_ms=1)[0] for partitions in (few, few[:1])
-    )
+    return tuple(encoded_partitions(partitions, "file:/s") for partitions in (few, few[:1]))
 
 
 def _damaged_entry(rng: Random, data: bytes, other: bytes) -> bytes:
@@ -286,11 +284,11 @@ def _damaged_entry(rng: Random, data: bytes, other: bytes) -> bytes:
 
 def _check_bootstrap_index(data: bytes) -> None:
     index = read_hfile(data, path=PATH)
-    folder = decode_source_folder(index, path=PATH)
+    folder = decode_source_folder(index.file_info, path=PATH)
     read = [decode_source_partition(value, path=PATH) for value in index.values.to_pylist()]
     by_path = {one.partition_path: one for one in read}
-    again = read_hfile(encode_bootstrap_index(list(by_path.values()), source_folder=folder, created_ms=1)[0], path=PATH)
-    require(decode_source_folder(again, path=PATH) == folder, "another folder after writing and reading")
+    again = read_hfile(encoded_partitions(list(by_path.values()), folder), path=PATH)
+    require(decode_source_folder(again.file_info, path=PATH) == folder, "another folder after writing and reading")
     found = [decode_source_partition(value, path=PATH) for value in again.values.to_pylist()]
     require({one.partition_path: one for one in found} == by_path, "other files after writing and reading")
 

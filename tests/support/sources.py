@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from pyhudi.format.bootstrap_index import SourcePartition, write_partitions
 
 SOURCE_SCHEMA = pa.schema(
     [
@@ -38,3 +42,10 @@ def parquet_source(folder: Path, cities: str = "ab", files: int = 2) -> Path:
             table = pa.Table.from_pylist(of_file, SOURCE_SCHEMA)
             pq.write_table(table, folder / f"city={city}" / f"part-{number}.parquet", row_group_size=2)
     return folder
+
+
+def encoded_partitions(partitions: Sequence[SourcePartition], source_folder: str) -> bytes:
+    """The content of the file `.partitions` of a bootstrap index."""
+    sink = io.BytesIO()
+    write_partitions(partitions, sink.write, source_folder=source_folder, created_ms=1)
+    return sink.getvalue()

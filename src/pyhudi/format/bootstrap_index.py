@@ -13,17 +13,17 @@ https://github.com/apache/hudi/blob/master/rfc/rfc-12/rfc-12.md
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
 
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.avro.container import decode_container, encode_container
+from pyhudi.format.avro.container import ContainerEncoder, decode_container, encode_container
 from pyhudi.format.hfile.codecs import HFileCodec
-from pyhudi.format.hfile.reader import HFile, read_hfile
-from pyhudi.format.hfile.writer import write_hfile
+from pyhudi.format.hfile.indexed import IndexedHFile
+from pyhudi.format.hfile.writer import BLOCK_BYTES, HFileWriter
 from pyhudi.format.metadata.avro_schemas import BOOTSTRAP_FILE, BOOTSTRAP_INDEX_INFO, BOOTSTRAP_PARTITION
 from pyhudi.format.metadata.record_fields import RecordFields
 from pyhudi.format.safe_paths import check_data_path, check_file_name
@@ -35,6 +35,9 @@ PARTITIONS_PATH: Final = f"{INDEX_FOLDER}/.partitions/{_NAME}"
 FILE_IDS_PATH: Final = f"{INDEX_FOLDER}/.fileids/{_NAME}"
 
 _INDEX_INFO: Final = "INDEX_INFO"
+
+Write = Callable[[pa.Buffer | bytes], object]
+"""A sink: it takes the next bytes of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,9 @@ def partition_key(partition_path: str) -> str:
     return f"part={partition_path}"
 
 
-def decode_source_folder(index: HFile, *, path: str) -> str:
+def decode_source_folder(file_info: Mapping[str, bytes], *, path: str) -> str:
     """The folder of the source, as the index names it: a path or a URI. Raises `CorruptDataError` where it does not."""
-    info = index.file_info.get(_INDEX_INFO)
+    info = file_info.get(_INDEX_INFO)
     if info is None:
         raise CorruptDataError("the bootstrap index does not say where its source is", path=path)
     fields = _fields_of(info, "HoodieBootstrapIndexInfo", path)
@@ -94,85 +97,99 @@ def decode_source_partition(value: bytes, *, path: str) -> SourcePartition:
     return SourcePartition(check_data_path(partition_path, source=path), source_path, files)
 
 
-def encode_bootstrap_index(
-    partitions: Sequence[SourcePartition], *, source_folder: str, created_ms: int
-) -> tuple[bytes, bytes]:
-    """The contents of `PARTITIONS_PATH` and `FILE_IDS_PATH`.
+def write_partitions(
+    partitions: Sequence[SourcePartition], write: Write, *, source_folder: str, created_ms: int
+) -> None:
+    """Write the content of `PARTITIONS_PATH` to a sink. Memory: the entries of some partitions."""
+    ordered = sorted(partitions, key=lambda each: partition_key(each.partition_path).encode())
+    encoder = ContainerEncoder(BOOTSTRAP_PARTITION)
+    entries = ((partition_key(each.partition_path).encode(), _partition_value(encoder, each)) for each in ordered)
+    _write_hfile(entries, write, source_folder, created_ms)
 
-    Memory: the entries, some 2 KiB each, as every value has its schema.
-    """
-    by_partition = {partition_key(each.partition_path): _partition_value(each) for each in partitions}
-    by_file = {
-        _file_key(each.partition_path, file_id): _file_value(each, status)
-        for each in partitions
-        for file_id, status in each.files.items()
-    }
-    first, second = (
-        _hfile(((key.encode(), value) for key, value in entries.items()), source_folder, created_ms)
-        for entries in (by_partition, by_file)
+
+def write_file_ids(partitions: Sequence[SourcePartition], write: Write, *, source_folder: str, created_ms: int) -> None:
+    """Write the content of `FILE_IDS_PATH` to a sink. Memory: some entries, and a reference to each."""
+    ordered = sorted(
+        ((each, file_id) for each in partitions for file_id in each.files),
+        key=lambda entry: _file_key(entry[0].partition_path, entry[1]),
     )
-    return first, second
+    encoder = ContainerEncoder(BOOTSTRAP_FILE)
+    entries = (
+        (_file_key(each.partition_path, file_id), _file_value(encoder, each, each.files[file_id]))
+        for each, file_id in ordered
+    )
+    _write_hfile(entries, write, source_folder, created_ms)
 
 
-def without_files(index: bytes, gone: Collection[tuple[str, str]], *, path: str, created_ms: int) -> bytes | None:
-    """One of the two files of an index without the entries of some files, as (partition path, file id).
+def write_without_files(
+    index: IndexedHFile, gone: Collection[tuple[str, str]], write: Write, *, path: str, created_ms: int
+) -> int:
+    """Write one of the two files of an index again, without the entries of some files, as (partition path, file id).
 
-    None if no entry is left. Entries of other partitions are copied as they are. Raises `CorruptDataError`.
+    Returns the number of entries that are left. Entries of other partitions are copied as they are. Memory: some
+    entries. Raises `CorruptDataError`.
     """
-    read = read_hfile(index, path=path)
     partitions = {partition_key(partition_path).encode() for partition_path, _ in gone}
-    files = {_file_key(partition_path, file_id).encode() for partition_path, file_id in gone}
-    left: list[tuple[bytes, bytes]] = []
-    for key, value in zip(read.keys.to_pylist(), read.values.to_pylist(), strict=True):
-        if key in partitions:
-            partition = decode_source_partition(value, path=path)
-            stay = {
-                file_id: status
-                for file_id, status in partition.files.items()
-                if (partition.partition_path, file_id) not in gone
-            }
-            if stay:
-                left.append((key, _partition_value(replace(partition, files=stay))))
-        elif key not in files:
-            left.append((key, value))
-    return _hfile(left, decode_source_folder(read, path=path), created_ms) if left else None
+    files = {_file_key(partition_path, file_id) for partition_path, file_id in gone}
+    encoder = ContainerEncoder(BOOTSTRAP_PARTITION)
+
+    def left() -> Iterator[tuple[bytes, bytes]]:
+        for keys, values in index.blocks():
+            for key, value in zip(keys.to_pylist(), values, strict=True):
+                if key in partitions:
+                    partition = decode_source_partition(value.as_py(), path=path)
+                    stay = {
+                        file_id: status
+                        for file_id, status in partition.files.items()
+                        if (partition.partition_path, file_id) not in gone
+                    }
+                    if stay:
+                        yield key, _partition_value(encoder, replace(partition, files=stay))
+                elif key not in files:
+                    yield key, value.as_py()
+
+    return _write_hfile(left(), write, decode_source_folder(index.file_info, path=path), created_ms)
 
 
-def _file_key(partition_path: str, file_id: str) -> str:
-    return f"{partition_key(partition_path)};fileid={file_id}"
+def _file_key(partition_path: str, file_id: str) -> bytes:
+    return f"{partition_key(partition_path)};fileid={file_id}".encode()
 
 
-def _hfile(entries: Iterable[tuple[bytes, bytes]], source_folder: str, created_ms: int) -> bytes:
-    pairs = sorted(entries)
-    info = {"bootstrapBasePath": source_folder, "createdTimestamp": created_ms, "numKeys": len(pairs)}
-    return write_hfile(
-        pa.array([key for key, _ in pairs], pa.binary()),
-        pa.array([value for _, value in pairs], pa.binary()),
-        schema=None,
-        codec=HFileCodec.NONE,
-        created_ms=created_ms,
-        file_info={_INDEX_INFO: encode_container(BOOTSTRAP_INDEX_INFO, {"version": None, **info})},
-    )
+def _write_hfile(entries: Iterable[tuple[bytes, bytes]], write: Write, source_folder: str, created_ms: int) -> int:
+    writer = HFileWriter(write, codec=HFileCodec.NONE)
+    keys, values, size = list[bytes](), list[bytes](), 0
+    for key, value in entries:
+        keys.append(key)
+        values.append(value)
+        size += len(key) + len(value)
+        if size >= BLOCK_BYTES:
+            writer.add(pa.array(keys, pa.binary()), pa.array(values, pa.binary()))
+            keys, values, size = [], [], 0
+    writer.add(pa.array(keys, pa.binary()), pa.array(values, pa.binary()))
+    info = {"bootstrapBasePath": source_folder, "createdTimestamp": created_ms, "numKeys": writer.entry_count}
+    encoded = encode_container(BOOTSTRAP_INDEX_INFO, {"version": None, **info})
+    writer.close(created_ms=created_ms, file_info={_INDEX_INFO: encoded})
+    return writer.entry_count
 
 
-def _partition_value(partition: SourcePartition) -> bytes:
+def _partition_value(encoder: ContainerEncoder, partition: SourcePartition) -> bytes:
     values = {
         "version": None,
         "bootstrapPartitionPath": partition.source_path,
         "partitionPath": partition.partition_path,
         "fileIdToBootstrapFile": {file_id: _status(each) for file_id, each in sorted(partition.files.items())},
     }
-    return encode_container(BOOTSTRAP_PARTITION, values)
+    return encoder.encode(values)
 
 
-def _file_value(partition: SourcePartition, status: SourceStatus) -> bytes:
+def _file_value(encoder: ContainerEncoder, partition: SourcePartition, status: SourceStatus) -> bytes:
     values = {
         "version": None,
         "bootstrapPartitionPath": partition.source_path,
         "bootstrapFileStatus": _status(status),
         "partitionPath": partition.partition_path,
     }
-    return encode_container(BOOTSTRAP_FILE, values)
+    return encoder.encode(values)
 
 
 def _status(status: SourceStatus) -> dict[str, object]:

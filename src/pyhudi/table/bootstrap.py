@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Final
 
 from pyhudi.errors import CorruptDataError, NotFoundError, UnsafePathError
 from pyhudi.format.bootstrap_index import (
@@ -13,43 +14,51 @@ from pyhudi.format.bootstrap_index import (
     decode_source_partition,
     partition_key,
 )
-from pyhudi.format.hfile.reader import read_hfile
+from pyhudi.format.hfile.indexed import sorted_keys
 from pyhudi.format.keys.partition_paths import path_columns
 from pyhudi.format.safe_paths import path_problem
+from pyhudi.io.hfile import open_hfile_of
 from pyhudi.io.slices.files import SourceFile
 from pyhudi.storage.open import open_storage
 from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.file_slice import FileGroupId
 
+_PARTITIONS_AT_ONCE: Final = 256
+"""How many entries are looked up together: each has all files of a partition."""
+
 
 def load_sources(storage: Storage, partition_paths: Collection[str]) -> Mapping[FileGroupId, SourceFile]:
-    """The source files of the skeletons of these partitions. Cost: one read of the bootstrap index.
+    """The source files of the skeletons of these partitions.
 
-    The source is opened with the options of the table's store.
+    The source is opened with the options of the table's store. Cost: one request for a small bootstrap index; else two
+    or three to open it, and the blocks that have these partitions.
 
     Raises:
         CorruptDataError: the index is missing or damaged.
         UnsafePathError: it names a file outside the folder of the source.
     """
     try:
-        data = storage.read(PARTITIONS_PATH)
+        reader = open_hfile_of(storage, PARTITIONS_PATH)
     except NotFoundError as error:
         raise CorruptDataError(
             "the bootstrap index is missing: without it nothing says which files have the columns of the table's "
             "skeleton files; restore it from a copy, or bootstrap the table again",
             path=PARTITIONS_PATH,
         ) from error
-    index = read_hfile(data, path=PARTITIONS_PATH)
-    folder = decode_source_folder(index, path=PARTITIONS_PATH)
-    root = open_storage(folder, storage.spec.options).spec
-    wanted = {partition_key(path).encode() for path in partition_paths}
     found: dict[FileGroupId, SourceFile] = {}
-    for key, value in zip(index.keys.to_pylist(), index.values, strict=True):
-        if key in wanted:
-            partition = decode_source_partition(value.as_py(), path=PARTITIONS_PATH)
-            for file_id, status in partition.files.items():
-                found[FileGroupId(partition.partition_path, file_id)] = _source_file(root, folder, partition, status)
+    with reader:
+        folder = decode_source_folder(reader.file.file_info, path=PARTITIONS_PATH)
+        root = open_storage(folder, storage.spec.options).spec
+        wanted = sorted_keys([partition_key(path) for path in set(partition_paths)])
+        for start in range(0, len(wanted), _PARTITIONS_AT_ONCE):
+            _, values = reader.file.with_keys(wanted.slice(start, _PARTITIONS_AT_ONCE))
+            for value in values:
+                partition = decode_source_partition(value.as_py(), path=PARTITIONS_PATH)
+                for file_id, status in partition.files.items():
+                    found[FileGroupId(partition.partition_path, file_id)] = _source_file(
+                        root, folder, partition, status
+                    )
     return found
 
 

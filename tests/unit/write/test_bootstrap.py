@@ -7,13 +7,14 @@ import datetime as dt
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
 import pytest
 from tests.support.crashes import copied
-from tests.support.sources import SOURCE_SCHEMA, parquet_source
+from tests.support.sources import SOURCE_SCHEMA, encoded_partitions, parquet_source
 from tests.support.tables import LATER_MS, StepClock, environment, open_table
 
 import pyhudi
@@ -30,7 +31,7 @@ from pyhudi.errors import (
     UnsafePathError,
     WriteConflictError,
 )
-from pyhudi.format.bootstrap_index import PARTITIONS_PATH, SourcePartition, SourceStatus, encode_bootstrap_index
+from pyhudi.format.bootstrap_index import PARTITIONS_PATH, SourcePartition, SourceStatus
 from pyhudi.metadata_table import settle
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
@@ -353,10 +354,10 @@ def test_source_that_changes_during_the_bootstrap_is_an_error_and_leaves_no_tabl
     source = parquet_source(tmp_path / "source", files=1)
 
     class Meddling(FaultStorage):
-        def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        def open_output(self, path: str, *, durable: bool = True) -> IO[bytes]:
             if path == PARTITIONS_PATH:
                 pq.write_table(pa.table({"id": ["late"]}), source / "city=a" / "late.parquet")
-            super().put(path, data, durable=durable)
+            return super().open_output(path, durable=durable)
 
     storage = Meddling(MemoryStorage())
     with pytest.raises(WriteConflictError, match="source was changed") as error:
@@ -370,11 +371,7 @@ def test_index_that_names_a_file_outside_the_source_is_refused(tmp_path: Path) -
     table = pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id")
     ids = [row["file_id"] for row in table.inspect.files().to_pylist() if row["partition_path"] == "city=a"]
     stranger = SourceStatus(f"file:{tmp_path}/other/x.parquet", 10, 0)
-    data, _ = encode_bootstrap_index(
-        [SourcePartition("city=a", "city=a", dict.fromkeys(ids, stranger))],
-        source_folder=f"file:{source}",
-        created_ms=0,
-    )
+    data = encoded_partitions([SourcePartition("city=a", "city=a", dict.fromkeys(ids, stranger))], f"file:{source}")
     (tmp_path / "table" / PARTITIONS_PATH).write_bytes(data)
     with pytest.raises(UnsafePathError, match="outside the folder of its source"):
         table.refresh().scan().to_arrow()
@@ -390,10 +387,7 @@ def test_bootstrap_index_that_is_lost_or_damaged_is_an_error_and_never_nulls(tmp
     elif damage == "cut":
         index.write_bytes(index.read_bytes()[:-9])
     else:
-        data, _ = encode_bootstrap_index(
-            [SourcePartition("city=z", "city=z", {})], source_folder=f"file:{source}", created_ms=0
-        )
-        index.write_bytes(data)
+        index.write_bytes(encoded_partitions([SourcePartition("city=z", "city=z", {})], f"file:{source}"))
     with pytest.raises(CorruptDataError):
         table.refresh().scan().to_arrow()
 

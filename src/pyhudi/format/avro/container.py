@@ -89,15 +89,29 @@ def encode_container(
     Fields that are missing in `values` get their defaults. `notes` are stored in the header, where readers ignore them.
     The result is deterministic: the sync marker is a digest of the content.
     """
-    schema_text = json.dumps(schema, separators=(",", ":")).encode()
-    body = io.BytesIO()
-    fastavro.schemaless_writer(body, _parsed(schema_text), values)
-    record = body.getvalue()
-    sync = hashlib.sha256(schema_text + record).digest()[:_SYNC_BYTES]
-    entries = {_SCHEMA_KEY: schema_text, **(notes or {})}
-    pairs = (_length_prefixed(key.encode()) + _length_prefixed(value) for key, value in entries.items())
-    header = b"".join((MAGIC, _varint(len(entries)), *pairs, _varint(0), sync))
-    return b"".join((header, _varint(1), _length_prefixed(record), sync))
+    return ContainerEncoder(schema, notes).encode(values)
+
+
+class ContainerEncoder:
+    """Encodes many records of one schema, each as a container file. The arguments are those of `encode_container`."""
+
+    def __init__(self, schema: Mapping[str, Any], notes: Mapping[str, bytes] | None = None) -> None:
+        schema_text = json.dumps(schema, separators=(",", ":")).encode()
+        self._schema = _parsed(schema_text)
+        self._digest = hashlib.sha256(schema_text)
+        entries = {_SCHEMA_KEY: schema_text, **(notes or {})}
+        pairs = (_length_prefixed(key.encode()) + _length_prefixed(value) for key, value in entries.items())
+        self._header = b"".join((MAGIC, _varint(len(entries)), *pairs, _varint(0)))
+
+    def encode(self, values: Mapping[str, Any]) -> bytes:
+        """A container with one record."""
+        body = io.BytesIO()
+        fastavro.schemaless_writer(body, self._schema, values)
+        record = body.getvalue()
+        digest = self._digest.copy()
+        digest.update(record)
+        sync = digest.digest()[:_SYNC_BYTES]
+        return b"".join((self._header, sync, _varint(1), _length_prefixed(record), sync))
 
 
 def decode_container(data: bytes, *, path: str) -> AvroRecord:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -55,6 +55,7 @@ class IndexedHFile:
 
     Attributes:
         schema: The Avro JSON of the values; None where they are something else.
+        file_info: Names and values of the file info block.
         entry_count: How many entries it has.
         starts: For each data block a key that is not above its first one, and above those of the block before.
         spans: Where the data blocks are.
@@ -63,6 +64,7 @@ class IndexedHFile:
     source: Source = field(repr=False)
     trailer: Trailer = field(repr=False)
     schema: str | None = field(repr=False)
+    file_info: Mapping[str, bytes] = field(repr=False)
     starts: tuple[bytes, ...] = field(repr=False)
     spans: tuple[Span, ...] = field(repr=False)
 
@@ -77,12 +79,19 @@ class IndexedHFile:
         Raises: as `pyhudi.format.hfile.reader.read_hfile`.
         """
         gathered = Gathered(self.source)
+        for block in self.blocks():
+            gathered.add(block)
+        return gathered.entries()
+
+    def blocks(self) -> Iterator[KeysAndValues]:
+        """All keys and values, in their order, those of one data block at a time. Raises: as `all_entries`."""
+        missing = self.entry_count
         for number in range(len(self.spans)):
-            gathered.add(self._block(number, gathered))
-        keys, values = gathered.entries()
-        if len(keys) != self.entry_count:
+            entries = self._block(number, Gathered(self.source))
+            missing -= len(entries[0])
+            yield entries
+        if missing:
             raise self.source.damage("the HFile does not hold as many entries as it says", self.source.size)
-        return keys, values
 
     def with_keys(self, keys: pa.BinaryArray) -> KeysAndValues:
         """The entries with these keys, in the file's order. `keys` ascend by their bytes; more than once counts once.
@@ -169,7 +178,7 @@ def open_hfile(source: Source) -> IndexedHFile:
     spans = tuple(span for _, span in entries)
     if any(one > other for one, other in pairwise(starts)) or any(one >= other for one, other in pairwise(spans)):
         raise source.damage("the index of the HFile is not in order", trailer.load_on_open_offset)
-    return IndexedHFile(source, trailer, schema_of(file_info, source, trailer), starts, spans)
+    return IndexedHFile(source, trailer, schema_of(file_info, source, trailer), file_info, starts, spans)
 
 
 _Entry = tuple[bytes, Span]

@@ -3,16 +3,13 @@
 There is one difference: keys in the index and in the file info are whole HBase keys, not bare row keys. JVM Hudi's own
 reader accepts both. The HBase library, and so Hudi 0.15, fails on bare row keys at the first lookup in a block.
 `pyhudi.format.hfile.reader` draws the layout.
-
-The partitions of the metadata table are HFiles. pyhudi does not write that table yet, so only tests call `write_hfile`
-so far.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -91,34 +88,88 @@ def write_hfile(
 
     Cost: two copies of the content besides the compressed one.
     """
-    if codec not in WRITABLE_CODECS:
-        raise UnsupportedFeatureError("HFiles are written with the codecs GZ and NONE only", codec=codec.name)
-    rows, values = _checked(keys, values)
-    out = _Output(codec)
-    data = _write_data_blocks(out, rows, values, block_bytes)
-    meta = [(out.block(META_MAGIC, meta_blocks[name]), name.encode()) for name in sorted(meta_blocks, key=str.encode)]
-    load_on_open = out.position
-    out.block(ROOT_INDEX_MAGIC, b"".join(_index_entry(span, _whole_key(row)) for span, row in data))
-    out.block(ROOT_INDEX_MAGIC, b"".join(_index_entry(span, name) for span, name in meta))
-    of_schema = {} if schema is None else {SCHEMA: schema.encode()}
-    info = {**of_schema, **_statistics(rows, values, created_ms), **file_info}
-    file_info_at = out.block(FILE_INFO_MAGIC, _file_info(info))
-    first, last = (data[0][0], data[-1][0]) if data else (_Span(0, 0), _Span(0, 0))
-    fields: dict[TrailerField, int | bytes] = {
-        TrailerField.FILE_INFO_OFFSET: file_info_at.offset,
-        TrailerField.LOAD_ON_OPEN_OFFSET: load_on_open,
-        TrailerField.UNCOMPRESSED_INDEX_BYTES: out.data_bytes,
-        TrailerField.DATA_BLOCK_COUNT: len(data),
-        TrailerField.META_BLOCK_COUNT: len(meta),
-        TrailerField.ENTRY_COUNT: len(rows),
-        TrailerField.INDEX_LEVELS: 1,
-        TrailerField.FIRST_DATA_BLOCK: first.offset,
-        TrailerField.LAST_DATA_BLOCK: last.offset,
-        TrailerField.COMPARATOR: COMPARATOR.encode(),
-        TrailerField.CODEC: codec,
-    }
-    out.pieces.append(_trailer(fields))
-    return b"".join(out.pieces)
+    pieces: list[pa.Buffer | bytes] = []
+    writer = HFileWriter(pieces.append, codec=codec, block_bytes=block_bytes)
+    writer.add(keys, values)
+    writer.close(schema=schema, created_ms=created_ms, file_info=file_info, meta_blocks=meta_blocks)
+    return b"".join(pieces)
+
+
+class HFileWriter:
+    """Writes an HFile to a sink, some entries at a time. Memory: those entries, and the first key of each block.
+
+    The arguments are those of `write_hfile`, and so are the errors.
+    """
+
+    def __init__(
+        self, write: Callable[[pa.Buffer | bytes], object], *, codec: HFileCodec, block_bytes: int = BLOCK_BYTES
+    ) -> None:
+        if codec not in WRITABLE_CODECS:
+            raise UnsupportedFeatureError("HFiles are written with the codecs GZ and NONE only", codec=codec.name)
+        self._out = _Output(codec, write)
+        self._block_bytes = block_bytes
+        self._blocks: list[tuple[_Span, bytes]] = []
+        self._last: bytes | None = None
+        self._row_bytes = self._value_bytes = 0
+        self.entry_count = 0
+
+    def add(self, keys: pa.Array, values: pa.Array) -> None:
+        """Append entries, in blocks of their own. Their keys are above those that were added before."""
+        rows, values = _checked(keys, values)
+        if not len(rows):
+            return
+        if self._last is not None and rows[0].as_py() <= self._last:
+            raise InternalError("the keys of an HFile ascend by their bytes")
+        self._last = rows[-1].as_py()
+        self._blocks += _write_data_blocks(self._out, rows, values, self._block_bytes)
+        self.entry_count += len(rows)
+        self._row_bytes += pc.sum(pc.binary_length(rows)).as_py()
+        self._value_bytes += pc.sum(pc.binary_length(values)).as_py()
+
+    def close(
+        self,
+        *,
+        schema: str | None = None,
+        created_ms: int = 0,
+        file_info: Mapping[str, bytes] = _NOTHING,
+        meta_blocks: Mapping[str, bytes] = _NOTHING,
+    ) -> None:
+        """Write what follows the entries. The sink stays open."""
+        out, data = self._out, self._blocks
+        names = sorted(meta_blocks, key=str.encode)
+        meta = [(out.block(META_MAGIC, meta_blocks[name]), name.encode()) for name in names]
+        load_on_open = out.position
+        out.block(ROOT_INDEX_MAGIC, b"".join(_index_entry(span, _whole_key(row)) for span, row in data))
+        out.block(ROOT_INDEX_MAGIC, b"".join(_index_entry(span, name) for span, name in meta))
+        of_schema = {} if schema is None else {SCHEMA: schema.encode()}
+        info = {**of_schema, **self._statistics(created_ms), **file_info}
+        file_info_at = out.block(FILE_INFO_MAGIC, _file_info(info))
+        first, last = (data[0][0], data[-1][0]) if data else (_Span(0, 0), _Span(0, 0))
+        fields: dict[TrailerField, int | bytes] = {
+            TrailerField.FILE_INFO_OFFSET: file_info_at.offset,
+            TrailerField.LOAD_ON_OPEN_OFFSET: load_on_open,
+            TrailerField.UNCOMPRESSED_INDEX_BYTES: out.data_bytes,
+            TrailerField.DATA_BLOCK_COUNT: len(data),
+            TrailerField.META_BLOCK_COUNT: len(meta),
+            TrailerField.ENTRY_COUNT: self.entry_count,
+            TrailerField.INDEX_LEVELS: 1,
+            TrailerField.FIRST_DATA_BLOCK: first.offset,
+            TrailerField.LAST_DATA_BLOCK: last.offset,
+            TrailerField.COMPARATOR: COMPARATOR.encode(),
+            TrailerField.CODEC: out.codec,
+        }
+        out.write(_trailer(fields))
+
+    def _statistics(self, created_ms: int) -> dict[str, bytes]:
+        count = max(self.entry_count, 1)
+        return {
+            LAST_KEY: b"" if self._last is None else _whole_key(self._last),
+            AVERAGE_KEY_SIZE: struct.pack(">i", self._row_bytes // count),
+            AVERAGE_VALUE_SIZE: struct.pack(">i", self._value_bytes // count),
+            CREATE_TIME: struct.pack(">q", created_ms),
+            KEY_VALUE_VERSION: KEY_VALUE_VERSION_WITH_MVCC,
+            MAX_MVCC: bytes(8),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +185,7 @@ class _Output:
     """The file as written so far."""
 
     codec: HFileCodec
-    pieces: list[pa.Buffer | bytes] = field(default_factory=list)
+    write: Callable[[pa.Buffer | bytes], object]
     position: int = 0
     data_bytes: int = 0
     """Bytes in data blocks before compression; Hudi's writer states them where HBase states the index's."""
@@ -150,7 +201,8 @@ class _Output:
         if max(size, after_header, header_and_payload) > _INT_MAX:
             raise UnsupportedFeatureError("a block of an HFile holds at most 2 GiB", size=size)
         header = BLOCK_HEADER.pack(magic, after_header, size, -1, Checksum.NONE, BYTES_PER_CHECKSUM, header_and_payload)
-        self.pieces += (header, stored, checksums)
+        for piece in (header, stored, checksums):
+            self.write(piece)
         span = _Span(self.position, BLOCK_HEADER.size + after_header)
         self.position += span.size
         self.data_bytes += size if magic == DATA_MAGIC else 0
@@ -181,8 +233,6 @@ def _write_data_blocks(
     out: _Output, rows: pa.LargeBinaryArray, values: pa.LargeBinaryArray, block_bytes: int
 ) -> list[tuple[_Span, bytes]]:
     """Appends all entries; returns where each block is, with its first row."""
-    if not len(rows):
-        return []
     entries, starts = _entries(rows, values)
     written: list[tuple[_Span, bytes]] = []
     first = 0
@@ -237,19 +287,6 @@ def _hadoop_varint(number: int) -> bytes:
         return bytes([number])
     digits = number.to_bytes((number.bit_length() + 7) // 8, "big")
     return struct.pack(">b", -112 - len(digits)) + digits
-
-
-def _statistics(rows: pa.LargeBinaryArray, values: pa.LargeBinaryArray, created_ms: int) -> dict[str, bytes]:
-    count = max(len(rows), 1)
-    row_bytes, value_bytes = (pc.sum(pc.binary_length(array)).as_py() or 0 for array in (rows, values))
-    return {
-        LAST_KEY: _whole_key(rows[-1].as_py()) if len(rows) else b"",
-        AVERAGE_KEY_SIZE: struct.pack(">i", row_bytes // count),
-        AVERAGE_VALUE_SIZE: struct.pack(">i", value_bytes // count),
-        CREATE_TIME: struct.pack(">q", created_ms),
-        KEY_VALUE_VERSION: KEY_VALUE_VERSION_WITH_MVCC,
-        MAX_MVCC: bytes(8),
-    }
 
 
 def _file_info(entries: Mapping[str, bytes]) -> bytes:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from pyhudi.errors import NotFoundError
-from pyhudi.format.bootstrap_index import FILE_IDS_PATH, PARTITIONS_PATH, without_files
+from pyhudi.format.bootstrap_index import FILE_IDS_PATH, PARTITIONS_PATH, write_without_files
 from pyhudi.format.file_names import BaseFileName, parse_data_file
 from pyhudi.format.metadata.clean import CleanPlan
 from pyhudi.format.timeline.instant import SKELETON_INSTANT
+from pyhudi.io.hfile import open_hfile_of
 from pyhudi.io.slices.files import SourceFile
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.bootstrap import load_sources
@@ -21,7 +23,7 @@ def sources_to_delete(storage: Storage, plan: CleanPlan) -> Mapping[str, tuple[S
 
     Of these only such as the bootstrap index has for skeleton files of the same plan, so that a plan that was tampered
     with deletes no file that the table still needs, nor one outside the source. Cost: none for a plan without any;
-    else one read of the index.
+    else what `load_sources` costs.
     """
     if not plan.sources:
         return {}
@@ -39,20 +41,22 @@ def drop_index_entries(storage: Storage, deleted: Iterable[str], *, created_ms: 
     """Take deleted skeleton files out of the bootstrap index, and remove it with its last entry. Under the table lock.
 
     Readers need no entry of a file that is gone; without this the index would never shrink. Cost: none where no
-    skeleton was deleted; else both files of the index are read and put.
+    skeleton was deleted; else both files of the index are read and put. Memory: the larger one.
     """
     gone = {(group.partition_path, group.file_id) for group in _skeletons(deleted)}
     if not gone:
         return
     for path in (FILE_IDS_PATH, PARTITIONS_PATH):
+        left = io.BytesIO()
         try:
-            left = without_files(storage.read(path), gone, path=path, created_ms=created_ms)
+            with open_hfile_of(storage, path) as index:
+                count = write_without_files(index.file, gone, left.write, path=path, created_ms=created_ms)
         except NotFoundError:
             continue
-        if left is None:
-            storage.delete(path)
+        if count:
+            storage.put(path, left.getvalue())
         else:
-            storage.put(path, left)
+            storage.delete(path)
 
 
 def _skeletons(paths: Iterable[str]) -> list[FileGroupId]:

@@ -15,8 +15,8 @@ from pyhudi.format.bootstrap_index import (
     decode_source_folder,
     decode_source_partition,
 )
-from pyhudi.format.hfile.reader import read_hfile
 from pyhudi.format.properties import PROPERTIES_BYTES_MAX, parse_properties
+from pyhudi.io.hfile import open_hfile_of
 from pyhudi.sql.procedures.call_context import CallContext, Given
 from pyhudi.sql.procedures.call_options import options_of, renamed
 from pyhudi.sql.procedures.declared import (
@@ -131,15 +131,16 @@ def _show_partitions(context: CallContext, given: Given) -> Rows:
 
 
 def _sources(table: TableState) -> Iterator[tuple[str, SourcePartition]]:
-    """The folder of the source, and each of its partitions. Cost: one read of the bootstrap index."""
+    """The folder of the source, and each of its partitions. Cost: the bootstrap index, a block at a time."""
     try:
-        data = table.storage.read(PARTITIONS_PATH)
+        reader = open_hfile_of(table.storage, PARTITIONS_PATH)
     except NotFoundError as error:
         raise InvalidRequestError("this table was not bootstrapped: it has no index of source files") from error
-    index = read_hfile(data, path=PARTITIONS_PATH)
-    folder = decode_source_folder(index, path=PARTITIONS_PATH)
-    for value in index.values:
-        yield folder, decode_source_partition(value.as_py(), path=PARTITIONS_PATH)
+    with reader:
+        folder = decode_source_folder(reader.file.file_info, path=PARTITIONS_PATH)
+        for _, values in reader.file.blocks():
+            for value in values:
+                yield folder, decode_source_partition(value.as_py(), path=PARTITIONS_PATH)
 
 
 def _hdfs_parquet_import(context: CallContext, given: Given) -> Rows:

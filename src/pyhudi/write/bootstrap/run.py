@@ -19,7 +19,8 @@ from pyhudi.format.bootstrap_index import (
     PARTITIONS_PATH,
     SourcePartition,
     SourceStatus,
-    encode_bootstrap_index,
+    write_file_ids,
+    write_partitions,
 )
 from pyhudi.format.metadata.commit import CommitMetadata, WriteStat
 from pyhudi.format.metadata.write_operation import WriteOperation
@@ -189,13 +190,11 @@ def _put_index(
     for skeleton, (path, info) in zip(skeletons, files, strict=True):
         status = SourceStatus(skeleton.source.uri, info.size, info.modified_ms)
         by_partition.setdefault(path, {})[skeleton.file_id] = status
-    partitions, file_ids = encode_bootstrap_index(
-        [SourcePartition(plan.partition_path(path), path, files) for path, files in by_partition.items()],
-        source_folder=plan.source.storage.uri,
-        created_ms=transaction.environment.clock.now_ms(),
-    )
-    transaction.storage.put(PARTITIONS_PATH, partitions)
-    transaction.storage.put(FILE_IDS_PATH, file_ids)
+    partitions = [SourcePartition(plan.partition_path(path), path, of_path) for path, of_path in by_partition.items()]
+    created_ms = transaction.environment.clock.now_ms()
+    for index, write in ((PARTITIONS_PATH, write_partitions), (FILE_IDS_PATH, write_file_ids)):
+        with transaction.storage.open_output(index) as sink:
+            write(partitions, sink.write, source_folder=plan.source.storage.uri, created_ms=created_ms)
 
 
 def _copy(job: WriteJob, plan: BootstrapPlan, *, check_keys: bool) -> None:
