@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import io
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as pe
 
 from pyhudi.format.bootstrap_index import SourcePartition, write_partitions
 
@@ -49,3 +51,27 @@ def encoded_partitions(partitions: Sequence[SourcePartition], source_folder: str
     sink = io.BytesIO()
     write_partitions(partitions, sink.write, source_folder=source_folder, created_ms=1)
     return sink.getvalue()
+
+
+def encrypt(path: Path, column: str, *, plaintext_footer: bool = False) -> None:
+    """Write a Parquet file again with an encrypted column, and with an encrypted footer or a signed one."""
+
+    class Keys(pe.KmsClient):
+        def __init__(self, _: pe.KmsConnectionConfig) -> None:
+            super().__init__()
+
+        def wrap_key(self, key_bytes: bytes, _: str) -> bytes:
+            return base64.b64encode(key_bytes)
+
+        def unwrap_key(self, wrapped_key: bytes, _: str) -> bytes:
+            return base64.b64decode(wrapped_key)
+
+    file = pq.ParquetFile(path)
+    rows, metadata = file.read(), file.metadata.metadata or {}
+    asked = pe.EncryptionConfiguration(
+        footer_key="f", column_keys={"c": [column]}, plaintext_footer=plaintext_footer, double_wrapping=False
+    )
+    properties = pe.CryptoFactory(Keys).file_encryption_properties(pe.KmsConnectionConfig(), asked)
+    with pq.ParquetWriter(path, rows.schema, encryption_properties=properties) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata(metadata)

@@ -15,6 +15,7 @@ from pyhudi.errors import CorruptDataError, LockLostError
 from pyhudi.format.metadata_table.ranges import Range
 from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.io.column_ranges import ranges_of_footer
+from pyhudi.io.encryption import check_columns_are_plain, check_footer_is_plain
 from pyhudi.io.key_footer import BloomSettings, KeyFooter
 from pyhudi.io.parquet_batches import bounded_batches, open_parquet
 from pyhudi.io.row_groups import RowGroupWriter
@@ -167,12 +168,11 @@ class BaseFileWriter:
 
 @dataclass(frozen=True, slots=True)
 class BaseFileFooter:
-    """What a base file's footer says, without reading rows. `size`: that of its metadata, without a signature."""
+    """What a base file's footer says, without reading rows."""
 
     rows: int
     schema: pa.Schema
     values: dict[str, str]
-    size: int
 
 
 def read_footer(storage: Storage, path: str) -> BaseFileFooter:
@@ -184,8 +184,7 @@ def read_footer(storage: Storage, path: str) -> BaseFileFooter:
         except UnicodeDecodeError as error:
             raise _damaged(path, error) from error
         schema = _schema_with_instants(parquet) or parquet.schema_arrow
-        size = parquet.metadata.serialized_size
-        return BaseFileFooter(parquet.metadata.num_rows, schema.remove_metadata(), values, size)
+        return BaseFileFooter(parquet.metadata.num_rows, schema.remove_metadata(), values)
 
 
 def read_batches(
@@ -247,11 +246,16 @@ def read_ranges(storage: Storage, path: str, columns: Sequence[str]) -> list[Ran
 
 @contextmanager
 def opened_base_file(storage: Storage, path: str) -> Iterator[tuple[Any, pq.ParquetFile]]:
-    """The file and its reader. Raises `CorruptDataError` naming it when its footer does not parse."""
+    """The file and its reader.
+
+    Raises `CorruptDataError` naming it when its footer does not parse, `UnsupportedFeatureError` if it is encrypted.
+    """
     source = storage.open_input(path)
     try:
         try:
+            check_footer_is_plain(source, path)
             parquet = open_parquet(source)
+            check_columns_are_plain(source, parquet.metadata, path)
         except (pa.ArrowException, OSError, ValueError) as error:  # the last one for names that are not UTF-8
             raise _damaged(path, error) from error
         if parquet.metadata.num_rows < 0:

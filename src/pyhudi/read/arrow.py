@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +21,7 @@ from pyarrow import fs
 from pyhudi.errors import ConfigError, CorruptDataError
 from pyhudi.format.keys.partition_paths import typed_value
 from pyhudi.format.schema.meta_columns import COMMIT_TIME
+from pyhudi.io.encryption import check_columns_are_plain, check_footer_is_plain
 from pyhudi.io.parquet_batches import rows_at_once, wide_dictionaries
 from pyhudi.read.conditions import Condition, Where, columns_of, condition_of
 from pyhudi.read.scan import ScanPlan, ScanSlice
@@ -74,14 +76,15 @@ def _read_files(
     paths = [scan_slice.files.base for scan_slice in slices if scan_slice.files.base is not None]
     late = None if condition is None or condition.is_tested_by_pruning else condition
     with missing_files_named(), ExitStack() as stack:
-        fragments = []
+        fragments, sources = [], []
         for scan_slice, path in zip(slices, paths, strict=True):
             source = stack.enter_context(storage.open_input(path))
+            sources.append(source)
             fragments.append(_FORMAT.make_fragment(source, partition_expression=_left_out_columns(plan, scan_slice)))
         wanted = _with_columns_of(late, names, plan.schema)
         try:
             with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
-                footers = list(pool.map(_footer, fragments))
+                footers = list(pool.map(_footer, fragments, sources, paths))
             needed = _with_columns_of(condition, names, plan.schema)
             # The scanner of Arrow would make other texts of numbers, and refuse some casts.
             wide = [
@@ -137,7 +140,7 @@ def skipped_by_statistics(storage: Storage, plan: ScanPlan, where: Where) -> Ski
         with missing_files_named(), storage.open_input(scan_slice.files.base) as source:
             try:
                 fragment = _FORMAT.make_fragment(source, partition_expression=_left_out_columns(plan, scan_slice))
-                footer = _footer(fragment)
+                footer = _footer(fragment, source, scan_slice.files.base)
                 if condition.prunes is None or wide_dictionaries(footer, needed, BATCH_ROWS):
                     return footer.num_row_groups, footer.num_row_groups
                 return fragment.subset(condition.prunes, plan.schema).num_row_groups, footer.num_row_groups
@@ -168,8 +171,10 @@ def has_other_types(stored: pa.Schema, schema: pa.Schema, names: Sequence[str]) 
     return False
 
 
-def _footer(fragment: ds.ParquetFileFragment) -> pq.FileMetaData:
-    """The file's footer, which the fragment then keeps."""
+def _footer(fragment: ds.ParquetFileFragment, source: Any, path: str) -> pq.FileMetaData:
+    """The file's footer, which the fragment then keeps. Raises `UnsupportedFeatureError` for an encrypted file."""
+    check_footer_is_plain(source, path)
+    check_columns_are_plain(source, fragment.metadata, path)
     return fragment.metadata
 
 

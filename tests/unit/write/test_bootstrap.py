@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,10 +10,9 @@ from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pyarrow.parquet.encryption as pe
 import pytest
 from tests.support.crashes import copied
-from tests.support.sources import SOURCE_SCHEMA, encoded_partitions, parquet_source
+from tests.support.sources import SOURCE_SCHEMA, encoded_partitions, encrypt, parquet_source
 from tests.support.tables import LATER_MS, StepClock, environment, open_table
 
 import pyhudi
@@ -29,6 +27,7 @@ from pyhudi.errors import (
     SchemaMismatchError,
     TableExistsError,
     UnsafePathError,
+    UnsupportedFeatureError,
     WriteConflictError,
 )
 from pyhudi.format.bootstrap_index import PARTITIONS_PATH, SourcePartition, SourceStatus
@@ -222,29 +221,12 @@ def repeated_key(source: Path) -> None:
     pq.write_table(pa.table({"id": ["a00", "new"]}), source / "city=a" / "z.parquet")
 
 
-def encrypted(source: Path, *, plaintext_footer: bool = False) -> None:
-    class Keys(pe.KmsClient):
-        def __init__(self, _: pe.KmsConnectionConfig) -> None:
-            super().__init__()
-
-        def wrap_key(self, key_bytes: bytes, _: str) -> bytes:
-            return base64.b64encode(key_bytes)
-
-        def unwrap_key(self, wrapped_key: bytes, _: str) -> bytes:
-            return base64.b64decode(wrapped_key)
-
-    path = source / "city=a" / "part-0.parquet"
-    rows = pq.read_table(path, partitioning=None)
-    asked = pe.EncryptionConfiguration(
-        footer_key="f", column_keys={"c": ["x"]}, plaintext_footer=plaintext_footer, double_wrapping=False
-    )
-    properties = pe.CryptoFactory(Keys).file_encryption_properties(pe.KmsConnectionConfig(), asked)
-    with pq.ParquetWriter(path, rows.schema, encryption_properties=properties) as writer:
-        writer.write_table(rows)
+def encrypted(source: Path) -> None:
+    encrypt(source / "city=a" / "part-0.parquet", "x")
 
 
 def encrypted_columns(source: Path) -> None:
-    encrypted(source, plaintext_footer=True)
+    encrypt(source / "city=a" / "part-0.parquet", "x", plaintext_footer=True)
 
 
 def columns_of_hudi(source: Path) -> None:
@@ -254,6 +236,28 @@ def columns_of_hudi(source: Path) -> None:
 def nanoseconds(source: Path) -> None:
     stamps = pa.array([1], pa.timestamp("ns"))
     pq.write_table(pa.table({"id": ["z"], "at": stamps}), source / "city=a" / "z.parquet")
+
+
+def short_floats(source: Path) -> None:
+    pq.write_table(pa.table({"id": ["z"], "h": pa.array([1.0], pa.float16())}), source / "city=a" / "z.parquet")
+
+
+def empty_key(source: Path) -> None:
+    pq.write_table(pa.table({"id": ["z", ""]}), source / "city=a" / "z.parquet")
+
+
+def file_without_the_key(source: Path) -> None:
+    pq.write_table(pa.table({"n": pa.array([1], pa.int32())}), source / "city=a" / "z.parquet")
+
+
+def names_in_other_letters(source: Path) -> None:
+    pq.write_table(pa.table({"id": ["z"], "N": ["text"]}), source / "city=a" / "z.parquet")
+
+
+def table_with_a_file(source: Path) -> None:
+    (source.parent / "table").mkdir()
+    (source.parent / "table" / ".hidden").write_text("")
+    pq.write_table(pa.table({"id": ["z"]}), source.parent / "table" / "mine.parquet")
 
 
 def link_to_outside(source: Path) -> None:
@@ -268,13 +272,18 @@ def link_to_outside(source: Path) -> None:
         (empty, InvalidRequestError, "no Parquet files"),
         (another_type, SchemaMismatchError, "z.parquet"),
         (not_parquet, InvalidRequestError, "z.parquet"),
-        (encrypted, InvalidRequestError, "encrypted file.*part-0.parquet"),
-        (encrypted_columns, InvalidRequestError, "encrypted file.*part-0.parquet"),
+        (encrypted, InvalidRequestError, "is encrypted.*part-0.parquet"),
+        (encrypted_columns, InvalidRequestError, "is encrypted.*part-0.parquet"),
         (other_suffix, ConfigError, "readme.txt"),
         (null_key, RecordKeyError, "z.parquet"),
         (repeated_key, RecordKeyError, "a00"),
         (columns_of_hudi, SchemaMismatchError, "_hoodie_record_key"),
         (nanoseconds, SchemaMismatchError, "nanoseconds"),
+        (short_floats, SchemaMismatchError, "16 bits"),
+        (empty_key, RecordKeyError, "z.parquet"),
+        (file_without_the_key, RecordKeyError, "z.parquet"),
+        (names_in_other_letters, SchemaMismatchError, "letter case"),
+        (table_with_a_file, TableExistsError, "mine.parquet"),
         (link_to_outside, UnsafePathError, "z.parquet"),
     ],
 )
@@ -282,18 +291,64 @@ def link_to_outside(source: Path) -> None:
 def test_source_that_no_table_can_stand_on_is_refused_and_leaves_nothing(
     tmp_path: Path, change: Change, error: type[Exception], text: str, mode: str
 ) -> None:
-    source = parquet_source(tmp_path / "source")
+    source, table = parquet_source(tmp_path / "source"), tmp_path / "table"
     change(source)
+    before = bytes_of(source), {path.name for path in table.iterdir()} if table.exists() else set()
     with pytest.raises(error, match=text):
-        pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id", mode=mode, check_keys=True)
-    assert not [path for path in (tmp_path / "table").rglob("*") if path.is_file() and ".locks" not in path.parts]
+        pyhudi.HudiTable.bootstrap(source, table, record_key="id", mode=mode, check_keys=True)
+    left = {path.name for path in table.rglob("*") if path.is_file() and ".locks" not in path.parts}
+    assert (bytes_of(source), left) == before
+
+
+def test_source_that_no_bucket_index_can_take_is_refused(tmp_path: Path) -> None:
+    source = parquet_source(tmp_path / "source")
+    options = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
+    with pytest.raises(UnsupportedFeatureError, match="no buckets"):
+        pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id", hudi_options=options)
+    assert not (tmp_path / "table").exists()
+
+
+def test_files_without_rows_and_default_partitions_of_hive_are_part_of_the_table(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    schema = pa.schema([("id", pa.string()), ("n", pa.int64())])
+    for number, folder in enumerate(
+        ("a=x/b=1", "a=x/b=__HIVE_DEFAULT_PARTITION__", "a=__HIVE_DEFAULT_PARTITION__/b=2")
+    ):
+        (source / folder).mkdir(parents=True)
+        pq.write_table(pa.table({"id": [str(number)], "n": [number]}, schema), source / folder / "x.parquet")
+        pq.write_table(schema.empty_table(), source / folder / "no rows.parquet")
+    pq.ParquetWriter(source / "a=x/b=1" / "no row groups.parquet", schema).close()
+    (source / "_SUCCESS").write_bytes(b"")
+
+    table = pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id")
+
+    assert rows_of(table, "id", "a", "b") == [
+        {"id": "0", "a": "x", "b": 1},
+        {"id": "1", "a": "x", "b": None},
+        {"id": "2", "a": None, "b": 2},
+    ]
+    late = pa.table({"id": ["1", "2"], "n": [7, 8], "a": ["x", None], "b": pa.array([None, 2], pa.int32())})
+    assert table.upsert(late).updated == 2
+    assert [row["n"] for row in rows_of(table, "id", "n")] == [0, 7, 8]
+
+
+def test_source_without_any_rows_becomes_a_table_that_takes_writes(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    pq.write_table(pa.table({"id": pa.array([], pa.string())}), tmp_path / "source" / "x.parquet")
+    table = pyhudi.HudiTable.bootstrap(tmp_path / "source", tmp_path / "table", record_key="id")
+    assert table.scan().to_arrow().num_rows == 0
+    assert table.upsert(pa.table({"id": ["a"]})).inserted == 1
+    assert rows_of(table, "id") == [{"id": "a"}]
 
 
 def test_table_inside_its_source_or_around_it_is_refused(tmp_path: Path) -> None:
     source = parquet_source(tmp_path / "source")
-    for path in (source / "table", source, tmp_path):
+    (tmp_path / "link").symlink_to(source)
+    for path in (source / "table", source, tmp_path, tmp_path / "link" / "table"):
         with pytest.raises(ConfigError, match="inside the other"):
             pyhudi.HudiTable.bootstrap(source, path, record_key="id")
+    with pytest.raises(ConfigError, match="inside the other"):
+        pyhudi.HudiTable.bootstrap(tmp_path / "link", source / "table", record_key="id")
 
 
 def test_folder_that_has_a_table_is_refused(tmp_path: Path) -> None:
@@ -348,6 +403,40 @@ def test_bootstrap_that_dies_shows_nothing_and_the_next_one_makes_the_table(
 
 def count(storage: Storage) -> int:
     return open_table(storage).scan().to_arrow().num_rows
+
+
+def vanish(file: Path) -> None:
+    file.unlink()
+
+
+def grow(file: Path) -> None:
+    file.write_bytes(file.read_bytes() + b"more")
+
+
+def lose_rows(file: Path) -> None:
+    rows = pq.ParquetFile(file).read()
+    pq.write_table(rows.slice(1), file, row_group_size=2)
+
+
+@pytest.mark.parametrize("mode", list(BootstrapMode))
+@pytest.mark.parametrize("change", [vanish, grow, lose_rows])
+def test_source_that_changes_between_footers_and_rows_is_named_and_leaves_no_table(
+    tmp_path: Path, change: Change, mode: BootstrapMode
+) -> None:
+    source = parquet_source(tmp_path / "source")
+    file = source / "city=b" / "part-1.parquet"
+
+    class Meddling(FaultStorage):
+        def put_if_absent(self, path: str, data: bytes) -> None:
+            if path.endswith(".requested") and file.exists():
+                change(file)
+            super().put_if_absent(path, data)
+
+    storage = Meddling(MemoryStorage())
+    with pytest.raises(WriteConflictError, match="source was changed") as error:
+        run(source, storage, mode=mode)
+    assert str(error.value.context["path"]).endswith("city=b/part-1.parquet")
+    assert not table_exists(storage)
 
 
 def test_source_that_changes_during_the_bootstrap_is_an_error_and_leaves_no_table(tmp_path: Path) -> None:

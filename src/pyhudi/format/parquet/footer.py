@@ -158,6 +158,11 @@ def footer_size(tail: bytes, file_size: int, *, path: str) -> int:
     return int(size)
 
 
+def has_encrypted_columns(data: bytes, *, path: str) -> bool:
+    """Whether a plain footer, without its signature, is that of a file with encrypted columns."""
+    return _ENCRYPTION in decode_struct(data, path=path)
+
+
 def parse_footer(data: bytes, file_size: int, *, path: str) -> Footer:
     """The footer in these bytes, the last ones but for the tail of a file of this size.
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from pyhudi.config.enums import IndexType
 from pyhudi.config.options_bootstrap import BootstrapMode
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
-from pyhudi.errors import ConfigError
+from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.keys.partition_paths import path_columns
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.safe_paths import check_data_path
@@ -76,8 +77,14 @@ def plan_bootstrap(
         SchemaMismatchError: its files disagree about columns, or have some that no table can store.
         ConfigError: one of source and table is inside the other; there is no record key; or the source has folders and
             no partition columns are known.
+        UnsupportedFeatureError: the index puts rows into buckets.
     """
     _check_apart(source_storage, storage)
+    if config.index.index_type is IndexType.BUCKET:
+        raise UnsupportedFeatureError(
+            "files of a source are no buckets: bootstrap with another hoodie.index.type, or insert the rows into a "
+            "table with a bucket index"
+        )
     if not config.table.record_key_fields:
         raise ConfigError("a bootstrap needs a record key: name the columns that identify a row of the source")
     source = load_source(source_storage)

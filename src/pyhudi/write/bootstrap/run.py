@@ -13,7 +13,7 @@ from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
 from pyhudi.engine.shares import spread
 from pyhudi.environment import Environment
-from pyhudi.errors import InternalError, TableExistsError, WriteConflictError
+from pyhudi.errors import CorruptDataError, InternalError, TableExistsError, WriteConflictError
 from pyhudi.format.bootstrap_index import (
     FILE_IDS_PATH,
     PARTITIONS_PATH,
@@ -60,7 +60,7 @@ def run_bootstrap(
     What an earlier call left that died is removed first. `check_keys`: refuse keys that occur twice in a partition.
 
     Raises:
-        TableExistsError: the folder has a table with rows.
+        TableExistsError: the folder has a table with rows, or other files.
         WriteConflictError: another process is bootstrapping the table, or the source was changed meanwhile.
         RecordKeyError: a record key of the source is null or empty.
         ConfigError: rows of a file belong to another partition than that of its folder.
@@ -69,6 +69,7 @@ def run_bootstrap(
     assert config.table.name is not None
     environment = locking(environment, config, config.table.name)
     _remove_dead_bootstrap(storage, config, environment)
+    _check_empty(storage)
     table = create_table(storage, {**table_properties(config), **_properties(plan, config)})
     settings = transaction_settings(config)
     with (
@@ -81,8 +82,19 @@ def run_bootstrap(
                 job = prepare(
                     load_table(storage), config, schema, engine=engine, environment=environment, options=options
                 )
-                run(job, plan, check_keys=check_keys)
+                with _changes_named(plan):
+                    run(job, plan, check_keys=check_keys)
     return load_table(storage)
+
+
+@contextmanager
+def _changes_named(plan: BootstrapPlan) -> Iterator[None]:
+    """Say of a file that cannot be read as it was planned that it was changed, if it was."""
+    try:
+        yield
+    except (CorruptDataError, InternalError):
+        check_unchanged(plan.source)
+        raise
 
 
 @contextmanager
@@ -128,6 +140,16 @@ def _remove_dead_bootstrap(storage: Storage, config: WriteConfig, environment: E
             path=storage.uri,
         )
     remove_unused(storage, config, environment)
+
+
+def _check_empty(storage: Storage) -> None:
+    """Raise `TableExistsError` for a folder with files that may be data: they would lie between those of the table."""
+    for info in storage.list_recursive(""):
+        if not any(part.startswith((".", "_")) for part in info.path.split("/")):
+            raise TableExistsError(
+                "the folder of the table has files already: bootstrap into an empty one",
+                path=f"{storage.uri}/{info.path}",
+            )
 
 
 def _write_skeletons(job: WriteJob, plan: BootstrapPlan, *, check_keys: bool) -> None:

@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pyhudi.engine.protocol import Engine, TaskContext
-from pyhudi.errors import ConfigError, CorruptDataError, InvalidRequestError, SchemaMismatchError, WriteConflictError
+from pyhudi.errors import (
+    ConfigError,
+    CorruptDataError,
+    InvalidRequestError,
+    NotFoundError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+    WriteConflictError,
+)
 from pyhudi.format.keys.partition_paths import path_columns
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.meta_columns import META_COLUMNS
@@ -21,10 +29,6 @@ from pyhudi.storage.protocol import FileInfo, Storage, StorageSpec
 _FILES_PER_TASK = 64
 _FOOTER_BYTES = 64 * 1024
 """About what is read per file; an engine may run small work in this process."""
-_ENCRYPTED = b"PARE"
-_TAIL = b"\0\0\0\0PAR1"
-"""The length of the footer, and the magic. A footer that says it is encrypted has another magic; one that is not, but
-whose columns are, has a signature behind it, and no reader of Arrow may look at its columns: that ends the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,41 +93,44 @@ def check_unchanged(source: Source, *, whole: bool = True) -> None:
     now = {info.path: info for folder in found if whole or folder in source.files for info in found[folder]}
     for path in sorted({*before, *now}):
         if before.get(path) != now.get(path):
-            raise WriteConflictError(
-                "the source was changed while it was bootstrapped; nothing of the table is visible; stop all writers "
-                "of the source, and run it again",
-                path=f"{source.storage.uri}/{path}",
-            )
+            raise changed(f"{source.storage.uri}/{path}")
+
+
+def changed(path: str) -> WriteConflictError:
+    """The error for a file of the source that is not what it was when the source was listed."""
+    return WriteConflictError(
+        "the source was changed while it was bootstrapped; nothing of the table is visible; stop all writers of the "
+        "source, and run it again",
+        path=path,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class FootersTask:
-    """Files whose footers one task reads, with their sizes."""
+    """Files whose footers one task reads."""
 
     storage: StorageSpec
-    files: tuple[tuple[str, int], ...]
+    files: tuple[str, ...]
 
 
 def read_footers(_: TaskContext, task: FootersTask) -> list[tuple[str, int, pa.Schema]]:
     """Path, number of rows and schema of each file. Raises `InvalidRequestError` for one that is no Parquet file."""
     storage, found = open_spec(task.storage), []
-    for path, size in task.files:
-        tail = storage.read(path, offset=max(size - len(_TAIL), 0))
+    for path in task.files:
+        place = f"{task.storage.uri}/{path}"
         try:
-            footer = None if tail.endswith(_ENCRYPTED) else read_footer(storage, path)
+            footer = read_footer(storage, path)
         except CorruptDataError as error:
             raise InvalidRequestError(
                 "the source has a file that cannot be read as Parquet: it is damaged, or something else; "
                 "move it out of the folder",
-                path=f"{task.storage.uri}/{path}",
+                path=place,
                 cause=error.context.get("cause"),
             ) from error
-        if footer is None or footer.size != int.from_bytes(tail[:4], "little"):
-            raise InvalidRequestError(
-                "the source has an encrypted file, and pyhudi has no keys: write it again without encryption, or move "
-                "it out of the folder",
-                path=f"{task.storage.uri}/{path}",
-            )
+        except UnsupportedFeatureError as error:
+            raise InvalidRequestError(f"the source cannot be bootstrapped: {error.message}", path=place) from error
+        except NotFoundError as error:
+            raise changed(place) from error
         found.append((path, footer.rows, footer.schema))
     return found
 
@@ -136,7 +143,7 @@ def load_columns(source: Source, engine: Engine) -> SourceColumns:
             Hudi cannot store; names the file.
         InvalidRequestError: a file is no Parquet file.
     """
-    listed = [(info.path, info.size) for files in source.files.values() for info in files]
+    listed = [info.path for files in source.files.values() for info in files]
     tasks = [
         FootersTask(source.storage, tuple(listed[start : start + _FILES_PER_TASK]))
         for start in range(0, len(listed), _FILES_PER_TASK)
@@ -165,6 +172,12 @@ def _add_columns(fields: dict[str, pa.Field], schema: pa.Schema, path: str) -> N
         if pa.types.is_timestamp(stored.type) and stored.type.unit == "ns":
             raise SchemaMismatchError(
                 f"column {one.name!r} has nanoseconds, which Hudi does not store; rewrite the file in microseconds",
+                path=path,
+                column=one.name,
+            )
+        if pa.types.is_float16(stored.type):
+            raise SchemaMismatchError(
+                f"column {one.name!r} has floats of 16 bits, which Spark does not read; rewrite the file with float",
                 path=path,
                 column=one.name,
             )
