@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyhudi.api.services import Services
     from pyhudi.api.writes import save
     from pyhudi.config.option import OptionWarning
+    from pyhudi.engine.progress import Progress
     from pyhudi.index.locations import KeyStore
     from pyhudi.read.conditions import Where
     from pyhudi.read.skipping import IndexUse
@@ -56,6 +57,7 @@ __all__ = [
     "Merge",
     "OptionWarning",
     "Outcome",
+    "Progress",
     "Recovery",
     "Restored",
     "RolledBack",
@@ -93,6 +95,7 @@ _HOMES = {
     "Merge": "pyhudi.api.row_changes",
     "OptionWarning": "pyhudi.config.option",
     "Outcome": "pyhudi.table.outcome",
+    "Progress": "pyhudi.engine.progress",
     "Recovery": "pyhudi.api.recovery",
     "Restored": "pyhudi.services.restore.execute",
     "RolledBack": "pyhudi.services.rollback.execute",

@@ -22,6 +22,7 @@ RETURNED = {
     "Merge",
     "OptionWarning",
     "Outcome",
+    "Progress",
     "Restored",
     "RolledBack",
     "Savepoint",

@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from pyhudi.api.arguments import HudiOptions, known_options
 from pyhudi.api.handle import TableHandle
+from pyhudi.api.rows import engine_of_session
 from pyhudi.config.location import table_path
 from pyhudi.config.options_bootstrap import BootstrapMode
 from pyhudi.config.write_config import WriteConfig
+from pyhudi.engine.local import LocalEngine
+from pyhudi.engine.progress import OnProgress
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import SYSTEM
 from pyhudi.errors import ConfigError
 from pyhudi.storage.open import open_storage
+from pyhudi.write.bootstrap.estimate import with_seconds
 from pyhudi.write.bootstrap.later import copy_new_partitions, plan_new_partitions
-from pyhudi.write.bootstrap.plan import BootstrapPlan, ModeOf, plan_bootstrap
+from pyhudi.write.bootstrap.plan import PLAN_SCHEMA, BootstrapPlan, ModeOf, plan_bootstrap
 from pyhudi.write.bootstrap.run import run_bootstrap
 from pyhudi.write.result import WriteResult
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 ModeLike = str | Callable[[str], str]
 """`"metadata_only"`, `"full_record"`, or a function that gives one of them for a partition path."""
+
+
+def engine_of(spark: SparkSession | None, on_progress: OnProgress | None = None) -> Engine:
+    """What runs the tasks of a bootstrap. Raises `ConfigError` for Spark with `on_progress`."""
+    if spark is None:
+        return LocalEngine(on_progress=on_progress)
+    if on_progress is not None:
+        raise ConfigError("on_progress is for bootstraps without spark: Spark shows the progress of its tasks")
+    return engine_of_session(spark)
 
 
 def planned(
@@ -37,6 +56,19 @@ def planned(
     return plan_bootstrap(
         open_storage(os.fspath(source), options), open_storage(place, options), config, engine, _mode(mode)
     )
+
+
+def estimated(
+    source: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    described: Mapping[str, str | None],
+    mode: ModeLike,
+    hudi_options: HudiOptions | None,
+    engine: Engine,
+) -> pa.Table:
+    """The plan of a bootstrap, with the time that it would take."""
+    plan = planned(source, path, described, mode, hudi_options, engine)
+    return with_seconds(plan, None, _options(path, described, hudi_options)[0], engine)
 
 
 def bootstrap(
@@ -65,6 +97,17 @@ def planned_new_partitions(
     if isinstance(partitions, str):
         raise ConfigError("partitions must be a list of partition paths, not a text", partitions=partitions)
     return plan_new_partitions(handle.state.reload(), WriteConfig.from_options(options), handle.engine, partitions)
+
+
+def estimated_new_partitions(
+    handle: TableHandle, partitions: Sequence[str] | None, hudi_options: HudiOptions | None
+) -> pa.Table:
+    """That plan, with the time that it would take."""
+    plan = planned_new_partitions(handle, partitions, hudi_options)
+    if plan is None:
+        return PLAN_SCHEMA.empty_table()
+    options = handle.options_of_call(hudi_options, call="plan_new_partitions")
+    return with_seconds(plan, handle.state.reload(), options, handle.engine)
 
 
 def bootstrap_partitions(

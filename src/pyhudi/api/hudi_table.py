@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pyhudi.api.alter import Alter
 from pyhudi.api.arguments import HudiOptions, texts_of
-from pyhudi.api.bootstrap import ModeLike, bootstrap, planned
+from pyhudi.api.bootstrap import ModeLike, bootstrap, engine_of, estimated
 from pyhudi.api.changes import ChangesFormat, changes_of
 from pyhudi.api.create import create, described_table, open_handle
 from pyhudi.api.handle import TableHandle
@@ -26,6 +26,7 @@ from pyhudi.api.services import Services
 from pyhudi.api.source import Source
 from pyhudi.api.writes import delete_partitions, truncate, write_rows
 from pyhudi.engine.local import LocalEngine
+from pyhudi.engine.progress import OnProgress
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.merge.rules import Merger
 from pyhudi.read.conditions import Where
@@ -149,13 +150,13 @@ class HudiTable(RowChanges):
         table_type: str = "cow",
         table_version: int = 9,
         spark: SparkSession | None = None,
+        on_progress: OnProgress | None = None,
         hudi_options: HudiOptions | None = None,
     ) -> HudiTable:
         """Make a folder of Parquet files a table, without rewriting its data.
 
-        With the mode "metadata_only" the files stay where they are, and are part of the table from then on: stop
-        whatever writes to them. For each the table gets a skeleton file with the meta columns. With "full_record" the
-        rows are copied. The source is never written to.
+        With the mode "metadata_only" the files stay where they are, as a part of the table: stop whatever writes to
+        them. Each gets a skeleton file with the meta columns. With "full_record" rows are copied.
 
         Args:
             source: the folder with the files, which may be in folders such as `month=2013-01`. Not inside `path`.
@@ -170,10 +171,11 @@ class HudiTable(RowChanges):
             table_type: as in `create`.
             table_version: as in `create`.
             spark: the session whose tasks do the work; without one, threads of this process do.
+            on_progress: called with a `Progress` whenever a task has ended; not with `spark`, which shows its tasks.
             hudi_options: as in `create`.
 
         Raises:
-            TableExistsError: there is a table with rows already. What a bootstrap that died has left is removed.
+            TableExistsError: the folder has a table with rows, or files. What a bootstrap that died left is removed.
             InvalidRequestError: the source has no files, or one that is no Parquet file.
             SchemaMismatchError: files disagree about a column, or have one that no table can store; names the file.
             RecordKeyError: a key is null or empty, or occurs twice.
@@ -184,8 +186,7 @@ class HudiTable(RowChanges):
         each. "full_record": as `bulk_insert`. `check_keys`: the keys through the table's exchange folder once.
         """
         described = described_table(name, record_key, partition_by, ordering_fields, table_type, table_version)
-        engine = LocalEngine() if spark is None else engine_of_session(spark)
-        return cls(bootstrap(source, path, described, mode, check_keys, hudi_options, engine))
+        return cls(bootstrap(source, path, described, mode, check_keys, hudi_options, engine_of(spark, on_progress)))
 
     @classmethod
     def plan_bootstrap(
@@ -201,12 +202,11 @@ class HudiTable(RowChanges):
     ) -> pa.Table:
         """What `bootstrap` with these arguments would do. Nothing is written.
 
-        Columns: partition_path, mode, files, rows, bytes. Raises what `bootstrap` raises before it reads rows. Cost:
-        one recursive listing of the source, and one footer per file.
+        Columns: partition_path, mode, files, rows, bytes, and seconds, an estimate by some rows of the largest file of
+        each mode. Raises what `bootstrap` raises before it reads rows. Cost: one listing, one footer per file.
         """
         described = described_table(None, record_key, partition_by, None, "cow", None)
-        engine = LocalEngine() if spark is None else engine_of_session(spark)
-        return planned(source, path, described, mode, hudi_options, engine).to_table()
+        return estimated(source, path, described, mode, hudi_options, engine_of(spark))
 
     def refresh(self) -> HudiTable:
         """The table as it is now. Cost: one read and one listing."""

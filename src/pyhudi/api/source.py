@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pyhudi.api.arguments import HudiOptions
-from pyhudi.api.bootstrap import bootstrap_partitions, planned_new_partitions
+from pyhudi.api.bootstrap import bootstrap_partitions, estimated_new_partitions
 from pyhudi.api.handle import TableHandle
-from pyhudi.write.bootstrap.plan import PLAN_SCHEMA
 from pyhudi.write.result import WriteResult
 
 
@@ -59,7 +58,6 @@ class Source:
 
         Columns: as `HudiTable.plan_bootstrap`; no rows where there is nothing to copy. Raises what
         `copy_new_partitions` raises before it reads rows. Cost: a listing of the table, a recursive listing of the
-        source, and the footers.
+        source, the footers, and some rows.
         """
-        plan = planned_new_partitions(self._handle, partitions, hudi_options)
-        return PLAN_SCHEMA.empty_table() if plan is None else plan.to_table()
+        return estimated_new_partitions(self._handle, partitions, hudi_options)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.commands.arguments import add_option_argument
+from pyhudi.engine.progress import Progress
 
 _EPILOG = "Exit status: 0 if the table was made, 2 if the arguments, an option or the source were refused."
 
@@ -44,7 +45,7 @@ def _run(chosen: argparse.Namespace) -> int:
         plan = HudiTable.plan_bootstrap(chosen.source, chosen.path, **described).to_pylist()
         for part in plan:
             _say(part["partition_path"] or "(no folder)", part["mode"], part)
-        _say("in all", "", {name: sum(part[name] for part in plan) for name in ("files", "rows", "bytes")})
+        _say("in all", "", {name: sum(part[name] for part in plan) for name in ("files", "rows", "bytes", "seconds")})
         return 0
     table = HudiTable.bootstrap(
         chosen.source,
@@ -54,6 +55,7 @@ def _run(chosen: argparse.Namespace) -> int:
         table_type=chosen.table_type,
         table_version=chosen.table_version,
         check_keys=chosen.check_keys,
+        on_progress=_show if sys.stderr.isatty() else None,
     )
     for write in reversed(table.inspect.history().to_pylist()):
         sys.stdout.write(
@@ -62,6 +64,15 @@ def _run(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _say(what: str, mode: str, counts: dict[str, int]) -> None:
-    told = f"{counts['files']:,} files, {counts['rows']:,} rows, {counts['bytes']:,} bytes"
+def _show(progress: Progress) -> None:
+    """Write over the line before; the last one of a step stays."""
+    is_last = progress.done == progress.tasks
+    time = f"{progress.seconds:.1f} s" if is_last else f"about {progress.seconds_left:.0f} s left"
+    end = "\n" if is_last else ""
+    sys.stderr.write(f"\r{progress.step}: {progress.done} of {progress.tasks} tasks, {time:<20}{end}")
+    sys.stderr.flush()
+
+
+def _say(what: str, mode: str, counts: dict[str, Any]) -> None:
+    told = f"{counts['files']:,} files, {counts['rows']:,} rows, {counts['bytes']:,} bytes, ~{counts['seconds']:.1f} s"
     sys.stdout.write(f"{what:<40} {mode:<14} {told}\n")

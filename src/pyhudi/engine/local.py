@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from pyhudi.config.enums import Arrangement
 from pyhudi.config.option import OptionWarning
+from pyhudi.engine.progress import OnProgress, ProgressOfStep
 from pyhudi.engine.protocol import Distribution, TaskContext
 from pyhudi.format.pieces import in_pieces
 from pyhudi.format.schema.avro_arrow import normalise
@@ -38,9 +39,13 @@ def default_parallelism() -> int:
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """Runs tasks in `parallelism` threads. With one thread their order is deterministic."""
+    """Runs tasks in `parallelism` threads. With one thread their order is deterministic.
+
+    `on_progress` is told of each task that ends, if it is given.
+    """
 
     parallelism: int = field(default_factory=default_parallelism)
+    on_progress: OnProgress | None = None
 
     @property
     def callback_hosts(self) -> None:
@@ -70,9 +75,18 @@ class LocalEngine:
         description: str,
     ) -> list[R]:
         """The function's results in the order of the tasks."""
-        del size_bytes, description
+        del size_bytes
         contexts = [TaskContext(partition=n, stage=0, attempt=0) for n in range(len(tasks))]
-        return self._run(function, contexts, list(tasks))
+        if self.on_progress is None:
+            return self._run(function, contexts, list(tasks))
+        progress = ProgressOfStep(description, len(tasks), self.on_progress)
+
+        def counted(context: TaskContext, task: T) -> R:
+            result = function(context, task)
+            progress.task_ended()
+            return result
+
+        return self._run(counted, contexts, list(tasks))
 
     def map_splits(
         self,

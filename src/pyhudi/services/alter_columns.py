@@ -25,6 +25,7 @@ from pyhudi.services.restore.recover import finish_what_died
 from pyhudi.services.rollback.own_write import undone_on_failure
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.table.features import check_writable
+from pyhudi.table.file_system_view import load_view
 from pyhudi.table.index_definitions import load_index_definitions
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
@@ -73,7 +74,9 @@ def alter_columns(call: ServiceCall, change: Change, *, by_ids: bool) -> Columns
     table = finish_what_died(call.table.reload(), call.settings, call.environment)
     check_writable(table)
     roll_back_failed_writes(table, call.settings.heartbeat, call.environment, lock_wait_ms=call.settings.lock_wait_ms)
-    _evolved(table, change, by_ids)
+    _, after = _evolved(table, change, by_ids)
+    if after.columns is not None:
+        _check_no_skeletons(table)
     is_merge_on_read = table.config.table_type is TableType.MERGE_ON_READ
     action = Action.DELTA_COMMIT if is_merge_on_read else Action.COMMIT
     with (
@@ -114,6 +117,20 @@ def _evolved(table: TableState, change: Change, by_ids: bool) -> tuple[TableSche
         return former, replace(schema, columns=None)
     check_ids_possible(altered, former.avro)
     return former, schema
+
+
+def _check_no_skeletons(table: TableState) -> None:
+    """JVM Hudi finds no columns by ids in the source of a bootstrap: it fails, or takes renamed ones for null."""
+    for group in load_view(table.storage, table.timeline).latest.values():
+        for one in group:
+            if one.base is not None and one.base.source is not None:
+                raise UnsupportedFeatureError(
+                    "columns cannot go by ids while files of a bootstrap are where they were: JVM Hudi does not read "
+                    "such a table; rewrite them first by services.cluster, for large files with a high "
+                    "hoodie.clustering.plan.strategy.small.file.limit",
+                    path=one.base.path,
+                    source=one.base.source.uri,
+                )
 
 
 def _check_free(table: TableState, path: ColumnPath) -> None:

@@ -63,7 +63,7 @@ class CountedReads(MemoryStorage):
         return Input(data)
 
 
-def test_index_is_written_in_pieces_in_the_order_of_its_keys_and_one_partition_is_read_without_the_others() -> None:
+def test_index_is_written_in_pieces_and_one_partition_is_read_without_the_others() -> None:
     made = partitions(1500, 12)
     storage, pieces, by_file = CountedReads(), list[bytes](), io.BytesIO()
     write_partitions(made, lambda piece: pieces.append(bytes(piece)), source_folder=FOLDER, created_ms=1)

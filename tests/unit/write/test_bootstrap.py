@@ -156,6 +156,32 @@ def test_rows_of_a_partition_with_mode_full_record_are_copied(tmp_path: Path, mo
     assert times == ({"00000000000002"} if mode == "full_record" else {"00000000000001", "00000000000002"})
 
 
+def test_plan_estimates_the_time_of_each_partition_by_its_rows_and_writes_nothing(tmp_path: Path) -> None:
+    source = parquet_source(tmp_path / "source")
+    parquet_source(source, cities="c", files=8)
+    pq.write_table(SOURCE_SCHEMA.empty_table(), source / "city=c" / "none.parquet")
+    modes = {"city=a": "metadata_only", "city=b": "metadata_only", "city=c": "full_record"}
+    plan = pyhudi.HudiTable.plan_bootstrap(source, tmp_path / "t", record_key="id", mode=modes.__getitem__).to_pylist()
+    first, second, third = plan
+    assert 0 < first["seconds"] == second["seconds"] < 60
+    assert third["seconds"] > 0
+    assert not (tmp_path / "t").exists()
+    table = pyhudi.HudiTable.bootstrap(source, tmp_path / "t", record_key="id")
+    parquet_source(source, cities="d")
+    later = table.source.plan_new_partitions().to_pylist()
+    assert [(one["partition_path"], one["rows"], one["seconds"] > 0) for one in later] == [("city=d", 10, True)]
+
+
+def test_progress_is_told_after_each_task_and_not_beside_spark(tmp_path: Path) -> None:
+    source, told = parquet_source(tmp_path / "source"), list[pyhudi.Progress]()
+    pyhudi.HudiTable.bootstrap(source, tmp_path / "t", record_key="id", on_progress=told.append)
+    writing = [one for one in told if one.step == "write skeleton files"]
+    assert [(one.done, one.tasks) for one in writing] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert writing[0].seconds_left > 0 == writing[-1].seconds_left
+    with pytest.raises(ConfigError, match="Spark shows"):
+        pyhudi.HudiTable.bootstrap(source, tmp_path / "o", record_key="id", on_progress=print, spark=object())  # type: ignore[arg-type]
+
+
 def test_folders_with_numbers_and_dates_become_columns_of_these_types(tmp_path: Path) -> None:
     source = tmp_path / "source"
     for day in ("2024-01-31", "2024-02-01"):

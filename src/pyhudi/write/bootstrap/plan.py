@@ -29,6 +29,7 @@ PLAN_SCHEMA = pa.schema(
         ("files", pa.int64()),
         ("rows", pa.int64()),
         ("bytes", pa.int64()),
+        ("seconds", pa.float64()),
     ]
 )
 
@@ -50,15 +51,16 @@ class BootstrapPlan:
         """The paths of the partitions with a mode."""
         return tuple(path for path, of_partition in self.modes.items() if of_partition is mode)
 
-    def to_table(self) -> pa.Table:
+    def to_table(self, seconds_per_row: Mapping[BootstrapMode, float]) -> pa.Table:
         """One row per partition, as `PLAN_SCHEMA`."""
         rows = [
             {
-                "partition_path": path,
+                "partition_path": self.partition_path(path),
                 "mode": mode.value,
                 "files": len(self.source.files[path]),
-                "rows": sum(self.columns.rows[info.path] for info in self.source.files[path]),
+                "rows": (count := sum(self.columns.rows[info.path] for info in self.source.files[path])),
                 "bytes": sum(info.size for info in self.source.files[path]),
+                "seconds": count * seconds_per_row[mode],
             }
             for path, mode in self.modes.items()
         ]
