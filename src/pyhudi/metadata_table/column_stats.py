@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.file_names import is_change_log, parse_data_file
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition
 from pyhudi.format.metadata_table.keys import column_stats_keys
 from pyhudi.format.metadata_table.records import make_records
@@ -195,8 +195,8 @@ def ranges_of_change(change: Change, source: Source, columns: Sequence[str]) -> 
     wanted = pa.array(columns, pa.string())
     for partition, files in sorted(change.added.items()):
         for file in files:
-            if parse_data_file(file.name) is None:
-                continue  # change data
+            if parse_data_file(file.name) is None or is_change_log(file.name):
+                continue
             ranges = None if file.stat is None else file.stat.column_ranges
             if ranges is not None:
                 yield ranges.filter(pc.is_in(ranges.column("column"), value_set=wanted))

@@ -71,7 +71,7 @@ def ranges_of_files(storage: Storage, task: RangesTask) -> pa.RecordBatch:
                 found[partition_path, name] = read_ranges(storage, path, task.columns)
         except CorruptDataError:
             continue  # who reads its rows says so; until then it is not left out of any read
-    return ranges_batch(found) if found else RANGES.empty_table().to_batches(max_chunksize=1)[0]
+    return ranges_batch(found) if found else pa.RecordBatch.from_pylist([], RANGES)
 
 
 def _ranges_of_log(storage: Storage, path: str, columns: Sequence[str]) -> list[Range]:
