@@ -13,7 +13,7 @@ import pytest
 from tests.support.oracle import Oracle
 from tests.support.spark import spark
 
-from pyhudi.sql.quoting import quoted_text
+from pyhudi.sql.text.quoting import quoted_text
 
 __all__ = ["spark"]
 

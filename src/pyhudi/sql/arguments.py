@@ -10,8 +10,8 @@ from typing import Any, cast
 from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.spark.settings import is_connect
-from pyhudi.sql.quoting import literal
-from pyhudi.sql.tokens import Token, error_at, tokens_of
+from pyhudi.sql.text.quoting import literal
+from pyhudi.sql.text.tokens import Token, error_at, tokens_of
 
 
 def bound(text: str, args: Mapping[str, Any] | list[Any] | None) -> str:

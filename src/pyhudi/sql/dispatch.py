@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pyhudi.sql.names import Names, NotHudi
-from pyhudi.sql.statement import Statement, Verb
+from pyhudi.sql.catalog.names import Names, NotHudi
 from pyhudi.sql.statements import (
     alter_table,
     call,
@@ -22,7 +21,8 @@ from pyhudi.sql.statements import (
     truncate,
     update,
 )
-from pyhudi.sql.tokens import Cursor
+from pyhudi.sql.statements.protocol import Statement, Verb
+from pyhudi.sql.text.tokens import Cursor
 
 VERBS: tuple[Verb, ...] = (
     Verb(("CALL",), call.parse),

@@ -11,7 +11,7 @@ from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.spark.enable import Original, notes_of, stream_writer_class, tell_partitions, wrap
 from pyhudi.spark.settings import is_connect
 from pyhudi.sql.can_parse import can_parse
-from pyhudi.sql.install_names import install_names
+from pyhudi.sql.frames.install_names import install_names
 
 _SQL, _MERGE_INTO = "sql", "mergeInto"
 
@@ -41,7 +41,7 @@ def _merge_into(original: Original) -> Original:
     def merge_into(self: Any, table: str, condition: Any) -> Any:
         if not can_parse():
             return original(self, table, condition)
-        from pyhudi.sql.merge_into import writer_of  # noqa: PLC0415 - loaded when it is needed
+        from pyhudi.sql.frames.merge_into import writer_of  # noqa: PLC0415 - loaded when it is needed
 
         return writer_of(self, table, condition) or original(self, table, condition)
 
@@ -78,7 +78,7 @@ def _to_table(original: Original) -> Original:
             return original(self, tableName, None, outputMode, partitionBy, queryName, **options)
         if not can_parse():
             raise UnsupportedFeatureError("tables by name need sqlglot: install pyhudi[spark]", table=tableName)
-        from pyhudi.sql.to_table import start_into_table  # noqa: PLC0415 - as above
+        from pyhudi.sql.frames.to_table import start_into_table  # noqa: PLC0415 - as above
 
         return start_into_table(self, original, tableName, outputMode, partitionBy, queryName, options)
 

@@ -24,7 +24,7 @@ from pyhudi.spark.settings import is_connect
 from pyhudi.sql.dispatch import statement_of
 from pyhudi.sql.plain import passes, passing
 from pyhudi.sql.reads import with_hudi_tables
-from pyhudi.sql.tokens import is_cut_into_words
+from pyhudi.sql.text.tokens import is_cut_into_words
 
 _STATE = "org.apache.spark.sql.internal.SessionState"
 _CATALOG = "org.apache.spark.sql.catalyst.catalog.SessionCatalog"

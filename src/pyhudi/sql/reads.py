@@ -23,11 +23,11 @@ from pyhudi.read.table_of_path import plan_of_path
 from pyhudi.spark.options import table_options
 from pyhudi.spark.reads.reader import scan_frame
 from pyhudi.spark.settings import is_connect
-from pyhudi.sql.jvm_functions import register
-from pyhudi.sql.names import NamedTable, Names
-from pyhudi.sql.quoting import literal
+from pyhudi.sql.catalog.names import NamedTable, Names
+from pyhudi.sql.functions.jvm_functions import register
 from pyhudi.sql.rewriting import Read, makes_view, rewritten
-from pyhudi.sql.tokens import Name
+from pyhudi.sql.text.quoting import literal
+from pyhudi.sql.text.tokens import Name
 
 _FUNCTION = "pyhudi_table"
 _AS_OF = "as.of.instant"

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from pyhudi.sql.names import NamedTable, Names
+from pyhudi.sql.catalog.names import NamedTable, Names
 from pyhudi.sql.plain import plain_sql
-from pyhudi.sql.quoting import quoted_name
-from pyhudi.sql.relations import Relation, relations_of
-from pyhudi.sql.tokens import Cursor
+from pyhudi.sql.text.quoting import quoted_name
+from pyhudi.sql.text.relations import Relation, relations_of
+from pyhudi.sql.text.tokens import Cursor
 
 _MAY_READ = re.compile(r"\b(?:FROM|USING)\b", re.IGNORECASE)
 _KEEPS_ITS_TEXT = frozenset({"VIEW", "FUNCTION"})

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyhudi.spark.enable import Original
 from pyhudi.sql.arguments import bound, with_frames
 from pyhudi.sql.dispatch import may_be_ours, statement_of
+from pyhudi.sql.functions.table_functions import calls_functions, with_table_functions
 from pyhudi.sql.plain import passes, passing
 from pyhudi.sql.reads import with_hudi_tables
-from pyhudi.sql.table_functions import calls_functions, with_table_functions
-from pyhudi.sql.tokens import is_cut_into_words
+from pyhudi.sql.text.tokens import is_cut_into_words
 
 
 def run(spark: SparkSession, text: str, args: Any, frames: Mapping[str, Any], original: Original) -> Any:

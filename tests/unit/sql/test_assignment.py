@@ -8,7 +8,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import types as t
 
-from pyhudi.sql.assignment import fits
+from pyhudi.sql.statements.assignment import fits
 
 
 @pytest.mark.parametrize(

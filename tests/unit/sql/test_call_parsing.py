@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pyhudi.errors import SqlStatementError, UnsupportedFeatureError
-from pyhudi.sql.names import Names, NotHudi
+from pyhudi.sql.catalog.names import Names, NotHudi
 from pyhudi.sql.statements.call import parse, values_of
-from pyhudi.sql.tokens import Cursor
+from pyhudi.sql.text.tokens import Cursor
 
 
 def _names(catalog: str = "spark_catalog") -> Any:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyhudi.errors import UnsupportedFeatureError
-from pyhudi.sql.quoting import literal, quoted_name, quoted_text
-from pyhudi.sql.tokens import tokens_of
+from pyhudi.sql.text.quoting import literal, quoted_name, quoted_text
+from pyhudi.sql.text.tokens import tokens_of
 
 NASTY = st.text(st.sampled_from("'\"`\\;-/* \n\t\0a)n%_{}$:?") | st.characters(exclude_categories=["Cs"]))
 

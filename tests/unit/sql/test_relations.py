@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyhudi.errors import SqlStatementError
-from pyhudi.sql.relations import relations_of
+from pyhudi.sql.text.relations import relations_of
 
 CASES = {
     "select * from t": ["t"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyhudi.errors import SqlStatementError
-from pyhudi.sql.tokens import Cursor
+from pyhudi.sql.text.tokens import Cursor
 
 
 def test_slices_are_the_text_as_the_user_wrote_it():

@@ -9,13 +9,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.spark.types import arrow_schema, spark_schema
-from pyhudi.sql.catalog import CatalogTable
-from pyhudi.sql.clauses import text_value
-from pyhudi.sql.columns import parsed, with_last
-from pyhudi.sql.names import NamedTable
-from pyhudi.sql.registered import with_columns_of
-from pyhudi.sql.statement import no_rows
-from pyhudi.sql.tokens import Cursor
+from pyhudi.sql.catalog.columns import parsed, with_last
+from pyhudi.sql.catalog.names import NamedTable
+from pyhudi.sql.catalog.registered import with_columns_of
+from pyhudi.sql.catalog.session_tables import CatalogTable
+from pyhudi.sql.statements.protocol import no_rows
+from pyhudi.sql.text.clauses import text_value
+from pyhudi.sql.text.tokens import Cursor
 
 _AFTER_TYPE = ("COMMENT", "FIRST", "AFTER", "DEFAULT")
 

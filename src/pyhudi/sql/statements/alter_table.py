@@ -9,17 +9,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.format.properties import table_checksum
-from pyhudi.sql.catalog import CatalogTable
-from pyhudi.sql.clauses import partition_spec, properties, property_name
-from pyhudi.sql.names import NamedTable, Names
-from pyhudi.sql.partitions import Spec, drop_partitions
+from pyhudi.sql.catalog.names import NamedTable, Names
+from pyhudi.sql.catalog.partitions import Spec, drop_partitions
+from pyhudi.sql.catalog.registered import check_no_credentials, property_list
+from pyhudi.sql.catalog.session_tables import CatalogTable
+from pyhudi.sql.catalog.table_properties import hudi_options
 from pyhudi.sql.plain import plain_sql
-from pyhudi.sql.quoting import quoted_name, quoted_text
-from pyhudi.sql.registered import check_no_credentials, property_list
-from pyhudi.sql.statement import Statement, no_rows
 from pyhudi.sql.statements.alter_columns import parse_columns
-from pyhudi.sql.table_properties import hudi_options
-from pyhudi.sql.tokens import Cursor, Name
+from pyhudi.sql.statements.protocol import Statement, no_rows
+from pyhudi.sql.text.clauses import partition_spec, properties, property_name
+from pyhudi.sql.text.quoting import quoted_name, quoted_text
+from pyhudi.sql.text.tokens import Cursor, Name
 from pyhudi.table.state import update_properties
 from pyhudi.transaction.locks.table_lock import table_lock
 

@@ -14,15 +14,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.errors import ConfigError, TableNotFoundError, UnsupportedFeatureError
 from pyhudi.spark.options import with_session_store
-from pyhudi.sql.names import Names, NotHudi
+from pyhudi.sql.catalog.names import Names, NotHudi
+from pyhudi.sql.catalog.session_options import session_options
 from pyhudi.sql.procedures.binding import Argument, WrongArgumentError, bind, nearest
 from pyhudi.sql.procedures.call_context import CallContext, Given
 from pyhudi.sql.procedures.declared import Procedure
 from pyhudi.sql.procedures.execute import filter_of, run_call
 from pyhudi.sql.procedures.registry import PROCEDURES
-from pyhudi.sql.session_options import session_options
-from pyhudi.sql.statement import frame_of
-from pyhudi.sql.tokens import Cursor, Slice, error_at
+from pyhudi.sql.statements.protocol import frame_of
+from pyhudi.sql.text.tokens import Cursor, Slice, error_at
 
 _NAMESPACES = ((), ("system",), ("spark_catalog", "system"), ("spark_catalog",))
 _SESSION_CATALOG = "spark_catalog"

@@ -9,13 +9,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.spark.enable import FORMATS
 from pyhudi.spark.types import spark_schema
-from pyhudi.sql.clauses import properties, text_value
-from pyhudi.sql.columns import columns_of, parsed
-from pyhudi.sql.names import NamedTable, Names, NotHudi
-from pyhudi.sql.new_table import NewTable, put_in_catalog
-from pyhudi.sql.registered import properties_of
-from pyhudi.sql.statement import no_rows
-from pyhudi.sql.tokens import Cursor, Name, Slice
+from pyhudi.sql.catalog.columns import columns_of, parsed
+from pyhudi.sql.catalog.names import NamedTable, Names, NotHudi
+from pyhudi.sql.catalog.new_table import NewTable, put_in_catalog
+from pyhudi.sql.catalog.registered import properties_of
+from pyhudi.sql.statements.protocol import no_rows
+from pyhudi.sql.text.clauses import properties, text_value
+from pyhudi.sql.text.tokens import Cursor, Name, Slice
 
 _CLAUSES = ("USING", "OPTIONS", "PARTITIONED", "LOCATION", "COMMENT", "TBLPROPERTIES", "AS")
 

@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pyhudi.sql.catalog import CatalogTable
-from pyhudi.sql.names import NamedTable, Names, NotHudi
-from pyhudi.sql.registered import catalog_facts, catalog_schema
-from pyhudi.sql.statement import texts
-from pyhudi.sql.tokens import Cursor
+from pyhudi.sql.catalog.names import NamedTable, Names, NotHudi
+from pyhudi.sql.catalog.registered import catalog_facts, catalog_schema
+from pyhudi.sql.catalog.session_tables import CatalogTable
+from pyhudi.sql.statements.protocol import texts
+from pyhudi.sql.text.tokens import Cursor
 
 _COLUMNS = ["col_name", "data_type", "comment"]
 _EMPTY: list[str | None] = ["", "", ""]

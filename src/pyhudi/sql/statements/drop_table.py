@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.errors import TableNotFoundError
-from pyhudi.sql.names import NamedTable, Names, NotHudi
+from pyhudi.sql.catalog.names import NamedTable, Names, NotHudi
 from pyhudi.sql.plain import plain_sql
-from pyhudi.sql.statement import no_rows
-from pyhudi.sql.tokens import Cursor
+from pyhudi.sql.statements.protocol import no_rows
+from pyhudi.sql.text.tokens import Cursor
 from pyhudi.storage.open import open_storage
 from pyhudi.table.state import load_table
 

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.errors import AnalysisException, ParseException
 
 from pyhudi.errors import ConfigError
-from pyhudi.sql.tokens import Cursor, Name, Slice, error_at
+from pyhudi.sql.text.tokens import Cursor, Name, Slice, error_at
 
 
 def expression(cursor: Cursor, *stops: str) -> Slice:

@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.api.indexes import IndexKindName
-from pyhudi.sql.clauses import properties
-from pyhudi.sql.names import NamedTable, Names
-from pyhudi.sql.statement import no_rows, texts
-from pyhudi.sql.tokens import Cursor, error_at
+from pyhudi.sql.catalog.names import NamedTable, Names
+from pyhudi.sql.statements.protocol import no_rows, texts
+from pyhudi.sql.text.clauses import properties
+from pyhudi.sql.text.tokens import Cursor, error_at
 from pyhudi.table.index_definitions import load_index_definitions
 
 _USING: Mapping[str, IndexKindName] = {

@@ -13,14 +13,14 @@ from pyhudi.api.hudi_table import HudiTable
 from pyhudi.api.writes import write_rows
 from pyhudi.errors import SchemaMismatchError
 from pyhudi.spark.types import spark_schema
-from pyhudi.sql.assignment import assigned, by_name_or_place, by_place, check_count, numbered
-from pyhudi.sql.clauses import column_names, partition_spec
-from pyhudi.sql.columns import own_name, with_last
-from pyhudi.sql.names import NamedTable, Names, NotHudi
-from pyhudi.sql.overwrites import insertion_into, insertion_overwrite
-from pyhudi.sql.partitions import Spec, pattern_of_spec
-from pyhudi.sql.statement import no_rows
-from pyhudi.sql.tokens import Cursor
+from pyhudi.sql.catalog.columns import own_name, with_last
+from pyhudi.sql.catalog.names import NamedTable, Names, NotHudi
+from pyhudi.sql.catalog.partitions import Spec, pattern_of_spec
+from pyhudi.sql.statements.assignment import assigned, by_name_or_place, by_place, check_count, numbered
+from pyhudi.sql.statements.overwrites import insertion_into, insertion_overwrite
+from pyhudi.sql.statements.protocol import no_rows
+from pyhudi.sql.text.clauses import column_names, partition_spec
+from pyhudi.sql.text.tokens import Cursor
 
 _QUERY = ("SELECT", "VALUES", "FROM", "WITH", "TABLE", "MAP", "REDUCE", "(")
 

@@ -12,11 +12,11 @@ from pyspark.sql import functions as sql
 
 from pyhudi.api.row_changes import Merge
 from pyhudi.spark.types import spark_schema
-from pyhudi.sql.names import NamedTable, Names
-from pyhudi.sql.statement import no_rows
+from pyhudi.sql.catalog.names import NamedTable, Names
 from pyhudi.sql.statements.expressions import Assignment, assignments, expression, pointing, values_of
+from pyhudi.sql.statements.protocol import no_rows
 from pyhudi.sql.statements.update import alias_of
-from pyhudi.sql.tokens import Cursor, Slice
+from pyhudi.sql.text.tokens import Cursor, Slice
 from pyhudi.write.merge_plan import Delete, Insert, MergePlan, Update
 
 _MATCHED, _NOT_MATCHED, _BY_SOURCE = "MATCHED", "NOT MATCHED", "NOT MATCHED BY SOURCE"

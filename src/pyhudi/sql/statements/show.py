@@ -8,16 +8,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pyhudi.errors import InvalidRequestError
-from pyhudi.sql.catalog import CatalogTable
-from pyhudi.sql.clauses import partition_spec, property_name
-from pyhudi.sql.columns import ddl_lines
-from pyhudi.sql.names import NamedTable, Names, NotHudi
-from pyhudi.sql.partitions import Spec, matching, partition_paths, pattern_of_spec
-from pyhudi.sql.quoting import quoted_name, quoted_text
-from pyhudi.sql.registered import catalog_schema
-from pyhudi.sql.statement import texts
+from pyhudi.sql.catalog.columns import ddl_lines
+from pyhudi.sql.catalog.names import NamedTable, Names, NotHudi
+from pyhudi.sql.catalog.partitions import Spec, matching, partition_paths, pattern_of_spec
+from pyhudi.sql.catalog.registered import catalog_schema
+from pyhudi.sql.catalog.session_tables import CatalogTable
 from pyhudi.sql.statements.alter_table import Nothing
-from pyhudi.sql.tokens import Cursor
+from pyhudi.sql.statements.protocol import texts
+from pyhudi.sql.text.clauses import partition_spec, property_name
+from pyhudi.sql.text.quoting import quoted_name, quoted_text
+from pyhudi.sql.text.tokens import Cursor
 
 _OF_SPARK = ("owner", "provider", "location", "path", "option.path")
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pyhudi.sql.clauses import partition_spec
-from pyhudi.sql.names import NamedTable, Names
-from pyhudi.sql.partitions import Spec, drop_partitions
-from pyhudi.sql.statement import no_rows
-from pyhudi.sql.tokens import Cursor
+from pyhudi.sql.catalog.names import NamedTable, Names
+from pyhudi.sql.catalog.partitions import Spec, drop_partitions
+from pyhudi.sql.statements.protocol import no_rows
+from pyhudi.sql.text.clauses import partition_spec
+from pyhudi.sql.text.tokens import Cursor
 
 
 @dataclass(frozen=True)

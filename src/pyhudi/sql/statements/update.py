@@ -9,10 +9,10 @@ from pyspark.sql import functions as sql
 
 from pyhudi.api.row_changes import change_rows
 from pyhudi.spark.types import spark_schema
-from pyhudi.sql.names import NamedTable, Names
-from pyhudi.sql.statement import no_rows
+from pyhudi.sql.catalog.names import NamedTable, Names
 from pyhudi.sql.statements.expressions import Assignment, assignments, expression, pointing, values_of
-from pyhudi.sql.tokens import Cursor, Name, Slice
+from pyhudi.sql.statements.protocol import no_rows
+from pyhudi.sql.text.tokens import Cursor, Name, Slice
 
 
 @dataclass(frozen=True)

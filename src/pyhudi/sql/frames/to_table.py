@@ -10,9 +10,9 @@ from pyhudi.config.options_streams import StreamSinkOptions
 from pyhudi.config.spelling import spelled
 from pyhudi.spark.enable import FORMATS, Original, notes_of, streamed_rows, tell_partitions
 from pyhudi.spark.streams.checkpoint import LOCATION
-from pyhudi.sql.names import NamedTable, Names
-from pyhudi.sql.new_table import NewTable, put_in_catalog
-from pyhudi.sql.tokens import Cursor
+from pyhudi.sql.catalog.names import NamedTable, Names
+from pyhudi.sql.catalog.new_table import NewTable, put_in_catalog
+from pyhudi.sql.text.tokens import Cursor
 
 _TYPE: Final = "hoodie.datasource.write.table.type"
 _OPERATION: Final = "hoodie.datasource.write.operation"

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyhudi.spark.enable import FORMATS
 from pyhudi.spark.settings import is_connect
 from pyhudi.sql.plain import plain_sql
-from pyhudi.sql.quoting import quoted_name, quoted_text
+from pyhudi.sql.text.quoting import quoted_name, quoted_text
 
 _SEPARATOR = "\0"
 _SESSION_CATALOG = "spark_catalog"

@@ -12,10 +12,10 @@ from pyhudi.errors import SchemaMismatchError
 from pyhudi.format.keys.generator import key_generator_from_table
 from pyhudi.format.keys.partition_pattern import PartitionPattern, pattern_of
 from pyhudi.spark.types import spark_schema
-from pyhudi.sql.columns import own_name
+from pyhudi.sql.catalog.columns import own_name
 from pyhudi.sql.plain import plain_sql
-from pyhudi.sql.quoting import quoted_name
-from pyhudi.sql.tokens import Slice
+from pyhudi.sql.text.quoting import quoted_name
+from pyhudi.sql.text.tokens import Slice
 
 Spec = tuple[tuple[str, Slice | None], ...]
 """The columns of a clause, each with the expression of its value, if it has one."""

@@ -41,7 +41,7 @@ def _read_by_name(spark: Any, name: Any, options: dict[str, str]) -> Any:
     """The rows of a Hudi table, None for other names."""
     if not isinstance(name, str) or not can_parse():
         return None
-    from pyhudi.sql import by_name  # noqa: PLC0415 - with sqlglot
+    from pyhudi.sql.frames import by_name  # noqa: PLC0415 - with sqlglot
 
     found = by_name.find(spark, name)
     return None if found is None else by_name.read(spark, found, options)
@@ -50,7 +50,7 @@ def _read_by_name(spark: Any, name: Any, options: dict[str, str]) -> Any:
 def _insert_into(original: Original) -> Original:
     def insert_into(self: Any, tableName: Any, overwrite: bool | None = None) -> Any:  # noqa: N803
         if isinstance(tableName, str) and can_parse():
-            from pyhudi.sql import by_name  # noqa: PLC0415 - with sqlglot
+            from pyhudi.sql.frames import by_name  # noqa: PLC0415 - with sqlglot
 
             notes, rows = notes_of(self), written_rows(self)
             found = by_name.find(rows.sparkSession, tableName)
@@ -76,7 +76,7 @@ def _save_as_table(original: Original) -> Original:
         notes = notes_of(self)
         if not can_parse() or not notes.is_hudi:
             return original(self, name, None, mode, partitionBy, **options)
-        from pyhudi.sql import by_name  # noqa: PLC0415 - with sqlglot
+        from pyhudi.sql.frames import by_name  # noqa: PLC0415 - with sqlglot
 
         refuse_unsupported(notes, "written")
         notes.add_options(options)

@@ -9,8 +9,8 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from pyhudi.errors import SchemaMismatchError
 from pyhudi.format.schema.meta_columns import META_COLUMNS
-from pyhudi.sql.quoting import quoted_name, quoted_text
-from pyhudi.sql.tokens import Cursor, Slice
+from pyhudi.sql.text.quoting import quoted_name, quoted_text
+from pyhudi.sql.text.tokens import Cursor, Slice
 
 _NOT_STORED = ("DEFAULT", "GENERATED", "CHECK", "CONSTRAINT", "PRIMARY", "UNIQUE", "REFERENCES")
 _COMMENT = "comment"

@@ -11,10 +11,10 @@ from pyspark.sql.types import StructField, StructType
 from pyhudi.config.enums import TableType
 from pyhudi.config.table_config import TableConfig
 from pyhudi.errors import ConfigError
-from pyhudi.sql.catalog import CatalogTable, facts_of
-from pyhudi.sql.columns import ddl_of, parsed, with_meta_columns
+from pyhudi.sql.catalog.columns import ddl_of, parsed, with_meta_columns
+from pyhudi.sql.catalog.session_tables import CatalogTable, facts_of
 from pyhudi.sql.plain import plain_sql
-from pyhudi.sql.quoting import quoted_name, quoted_text
+from pyhudi.sql.text.quoting import quoted_name, quoted_text
 from pyhudi.storage.options import select_storage_options
 from pyhudi.storage.secrets import is_secret
 

@@ -21,13 +21,13 @@ from pyhudi.errors import SchemaMismatchError, TableExistsError, TableNotFoundEr
 from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.spark.options import with_session_store
 from pyhudi.spark.types import arrow_schema, spark_schema
-from pyhudi.sql.catalog import session_tables
-from pyhudi.sql.columns import own_name, with_last
+from pyhudi.sql.catalog.columns import own_name, with_last
+from pyhudi.sql.catalog.registered import Registration, check_no_credentials, properties_of
+from pyhudi.sql.catalog.session_options import session_options
+from pyhudi.sql.catalog.session_tables import session_tables
+from pyhudi.sql.catalog.table_properties import hudi_options
 from pyhudi.sql.plain import plain_sql
-from pyhudi.sql.quoting import quoted_name
-from pyhudi.sql.registered import Registration, check_no_credentials, properties_of
-from pyhudi.sql.session_options import session_options
-from pyhudi.sql.table_properties import hudi_options
+from pyhudi.sql.text.quoting import quoted_name
 from pyhudi.storage.open import open_storage
 from pyhudi.table.state import table_exists
 from pyhudi.write.create import removed_on_failure

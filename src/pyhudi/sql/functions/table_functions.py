@@ -18,13 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.spark.settings import is_connect
-from pyhudi.sql.function_rows import file_slice_rows, timeline_rows
-from pyhudi.sql.jvm_functions import register
-from pyhudi.sql.metadata_records import metadata_records
+from pyhudi.sql.functions.function_rows import file_slice_rows, timeline_rows
+from pyhudi.sql.functions.jvm_functions import register
+from pyhudi.sql.functions.metadata_records import metadata_records
 from pyhudi.sql.rewriting import keeps_its_text
-from pyhudi.sql.statement import frame_of
 from pyhudi.sql.statements.call import context_of, evaluated, values_of
-from pyhudi.sql.tokens import Cursor, error_at
+from pyhudi.sql.statements.protocol import frame_of
+from pyhudi.sql.text.tokens import Cursor, error_at
 
 _FORMATS: Final = ("latest_state", "cdc")
 _TRUTH: Final = {"true": True, "false": False}

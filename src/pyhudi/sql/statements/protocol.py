@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pyhudi.spark.types import spark_schema
-from pyhudi.sql.names import Names
-from pyhudi.sql.tokens import Cursor
+from pyhudi.sql.catalog.names import Names
+from pyhudi.sql.text.tokens import Cursor
 
 
 class Statement(Protocol):

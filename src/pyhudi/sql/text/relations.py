@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pyhudi.sql.tokens import Cursor, Name, Slice, Token
+from pyhudi.sql.text.tokens import Cursor, Name, Slice, Token
 
 _QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "TABLE", "MAP", "REDUCE"})
 _STATEMENTS = frozenset(

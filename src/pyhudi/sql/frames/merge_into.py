@@ -10,8 +10,8 @@ from pyspark.sql import Column, DataFrame
 
 from pyhudi.api.row_changes import Merge
 from pyhudi.errors import UnsupportedFeatureError
-from pyhudi.sql.names import NamedTable, Names
-from pyhudi.sql.tokens import Cursor
+from pyhudi.sql.catalog.names import NamedTable, Names
+from pyhudi.sql.text.tokens import Cursor
 from pyhudi.write.merge_plan import Delete, Insert, MergePlan, Update
 
 

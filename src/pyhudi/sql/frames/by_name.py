@@ -10,10 +10,10 @@ from pyhudi.errors import ConfigError, SqlStatementError
 from pyhudi.spark.options import table_options
 from pyhudi.spark.reads.reader import load_table
 from pyhudi.spark.writer import save_dataframe
-from pyhudi.sql.names import NamedTable, Names
-from pyhudi.sql.new_table import NewTable, put_in_catalog
+from pyhudi.sql.catalog.names import NamedTable, Names
+from pyhudi.sql.catalog.new_table import NewTable, put_in_catalog
 from pyhudi.sql.statements.insert import Clauses, insert_rows
-from pyhudi.sql.tokens import Cursor, Name
+from pyhudi.sql.text.tokens import Cursor, Name
 from pyhudi.write.save import SaveMode
 
 _PATH = "path"

@@ -1,0 +1,1 @@
+"""Tables by name: Spark's session catalog, names in statements, entries, and making tables."""

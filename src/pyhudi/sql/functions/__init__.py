@@ -1,0 +1,1 @@
+"""Table functions of Hudi: `hudi_table_changes` and the others."""

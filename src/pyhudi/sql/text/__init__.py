@@ -1,0 +1,1 @@
+"""Words of statements: tokens, names, clauses and relations, and quoting. Pure, but for errors."""
