@@ -46,7 +46,8 @@ class Notes:
     options: dict[str, str] = field(default_factory=dict)
     mode: str | None = None
     query_name: str | None = None
-    partition_by: tuple[str, ...] = ()
+    partition_by: tuple[Any, ...] = ()
+    properties: dict[str, str] = field(default_factory=dict)
     unsupported: list[str] = field(default_factory=list)
 
     @property

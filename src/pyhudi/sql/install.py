@@ -12,6 +12,7 @@ from pyhudi.spark.enable import Original, notes_of, stream_writer_class, tell_pa
 from pyhudi.spark.settings import is_connect
 from pyhudi.sql.can_parse import can_parse
 from pyhudi.sql.frames.install_names import install_names
+from pyhudi.sql.frames.install_write_to import install_write_to
 
 _SQL, _MERGE_INTO = "sql", "mergeInto"
 
@@ -23,6 +24,7 @@ def install(spark: SparkSession) -> None:
     wrap(frames.DataFrame, {_MERGE_INTO: _merge_into})
     wrap(stream_writer_class(spark), {"toTable": _to_table})
     install_names(spark)
+    install_write_to(spark)
     if not is_connect(spark) and can_parse():
         from pyhudi.sql.parser import put_parser  # noqa: PLC0415 - with sqlglot, and py4j is not everywhere
 

@@ -21,11 +21,11 @@ _PATH = "path"
 
 def find(spark: SparkSession, text: str) -> NamedTable | None:
     """The Hudi table of a name as the DataFrame API has it; None for all other names."""
-    name = _name(text)
+    name = name_of(text)
     return None if name is None else Names(spark).find(name)
 
 
-def _name(text: str) -> Name | None:
+def name_of(text: str) -> Name | None:
     """A name of one or several parts; None if the text is none, which Spark then says."""
     try:
         cursor = Cursor(text)
@@ -57,7 +57,7 @@ def save(
         ConfigError: the name is none.
     """
     spark = rows.sparkSession
-    name = _name(text)
+    name = name_of(text)
     if name is None:
         raise ConfigError("this is no name of a table", name=text)
     saving = SaveMode.parse(mode or "default")
