@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 EXTRAS := spark,connect,java,zookeeper,dynamodb,redis
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-lowest test-newest test-spark sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services docs clean
+.PHONY: help setup demo test test-lowest test-newest test-spark sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services bench-sql docs clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -101,6 +101,9 @@ bench-writers: $(STAMP)  ## Measure 1, 2 and 8 writer processes on one table
 bench-services: $(STAMP)  ## Measure clean, archiving and clustering of 1,000 file groups against JVM Hudi
 	$(PY) tools/oracle/setup.py
 	$(PY) benchmarks/services.py
+
+bench-sql: $(STAMP)  ## Measure what the decision whose a statement is costs, in CPU time
+	$(PY) benchmarks/sql_statements.py
 
 docs: $(STAMP)  ## Write the generated pages (options, API)
 	$(PY) tools/option_reference.py

@@ -53,6 +53,9 @@ def merge(source: str, *clauses: str) -> str:
 
 
 OF_TARGET: Final = "some columns, with values of the target"
+SOME_COLUMNS: Final = "some columns of the source"
+REFUSED_ON_MOR: Final = {6: (OF_TARGET, SOME_COLUMNS)}
+"""What JVM Hudi refuses in a merge-on-read table, by version; in other versions only values of the target's columns."""
 OPERATIONS: Final = "select *, case when id = 3 then 'D' else 'U' end op from "
 SCRIPTS: Final = {
     "all columns": merge(
@@ -69,7 +72,7 @@ SCRIPTS: Final = {
         "when matched and t.id > 0 then update set price = t.price + s.price, amount = s.amount, place = s.place,",
         "ts = s.ts, day = date_add(t.day, 1)",
     ),
-    "some columns of the source": merge(
+    SOME_COLUMNS: merge(
         # No deleted record: JVM Hudi 1.2.0 would bring it back, or could not read its own table.
         rows((1, "q", 14, "x"), (6, "r", 14, "z")),
         "when matched then update set price = s.price * 2, amount = s.amount, place = s.place, ts = s.ts, id = s.id,",
@@ -112,6 +115,13 @@ def enabled(spark: Any) -> Any:
     ("version", "kind", "mode"),
     [
         pytest.param(9, "cow", "EVENT_TIME_ORDERING", marks=pytest.mark.quick),
+        (9, "mor", "EVENT_TIME_ORDERING"),
+        pytest.param(9, "cow", "COMMIT_TIME_ORDERING", marks=pytest.mark.thorough),
+        pytest.param(9, "mor", "COMMIT_TIME_ORDERING", marks=pytest.mark.thorough),
+        pytest.param(8, "cow", "EVENT_TIME_ORDERING", marks=pytest.mark.thorough),
+        pytest.param(8, "mor", "EVENT_TIME_ORDERING", marks=pytest.mark.thorough),
+        pytest.param(6, "cow", "EVENT_TIME_ORDERING", marks=pytest.mark.thorough),
+        pytest.param(6, "mor", "EVENT_TIME_ORDERING", marks=pytest.mark.thorough),
     ],
 )
 def test_scripts_give_the_rows_that_jvm_hudi_gives(
@@ -122,6 +132,8 @@ def test_scripts_give_the_rows_that_jvm_hudi_gives(
     name = f"dml_{version}_{kind}_{mode[:2].lower()}"
     ordering = "preCombineField" if version < 9 else "orderingFields"
     merging = "" if version == 6 else f", 'hoodie.record.merge.mode' = '{mode}'"
+    if version == 8:  # JVM Hudi 1.0.2 fails where it makes statistics of null for logs
+        merging += ", 'hoodie.metadata.index.column.stats.enable' = 'false'"
     oracle.sql(
         f"create table {name} ({COLUMNS}) using hudi partitioned by (p) location '{theirs}' tblproperties "
         f"(primaryKey = 'id', {ordering} = 'ts', type = '{kind}', 'hoodie.compact.inline' = 'false'{merging})"
@@ -131,7 +143,7 @@ def test_scripts_give_the_rows_that_jvm_hudi_gives(
     oracle.sql(f"create table {name}_ours using hudi location '{ours}'")
 
     for title, script in SCRIPTS.items():
-        if kind == "mor" and title == OF_TARGET:  # JVM Hudi: target's field cannot be the right-value
+        if kind == "mor" and title in REFUSED_ON_MOR.get(version, (OF_TARGET,)):
             continue
         oracle.sql(script.replace("@", name))
         enabled.sql(script.replace("@", f"hudi.`{ours}`"))
@@ -140,7 +152,9 @@ def test_scripts_give_the_rows_that_jvm_hudi_gives(
         by_jvm_hudi = oracle.read(ours)
         assert_same_rows(by_jvm_hudi, found, hint=f"{title}, read by JVM Hudi")
 
-    last = merge(rows((1, "last", 90, "x"), (6, "last", 90, "z")), UPDATE_ALL, INSERT_ALL)
+    # By commit time, JVM Hudi cannot read its own logs that have some columns of a record, a deletion, and the record.
+    brought_back = () if (kind, mode[:6]) == ("mor", "COMMIT") else ((6, "last", 90, "z"),)
+    last = merge(rows((1, "last", 90, "x"), *brought_back), UPDATE_ALL, INSERT_ALL)
     oracle.sql(last.replace("@", f"{name}_ours"))
     oracle.sql(last.replace("@", name))
     after = pyhudi.HudiTable.for_path(ours).scan().to_arrow()

@@ -13,6 +13,7 @@ from pyhudi.api.arguments import HudiOptions
 from pyhudi.api.handle import TableHandle
 from pyhudi.api.rows import RowsLike, engine_for
 from pyhudi.api.scan import Scan, bytes_of, scan_for_write
+from pyhudi.config.payloads import EVENT_TIME_PAYLOAD
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.inputs import opened
 from pyhudi.engine.local import LocalEngine
@@ -41,6 +42,8 @@ from pyhudi.write.merge_plan import (
 from pyhudi.write.operations import ApplyChanges, RowsRead
 from pyhudi.write.result import WriteResult
 from pyhudi.write.run import ComputedChanges, write
+
+PAYLOAD_KEY = "hoodie.datasource.write.payload.class"
 
 
 @dataclass(frozen=True)
@@ -238,7 +241,12 @@ def _request(
 ) -> tuple[dict[str, str], WriteConfig]:
     options = handle.options_of_call(hudi_options, call=call)
     options[OPERATION_KEY] = operation.value
-    return options, WriteConfig.from_options(options)
+    config = WriteConfig.from_options(options)
+    table = handle.state.config
+    if call == "merge" and table.leaves_merging_to_writes and table.ordering_fields and config.merge_mode is None:
+        options[PAYLOAD_KEY] = EVENT_TIME_PAYLOAD  # as MERGE INTO of 0.15.0, other than its UPDATE and its DataFrames
+        config = WriteConfig.from_options(options)
+    return options, config
 
 
 def _write(

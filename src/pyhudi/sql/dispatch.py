@@ -20,6 +20,7 @@ from pyhudi.sql.statements import (
     show,
     truncate,
     update,
+    with_definitions,
 )
 from pyhudi.sql.statements.protocol import Statement, Verb
 from pyhudi.sql.text.tokens import Cursor
@@ -33,8 +34,10 @@ VERBS: tuple[Verb, ...] = (
     Verb(("DROP", "INDEX"), index.parse_drop),
     Verb(("SHOW", "INDEXES"), index.parse_show),
     Verb(("REFRESH", "INDEX"), index.parse_refresh),
+    Verb(("REPLACE", "TABLE"), create_table.parse_replace),
     Verb(("INSERT",), insert.parse),
-    Verb(("WITH",), insert.parse),
+    Verb(("FROM",), insert.parse_from),
+    Verb(("WITH",), with_definitions.parse),
     Verb(("TRUNCATE", "TABLE"), truncate.parse),
     Verb(("ALTER", "TABLE"), alter_table.parse),
     Verb(("SHOW", "PARTITIONS"), show.parse_partitions),

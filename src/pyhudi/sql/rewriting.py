@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
 from pyhudi.sql.catalog.names import NamedTable, Names
 from pyhudi.sql.plain import plain_sql
+from pyhudi.sql.text.qualified import qualifiers
 from pyhudi.sql.text.quoting import quoted_name
 from pyhudi.sql.text.relations import Relation, relations_of
 from pyhudi.sql.text.tokens import Cursor
@@ -43,19 +44,39 @@ def rewritten(spark: SparkSession, text: str, replacement: Replacement) -> str |
     if _created(cursor) == "VIEW":
         return None
     names = Names(spark)
-    pieces: list[str] = []
-    done = 0
-    for relation in relations_of(text, cursor):
-        table = names.find(relation.name)
-        if table is None:
-            continue
-        source = replacement(Read(table, _as_of(spark, relation)))
-        pieces += [text[done : relation.name.start], "(SELECT * FROM ", source, ")"]
-        done = relation.end
+    found = [(each, table) for each in relations_of(text, cursor) if (table := names.find(each.name)) is not None]
+    changes: list[tuple[int, int, str]] = []
+    for relation, table in found:
+        rows = "(SELECT * FROM " + replacement(Read(table, _as_of(spark, relation))) + ")"
+        changes.append((relation.name.start, relation.end, rows))
         if relation.alias_at is not None:
-            pieces += [text[done : relation.alias_at], f" AS {quoted_name(relation.name.parts[-1])}"]
-            done = relation.alias_at
-    return "".join([*pieces, text[done:]]) if pieces else None
+            changes.append((relation.alias_at, relation.alias_at, f" AS {quoted_name(relation.name.parts[-1])}"))
+    names_of_tables = {relation.name.start for relation, _ in found}
+    changes += [one for one in qualifiers(cursor.tokens, _called(found)) if one[0] not in names_of_tables]
+    return _changed(text, sorted(changes)) if changes else None
+
+
+def _called(found: Sequence[tuple[Relation, NamedTable]]) -> dict[tuple[str, ...], str]:
+    """The full names that columns may have before them. Of two tables of one name, Spark says what is ambiguous."""
+    plain = [table for relation, table in found if relation.alias_at is not None]
+    databases: dict[str, set[tuple[str, ...]]] = {}
+    for table in plain:
+        databases.setdefault(table.name.parts[-1].lower(), set()).add(table.full_names[-1])
+    return {
+        parts: alias
+        for table in plain
+        if len(databases[table.name.parts[-1].lower()]) == 1
+        for parts, alias in table.called(None).items()
+    }
+
+
+def _changed(text: str, changes: Sequence[tuple[int, int, str]]) -> str:
+    """The text with other words at some places, which are in order."""
+    pieces, done = list[str](), 0
+    for start, end, written in changes:
+        pieces += [text[done:start], written]
+        done = end
+    return "".join([*pieces, text[done:]])
 
 
 def makes_view(text: str) -> bool:

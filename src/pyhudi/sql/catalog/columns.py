@@ -27,7 +27,8 @@ def columns_of(cursor: Cursor) -> Slice:
     for column in inner.listed():
         column.until(*_NOT_STORED)
         if not column.is_at_end:
-            column.fail(f"a column of a Hudi table cannot have {column.one_of(*_NOT_STORED)}", at=column.place)
+            place = column.place
+            column.fail(f"a column of a Hudi table cannot have {column.one_of(*_NOT_STORED)}", at=place)
     return Slice(cursor.text[start : cursor.tokens[cursor.position - 1].start].strip(), start)
 
 

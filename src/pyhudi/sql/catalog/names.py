@@ -43,6 +43,20 @@ class NamedTable:
         """The name in backticks, for texts of SQL."""
         return quoted_name(*self.name.parts)
 
+    @property
+    def full_names(self) -> tuple[tuple[str, ...], ...]:
+        """The names by which statements may call the table, in lower case: as this one does, and the catalog."""
+        own = tuple(part.lower() for part in self.name.parts)
+        if self.entry is None:
+            return (own,)
+        listed = (self.entry.database.lower(), self.entry.table.lower())
+        return tuple({own: None, listed: None, (_SESSION_CATALOG, *listed): None})
+
+    def called(self, alias: str | None) -> dict[tuple[str, ...], str]:
+        """The names of several parts that columns may have before them, with that of the rows; none with an `alias`."""
+        last = self.name.parts[-1]
+        return {} if alias is not None else {parts: last for parts in self.full_names if len(parts) > 1}
+
     def options(self, spark: SparkSession, given: Mapping[str, str] | None = None) -> dict[str, str]:
         """Hudi's options for this table: those `given`, over those of the session, over those of the catalog."""
         of_catalog = {name: text for name, text in self.properties.items() if name.lower().startswith("hoodie.")}
@@ -82,6 +96,10 @@ class Names:
         if key not in self._known:
             self._known[key] = self._look_up(name)
         return self._known[key]
+
+    def exists(self, name: Name) -> bool:
+        """Whether the session's own catalog has a table of this name, in whatever format."""
+        return self.tables.find(name.parts[-2] if len(name.parts) > 1 else None, name.parts[-1]) is not None
 
     def _look_up(self, name: Name) -> NamedTable | None:
         parts = name.parts

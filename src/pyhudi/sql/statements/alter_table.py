@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.errors import TableExistsError, UnsupportedFeatureError
 from pyhudi.format.properties import table_checksum
 from pyhudi.sql.catalog.names import NamedTable, Names
 from pyhudi.sql.catalog.partitions import Spec, drop_partitions
@@ -35,19 +35,34 @@ class Rename:
     to: Name
 
     def run(self, spark: SparkSession) -> DataFrame:
-        """Rename the entry; a managed table's folder moves with it."""
+        """Rename the table, and then its entry, whose folder moves with it if the catalog chose it.
+
+        If this process dies between the two, the table still has its old name in the catalog, and works under it: the
+        same statement again does the rest.
+
+        Raises:
+            TableExistsError: the catalog has a table of the new name.
+        """
         target = self.to.parts if len(self.to.parts) > 1 else (self.entry.database, self.to.parts[-1])
-        plain_sql(spark, f"ALTER TABLE {self.entry.quoted} RENAME TO {quoted_name(*target[-2:])}")
-        renamed = Names(spark).table(Name(target, 0, 0)).open(spark)
-        handle = renamed.handle
+        if Names(spark).exists(Name(target, 0, 0)):
+            raise TableExistsError("the catalog has a table of this name already", table=".".join(target))
+        former = self._name_table(spark, target[-1])
+        try:
+            plain_sql(spark, f"ALTER TABLE {self.entry.quoted} RENAME TO {quoted_name(*target[-2:])}")
+        except Exception:
+            self._name_table(spark, former)
+            raise
+        return no_rows(spark)
+
+    def _name_table(self, spark: SparkSession, name: str) -> str:
+        """Give the table another name in its own properties; what it was called."""
+        handle = self.table.open(spark).handle
         call = handle.service_call(None, call="rename")
-        changes = {
-            "hoodie.table.name": target[-1],
-            "hoodie.table.checksum": str(table_checksum(handle.state.config.database, target[-1])),
-        }
+        config = handle.state.config
+        changes = {"hoodie.table.name": name, "hoodie.table.checksum": str(table_checksum(config.database, name))}
         with table_lock(handle.state.storage, call.environment, wait_ms=call.config.concurrency.lock_wait_ms):
             update_properties(handle.state.storage, changes)
-        return no_rows(spark)
+        return config.name
 
 
 @dataclass(frozen=True)

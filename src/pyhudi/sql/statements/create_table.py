@@ -17,6 +17,7 @@ from pyhudi.sql.statements.protocol import no_rows
 from pyhudi.sql.text.clauses import properties, text_value
 from pyhudi.sql.text.tokens import Cursor, Name, Slice
 
+_NO_REPLACE = "a Hudi table is not replaced, which would remove its history: use INSERT OVERWRITE, or drop it first"
 _CLAUSES = ("USING", "OPTIONS", "PARTITIONED", "LOCATION", "COMMENT", "TBLPROPERTIES", "AS")
 
 
@@ -96,11 +97,12 @@ def parse(cursor: Cursor, names: Names) -> CreateTable | CreateLike:
     if not _says_hudi(cursor):
         raise NotHudi
     cursor.expect("CREATE")
-    if cursor.accept("OR", "REPLACE"):
-        cursor.fail("REPLACE is not supported for Hudi tables: drop the table first, or use INSERT OVERWRITE")
+    place, may_replace = cursor.place, cursor.accept("OR", "REPLACE")
     cursor.expect("TABLE")
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name()
+    if may_replace and names.exists(name):
+        cursor.fail(_NO_REPLACE, at=place)
     found = CreateTable(name, if_not_exists, columns_of(cursor) if cursor.peek("(") else None)
     while not cursor.is_at_end:
         word = cursor.one_of(*_CLAUSES)
@@ -108,6 +110,17 @@ def parse(cursor: Cursor, names: Names) -> CreateTable | CreateLike:
             return replace(found, query=_query(cursor, found))
         found = _with_clause(cursor, found, word)
     return found
+
+
+def parse_replace(cursor: Cursor, names: Names) -> CreateTable:
+    """`REPLACE TABLE name …`, which is refused."""
+    place = cursor.place
+    is_ours = _says_hudi(cursor)
+    cursor.expect("REPLACE", "TABLE")
+    name = cursor.name()
+    if not is_ours and names.find(name) is None:
+        raise NotHudi
+    cursor.fail(_NO_REPLACE, at=place)
 
 
 def _says_hudi(cursor: Cursor) -> bool:

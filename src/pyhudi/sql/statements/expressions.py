@@ -1,17 +1,16 @@
-"""Expressions and assignments inside of statements: slices of the text, which Spark parses, and their ends."""
+"""Expressions inside of statements: slices of the text, which Spark parses, their ends, and their errors."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
 
 from pyhudi.errors import ConfigError
-from pyhudi.sql.text.tokens import Cursor, Name, Slice, error_at
+from pyhudi.sql.text.tokens import Cursor, Slice, error_at
 
 
 def expression(cursor: Cursor, *stops: str) -> Slice:
@@ -36,46 +35,6 @@ def expression(cursor: Cursor, *stops: str) -> Slice:
     if end == start:
         cursor.fail("an expression is expected")
     return Slice(cursor.text[start:end], start)
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """`column = expression`."""
-
-    column: Name
-    value: Slice
-
-
-def assignments(cursor: Cursor, *stops: str) -> tuple[Assignment, ...]:
-    """Take `column = expression, …`."""
-    found = []
-    while True:
-        column = cursor.name()
-        cursor.expect("=")
-        found.append(Assignment(column, expression(cursor, ",", *stops)))
-        if not cursor.accept(","):
-            return tuple(found)
-
-
-def values_of(text: str, assigned: Sequence[Assignment], sides: Sequence[str]) -> dict[str, str]:
-    """The values by column. `sides`: the names by which the statement calls the table.
-
-    Raises:
-        SqlStatementError: a column is a field of another, belongs to another table, or is given twice.
-    """
-    found: dict[str, str] = {}
-    for each in assigned:
-        parts = each.column.parts
-        if len(parts) > 1 and ".".join(parts[:-1]).lower() in {side.lower() for side in sides}:
-            parts = parts[-1:]
-        if len(parts) > 1:
-            raise error_at(
-                text, each.column.start, f"{each.column} is no column of the table: give a value to the whole column"
-            )
-        if parts[0].lower() in {name.lower() for name in found}:
-            raise error_at(text, each.column.start, f"column {parts[0]} is given two values")
-        found[parts[0]] = each.value.text
-    return found
 
 
 @contextmanager

@@ -17,10 +17,11 @@ from pyhudi.sql.catalog.columns import own_name, with_last
 from pyhudi.sql.catalog.names import NamedTable, Names, NotHudi
 from pyhudi.sql.catalog.partitions import Spec, pattern_of_spec
 from pyhudi.sql.statements.assignment import assigned, by_name_or_place, by_place, check_count, numbered
+from pyhudi.sql.statements.new_values import with_nulls
 from pyhudi.sql.statements.overwrites import insertion_into, insertion_overwrite
 from pyhudi.sql.statements.protocol import no_rows
 from pyhudi.sql.text.clauses import column_names, partition_spec
-from pyhudi.sql.text.tokens import Cursor
+from pyhudi.sql.text.tokens import Cursor, Slice
 
 _QUERY = ("SELECT", "VALUES", "FROM", "WITH", "TABLE", "MAP", "REDUCE", "(")
 
@@ -97,11 +98,12 @@ def _wanted(schema: StructType, static: tuple[str, ...], columns: tuple[str, ...
     return listed or [field.name for field in schema.fields if field.name not in static]
 
 
-def parse(cursor: Cursor, names: Names) -> Insert:
-    """`[WITH …] INSERT {INTO | OVERWRITE} [TABLE] name [PARTITION (…)] [(columns) | BY NAME] query`."""
-    before = cursor.until("INSERT") if cursor.peek("WITH") else None
-    if not cursor.accept("INSERT"):
-        raise NotHudi
+def parse(cursor: Cursor, names: Names, before: Slice | None = None) -> Insert:
+    """`INSERT {INTO | OVERWRITE} [TABLE] name [PARTITION (…)] [(columns) | BY NAME] query`.
+
+    `before`: what stands before INSERT, and belongs to the query.
+    """
+    cursor.expect("INSERT")
     overwrite = cursor.one_of("INTO", "OVERWRITE") == "OVERWRITE"
     if cursor.peek("DIRECTORY") or cursor.peek("LOCAL", "DIRECTORY"):
         raise NotHudi
@@ -116,7 +118,7 @@ def parse(cursor: Cursor, names: Names) -> Insert:
     columns = column_names(cursor) if _lists_columns(cursor) else ()
     if not any(cursor.peek(word) for word in _QUERY):
         cursor.fail("a query or VALUES is expected", known=_QUERY)
-    query = str(cursor.until())
+    query = with_nulls(cursor) if cursor.peek("VALUES") else str(cursor.until())
     cursor.end()
     return Insert(
         table=table,
@@ -126,6 +128,19 @@ def parse(cursor: Cursor, names: Names) -> Insert:
         columns=columns,
         by_name=by_name,
     )
+
+
+def parse_from(cursor: Cursor, names: Names) -> Insert:
+    """`FROM rows INSERT …`."""
+    before = cursor.until("INSERT")
+    if not (cursor.peek("INSERT", "INTO") or cursor.peek("INSERT", "OVERWRITE")):
+        raise NotHudi
+    ahead = Cursor(cursor.text, cursor.tokens[cursor.position + 1 :])
+    ahead.until("INSERT")
+    found = parse(cursor, names, before)
+    if ahead.peek("INSERT"):
+        ahead.fail("a Hudi table takes the only insert of a FROM: write several statements")
+    return found
 
 
 def _lists_columns(cursor: Cursor) -> bool:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
+from pyspark.sql.types import StructType
 
 from pyhudi.api.row_changes import Merge
 from pyhudi.spark.types import spark_schema
 from pyhudi.sql.catalog.names import NamedTable, Names
-from pyhudi.sql.statements.expressions import Assignment, assignments, expression, pointing, values_of
+from pyhudi.sql.statements.definitions import Scope
+from pyhudi.sql.statements.expressions import expression, pointing
+from pyhudi.sql.statements.new_values import Assignment, assignments, new_value, values_of
 from pyhudi.sql.statements.protocol import no_rows
 from pyhudi.sql.statements.update import alias_of
+from pyhudi.sql.text.qualified import FullNames
 from pyhudi.sql.text.tokens import Cursor, Slice
 from pyhudi.write.merge_plan import Delete, Insert, MergePlan, Update
 
@@ -34,7 +38,10 @@ class When:
 
 @dataclass(frozen=True)
 class MergeInto:
-    """A merge of the rows of a query or table. `relation`: what stands after USING."""
+    """A merge of the rows of a query or table.
+
+    `relation`: what stands after USING, which sees the `definitions` of WITH.
+    """
 
     text: str
     table: NamedTable
@@ -43,38 +50,47 @@ class MergeInto:
     source: str
     on: Slice
     clauses: tuple[When, ...]
+    definitions: Slice | None = None
 
     def run(self, spark: SparkSession) -> DataFrame:
         """Run the merge, in one commit."""
         table = self.table.open(spark)
-        with pointing(self.text, (), [(self.relation, lambda text: _selected(spark, text).schema)]):
-            rows = _selected(spark, self.relation.text)
+        with pointing(self.text, (), [(self.relation, lambda text: self._selected(spark, text).schema)]):
+            rows = self._selected(spark, self.relation.text)
         names = [(each.column.parts[-1], each.column.start) for when in self.clauses for each in when.assigned or ()]
-        nothing = spark.createDataFrame([], spark_schema(table.schema)).alias(self.target)
+        schema = spark_schema(table.schema)
+        nothing = spark.createDataFrame([], schema).alias(self.target)
         with pointing(self.text, names, self._parts(nothing, rows)):
-            Merge(self._plan(), table.handle, rows).execute()
+            Merge(self._plan(schema), table.handle, rows).execute()
         return no_rows(spark)
 
-    def _plan(self) -> MergePlan:
+    def _selected(self, spark: SparkSession, relation: str) -> DataFrame:
+        query = f"SELECT * FROM {relation}"  # noqa: S608 - a part of the user's own statement
+        return spark.sql(query if self.definitions is None else f"{self.definitions} {query}")
+
+    def _plan(self, schema: StructType) -> MergePlan:
         return MergePlan(
             on=self.on.text,
-            matched=self._clauses(_MATCHED),
-            not_matched=self._clauses(_NOT_MATCHED),
-            not_matched_by_source=self._clauses(_BY_SOURCE),
+            matched=self._clauses(_MATCHED, schema),
+            not_matched=self._clauses(_NOT_MATCHED, schema),
+            not_matched_by_source=self._clauses(_BY_SOURCE, schema),
             target=self.target,
             source=self.source,
         )
 
-    def _clauses(self, kind: str) -> tuple[Any, ...]:
-        return tuple(self._clause(when) for when in self.clauses if when.kind == kind)
+    def _clauses(self, kind: str, schema: StructType) -> tuple[Any, ...]:
+        return tuple(self._clause(when, schema) for when in self.clauses if when.kind == kind)
 
-    def _clause(self, when: When) -> Update | Delete | Insert:
+    def _clause(self, when: When, schema: StructType) -> Update | Delete | Insert:
         condition = None if when.condition is None else when.condition.text
         if when.action == "DELETE":
             return Delete(condition)
-        sides = (self.target, str(self.table.name))
-        values = None if when.assigned is None else values_of(self.text, when.assigned, sides)
-        return Update(values, condition) if when.action == "UPDATE" else Insert(values, condition)
+        is_update = when.action == "UPDATE"
+        sides = (self.target, *map(".".join, self.table.full_names))
+        values = None
+        if when.assigned is not None:  # fields of a row that is not there cannot get values
+            values = values_of(self.text, when.assigned, sides, schema if is_update else None)
+        return Update(values, condition) if is_update else Insert(values, condition)
 
     def _parts(self, target: DataFrame, rows: DataFrame) -> list[tuple[Slice, Callable[[str], Any]]]:
         """Each expression, with what lets Spark resolve it alone, as what its clause can see."""
@@ -89,16 +105,12 @@ class MergeInto:
         return parts
 
 
-def _selected(spark: SparkSession, relation: str) -> DataFrame:
-    return spark.sql(f"SELECT * FROM {relation}")  # noqa: S608 - a part of the user's own statement
-
-
 def _resolved(rows: DataFrame, text: str) -> Any:
     return rows.select(sql.expr(text)).schema
 
 
-def parse(cursor: Cursor, names: Names) -> MergeInto:
-    """`MERGE INTO name [[AS] alias] USING … ON … WHEN …`."""
+def parse(cursor: Cursor, names: Names, before: Slice | None = None) -> MergeInto:
+    """`MERGE INTO name [[AS] alias] USING … ON … WHEN …`. `before`: the definitions of WITH."""
     cursor.expect("MERGE")
     evolves = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
     cursor.expect("INTO")
@@ -108,36 +120,47 @@ def parse(cursor: Cursor, names: Names) -> MergeInto:
         cursor.fail(
             "a merge does not change the columns of a Hudi table: add them by ALTER TABLE first", at=named.start
         )
-    target = alias_of(cursor, named, "USING")
+    target = alias_of(cursor, "USING")
     cursor.expect("USING")
-    relation, source = _relation(cursor)
+    relation, source, called = _relation(cursor, names)
+    scope = Scope(before, {**table.called(target), **called})
     cursor.expect("ON")
-    on = expression(cursor, "WHEN")
+    on = scope.seen(expression(cursor, "WHEN"))
     clauses = []
     while cursor.accept("WHEN"):
-        clauses.append(_when(cursor))
+        clauses.append(_seen(_when(cursor), scope))
     cursor.end()
     if not clauses:
         cursor.fail("WHEN is expected", known=["WHEN"])
-    return MergeInto(cursor.text, table, target, relation, source, on, tuple(clauses))
+    return MergeInto(cursor.text, table, target or named.parts[-1], relation, source, on, tuple(clauses), before)
 
 
-def _relation(cursor: Cursor) -> tuple[Slice, str]:
-    """What stands after USING, and the name that it goes by."""
+def _seen(when: When, scope: Scope) -> When:
+    condition = None if when.condition is None else scope.seen(when.condition)
+    return replace(when, condition=condition, assigned=scope.seen_values(when.assigned))
+
+
+def _relation(cursor: Cursor, names: Names) -> tuple[Slice, str, FullNames]:
+    """What stands after USING, the name that it goes by (empty if it has none), and its full names."""
     start = cursor.place
+    called: FullNames = {}
     if cursor.peek("("):
         cursor.parenthesised()
-        cursor.accept("AS")
-        alias = cursor.identifier()
+        alias = alias_of(cursor, "ON") or ""
     else:
         named = cursor.name()
-        if cursor.peek("("):  # a function
+        is_function = cursor.peek("(")
+        if is_function:
             cursor.parenthesised()
-        alias = alias_of(cursor, named, "ON")
+        given = alias_of(cursor, "ON")
+        alias = given or named.parts[-1]
+        if given is None and not is_function:
+            found = names.find(named)
+            called = {tuple(map(str.lower, named.parts)): alias} if found is None else found.called(None)
     if cursor.peek("("):  # the names of its columns
         cursor.parenthesised()
     end = cursor.tokens[cursor.position - 1].end
-    return Slice(cursor.text[start:end], start), alias
+    return Slice(cursor.text[start:end], start), alias, called
 
 
 def _when(cursor: Cursor) -> When:
@@ -170,7 +193,7 @@ def _inserted(cursor: Cursor) -> tuple[Assignment, ...] | None:
     columns = [part.name() for part in cursor.parenthesised().listed()]
     cursor.expect("VALUES")
     place = cursor.place
-    values = [expression(part) for part in cursor.parenthesised().listed()]
+    values = [new_value(part) for part in cursor.parenthesised().listed()]
     if len(columns) != len(values):
         cursor.fail(f"{len(columns)} columns get {len(values)} values", at=place)
     return tuple(Assignment(column, value) for column, value in zip(columns, values, strict=True))

@@ -10,9 +10,11 @@ from pyspark.sql import functions as sql
 from pyhudi.api.row_changes import change_rows
 from pyhudi.spark.types import spark_schema
 from pyhudi.sql.catalog.names import NamedTable, Names
-from pyhudi.sql.statements.expressions import Assignment, assignments, expression, pointing, values_of
+from pyhudi.sql.statements.definitions import Scope
+from pyhudi.sql.statements.expressions import expression, pointing
+from pyhudi.sql.statements.new_values import Assignment, assignments, values_of
 from pyhudi.sql.statements.protocol import no_rows
-from pyhudi.sql.text.tokens import Cursor, Name, Slice
+from pyhudi.sql.text.tokens import Cursor, Slice
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,10 @@ class Update:
     def run(self, spark: SparkSession) -> DataFrame:
         """Change the rows, in one commit."""
         table = self.table.open(spark)
-        values = None
+        values, schema = None, spark_schema(table.schema)
         if self.assigned is not None:
-            values = values_of(self.text, self.assigned, (self.alias, str(self.table.name)))
-        nothing = spark.createDataFrame([], spark_schema(table.schema)).alias(self.alias)
+            values = values_of(self.text, self.assigned, (self.alias, *map(".".join, self.table.full_names)), schema)
+        nothing = spark.createDataFrame([], schema).alias(self.alias)
         names = [(each.column.parts[-1], each.column.start) for each in self.assigned or ()]
         parts = [(each.value, lambda text: nothing.select(sql.expr(text)).schema) for each in self.assigned or ()]
         if self.where is not None:
@@ -46,34 +48,36 @@ class Update:
         return no_rows(spark)
 
 
-def parse_update(cursor: Cursor, names: Names) -> Update:
-    """`UPDATE [TABLE] name [[AS] alias] SET …`."""
+def parse_update(cursor: Cursor, names: Names, before: Slice | None = None) -> Update:
+    """`UPDATE name [[AS] alias] SET …`. `before`: the definitions of WITH, which its queries see."""
     cursor.expect("UPDATE")
     named = cursor.name()
     table = names.table(named)
-    alias = alias_of(cursor, named, "SET")
+    alias = alias_of(cursor, "SET")
     cursor.expect("SET")
-    assigned = assignments(cursor, "WHERE")
-    return Update(cursor.text, table, alias, assigned, _where(cursor))
+    scope = Scope(before, table.called(alias))
+    assigned = scope.seen_values(assignments(cursor, "WHERE"))
+    return Update(cursor.text, table, alias or named.parts[-1], assigned, _where(cursor, scope))
 
 
-def parse_delete(cursor: Cursor, names: Names) -> Update:
-    """`DELETE FROM name [[AS] alias] …`."""
+def parse_delete(cursor: Cursor, names: Names, before: Slice | None = None) -> Update:
+    """`DELETE FROM name [[AS] alias] …`. `before`: as for `parse_update`."""
     cursor.expect("DELETE", "FROM")
     named = cursor.name()
     table = names.table(named)
-    alias = alias_of(cursor, named, "WHERE")
-    return Update(cursor.text, table, alias, None, _where(cursor))
+    alias = alias_of(cursor, "WHERE")
+    scope = Scope(before, table.called(alias))
+    return Update(cursor.text, table, alias or named.parts[-1], None, _where(cursor, scope))
 
 
-def alias_of(cursor: Cursor, named: Name, *following: str) -> str:
-    """Take `[AS] alias`, unless one of these words follows; the last part of the name where there is none."""
+def alias_of(cursor: Cursor, *following: str) -> str | None:
+    """Take `[AS] alias`, unless one of these words follows. None where there is none."""
     if cursor.accept("AS") or not (cursor.is_at_end or any(cursor.peek(word) for word in following)):
         return cursor.identifier()
-    return named.parts[-1]
+    return None
 
 
-def _where(cursor: Cursor) -> Slice | None:
-    where = expression(cursor) if cursor.accept("WHERE") else None
+def _where(cursor: Cursor, scope: Scope) -> Slice | None:
+    where = scope.seen(expression(cursor)) if cursor.accept("WHERE") else None
     cursor.end()
     return where

@@ -1,0 +1,123 @@
+"""New values of columns in statements: `column = expression`, fields inside of columns, and `DEFAULT`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from pyspark.sql.types import StructType
+
+from pyhudi.sql.statements.expressions import expression
+from pyhudi.sql.text.quoting import quoted_name, quoted_text
+from pyhudi.sql.text.tokens import Cursor, Name, Slice, Token, error_at
+
+_DEFAULT = "DEFAULT"
+
+
+def new_value(cursor: Cursor, *stops: str) -> Slice:
+    """Take the expression of a column's new value. `DEFAULT` is null: columns of Hudi tables have no other defaults."""
+    found = expression(cursor, *stops)
+    return Slice("NULL", found.start) if found.text.upper() == _DEFAULT else found
+
+
+def with_nulls(cursor: Cursor) -> str:
+    """Take `VALUES …` up to the end, with `NULL` in the place of each `DEFAULT` that is a value of its own."""
+    first, start = cursor.position, cursor.place
+    written = cursor.until()
+    pieces, done, depth = list[str](), start, 0
+    tokens = cursor.tokens[first : cursor.position]
+    for before, token, after in zip(tokens[:-1], tokens[1:], (*tokens[2:], None), strict=True):
+        if token.is_word(_DEFAULT) and depth <= 1 and _stands_alone(before, after):
+            pieces += [cursor.text[done : token.start], "NULL"]
+            done = token.end
+        depth += token.is_word("(") - token.is_word(")")
+    return "".join([*pieces, cursor.text[done : start + len(written.text)]])
+
+
+def _stands_alone(before: Token, after: Token | None) -> bool:
+    follows = any(before.is_word(word) for word in ("VALUES", "(", ","))
+    return follows and (after is None or after.is_word(",") or after.is_word(")"))
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`column = expression`."""
+
+    column: Name
+    value: Slice
+
+
+def assignments(cursor: Cursor, *stops: str) -> tuple[Assignment, ...]:
+    """Take `column = expression, …`."""
+    found = []
+    while True:
+        column = cursor.name()
+        cursor.expect("=")
+        found.append(Assignment(column, new_value(cursor, ",", *stops)))
+        if not cursor.accept(","):
+            return tuple(found)
+
+
+def values_of(
+    text: str, assigned: Sequence[Assignment], sides: Sequence[str], schema: StructType | None = None
+) -> dict[str, str]:
+    """The values by column. `sides`: the names by which the statement calls the table, the one in force first.
+
+    With the `schema` of the table, fields inside of columns can get values: such a column becomes a struct of these
+    values and of its other fields.
+
+    Raises:
+        SqlStatementError: a column is a field of another, belongs to another table, or is given twice.
+    """
+    found: dict[str, Any] = {}
+    for each in assigned:
+        path = _path_of(text, each, sides, schema)
+        _put(found, path, each, text)
+    fields = {} if schema is None else {field.name.lower(): field for field in schema.fields}
+    return {
+        name: value
+        if isinstance(value, str)
+        else _struct(cast("StructType", fields[name.lower()].dataType), value, (sides[0], fields[name.lower()].name))
+        for name, value in found.items()
+    }
+
+
+def _path_of(text: str, each: Assignment, sides: Sequence[str], schema: StructType | None) -> tuple[str, ...]:
+    """The column, and the fields inside of it, that an assignment names."""
+    parts = each.column.parts
+    for cut in range(len(parts) - 1, 0, -1):
+        if ".".join(parts[:cut]).lower() in {side.lower() for side in sides}:
+            parts = parts[cut:]
+            break
+    kind: Any = schema
+    for part in parts if len(parts) > 1 else ():
+        inside = {field.name.lower(): field for field in kind.fields} if isinstance(kind, StructType) else {}
+        if part.lower() not in inside:
+            raise error_at(text, each.column.start, f"{each.column} is no column of the table, and no field of one")
+        kind = inside[part.lower()].dataType
+    return parts
+
+
+def _put(found: dict[str, Any], path: Sequence[str], each: Assignment, text: str) -> None:
+    """Note a value in a tree of columns and their fields, whose names keep the letter case of their first mention."""
+    spelled = {name.lower(): name for name in found}
+    name = spelled.get(path[0].lower(), path[0])
+    if len(path) > 1 and isinstance(found.setdefault(name, {}), dict):
+        _put(found[name], path[1:], each, text)
+    elif name in spelled.values() or len(path) > 1:
+        raise error_at(text, each.column.start, f"column {each.column} is given two values")
+    else:
+        found[name] = each.value.text
+
+
+def _struct(kind: StructType, given: Mapping[str, Any], place: tuple[str, ...]) -> str:
+    """A struct with the given values of fields, and its own others."""
+    spelled = {name.lower(): value for name, value in given.items()}
+    parts = []
+    for field in kind.fields:
+        value = spelled.get(field.name.lower(), quoted_name(*place, field.name))
+        if not isinstance(value, str):
+            value = _struct(cast("StructType", field.dataType), value, (*place, field.name))
+        parts.append(f"{quoted_text(field.name)}, {value}")
+    return f"named_struct({', '.join(parts)})"
