@@ -47,7 +47,7 @@ def rewritten(spark: SparkSession, text: str, replacement: Replacement) -> str |
     found = [(each, table) for each in relations_of(text, cursor) if (table := names.find(each.name)) is not None]
     changes: list[tuple[int, int, str]] = []
     for relation, table in found:
-        rows = "(SELECT * FROM " + replacement(Read(table, _as_of(spark, relation))) + ")"
+        rows = "".join(["(SELECT * FROM ", replacement(Read(table, _as_of(spark, relation))), ")"])
         changes.append((relation.name.start, relation.end, rows))
         if relation.alias_at is not None:
             changes.append((relation.alias_at, relation.alias_at, f" AS {quoted_name(relation.name.parts[-1])}"))
