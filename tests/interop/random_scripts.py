@@ -16,8 +16,12 @@ OPTION_OF_INSERTS: Final = "hoodie.spark.sql.insert.into.operation"
 TEXTS: Final = ["a", "B c", "it\\'s", "", 'say "x"', "100%_\\\\", "ünï→", "null", "; -- ", "a,b=c/d"]
 DATES: Final = ["1969-12-31", "2000-02-29", "2024-01-05", "2026-07-01"]
 TIMES: Final = ["1969-12-31 23:59:59.999999Z", "2024-03-10 02:30:00Z", "2026-01-01 00:00:00.000001Z"]
-SAFE: Final = ["x", "y", "z z", "w=1"]
-"""Values of partition columns."""
+PATHS: Final[Mapping[str, Sequence[str]]] = {
+    "string": ["'x'", "'y'", "'z z'", "'w=1'"],
+    "int": ["1", "-20", "300"],
+    "date": ["date'2024-01-05'", "date'1969-12-31'", "date'2026-07-01'"],
+}
+"""Types of partition columns, and their values."""
 
 
 def text(r: Random) -> str:
@@ -82,19 +86,31 @@ CONDITIONS: Final[Mapping[str, Sequence[str]]] = {
 
 @dataclass(frozen=True)
 class Shape:
-    """A table: the type of its key, whether it has partitions and an ordering field, and its other columns."""
+    """A table: the type of its key (without `has_key` a column as any other), of its partition column, and the others.
+
+    `second_key`: whether the key has two columns. `ordered`: whether it has an ordering field.
+    """
 
     kind: str
     key: str
-    partitioned: bool
+    has_key: bool
+    second_key: bool
+    path: str | None
     ordered: bool
     columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def all_columns(self) -> dict[str, str]:
         """All columns in the order of the table."""
+        second = {"k2": "string"} if self.second_key else {}
         ordering = {"ts": "bigint"} if self.ordered else {}
-        return {"k": self.key, **self.columns, **ordering, **({"p": "string"} if self.partitioned else {})}
+        path = {} if self.path is None else {"p": self.path}
+        return {"k": self.key, **second, **self.columns, **ordering, **path}
+
+    @property
+    def identity(self) -> list[str]:
+        """The columns that say which record a row is."""
+        return [column for column in ("k", "k2", "p") if column in self.all_columns]
 
     @property
     def settable(self) -> list[str]:
@@ -102,11 +118,13 @@ class Shape:
 
     def create(self, name: str, path: str) -> str:
         columns = ", ".join(f"{column} {kind}" for column, kind in self.all_columns.items())
-        ordering = ", orderingFields = 'ts'" if self.ordered else ""
-        partitions = "partitioned by (p) " if self.partitioned else ""
+        properties = [f"type = '{self.kind}'"]
+        properties += [f"primaryKey = '{'k,k2' if self.second_key else 'k'}'"] if self.has_key else []
+        properties += ["orderingFields = 'ts'"] if self.ordered else []
+        partitions = "" if self.path is None else "partitioned by (p) "
         return (
             f"create table {name} ({columns}) using hudi {partitions}location '{path}' "
-            f"tblproperties (primaryKey = 'k', type = '{self.kind}'{ordering})"
+            f"tblproperties ({', '.join(properties)})"
         )
 
 
@@ -114,11 +132,14 @@ def shape_of(seed: int) -> Shape:
     """The table of a seed. All forms of tables come up in any eight seeds that follow each other."""
     r = Random(f"shape {seed}")
     kinds = r.sample(sorted(KINDS), r.randrange(3, 6))
+    has_key = seed % 6 != 5
     return Shape(
         "mor" if seed % 2 else "cow",
         r.choice(["int", "string", "bigint"]),
-        seed // 2 % 2 == 0,
-        seed // 4 % 2 == 0,
+        has_key,
+        has_key and seed % 3 == 2,
+        r.choice(sorted(PATHS)) if seed // 2 % 2 == 0 else None,
+        has_key and seed // 4 % 2 == 0,
         {f"c{number}": kind for number, kind in enumerate(kinds)},
     )
 
@@ -135,7 +156,7 @@ class Script:
     def next(self, rows: Sequence[Mapping[str, Any]]) -> str:
         """A statement for a table with these rows."""
         makers = [self.insert, self.insert, self.update, self.update, self.delete, self.merge, self.merge, self.merge]
-        makers += [self.upsert, self.overwrite]
+        makers += [self.overwrite, *([self.upsert] if self.shape.has_key else [])]
         return self.insert(rows) if len(rows) < 2 else self.r.choice(makers)(rows)
 
     # --- values
@@ -144,14 +165,20 @@ class Script:
         self.keys += 1
         return f"'k{self.keys}'" if self.shape.key == "string" else str(self.keys)
 
-    def key_of(self, row: Mapping[str, Any]) -> str:
-        return f"'{row['k']}'" if self.shape.key == "string" else str(row["k"])
+    def literal_of(self, row: Mapping[str, Any], column: str) -> str:
+        """The value of an identifying column of a row, as a literal."""
+        value, kind = row[column], self.shape.all_columns[column]
+        if value is None:
+            return "null"
+        return {"string": f"'{value}'", "date": f"date'{value}'"}.get(kind, str(value))
 
     def value(self, column: str) -> str:
         if column == "ts":
             return str(self.r.randrange(10, 20))
+        if column == "k2":
+            return self.r.choice(["'left'", "'right, side'"])
         if column == "p":
-            return f"'{self.r.choice(SAFE)}'"
+            return self.r.choice(PATHS[self.shape.path or "string"])
         kind = self.shape.columns[column]
         return "null" if self.r.random() < 0.2 else KINDS[kind](self.r)
 
@@ -182,9 +209,11 @@ class Script:
 
     def where(self, rows: Sequence[Mapping[str, Any]]) -> str:
         """A condition that some of the rows may meet."""
-        chosen = [self.key_of(row) for row in self.r.sample(list(rows), min(len(rows), self.r.randrange(1, 4)))]
+        chosen = [
+            self.literal_of(row, "k") for row in self.r.sample(list(rows), min(len(rows), self.r.randrange(1, 4)))
+        ]
         options = [f"k in ({', '.join(chosen)})", self.condition(), f"k = {chosen[0]} or ({self.condition()})"]
-        if self.shape.partitioned:
+        if self.shape.path is not None:
             options.append(f"p = {self.value('p')} and ({self.condition()})")
         return self.r.choice(options)
 
@@ -200,7 +229,7 @@ class Script:
             self.r.shuffle(columns)
             listed = ", ".join(f"({', '.join(row[c] for c in columns)})" for row in new)
             return f"insert into @ ({', '.join(columns)}) values {listed}"
-        if form == 1 and self.shape.partitioned:
+        if form == 1 and self.shape.path is not None:
             value = self.value("p")
             listed = ", ".join(f"({', '.join(row[c] for c in columns if c != 'p')})" for row in new)
             return f"insert into @ partition (p = {value}) values {listed}"
@@ -219,7 +248,8 @@ class Script:
     def changed(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
         """New versions of some of the rows."""
         some = self.r.sample(list(rows), min(len(rows), self.r.randrange(1, 4)))
-        return [self.row(self.key_of(row), {"p": f"'{row['p']}'"} if self.shape.partitioned else None) for row in some]
+        fixed = [{column: self.literal_of(row, column) for column in self.shape.identity} for row in some]
+        return [self.row(each["k"], each) for each in fixed]
 
     def assignments(self, *, expressions: bool, prefix: str = "") -> list[str]:
         found = []
@@ -243,7 +273,7 @@ class Script:
 
     def overwrite(self, _: Sequence[Mapping[str, Any]]) -> str:
         new = self.new_rows()
-        if self.shape.partitioned and self.r.random() < 0.7:
+        if self.shape.path is not None and self.r.random() < 0.7:
             value = self.value("p")
             listed = ", ".join(f"({', '.join(row[c] for c in self.shape.all_columns if c != 'p')})" for row in new)
             return f"insert overwrite @ partition (p = {value}) values {listed}"
@@ -253,9 +283,24 @@ class Script:
         changed, new = self.changed(rows), self.new_rows(3)
         ops = iter(self.r.choices(["U", "U", "D"], k=len(changed) + len(new)))
         given = [{**row, "op": next(ops)} for row in [*changed, *new]]
-        on = "t.k = s.k and t.p = s.p" if self.shape.partitioned else "t.k = s.k"
+        on = " and ".join(f"t.{column} = s.{column}" for column in self.shape.identity)
         source = self.source(given, ", '{op}' op")
+        if self.r.random() < 0.2 and self.may_update_some():
+            return self.merge_of_other_names(source, on)
         return f"merge into @ t using ({source}) s on {on} {self.clauses()}"
+
+    def merge_of_other_names(self, source: str, on: str) -> str:
+        """A merge whose source calls its key and values otherwise."""
+        others = [column for column in self.shape.all_columns if column != "p"]
+        renamed = ", ".join([*(f"{column} as s_{column}" for column in others), *(["p"] if self.shape.path else [])])
+        on = on.replace("s.k", "s.s_k")
+        values = [f"s.s_{column}" if column != "p" else "s.p" for column in self.shape.all_columns]
+        assigned = [f"{column} = s.s_{column}" for column in others if column not in self.shape.identity]
+        return (
+            f"merge into @ as t using (select {renamed} from ({source}) u) as s on {on} "
+            f"when matched then update set {', '.join(assigned)} "
+            f"when not matched then insert ({', '.join(self.shape.all_columns)}) values ({', '.join(values)})"
+        )
 
     def clauses(self) -> str:
         update = "update set *"
@@ -269,7 +314,7 @@ class Script:
             [f"when matched then {update}", "when not matched then insert *"],
             [f"when matched and s.op <> 'D' then {update}", "when not matched and s.op = 'U' then insert *"],
         ]
-        if self.shape.ordered or not ONLY_INSERTS_ARE_PLAIN_INSERTS:
+        if self.shape.ordered or not self.shape.has_key or not ONLY_INSERTS_ARE_PLAIN_INSERTS:
             forms.append(["when not matched then insert *"])
         if self.shape.ordered or self.shape.kind == "cow":
             forms += [

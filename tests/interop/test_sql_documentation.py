@@ -56,7 +56,7 @@ SCRIPT = """
     RESET hoodie.spark.sql.insert.into.operation;
     ALTER TABLE doc_cow ADD COLUMNS (remark STRING COMMENT 'what was said');
     INSERT INTO doc_cow VALUES (4, 'four', 4.25, 1000, 'new', '2025-03-02', '11');
-    ALTER TABLE doc_cow SET TBLPROPERTIES ('hoodie.keep.max.commits' = '20');
+    ALTER TABLE doc_cow SET TBLPROPERTIES ('hoodie.keep.max.commits' = '40');
     UPDATE doc_cow SET price = price * 2, ts = 1111 WHERE id = 1;
     UPDATE doc_cow SET name = concat(name, '?'), ts = ts + 1, remark = NULL WHERE dt = '2025-03-02' AND price > 1.5;
     CREATE TABLE doc_source (id BIGINT, name STRING, price DOUBLE, ts BIGINT, flag STRING) USING hudi
