@@ -33,6 +33,10 @@ UNREADABLE_DELETES = frozenset({(8, "decimal")})
 #: of the source that is stored is there twice afterwards. We insert what is not matched, as the statement says.
 ONLY_INSERTS_ARE_PLAIN_INSERTS = frozenset({"1.2.0"})
 
+#: Releases whose MERGE into a merge-on-read table, with an UPDATE of some columns and a row of the source that matches
+#: nothing, may write a new base file with these columns alone: all others are null then, those of the key among them.
+LOSES_COLUMNS_OF_PARTIAL_UPDATES = frozenset({"1.2.0"})
+
 
 def late_changes(changes: pa.Table, snapshot: pa.Table) -> pa.Array:
     """Sequence numbers of changes that a snapshot of the same moment does not have: they came too late.

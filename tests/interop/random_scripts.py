@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-from tests.interop.deviations import ONLY_INSERTS_ARE_PLAIN_INSERTS
+from tests.interop.deviations import LOSES_COLUMNS_OF_PARTIAL_UPDATES, ONLY_INSERTS_ARE_PLAIN_INSERTS
 
 OPTION_OF_INSERTS: Final = "hoodie.spark.sql.insert.into.operation"
 TEXTS: Final = ["a", "B c", "it\\'s", "", 'say "x"', "100%_\\\\", "ünï→", "null", "; -- ", "a,b=c/d"]
@@ -280,35 +280,41 @@ class Script:
         return f"insert overwrite @ {self.source(new)}"
 
     def merge(self, rows: Sequence[Mapping[str, Any]]) -> str:
-        changed, new = self.changed(rows), self.new_rows(3)
+        some = self.r.random() < 0.4 and self.may_update_some()
+        # JVM Hudi may lose columns where a log updates some, and the source has rows besides: see `deviations.py`.
+        inserts = not (some and self.shape.kind == "mor" and LOSES_COLUMNS_OF_PARTIAL_UPDATES)
+        changed, new = self.changed(rows), self.new_rows(3) if inserts else []
         ops = iter(self.r.choices(["U", "U", "D"], k=len(changed) + len(new)))
         given = [{**row, "op": next(ops)} for row in [*changed, *new]]
         on = " and ".join(f"t.{column} = s.{column}" for column in self.shape.identity)
         source = self.source(given, ", '{op}' op")
-        if self.r.random() < 0.2 and self.may_update_some():
-            return self.merge_of_other_names(source, on)
-        return f"merge into @ t using ({source}) s on {on} {self.clauses()}"
+        if some and self.r.random() < 0.3:
+            return self.merge_of_other_names(source, on, inserts=inserts)
+        return f"merge into @ t using ({source}) s on {on} {self.clauses(some=some, inserts=inserts)}"
 
-    def merge_of_other_names(self, source: str, on: str) -> str:
+    def merge_of_other_names(self, source: str, on: str, *, inserts: bool) -> str:
         """A merge whose source calls its key and values otherwise."""
         others = [column for column in self.shape.all_columns if column != "p"]
         renamed = ", ".join([*(f"{column} as s_{column}" for column in others), *(["p"] if self.shape.path else [])])
         on = on.replace("s.k", "s.s_k")
         values = [f"s.s_{column}" if column != "p" else "s.p" for column in self.shape.all_columns]
         assigned = [f"{column} = s.s_{column}" for column in others if column not in self.shape.identity]
+        insert = f"when not matched then insert ({', '.join(self.shape.all_columns)}) values ({', '.join(values)})"
         return (
             f"merge into @ as t using (select {renamed} from ({source}) u) as s on {on} "
-            f"when matched then update set {', '.join(assigned)} "
-            f"when not matched then insert ({', '.join(self.shape.all_columns)}) values ({', '.join(values)})"
+            f"when matched then update set {', '.join(assigned)} {insert if inserts else ''}"
         )
 
-    def clauses(self) -> str:
+    def clauses(self, *, some: bool, inserts: bool) -> str:
         update = "update set *"
-        if self.r.random() < 0.5 and self.may_update_some():
+        if some:
             column = self.r.choice(self.shape.settable)
             kind = self.shape.columns[column]
             value = self.r.choice(["s.{c}", "cast({v} as {kind})"]).format(c=column, kind=kind, v=KINDS[kind](self.r))
             update = f"update set {column} = {value}" + (", ts = s.ts" if self.shape.ordered else "")
+        if not inserts:
+            condition = self.r.choice(["", "and s.op = 'U' "])
+            return f"when matched {condition}then {update}"
         forms = [
             [f"when matched then {update}"],
             [f"when matched then {update}", "when not matched then insert *"],

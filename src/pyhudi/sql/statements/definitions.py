@@ -1,4 +1,4 @@
-"""What the expressions of a statement see: definitions of a `WITH` before it, and tables under their full names."""
+"""Scopes of expressions in a statement: definitions of a `WITH` before it, and tables under their full names."""
 
 from __future__ import annotations
 
