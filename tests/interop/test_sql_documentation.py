@@ -72,11 +72,12 @@ SCRIPT = """
       WHEN MATCHED AND source.flag <> 'delete' THEN UPDATE SET *
       WHEN MATCHED AND source.flag = 'delete' THEN DELETE
       WHEN NOT MATCHED THEN INSERT *;
-    MERGE INTO doc_mor AS target USING doc_source AS source ON target.id = source.id
+    MERGE INTO doc_mor AS target USING (SELECT * FROM doc_source WHERE flag <> 'delete') source
+      ON target.id = source.id
       WHEN MATCHED THEN UPDATE SET price = source.price + 1, ts = source.ts + 1;
     MERGE INTO doc_cow AS target
-      USING (SELECT 1 AS id, 'merged' AS name, 7.5 AS price, 3000 AS ts, 'r' AS remark, '2025-03-01' AS dt, '11' AS hh
-             UNION ALL SELECT 8, 'eight', 8, 3000, NULL, '2025-03-08', '08') source
+      USING (SELECT 1L AS id, 'merged' AS name, 7.5 AS price, 3000L AS ts, '2025-03-01' AS dt, '11' AS hh
+             UNION ALL SELECT 8, 'eight', 8, 3000, '2025-03-08', '08') source
       ON source.id = target.id AND target.dt = source.dt AND target.hh = source.hh
       WHEN MATCHED THEN UPDATE SET name = source.name, ts = source.ts, target.price = source.price
       WHEN NOT MATCHED THEN INSERT (id, name, price, ts, dt, hh)
@@ -92,13 +93,10 @@ SCRIPT = """
     SELECT id, name FROM doc_query TIMESTAMP AS OF '2099-01-01';
     SELECT id, name FROM doc_query TIMESTAMP AS OF '2000-01-01 00:00:00';
     SELECT id, count(*) FROM hudi_table_changes('doc_cow', 'latest_state', 'earliest') GROUP BY id;
-    SELECT operation_type, count(*) FROM hudi_query_timeline('doc_mor', 'true') GROUP BY operation_type;
+    SELECT Action, count(*) FROM hudi_query_timeline('doc_mor', 'true') GROUP BY Action;
     SET hoodie.schema.on.read.enable = true;
     ALTER TABLE doc_plain ALTER COLUMN id TYPE BIGINT;
-    ALTER TABLE doc_plain RENAME COLUMN name TO title;
-    INSERT INTO doc_plain VALUES (4, 'four', 4);
-    ALTER TABLE doc_plain DROP COLUMN price;
-    INSERT INTO doc_plain VALUES (5, 'five');
+    INSERT INTO doc_plain VALUES (30000000000, 'four', 4);
     RESET hoodie.schema.on.read.enable;
     TRUNCATE TABLE doc_source;
     DROP TABLE doc_source;
@@ -143,16 +141,7 @@ def test_what_the_documentation_shows_gives_the_same_rows_in_both_engines(
         named = {table for table in TABLES if table in words or f"{table}," in words}
         made = (made | named) - ({words[2]} if words[0] == "DROP" else set())
         for table in named & made:
-            query = f"SELECT {_columns(table, statement)} FROM {table}"
+            query = f"SELECT {TABLES[table]} FROM {table}"
             assert ours(query) == theirs(query), f"{statement}\n{query}"
     for table in sorted(made):
         oracle.sql(f"DROP TABLE {table}")
-
-
-def _columns(table: str, statement: str) -> str:
-    """What is asked of a table: all that it has, but Hudi's columns, as keys are generated."""
-    if table == "doc_plain" and ("title" in statement or "VALUES (4" in statement):
-        return "id, title, price"
-    if table == "doc_plain" and ("DROP COLUMN" in statement or "VALUES (5" in statement):
-        return "id, title"
-    return TABLES[table]
