@@ -86,7 +86,7 @@ def streamed(spark: Any, folder: str) -> dict[str, Any]:
 
 def statements(spark: Any, folder: str) -> dict[str, Any]:
     """A table in statements of SQL: made, changed, altered, and asked for what happened to it."""
-    from pyhudi.errors import SqlStatementError
+    from pyhudi.errors import SqlStatementError, UnsupportedFeatureError
 
     for statement in (
         f"""CREATE TABLE fares (id INT, city STRING, fare DOUBLE, ts BIGINT) USING hudi PARTITIONED BY (city)
@@ -103,17 +103,28 @@ def statements(spark: Any, folder: str) -> dict[str, Any]:
     ):
         spark.sql(statement)
     changes = spark.sql("SELECT op FROM hudi_table_changes('fares', 'cdc', 'earliest')").collect()
+    more = spark.sql("SELECT 'c1' AS city, 9D AS fare, 21 AS id")
+    more.writeTo("made").using("hudi").tableProperty("primaryKey", "id").create()
+    more.selectExpr("id + 1 AS id", "city", "fare").writeTo("made").append()
+    spark.table("dear").writeTo("made").overwritePartitions()
     refused = None
     try:
         spark.sql("UPDATE fares SET faree = 1")
     except SqlStatementError as error:
         refused = f"at {error.context['column']}"
+    views = None
+    try:
+        spark.sql("CREATE TEMPORARY VIEW seen AS SELECT id FROM fares")
+    except UnsupportedFeatureError as error:
+        views = "temporary" in str(error)
     return {
         "rows": [list(row) for row in spark.sql("SELECT id, fare, tip FROM fares ORDER BY id").collect()],
         "copied": [row.id for row in spark.table("dear").select("id").orderBy("id").collect()],
         "changes": sorted(row.op for row in changes),
         "commits": len(spark.sql("CALL show_commits(table => 'fares')").collect()),
+        "made": [row.id for row in spark.sql("SELECT default.made.id FROM default.made ORDER BY id").collect()],
         "refused": refused,
+        "refused views": views,
     }
 
 

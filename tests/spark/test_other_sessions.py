@@ -15,9 +15,11 @@ STATEMENTS = {
         *([8, 12.0, None], [9, 13.5, None], [12, 12.0, None]),
     ],
     "copied": [3, 9],
+    "made": [3, 9],
     "changes": ["d"] * 2 + ["i"] * 11 + ["u"],
     "commits": 5,
     "refused": "at 18",
+    "refused views": True,
 }
 ROWS = {"rows": 1000, "changed": 100, "cities": ["c0", "c1"]}
 

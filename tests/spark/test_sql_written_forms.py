@@ -47,8 +47,10 @@ SCRIPT = [
      [(1, "m", (2, "u"), 5), (3, "m", None, 1)]),
     ("FROM t INSERT INTO t SELECT id + 3, name, place, ts, p WHERE id = 1",
      [(1, "m", (2, "u"), 5), (3, "m", None, 1), (4, "m", (2, "u"), 5)]),
+    ("INSERT OVERWRITE t SELECT * FROM t WHERE id > 1",
+     [(3, "m", None, 1), (4, "m", (2, "u"), 5)]),
     ("CREATE OR REPLACE TABLE fresh USING hudi AS SELECT delete FROM (SELECT 1 AS delete)",
-     [(1, "m", (2, "u"), 5), (3, "m", None, 1), (4, "m", (2, "u"), 5)]),
+     [(3, "m", None, 1), (4, "m", (2, "u"), 5)]),
 ]  # fmt: skip
 REFUSED = {
     "CREATE OR REPLACE TABLE t (id INT) USING hudi": "OR REPLACE",
@@ -60,8 +62,8 @@ REFUSED = {
 }
 QUERIES = {
     "WITH t AS (SELECT 1 AS delete) SELECT delete FROM t": [(1,)],
-    "SELECT forms.t.id, spark_catalog.forms.t.place.x FROM forms.t WHERE forms.t.id < 3": [(1, 2)],
-    "SELECT count(forms.t.id) FROM t JOIN forms.t o ON o.id = forms.t.id": [(3,)],
+    "SELECT forms.t.id, spark_catalog.forms.t.place.x FROM forms.t WHERE forms.t.id > 3": [(4, 2)],
+    "SELECT count(forms.t.id) FROM t JOIN forms.t o ON o.id = forms.t.id": [(2,)],
     "SELECT max(id) FROM forms.t o WHERE EXISTS (SELECT 1 FROM t WHERE forms.t.id = o.id)": [(4,)],
 }
 

@@ -45,6 +45,7 @@ _REMEMBERED_NAMES = frozenset(
     for name in declared.spellings
 )
 """The options that a read needs. Others may be secrets, and the catalog keeps them where all users can see them."""
+_PLACES = frozenset(name for _, declared in options_of(LocationOptions) for name in declared.spellings)
 
 
 class HudiDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types that mypy follows here
@@ -69,9 +70,19 @@ class HudiDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types 
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the table's current rows, with the schema of the time when SQL created the table or view."""
+        """A reader of the table's current rows, with the schema of the time when SQL created the table or view.
+
+        Raises:
+            UnsupportedFeatureError: neither the options nor the schema have the folder of the table.
+        """
         remembered: dict[str, str] = next((field.metadata.get(_REMEMBERED, {}) for field in schema.fields), {})
-        storage, plan = _planned({**remembered, **self.options})
+        options = {**remembered, **self.options}
+        if not any(name.lower() in _PLACES for name in options):
+            raise UnsupportedFeatureError(
+                "Spark does not say where this Hudi table of its catalog is, as it is read through a view on Spark "
+                "Connect: name the table itself in the query, or make a temporary view of a DataFrame"
+            )
+        storage, plan = _planned(options)
         return _ChangeReader(plan, schema) if isinstance(plan, ChangePlan) else _Reader(storage.spec, plan, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - the name in Spark's interface

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.config.read_config import ReadConfig
+from pyhudi.errors import UnsupportedFeatureError
 from pyhudi.read.scan import ScanPlan
 from pyhudi.read.table_of_path import plan_of_path
 from pyhudi.spark.options import table_options
@@ -52,6 +53,7 @@ def with_hudi_tables(spark: SparkSession, text: str, frames: Mapping[str, Any]) 
     Raises:
         TableNotFoundError: the catalog knows a Hudi table, and there is none in its folder.
         HistoryNotRetainedError: a moment is asked for whose files are gone.
+        UnsupportedFeatureError: the statement makes a temporary view over a Hudi table, on Spark Connect.
     """
     if is_connect(spark):
         return _for_connect(spark, text, frames)
@@ -89,6 +91,11 @@ def _for_connect(spark: SparkSession, text: str, frames: Mapping[str, Any]) -> R
         return "{" + known[key] + "}"
 
     if makes_view(text):
+        if rewritten(spark, text, str) is not None:
+            raise UnsupportedFeatureError(
+                "on Spark Connect a temporary view cannot read a Hudi table anew each time: make one of a DataFrame, "
+                "df.createOrReplaceTempView(name), which has the rows of now"
+            )
         return None
     written = text if frames else text.replace("{", "{{").replace("}", "}}")
     found = rewritten(spark, written, frame)

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.api.writes import write_rows
 from pyhudi.errors import SchemaMismatchError
+from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.spark.types import spark_schema
 from pyhudi.sql.catalog.columns import own_name, with_last
 from pyhudi.sql.catalog.names import NamedTable, Names, NotHudi
@@ -59,12 +60,12 @@ class Insert(Clauses):
 
 
 def insert_rows(table: HudiTable, rows: DataFrame, clauses: Clauses) -> None:
-    """Write rows to a table as `INSERT` with these clauses does.
+    """Write rows to a table as `INSERT` with these clauses does. The rows' meta columns are left out.
 
     Raises:
         SchemaMismatchError: a column is not in the table, or the rows have other columns.
     """
-    spark = rows.sparkSession
+    spark, rows = rows.sparkSession, rows.drop(*META_COLUMNS)
     fields = tuple(table.handle.state.config.partition_fields or ())
     schema = with_last(spark_schema(table.schema), [name for name in fields if name in table.schema.names])
     named = [(own_name(schema, name, "the partition column"), value) for name, value in clauses.partition]
