@@ -10,12 +10,14 @@ import json
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 CONFIG = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    "spark.python.authenticate.socketTimeout": "120s",
 }
 
 
@@ -25,6 +27,12 @@ def main(folder: Path, options: dict[str, str], *, once: bool) -> None:
     from pyhudi.sql.session import spark_session
 
     spark = spark_session(master="local[2]", config=CONFIG)
+    follow(spark, folder, options, once=once)
+    spark.stop()
+
+
+def follow(spark: Any, folder: Path, options: dict[str, str], *, once: bool) -> None:
+    """Stream from the folder's table `source` into `copy`, on this session."""
     source = spark.readStream.format("hudi").option("maxCommitsPerTrigger", 1).load(str(folder / "source"))
     writer = source.select("id", "city", "n").writeStream.format("hudi").options(**options)
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
@@ -32,7 +40,6 @@ def main(folder: Path, options: dict[str, str], *, once: bool) -> None:
     query = writer.start(str(folder / "copy"))
     print("ready", flush=True)  # noqa: T201
     query.awaitTermination()
-    spark.stop()
 
 
 if __name__ == "__main__":

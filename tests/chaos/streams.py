@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,10 +58,36 @@ class Happened:
     problems: tuple[str, ...]
 
 
+Options = dict[str, str]
+
+
+def end_in_a_process(folder: Path, options: Options) -> None:
+    """Let the stream copy what is left, in a process of its own as those that were killed."""
+    subprocess.run(
+        [sys.executable, PROGRAM, folder, json.dumps(options), "once"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_AT_THE_END_MAX,
+    )
+
+
 def run(
-    folder: Path, *, kind: str, operation: str, kills: int, seed: int, commits_ahead: int = COMMITS_AHEAD
+    folder: Path,
+    *,
+    kind: str,
+    operation: str,
+    kills: int,
+    seed: int,
+    commits_ahead: int = COMMITS_AHEAD,
+    effects_max: int = EFFECTS_MAX,
+    end: Callable[[Path, Options], None] = end_in_a_process,
 ) -> Happened:
-    """Kill a stream so often, let it end, and judge the copy. `commits_ahead`: how many are there at first."""
+    """Kill a stream so often, let it end, and judge the copy.
+
+    `commits_ahead`: how many commits the source has at first. `effects_max`: after how many effects it is killed at the
+    latest.
+    """
     chance = random.Random(seed)
     options = {
         **OPTIONS,
@@ -80,18 +106,15 @@ def run(
     for _ in range(commits_ahead):
         _commit(source, next(turns), operation)
     for number in range(kills):
-        _life(folder, options, effects=chance.randrange(1, EFFECTS_MAX), seconds=chance.uniform(0.0, SECONDS_MAX))
+        _life(folder, options, effects=chance.randrange(1, effects_max), seconds=chance.uniform(0.0, SECONDS_MAX))
         for _ in range(chance.randrange(1, 4)):
             _commit(source, next(turns), operation)
         print(f"kill {number + 1}: {_commits(folder)} of {source.refresh().inspect.history().num_rows}", flush=True)
-    ended = subprocess.run(
-        [sys.executable, PROGRAM, folder, json.dumps(options), "once"],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS_AT_THE_END_MAX,
-    )
-    problems = () if ended.returncode == 0 else (ended.stderr[-3000:],)
+    problems: tuple[str, ...] = ()
+    try:
+        end(folder, options)
+    except subprocess.CalledProcessError as error:
+        problems = (error.stderr[-3000:],)
     return Happened(kills, _commits(folder), (*problems, *problems_of(folder)))
 
 
@@ -104,7 +127,7 @@ def _commit(source: pyhudi.HudiTable, turn: int, operation: str) -> None:
     source.upsert(table)
 
 
-def _life(folder: Path, options: dict[str, str], *, effects: int, seconds: float) -> None:
+def _life(folder: Path, options: Options, *, effects: int, seconds: float) -> None:
     """Start the stream, and kill its process so many seconds after so many effects."""
     with subprocess.Popen(
         [sys.executable, PROGRAM, folder, json.dumps(options)],

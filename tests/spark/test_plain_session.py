@@ -31,7 +31,7 @@ def test_session_that_was_not_enabled_reads_and_says_what_writing_needs(tmp_path
     assert "pyhudi.enable(spark)" in refusal
     assert not elsewhere.exists()
     same = [1, 2, 3]
-    assert found == {"read": same, "sql": same, "imported": False, "enabled": same, "by package": same}
+    assert found == {"read": same, "sql": same, "imported": False, "by package": same}
 
 
 def test_job_that_reads_no_hudi_table_loads_no_part_of_pyhudi() -> None:

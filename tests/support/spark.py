@@ -13,6 +13,8 @@ SMALL_SESSION: Mapping[str, str] = {
     "spark.default.parallelism": "2",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    # Spark's default of 15 seconds is too short for workers that start on a busy machine.
+    "spark.python.authenticate.socketTimeout": "120s",
     # Not UTC, so that instants that lose or gain an offset are seen.
     "spark.sql.session.timeZone": "America/New_York",
 }

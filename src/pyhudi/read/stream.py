@@ -21,6 +21,7 @@ from pyhudi.read.change_plan import ChangePlan
 from pyhudi.read.changes import SERVICES, plan_changes
 from pyhudi.read.scan import ScanPlan, ScanSlice, plan_table_scan, timeline_positions
 from pyhudi.table.commits import load_commit_metadata
+from pyhudi.table.pending_clusterings import instants_of_clusterings
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import position_of
 
@@ -114,12 +115,17 @@ def first_offset(table: TableState, start: str) -> StreamOffset:
 
 
 def newest_position(table: TableState) -> str | None:
-    """The position of the newest completed write; in version 6 of those that no running write comes before."""
+    """The position of the newest completed write; in version 6 of those that no running write comes before.
+
+    Cost: in version 6 a read per pending replace commit, which may be a clustering.
+    """
     timeline = table.timeline
     positions = [position_of(instant) for instant in timeline.completed_writes]
     if not table.version.has_completion_times and timeline.pending_writes:
-        first = min(instant.requested_time for instant in timeline.pending_writes)
-        positions = [position for position in positions if position < first]
+        clusterings = instants_of_clusterings(table.storage, timeline)
+        running = (one.requested_time for one in timeline.pending_writes if one.requested_time not in clusterings)
+        first = min(running, default=None)
+        positions = [position for position in positions if first is None or position < first]
     return max(positions, default=None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from pyhudi.errors import CorruptDataError, NotFoundError
@@ -63,6 +64,20 @@ def is_clustering_plan(storage: Storage, version: TableVersion, instant: Instant
         if instant.state is not InstantState.REQUESTED:
             raise
         return True
+
+
+def instants_of_clusterings(storage: Storage, timeline: Timeline) -> frozenset[str]:
+    """The instants of pending clusterings: they change no rows, so that no query and no clean has to wait for them.
+
+    A damaged plan that no process has begun counts as one, and one that has been begun does not. Cost: in version 6 a
+    read per pending replace commit.
+    """
+    found = set()
+    for instant in pending_clusterings(timeline):
+        with suppress(CorruptDataError):
+            if instant.action is Action.CLUSTERING or is_clustering_plan(storage, timeline.version, instant):
+                found.add(instant.requested_time)
+    return frozenset(found)
 
 
 def clustered_groups(storage: Storage, timeline: Timeline) -> frozenset[FileGroupId]:

@@ -49,8 +49,12 @@ LEASE_ENDS = replace(TWICE, schedules=10_000, powers=Powers(pauses=True))
 SET_BACK = replace(TWICE, mishaps=2, powers=CLOCKS)
 
 
-def mutant(name: str, why: str, *patches: Patch, at: str, within: Budget = ORDER, breaks: str) -> Mutant:
-    return Mutant(name=name, why=why, patches=patches, family=at, budget=within, breaks=tuple(breaks.split()))
+def mutant(
+    name: str, why: str, *patches: Patch, at: str, within: Budget = ORDER, breaks: str, known: str = ""
+) -> Mutant:
+    return Mutant(
+        name=name, why=why, patches=patches, family=at, budget=within, breaks=tuple(breaks.split()), known=known
+    )
 
 
 def _footprints(replacement: object) -> tuple[Patch, ...]:
@@ -179,6 +183,7 @@ TIMES = (
         at="cow8/lease/update+update-b",
         within=SET_BACK,
         breaks="K5 K7",
+        known="1=b 10=p",
     ),
     mutant(
         "a completed instant replaces another one",
@@ -195,6 +200,7 @@ TIMES = (
         at="cow8/lease/update-b+overwrite",
         within=SET_BACK,
         breaks="K1 K5 K6 K7 K8 K9 K13 K14",
+        known="1=b 10=p",
     ),
 )
 
@@ -243,6 +249,7 @@ LOCKS = (
         at="cow8/lease/update+update-b",
         within=TWICE,
         breaks="K8 K13",
+        known="23=1 54=0",
     ),
 )
 

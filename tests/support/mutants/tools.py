@@ -9,7 +9,9 @@ from typing import Any
 from unittest.mock import patch
 
 from pyhudi.table.state import TableState
-from pyhudi.testing.simulation.explore import Budget
+from pyhudi.testing.simulation.explore import Budget, Result, explore, replay
+from pyhudi.testing.simulation.scenarios import scenario_of
+from pyhudi.testing.simulation.schedule import parse_schedule
 from pyhudi.testing.simulation.start_tables import kind_of, prepared
 from pyhudi.transaction.locks.table_lock import HeldLock
 
@@ -36,7 +38,7 @@ class Mutant:
     """A defect in one rule of the protocol, and why that rule is there.
 
     `family`: the scenario that is searched for it, within `budget`. `breaks`: the invariants of which it must violate
-    one.
+    one. `known`: choices that found it after a long search; they are tried before the search.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Mutant:
     family: str
     budget: Budget
     breaks: tuple[str, ...]
+    known: str = ""
 
     def __post_init__(self) -> None:
         for owner, function, replacement in self.patches:
@@ -53,6 +56,14 @@ class Mutant:
 
     def __str__(self) -> str:
         return self.name.replace(" ", "-")
+
+    def found(self) -> Result | None:
+        """A run that violates an invariant, once the defect is put in; None if no schedule of the budget does."""
+        if self.known:
+            known = replay(parse_schedule(f"{self.family} : {self.known}"), self.budget.powers)
+            if known.violation is not None:
+                return known
+        return explore(scenario_of(self.family), self.budget).failure
 
     @contextmanager
     def put_in(self) -> Iterator[None]:

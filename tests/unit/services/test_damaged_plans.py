@@ -15,6 +15,7 @@ from tests.support.tables import contents
 
 from pyhudi.errors import CorruptDataError, InvalidRequestError, LockNotAcquiredError, WriteConflictError
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, InstantTime
+from pyhudi.read.stream import newest_position
 from pyhudi.services.cleaning.execute import pending_cleans, schedule_clean
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.lister import list_data_files
@@ -66,9 +67,10 @@ def test_damaged_clean_goes_when_its_writer_must_be_dead(
     assert any(one.action is Action.CLEAN for one in load_table(storage).timeline.instants)
 
 
-@pytest.mark.parametrize(("version", "kind"), [(6, "clean"), (9, "clean"), (9, "clustering")])
+@EVERY_LAYOUT
+@pytest.mark.parametrize("kind", ["clean", "clustering"])
 def test_damaged_plan_does_not_hold_the_archive(version: int, kind: str) -> None:
-    """In version 6 a clustering has the name of a write, of which cleaning does not know what it reads."""
+    """In version 6 a clustering has the name of a write, for which a clean would wait."""
     storage = prepared(TableBuilder(version, "cow"))
     updated(storage, 2, **NO_CLEAN)
     plan = put_plan(storage, Action.CLEAN if kind == "clean" else clustering_in(version))
@@ -102,6 +104,10 @@ def test_damaged_clustering_is_passed_over_by_writes_and_named_by_its_service_al
         opened(storage, later=True).services.run(plan)
     assert named.value.context["path"].endswith(path)
     assert plan in pending(storage)
+    assert newest_position(load_table(storage)) > plan
+    opened(storage, later=True).services.schedule("clustering", hudi_options=SORTED)
+    assert opened(storage, later=True).services.cluster(hudi_options=SORTED).num_rows == 2
+    assert pending(storage) == [plan]
 
     opened(storage).recovery.rollback(plan)
 

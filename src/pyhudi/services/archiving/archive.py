@@ -117,7 +117,7 @@ def _needed(call: ServiceCall) -> Needed:
     table = call.table
     cleans = [one for one in table.timeline.instants if one.action is Action.CLEAN]
     retained = earliest_retained(
-        table.timeline,
+        table,
         call.config.cleaning,
         last_clean(table.storage, table.timeline),
         now_ms=call.environment.clock.now_ms(),

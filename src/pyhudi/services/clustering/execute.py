@@ -99,11 +99,14 @@ def _is_pending(table: TableState, instant: Instant) -> bool:
 def run_pending_clusterings(call: ServiceCall) -> tuple[Clustered, ...]:
     """Execute the planned clusterings that no other process is executing, oldest first.
 
-    One that gives way to a write is rolled back and logged as a warning. Other errors: see `run_clustering`.
+    One that gives way to a write is rolled back and logged as a warning. One that no process has begun and whose plan
+    is damaged is passed over with a warning that names it. Other errors: see `run_clustering`.
     """
     call = call.reloaded()
     done = []
     for instant in pending_clusterings(call.table):
+        if instant.state is InstantState.REQUESTED and _is_damaged(call.table, instant):
+            continue
         try:
             done.append(run_clustering(call, instant.requested_time))
         except (WriteConflictError, InvalidRequestError) as error:
@@ -112,6 +115,15 @@ def run_pending_clusterings(call: ServiceCall) -> tuple[Clustered, ...]:
                 raise
             _log.warning("a planned clustering gave way to a write: %s", error)
     return tuple(result for result in done if result is not None)
+
+
+def _is_damaged(table: TableState, instant: Instant) -> bool:
+    try:
+        load_clustering_plan(table.storage, table.version, instant)
+    except CorruptDataError as error:
+        _log.warning("a planned clustering is passed over: %s", error)
+        return True
+    return False
 
 
 def run_clustering(call: ServiceCall, instant_time: str) -> Clustered | None:

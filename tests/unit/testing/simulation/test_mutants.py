@@ -14,9 +14,8 @@ from pyhudi.testing.simulation.scheduler import Powers
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_a_protocol_with_a_broken_rule_is_found_out(mutant: Mutant) -> None:
     with mutant.put_in():
-        outcome = explore(scenario_of(mutant.family), mutant.budget)
-        failure = outcome.failure
-        assert failure is not None, f"{mutant.name} survived {outcome.schedules} schedules: {mutant.why}"
+        failure = mutant.found()
+        assert failure is not None, f"{mutant.name} survived: {mutant.why}"
         assert failure.violation is not None
         assert failure.violation.partition(":")[0] in mutant.breaks, failure.violation
         assert replay(failure.schedule, mutant.budget.powers).violation == failure.violation
