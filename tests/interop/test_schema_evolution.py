@@ -105,7 +105,10 @@ class Tables:
 def test_both_alter_and_write_one_table_in_turn(
     version: int, kind: str, tmp_path: Path, oracle_of: Callable[[str], Oracle]
 ) -> None:
-    both = Tables(oracle_of(RELEASE_OF_TABLE_VERSION[version]), tmp_path / "t", kind, version)
+    oracle = oracle_of(RELEASE_OF_TABLE_VERSION[version])
+    # A process of its own: after a stream JVM Hudi 1.2.0 no longer takes its session's option, and refuses to rename.
+    oracle.stop()
+    both = Tables(oracle, tmp_path / "t", kind, version)
     ours = both.ours.alter
     ours.rename_column("fare", "cost")
     ours.add_column("tip", pa.float64(), after="name", comment="what is left on the table")
