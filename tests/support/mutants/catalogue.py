@@ -285,6 +285,7 @@ INTENTS = (
         at="cow8/lease/update+update-2",
         within=LEASE_ENDS,
         breaks="K1",
+        known="32=p 59=0",
     ),
     mutant(
         "plans are made beside intents",
@@ -385,6 +386,7 @@ HEARTBEATS = (
         at="cow8/lock/update+update",
         within=replace(TWICE, powers=CLOCKS),
         breaks="K9 K13",
+        known="8=j 16=1",
     ),
     mutant(
         "a heartbeat is removed when it stops",
