@@ -29,12 +29,12 @@ def register(spark: SparkSession, name: str, function: TableFunction) -> bool:
     registry = spark._jsparkSession.sessionState().tableFunctionRegistry()
     description = getattr(jvm, _EXPRESSIONS)("pyhudi", name)
     some = jvm.scala.Option.apply
-    try:  # from Spark 4.3 on, names of functions have three parts
+    try:  # older releases would take the three parts, too, and not find the function by them
+        registry.registerFunction(getattr(jvm, _IDENTIFIER)(name), description, builder)
+    except Py4JError:  # from Spark 4.3 on, names of functions have three parts
         registry.registerFunction(
             getattr(jvm, _IDENTIFIER)(name, some("builtin"), some("system")), description, builder
         )
-    except Py4JError:
-        registry.registerFunction(getattr(jvm, _IDENTIFIER)(name), description, builder)
     return True
 
 
