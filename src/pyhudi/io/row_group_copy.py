@@ -54,6 +54,7 @@ class FileJoin:
         self._kind: bytes | None = None
         self._others: dict[str, str] = {}
         keys = _Keys(bloom)
+        sizes: list[int] = []
         for path in self._paths:
             with storage.open_input(path) as source:
                 footer = _read_footer(source, path)
@@ -67,6 +68,9 @@ class FileJoin:
             if others != self._others:
                 raise NotAlikeError(f"the footer of {path} says other things than that of {self._paths[0]}")
             keys.add(footer, path)
+            sizes += [sum(chunk.size for chunk in group.chunks) for group in footer.row_groups]
+        self.row_group_bytes: Final = sum(sizes) // max(1, len(sizes))
+        """The mean size of a row group, compressed."""
         self._values = {**self._others, **keys.values()}
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,6 +41,9 @@ from pyhudi.tasks.data_file import (
 from pyhudi.tasks.sort_rows import SortOrder, sorted_rows
 
 _log = logging.getLogger(__name__)
+_COPIED_BYTES_MIN: Final = 8 * 1024 * 1024
+"""Row groups of this mean size are copied if nothing is sorted: in larger ones readers would gain nothing. Smaller ones
+are decoded and put together, as each of them costs a reader a request and a dictionary per column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +52,8 @@ class ClusterTask:
 
     `seed` is a UUID: file ids are made from it, the same in all attempts of the task. `run` replaces the task's stage
     number in the write token. `stored_bytes`: the size of the slices. `copies`: if nothing is sorted, row groups are
-    copied where that is possible. `sample_rows`: of how many rows a curve is made. `buckets`: those that the rows go to
-    by the hash of their keys.
+    copied where that is possible, also small ones. `sample_rows`: of how many rows a curve is made. `buckets`: those
+    that the rows go to by the hash of their keys.
     """
 
     target: WriteTarget
@@ -71,7 +75,8 @@ def cluster_group(context: TaskContext, task: ClusterTask) -> tuple[WriteStat, .
     Memory: the log records of one slice at a time (`SpillSettings`), a row group, and what `sorted_rows` needs.
     """
     storage = open_spec(task.target.storage)
-    if task.copies and not task.order.columns and (stats := _copied(storage, context, task)) is not None:
+    may_copy = not task.order.columns and task.buckets is None
+    if may_copy and (stats := _copied(storage, context, task)) is not None:
         return stats
     past = _Past()
     rows = _rows(storage, task, past)
@@ -152,14 +157,19 @@ def _top_column(name: str, schema: pa.Schema) -> str:
 
 
 def _copied(storage: Storage, context: TaskContext, task: ClusterTask) -> tuple[WriteStat, ...] | None:
-    """Copy the row groups of the slices; None if they are not plain, or cannot be joined without decoding."""
+    """Copy the row groups of the slices; None if they are not plain, too small, or must be decoded."""
     bases = [files.base for files in task.slices if files.base is not None]
     if len(bases) < len(task.slices) or not all(files.is_plain for files in task.slices):
+        return None
+    bytes_min = 0 if task.copies else _COPIED_BYTES_MIN
+    if task.stored_bytes < bytes_min * len(bases):
         return None
     try:
         joins = joins_of(storage, bases, task.target)
     except NotAlikeError as error:
         _log.info("row groups of %s are decoded: %s", task.partition_path or "the table's own folder", error)
+        return None
+    if any(join.row_group_bytes < bytes_min for join in joins):
         return None
     ensure_partition(storage, task.partition_path, task.target.instant_time)
     return tuple(write_joined(storage, _spec(context, task, number), join) for number, join in enumerate(joins))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -17,6 +18,8 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.tasks.data_file import DataFileSpec, WriteTarget, check_write_is_running, column_ranges
 from pyhudi.transaction.markers.announcing import create_markers
 
+T = TypeVar("T")
+
 
 def joins_of(storage: Storage, paths: Sequence[str], target: WriteTarget) -> list[FileJoin]:
     """The new files: base files in order, those together whose sizes add up to the maximum size of a file at most.
@@ -27,18 +30,26 @@ def joins_of(storage: Storage, paths: Sequence[str], target: WriteTarget) -> lis
     if not _same_columns(read_footer(storage, paths[0]).schema, with_meta_columns(target.schema)):
         # Readers may find the columns of a file by the schema of its instant, which is now a newer one.
         raise NotAlikeError(f"the columns of {paths[0]} are not those of the table")
-    packs: list[list[str]] = []
-    room = -1
+    sizes = []
     for path in paths:
         info = storage.info(path)
         if info is None:
             raise NotFoundError("a file is gone that was to be copied", path=path)
-        if info.size > room:
-            packs.append([])
-            room = settings.max_file_size
-        packs[-1].append(path)
-        room -= info.size
-    return [FileJoin(storage, pack, settings.bloom) for pack in packs]
+        sizes.append(info.size)
+    return [FileJoin(storage, pack, settings.bloom) for pack in packs(paths, sizes, settings.max_file_size)]
+
+
+def packs(items: Sequence[T], sizes: Sequence[int], size_max: int) -> list[list[T]]:
+    """Items in order, those together whose sizes add up to the maximum at most; a larger one is alone."""
+    found: list[list[T]] = []
+    room = -1
+    for item, size in zip(items, sizes, strict=True):
+        if size > room:
+            found.append([])
+            room = size_max
+        found[-1].append(item)
+        room -= size
+    return found
 
 
 def _same_columns(found: pa.Schema, expected: pa.Schema) -> bool:

@@ -58,6 +58,7 @@ from pyhudi.table.schema import TableSchema
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path
 from pyhudi.tasks.cluster import ClusterTask, cluster_group
+from pyhudi.tasks.copy_base_files import packs
 from pyhudi.tasks.markers import task_markers
 from pyhudi.tasks.settings import merge_settings, write_target
 from pyhudi.tasks.sort_rows import SortOrder, check_sort_columns
@@ -254,22 +255,25 @@ def _tasks(
     fields = hashed_fields(table, config.buckets)
     merging = merge_settings(table, config, schema, rules)
     merging = replace(merging, blocks=with_archive(merging.blocks, view.archived))
+    # What is sorted is sorted as a whole; else each file is written by a task of its own.
+    whole = size if order.columns else _UNLIMITED
     return [
         ClusterTask(
-            target=replace(target, files=replace(target.files, max_file_size=size)),
-            partition_path=group[0].partition_path,
+            # Slices that were put together by their size stay in one file, whatever becomes of it.
+            target=replace(target, files=replace(target.files, max_file_size=size if len(part) == 1 else whole)),
+            partition_path=part[0].partition_path,
             seed=call.environment.ids.uuid(),
-            slices=tuple(slice_files(each.base, each.logs) for each in group),
+            slices=tuple(slice_files(each.base, each.logs) for each in part),
             merging=merging,
             order=order,
-            stored_bytes=sum(each.size for each in group),
+            stored_bytes=sum(each.size for each in part),
             run=run.number,
             copies=strategy.copies,
             sample_rows=config.clustering.sample_rows,
             buckets=buckets_of_group(resizes, planned, fields),
         )
         for group, planned in zip(groups, plan.groups, strict=True)
-        if group
+        for part in packs(group, [each.size for each in group], _UNLIMITED if order.columns else size)
     ]
 
 

@@ -283,3 +283,22 @@ def test_sorting_and_copying_contradict_each_other() -> None:
     storage = table.build()
     with pytest.raises(ConfigError, match="copies rows as they are"):
         table.open(storage).services.cluster(hudi_options={**COPY, f"{PREFIX}sort.columns": "id"})
+
+
+@pytest.mark.parametrize("row_group_bytes_min", [1, 1 << 30])
+def test_large_row_groups_are_copied_and_small_ones_put_together_by_the_default_strategy(
+    row_group_bytes_min: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyhudi.tasks.cluster._COPIED_BYTES_MIN", row_group_bytes_min)
+    table = TableBuilder(options=APART)
+    for n in range(4):
+        table = table.insert((n, "oslo", 1, "a" * 100))
+    storage = table.build()
+    largest = max(open_table(storage).inspect.files()["size"].to_pylist())
+    two = {f"{PREFIX}target.file.max.bytes": str(2 * largest)}
+    (done,) = table.open(storage).services.cluster(hudi_options=two).to_pylist()
+    # Each file by a task of its own.
+    assert (done["groups"], done["files"], done["rows"]) == (1, 2, 4)
+    expected = [2, 2] if row_group_bytes_min == 1 else [1, 1]
+    assert [file.num_row_groups for file in files_of(storage).values()] == expected
+    assert contents(storage) == {(n, "oslo", 1, "a" * 100) for n in range(4)}
