@@ -24,15 +24,15 @@ from pyhudi.read.arrow import (
     scan_condition,
     skipped_by_statistics,
 )
-from pyhudi.read.by_bloom import skip_by_bloom_filters
-from pyhudi.read.by_bucket import skip_by_buckets
-from pyhudi.read.by_key import skip_by_record_index, where_of_keys
-from pyhudi.read.by_value import skip_by_secondary_indexes
+from pyhudi.read.believed import BelievedMetadata
+from pyhudi.read.by_index import skip_by_all_indexes
+from pyhudi.read.by_key import where_of_keys
 from pyhudi.read.conditions import Where, condition_of
 from pyhudi.read.count import count_rows
+from pyhudi.read.implied import asked_of_scan
 from pyhudi.read.plain_partitions import plan_with_plain_partitions
 from pyhudi.read.scan import ScanPlan
-from pyhudi.read.skipping import IndexUse, skip_by_indexes
+from pyhudi.read.skipping import IndexUse
 from pyhudi.table.savepoints import savepoint_named
 from pyhudi.table.state import TableState
 
@@ -176,18 +176,10 @@ class Scan:
             note = "hoodie.enable.data.skipping=false" if is_off else "no index knows the files that are not Hudi's"
             return plan, (IndexUse("column_stats", note=note),)
         is_newest = self._request.as_of is None and self._request.query_type is not QueryType.INCREMENTAL
-        by_key: IndexUse | None = None
-        by_value: tuple[IndexUse, ...] = ()
-        plan, by_bucket = skip_by_buckets(self._state, plan, self.where, is_newest=is_newest)
-        if is_newest:
-            plan, by_key = skip_by_record_index(self._state, plan, self.where)
-        if is_newest and self._request.query_type is QueryType.SNAPSHOT:
-            plan, by_value = skip_by_secondary_indexes(self._state, plan, self.where)
-        plan, uses = skip_by_indexes(self._state, plan, condition, is_newest=is_newest)
-        by_bloom = None
-        if by_key is None and by_bucket is None:
-            plan, by_bloom = skip_by_bloom_filters(self._state, plan, self.where)
-        return plan, (*(use for use in (by_bucket, by_key, by_bloom) if use is not None), *by_value, *uses)
+        asked = asked_of_scan(plan, self.where, condition)
+        metadata = BelievedMetadata(self._state)
+        found = skip_by_all_indexes(metadata, plan, asked, is_newest=is_newest and not plan.leaves_out_logs)
+        return found.plan, found.uses
 
 
 def scan_of(

@@ -46,7 +46,8 @@ def disbelief(state: MetadataState) -> str | None:
 def is_ahead(state: MetadataState) -> str | None:
     """Why indexes of the newest state say nothing of the table as it was loaded; None if nothing was committed since.
 
-    A later write may have moved records, or made bounds of partitions tighter. Cost: none.
+    A later write may have moved records, or made bounds of partitions tighter; so may one that is being committed.
+    Cost: none.
     """
     known = {one.requested_time for one in state.table.timeline.instants}
     since = max(known, default="")
@@ -55,7 +56,11 @@ def is_ahead(state: MetadataState) -> str | None:
         for one in state.timeline.completed_writes
         if one.action is Action.DELTA_COMMIT and len(one.requested_time) == _TIME_DIGITS
     )
-    is_later = any(time > since and time not in state.log_compactions for time in later)
+    # A write that was pending then may have been completed since, and be in a base file of the metadata table.
+    pending = known - {
+        one.requested_time for one in state.table.timeline.instants if one.state is InstantState.COMPLETED
+    }
+    is_later = any((time > since or time in pending) and time not in state.log_compactions for time in later)
     return "something was committed after the table was opened" if is_later else None
 
 

@@ -20,16 +20,18 @@ _PARTITIONS_MAX: Final = 64
 
 
 def statistics_of_files(
-    state: MetadataState, columns: Sequence[str], partition_paths: Sequence[str]
+    state: MetadataState, columns: Sequence[str], partition_paths: Sequence[str], *, partition: str = COLUMN_STATS
 ) -> dict[str, pa.StructArray]:
     """The statistics of the files of some partitions, and maybe of others, by column.
+
+    `partition`: `column_stats`, or an expression index, whose statistics of partitions are among them.
 
     Cost: in each file group its logs, and index and wanted blocks of its base file. Raises as `records_with_prefixes`.
     """
     stored = [stored_partition(path) for path in partition_paths]
     ids = [text_id(path) for path in stored] if len(stored) <= _PARTITIONS_MAX else [""]
     prefixes = [text_id(column) + partition for column in columns for partition in ids]
-    found = records_with_prefixes(state, COLUMN_STATS, COLUMN_STATS_COLUMN, prefixes)
+    found = records_with_prefixes(state, partition, COLUMN_STATS_COLUMN, prefixes)
     return _by_column(found, columns)
 
 

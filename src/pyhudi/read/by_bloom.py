@@ -11,10 +11,9 @@ import pyarrow as pa
 from pyhudi.errors import CorruptDataError, NotFoundError, UnsupportedFeatureError
 from pyhudi.format.bloom import BLOOM_FILTER_KEY, BLOOM_FILTER_KIND_KEY, BloomFilterType, parse_bloom_filter
 from pyhudi.metadata_table.bloom_filters import FilterReader
-from pyhudi.metadata_table.gate import disbelief
-from pyhudi.metadata_table.state import load_metadata_state
+from pyhudi.read.believed import BelievedMetadata
 from pyhudi.read.by_key import fixed_keys, key_columns
-from pyhudi.read.conditions import Where
+from pyhudi.read.comparisons import Alternatives
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.skipping import FILES_MIN, IndexUse
 from pyhudi.table.metadata_partitions import BLOOM_FILTERS
@@ -25,16 +24,18 @@ _SLICES_MAX: Final = 1000
 _AT_ONCE: Final = 100
 
 
-def skip_by_bloom_filters(table: TableState, plan: ScanPlan, where: Where) -> tuple[ScanPlan, IndexUse | None]:
+def skip_by_bloom_filters(
+    table: TableState, plan: ScanPlan, asked: Alternatives | None, metadata: BelievedMetadata
+) -> tuple[ScanPlan, IndexUse | None]:
     """The plan without the file slices whose filters exclude the keys of a condition, and what was done.
 
     Slices with logs stay: the filter of a base file does not have the keys in logs. Nothing is said where the table
-    has no filters in its metadata table, or the condition does not fix the record key. Cost: two listings and a read;
+    has no filters in its metadata table, or the condition does not fix the record key. Cost: that of `metadata`;
     of the filters the logs, and the blocks with those of the plan, 430 KB each. Memory: `_AT_ONCE` filters.
     """
     if BLOOM_FILTERS not in table.config.metadata_partitions:
         return plan, None
-    keys = fixed_keys(table, plan.schema, where)
+    keys = fixed_keys(table, plan.schema, asked)
     candidates = [one for one in plan.slices if one.files.base is not None and not one.files.logs]
     if keys is None or len(candidates) < FILES_MIN:
         return plan, None
@@ -44,13 +45,12 @@ def skip_by_bloom_filters(table: TableState, plan: ScanPlan, where: Where) -> tu
         return plan, IndexUse(BLOOM_FILTERS, columns=columns, note=note)
     left_out: set[str] = set()
     try:
-        state = load_metadata_state(table)
-        if (reason := disbelief(state)) is not None:
+        if (reason := metadata.problem) is not None:
             return plan, IndexUse(BLOOM_FILTERS, columns=columns, note=f"the metadata table is not used: {reason}")
-        reader = FilterReader(state.slices(BLOOM_FILTERS))
+        reader = FilterReader(metadata.state.slices(BLOOM_FILTERS))
         for start in range(0, len(candidates), _AT_ONCE):
-            paths = _paths(candidates[start : start + _AT_ONCE])
-            left_out |= _without_keys(reader.find(table.storage, paths), keys)
+            paths = base_paths(candidates[start : start + _AT_ONCE])
+            left_out |= without_keys(reader.find(table.storage, paths), keys)
     except (CorruptDataError, NotFoundError, UnsupportedFeatureError) as error:
         note = f"the metadata table cannot be read: {error.message}"
         return plan, IndexUse(BLOOM_FILTERS, columns=columns, note=note)
@@ -58,11 +58,12 @@ def skip_by_bloom_filters(table: TableState, plan: ScanPlan, where: Where) -> tu
     return replace(plan, slices=kept), IndexUse(BLOOM_FILTERS, len(plan.slices) - len(kept), columns)
 
 
-def _paths(slices: Sequence[ScanSlice]) -> list[str]:
+def base_paths(slices: Sequence[ScanSlice]) -> list[str]:
+    """The paths of the base files of slices."""
     return [one.files.base for one in slices if one.files.base is not None]
 
 
-def _without_keys(footers: Mapping[str, Mapping[str, str]], keys: pa.Array) -> set[str]:
+def without_keys(footers: Mapping[str, Mapping[str, str]], keys: pa.Array) -> set[str]:
     """The paths of those files whose filters exclude all keys."""
     found = set()
     for path, footer in footers.items():

@@ -14,7 +14,7 @@ from pyhudi.config.enums import BucketEngine
 from pyhudi.format.buckets import bucket_of_file_id, ring_hashes, simple_hashes
 from pyhudi.format.hash_fields import differ_between_releases
 from pyhudi.read.by_key import file_id_of, fixed_keys, key_columns
-from pyhudi.read.conditions import Where
+from pyhudi.read.comparisons import Alternatives
 from pyhudi.read.scan import ScanPlan
 from pyhudi.read.skipping import IndexUse
 from pyhudi.table.hash_rings import load_ring
@@ -27,7 +27,7 @@ _RINGS_MAX: Final = 20
 
 
 def skip_by_buckets(
-    table: TableState, plan: ScanPlan, where: Where, *, is_newest: bool
+    table: TableState, plan: ScanPlan, asked: Alternatives | None, *, is_newest: bool
 ) -> tuple[ScanPlan, IndexUse | None]:
     """The plan with only the file slices of the buckets that keys of a condition are in, and what was done.
 
@@ -36,7 +36,7 @@ def skip_by_buckets(
     read for each partition of the plan.
     """
     stored = stored_buckets(table.config.values, path=table.config.path)
-    keys = None if stored is None else fixed_keys(table, plan.schema, where)
+    keys = None if stored is None else fixed_keys(table, plan.schema, asked)
     if stored is None or keys is None:
         return plan, None
     columns = key_columns(table)

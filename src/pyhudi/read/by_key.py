@@ -17,11 +17,11 @@ from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.keys.generator import KeyGenerator, key_generator_from_table
 from pyhudi.format.keys.generator_types import KeyGeneratorType
 from pyhudi.format.schema.meta_columns import RECORD_KEY
-from pyhudi.metadata_table.gate import disbelief, is_ahead
 from pyhudi.metadata_table.record_locations import location_reader
-from pyhudi.metadata_table.state import MetadataState, load_metadata_state
-from pyhudi.read.comparisons import Comparison, comparisons_of
-from pyhudi.read.conditions import Where
+from pyhudi.metadata_table.state import MetadataState
+from pyhudi.read.alternatives import fixed_values
+from pyhudi.read.believed import BelievedMetadata
+from pyhudi.read.comparisons import Alternatives
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.skipping import IndexUse
 from pyhudi.table.metadata_partitions import RECORD_INDEX
@@ -31,24 +31,26 @@ KEYS_MAX: Final = 100_000
 """Conditions with more keys are left to statistics."""
 
 
-def skip_by_record_index(table: TableState, plan: ScanPlan, where: Where) -> tuple[ScanPlan, IndexUse | None]:
+def skip_by_record_index(
+    table: TableState, plan: ScanPlan, asked: Alternatives | None, metadata: BelievedMetadata
+) -> tuple[ScanPlan, IndexUse | None]:
     """The plan with only the file slices that hold the keys of a condition, and what the index did.
 
     `plan`: of the newest state. Nothing is left out where the condition does not fix the record key, or the table has
     no record index; then nothing is said of it. A key that is in several file groups, as duplicates are, is found in
-    one of them, as in JVM Hudi. Cost: two listings and a read; of the index the logs, and the blocks that may hold the
+    one of them, as in JVM Hudi. Cost: that of `metadata`; of the index the logs, and the blocks that may hold the
     keys, of the file groups that do.
     """
     if RECORD_INDEX not in table.config.metadata_partitions:
         return plan, None
-    keys = fixed_keys(table, plan.schema, where)
+    keys = fixed_keys(table, plan.schema, asked)
     if keys is None:
         return plan, None
     columns = key_columns(table)
     try:
-        state = load_metadata_state(table)
-        if (reason := disbelief(state) or is_ahead(state)) is not None:
+        if (reason := metadata.problem or metadata.is_ahead) is not None:
             return plan, IndexUse(RECORD_INDEX, columns=columns, note=f"the metadata table is not used: {reason}")
+        state = metadata.state
         found = groups_of_keys(state, keys, {one.partition_path for one in plan.slices})
     except (CorruptDataError, NotFoundError, UnsupportedFeatureError) as error:
         return plan, IndexUse(RECORD_INDEX, columns=columns, note=f"the metadata table cannot be read: {error.message}")
@@ -97,9 +99,9 @@ def key_columns(table: TableState) -> tuple[str, ...]:
     return _keys_of(table).record_key_fields
 
 
-def fixed_keys(table: TableState, schema: pa.Schema, where: Where) -> pa.StringArray | None:
+def fixed_keys(table: TableState, schema: pa.Schema, asked: Alternatives | None) -> pa.StringArray | None:
     """The record keys that rows must have to fulfil a condition; None where it leaves them open."""
-    if where is None or isinstance(where, pc.Expression):
+    if asked is None:
         return None
     keys = _keys_of(table)
     fields = keys.record_key_fields
@@ -110,7 +112,7 @@ def fixed_keys(table: TableState, schema: pa.Schema, where: Where) -> pa.StringA
     ):
         return None
     found: list[pa.Array] = []
-    for alternative in comparisons_of(where, schema):
+    for alternative in asked:
         values = [fixed_values(alternative, name) for name in fields]
         named = fixed_values(alternative, RECORD_KEY)
         if named is not None:
@@ -135,16 +137,6 @@ def _record_keys(keys: KeyGenerator, schema: pa.Schema, values: Sequence[Sequenc
         return keys.record_keys(pa.RecordBatch.from_arrays(columns, names=list(keys.record_key_fields)))
     except HudiError:  # a value that no stored key can have
         return pa.array([], pa.string())
-
-
-def fixed_values(comparisons: Sequence[Comparison], column: str) -> Sequence[Any] | None:
-    """The values that a column may have, if the comparisons fix it to some."""
-    for one in comparisons:
-        if one.column == column and one.operator == "==":
-            return [one.value]
-        if one.column == column and one.operator == "in":
-            return list(one.value)
-    return None
 
 
 def _keys_of(table: TableState) -> KeyGenerator:

@@ -14,54 +14,54 @@ from pyhudi.errors import CorruptDataError, NotFoundError, UnsupportedFeatureErr
 from pyhudi.format.metadata_table.keys import file_group_of, split_secondary_keys
 from pyhudi.format.metadata_table.schema import KEY, SECONDARY_INDEX_COLUMN
 from pyhudi.metadata_table.completeness import doubt
-from pyhudi.metadata_table.gate import disbelief, is_ahead
 from pyhudi.metadata_table.lookup import Wanted, read_group
 from pyhudi.metadata_table.maintained import secondary_index_of
 from pyhudi.metadata_table.secondary_index import SecondaryIndexPartition, can_be_indexed, indexed_text, value_prefixes
-from pyhudi.metadata_table.state import MetadataState, load_metadata_state
-from pyhudi.read.by_key import KEYS_MAX, file_id_of, fixed_values, groups_of_keys
-from pyhudi.read.comparisons import comparisons_of
-from pyhudi.read.conditions import Where
+from pyhudi.metadata_table.state import MetadataState
+from pyhudi.read.alternatives import fixed_values
+from pyhudi.read.believed import BelievedMetadata
+from pyhudi.read.by_key import KEYS_MAX, file_id_of, groups_of_keys
+from pyhudi.read.comparisons import Alternatives
 from pyhudi.read.scan import ScanPlan
 from pyhudi.read.skipping import FILES_MIN, IndexUse
-from pyhudi.table.index_definitions import load_index_definitions
 from pyhudi.table.metadata_partitions import RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from pyhudi.table.state import TableState
 
 
-def skip_by_secondary_indexes(table: TableState, plan: ScanPlan, where: Where) -> tuple[ScanPlan, tuple[IndexUse, ...]]:
+def skip_by_secondary_indexes(
+    table: TableState, plan: ScanPlan, asked: Alternatives | None, metadata: BelievedMetadata
+) -> tuple[ScanPlan, tuple[IndexUse, ...]]:
     """The plan with only the file slices that hold the values of a condition, and what each index did.
 
     `plan`: of the newest state, logs merged. Nothing is left out, and nothing said, where the condition does not fix a
-    column that has such an index, or there are fewer than `FILES_MIN` slices. Cost: a read of the definitions, two
-    listings and a read; of the secondary index the logs, and the blocks that have the values, of their file groups; of
+    column that has such an index, or there are fewer than `FILES_MIN` slices. Cost: a read of the definitions, and
+    that of `metadata`; of the secondary index the logs, and the blocks that have the values, of their file groups; of
     the record index those of the keys found. Memory: entries of the values, of one file group of the index.
     """
     present = table.config.metadata_partitions
     names = [name for name in present if name.startswith(SECONDARY_INDEX_PREFIX)]
-    if not names or RECORD_INDEX not in present or where is None or isinstance(where, pc.Expression):
+    if not names or RECORD_INDEX not in present or asked is None:
         return plan, ()
     if len(plan.slices) < FILES_MIN:
         return plan, ()
-    definitions = load_index_definitions(table)
+    definitions = metadata.definitions
     indexes = [secondary_index_of(definitions[name]) for name in sorted(names) if name in definitions]
-    asked = [(index, texts) for index in indexes if (texts := _texts_of(plan.schema, where, index)) is not None]
-    if not asked:
+    fit = [(index, texts) for index in indexes if (texts := _texts_of(plan.schema, asked, index)) is not None]
+    if not fit:
         return plan, ()
     uses: list[IndexUse] = []
     try:
-        state = load_metadata_state(table)
-        if (reason := disbelief(state) or is_ahead(state)) is not None:
+        if (reason := metadata.problem or metadata.is_ahead) is not None:
             note = f"the metadata table is not used: {reason}"
-            return plan, tuple(IndexUse(index.name, columns=(index.column,), note=note) for index, _ in asked)
-        for index, texts in asked:
+            return plan, tuple(IndexUse(index.name, columns=(index.column,), note=note) for index, _ in fit)
+        for index, texts in fit:
             if (why := doubt(table, definitions[index.name])) is not None:
                 uses.append(IndexUse(index.name, columns=(index.column,), note=why))
                 continue
-            plan, use = _skip(state, plan, index, texts)
+            plan, use = _skip(metadata.state, plan, index, texts)
             uses.append(use)
     except (CorruptDataError, NotFoundError, UnsupportedFeatureError) as error:
-        uses.append(IndexUse(asked[len(uses)][0].name, note=f"the metadata table cannot be read: {error.message}"))
+        uses.append(IndexUse(fit[len(uses)][0].name, note=f"the metadata table cannot be read: {error.message}"))
     return plan, tuple(uses)
 
 
@@ -93,12 +93,12 @@ def _record_keys(state: MetadataState, index: SecondaryIndexPartition, texts: pa
             yield split_secondary_keys(found, path=index.name)[1]
 
 
-def _texts_of(schema: pa.Schema, where: Any, index: SecondaryIndexPartition) -> pa.StringArray | None:
+def _texts_of(schema: pa.Schema, asked: Alternatives, index: SecondaryIndexPartition) -> pa.StringArray | None:
     """The texts of the values that a condition fixes a column to; None where it does not, or they do not fit."""
     if index.column not in schema.names or not can_be_indexed(kind := schema.field(index.column).type):
         return None
     values: list[Any] = []
-    for alternative in comparisons_of(where, schema):
+    for alternative in asked:
         fixed = fixed_values(alternative, index.column)
         if fixed is None or len(values) + len(fixed) > KEYS_MAX:
             return None

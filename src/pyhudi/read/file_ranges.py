@@ -6,6 +6,7 @@ Between the two, the indexes of the metadata table are asked.
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,7 +22,11 @@ import pyarrow as pa
 from pyhudi.errors import CorruptDataError, HudiError, NotFoundError
 from pyhudi.format.keys.partition_paths import typed_value
 from pyhudi.io.column_statistics import ColumnBounds, read_bounds
+from pyhudi.read.alternatives import alternatives_of_predicate
+from pyhudi.read.believed import BelievedMetadata
+from pyhudi.read.by_index import Asked, skip_by_all_indexes
 from pyhudi.read.conditions import Condition
+from pyhudi.read.expressions import IndexedExpression
 from pyhudi.read.predicates import (
     ColumnRanges,
     Mask,
@@ -30,12 +35,13 @@ from pyhudi.read.predicates import (
     expression_of_predicate,
     may_match,
 )
-from pyhudi.read.scan import ScanPlan, ScanSlice
-from pyhudi.read.skipping import skip_by_indexes
+from pyhudi.read.scan import ScanPlan, ScanSlice, moment_of
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage, StorageSpec
+from pyhudi.table.index_definitions import COLUMN_STATS
 from pyhudi.table.state import load_table
 
+_log = logging.getLogger(__name__)
 FOOTERS_MAX = 2000
 """The largest number of files whose footers are read to leave files out. Reading more of them where the rows are read,
 by all executors, is faster than by the driver."""
@@ -83,35 +89,51 @@ class FilePruner:
         paths and constants rule out; for the others that of `source`.
         """
         constants = constants or {}
+        expressions = {one.name for one in self.expressions}
         columns = columns_of_predicate(predicate)
         by_path = ranges_of_paths(self.slices, self.schema, columns)
         by_path |= {name: _of_one_value(values) for name, values in constants.items() if name in columns}
         left = np.flatnonzero(may_match(predicate, by_path, len(self.slices)))
-        in_files = columns - by_path.keys() - constants.keys()
-        if self.plan is not None and in_files and len(left):
-            left, decided = self._left_by_indexes(self.plan, left, predicate)
+        in_files = columns - by_path.keys() - constants.keys() - expressions
+        of_expressions: Mapping[str, ColumnRanges] = {}
+        if self.plan is not None and (in_files or columns & expressions) and len(left):
+            left, decided, of_expressions = self._left_by_indexes(self.plan, left, predicate)
             in_files -= decided
         if not in_files or not len(left):
             return list(map(int, left))
-        known = {name: ranges.take(left) for name, ranges in by_path.items()}
+        known = {name: ranges.take(left) for name, ranges in by_path.items()} | dict(of_expressions)
         known |= self.source.of([self.slices[number] for number in left], in_files)
         return list(map(int, left[may_match(predicate, known, len(left))]))
 
-    def _left_by_indexes(self, plan: ScanPlan, left: Numbers, predicate: Predicate) -> tuple[Numbers, frozenset[str]]:
-        """What indexes leave of these slices, and the columns that they know in all of them.
+    @property
+    def expressions(self) -> tuple[IndexedExpression, ...]:
+        """The expressions that indexes know, further columns of predicates."""
+        return () if self.plan is None else self.plan.expressions
+
+    def _left_by_indexes(
+        self, plan: ScanPlan, left: Numbers, predicate: Predicate
+    ) -> tuple[Numbers, frozenset[str], Mapping[str, ColumnRanges]]:
+        """What indexes leave of these slices, the columns that they know in all of them, and ranges of expressions.
 
         Of the table as it is now: what an index says of a file stays true, and of files that are gone it says nothing.
+        Indexes of the newest state are asked as long as the plan is of it.
         """
         condition = expression_of_predicate(predicate, self.schema.names)
         plan = replace(plan, slices=tuple(self.slices[number] for number in left))
         try:
             table = load_table(open_spec(plan.storage))
         except HudiError:
-            return left, frozenset()
-        kept, uses = skip_by_indexes(table, plan, Condition(condition, condition), is_newest=False)
-        decided = frozenset(name for use in uses if use.note is None for name in use.columns)
-        is_kept = {id(one) for one in kept.slices}
-        return left[[id(one) in is_kept for one in plan.slices]], decided
+            return left, frozenset(), {}
+        is_newest = plan.moment == moment_of(table.timeline) and not plan.leaves_out_logs
+        asked = Asked(Condition(condition, condition), alternatives_of_predicate(predicate), predicate)
+        found = skip_by_all_indexes(BelievedMetadata(table), plan, asked, is_newest=is_newest)
+        for use in found.uses:
+            _log.info("%s: %s", plan.uri, use)
+        decided = frozenset(
+            name for use in found.uses if use.index == COLUMN_STATS and use.note is None for name in use.columns
+        )
+        is_kept = {id(one) for one in found.plan.slices}
+        return left[[id(one) in is_kept for one in plan.slices]], decided, found.ranges
 
 
 def ranges_of_paths(

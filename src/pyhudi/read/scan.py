@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +22,7 @@ from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.rules import Merger
 from pyhudi.merge.table_rules import TableRules, mergers_of, table_rules_of
 from pyhudi.metadata_table.lister import load_read_view
+from pyhudi.read.expressions import IndexedExpression, indexed_expressions
 from pyhudi.read.partition_columns import plain_fields, slashed_dates, texts_of_numbers, values_of_path
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.archived_writes import load_archived_writes
@@ -35,7 +37,7 @@ from pyhudi.table.retention import Cleaned, load_cleaned
 from pyhudi.table.savepoints import completed_write, view_after
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState, load_table
-from pyhudi.table.timeline import Timeline
+from pyhudi.table.timeline import Timeline, position_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,10 @@ class ScanPlan:
     path: the files lack them, or have others. `merging`: how slices with logs are read. `texts_of_numbers`: columns of
     text that some files hold as numbers, which not all readers of Parquet turn into text; slices are then read as if
     they had logs, as all are `in_tasks`, where the engine itself cannot read them. `data_skipping`: the indexes of the
-    metadata table may be asked which files to leave out.
+    metadata table may be asked which files to leave out. `moment`: of which newest state it is, see `moment_of`; None
+    for a state of the past, and a range. `leaves_out_logs`: there are logs, whose changes
+    are not read. `expressions`:
+    those that the table has indexes of.
     """
 
     storage: StorageSpec
@@ -78,6 +83,9 @@ class ScanPlan:
     texts_of_numbers: tuple[str, ...] = ()
     data_skipping: bool = True
     in_tasks: bool = False
+    moment: str | None = None
+    leaves_out_logs: bool = False
+    expressions: tuple[IndexedExpression, ...] = ()
 
     @property
     def plain(self) -> tuple[ScanSlice, ...]:
@@ -107,6 +115,11 @@ def plan_table_scan(table: TableState, config: ReadConfig, mergers: Sequence[Mer
     cleaners have deleted files that the read needs, and `HistoryNotSettledError` while a write is running whose rows
     belong to the result.
     """
+    plan = _plan_of(table, config, mergers)
+    return replace(plan, expressions=indexed_expressions(table, plan.schema)) if plan.data_skipping else plan
+
+
+def _plan_of(table: TableState, config: ReadConfig, mergers: Sequence[Merger]) -> ScanPlan:
     if config.change_data:
         raise UnsupportedFeatureError(
             "change data (hoodie.datasource.query.incremental.format=cdc) is not a scan of rows: ask for changes()"
@@ -119,7 +132,14 @@ def plan_table_scan(table: TableState, config: ReadConfig, mergers: Sequence[Mer
         return _plan_as_of(table, config, mergers, instant_time_from_user(config.as_of))
     view = load_read_view(table, wanted=config.metadata_table, skips_damaged=config.skip_damaged_files)
     _check_newest(load_cleaned(table.storage, view), table.timeline)
-    return _plan(table, config, mergers, view.latest, _blocks(view))
+    newest = _plan(table, config, mergers, view.latest, _blocks(view))
+    return replace(newest, moment=moment_of(table.timeline))
+
+
+def moment_of(timeline: Timeline) -> str:
+    """A text that differs between the newest states of a table: the completed writes. Pure."""
+    writes = "\n".join(f"{one.requested_time} {position_of(one)}" for one in timeline.completed_writes)
+    return hashlib.sha256(writes.encode()).hexdigest()
 
 
 def _blocks(view: FileSystemView) -> BlockFilter:
@@ -365,6 +385,7 @@ def _plan(
         merging,
         numbers,
         config.data_skipping,
+        leaves_out_logs=base_files_only and any(one.logs for group in latest.values() for one in group),
     )
 
 

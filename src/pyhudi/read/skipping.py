@@ -14,13 +14,12 @@ import pyarrow.compute as pc
 
 from pyhudi.errors import CorruptDataError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError
 from pyhudi.format.metadata_table.bounds import ColumnBounds, believed_bounds
-from pyhudi.metadata_table.gate import disbelief, is_ahead
-from pyhudi.metadata_table.state import load_metadata_state
 from pyhudi.metadata_table.statistics_lookup import statistics_of_files, statistics_of_partitions
+from pyhudi.read.believed import BelievedMetadata
 from pyhudi.read.conditions import Condition, columns_of
 from pyhudi.read.pruning import may_match
 from pyhudi.read.scan import ScanPlan, ScanSlice
-from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS, load_index_definitions
+from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS
 from pyhudi.table.state import TableState
 
 FILES_MIN: Final = 8
@@ -48,13 +47,13 @@ class IndexUse:
 
 
 def skip_by_indexes(
-    table: TableState, plan: ScanPlan, condition: Condition, *, is_newest: bool
+    table: TableState, plan: ScanPlan, condition: Condition, metadata: BelievedMetadata, *, is_newest: bool
 ) -> tuple[ScanPlan, tuple[IndexUse, ...]]:
     """The plan without the file slices that indexes leave out, and what each of them did.
 
     `plan`: without the partitions that their paths rule out. `is_newest`: it is of the newest state. A metadata table
     that cannot be believed or read leaves nothing out. Cost: for more than `FILES_MIN` slices without logs, or with
-    them, two listings and a read of the metadata table, a read of the definitions of indexes, and the lookups.
+    them, that of `metadata`, a read of the definitions of indexes, and the lookups.
     """
     if COLUMN_STATS not in table.config.metadata_partitions:
         return plan, (IndexUse(COLUMN_STATS, note="the table has no column statistics"),)
@@ -64,7 +63,7 @@ def skip_by_indexes(
     left: ScanPlan = plan
     uses: tuple[IndexUse, ...] = ()
     try:
-        for step, use in _steps(table, plan, condition, is_newest=is_newest):
+        for step, use in _steps(table, plan, condition, metadata, is_newest=is_newest):
             left, uses = step, (*uses, use)
     except (CorruptDataError, NotFoundError, SchemaMismatchError, UnsupportedFeatureError) as error:
         return left, (*uses, IndexUse(COLUMN_STATS, note=f"the metadata table cannot be read: {error.message}"))
@@ -72,20 +71,19 @@ def skip_by_indexes(
 
 
 def _steps(
-    table: TableState, plan: ScanPlan, condition: Condition, *, is_newest: bool
+    table: TableState, plan: ScanPlan, condition: Condition, metadata: BelievedMetadata, *, is_newest: bool
 ) -> Iterator[tuple[ScanPlan, IndexUse]]:
     """The plan after each index, and what the index did."""
-    state = load_metadata_state(table)
-    reason = disbelief(state)
-    if reason is not None:
-        yield plan, IndexUse(COLUMN_STATS, note=f"the metadata table is not used: {reason}")
+    if metadata.problem is not None:
+        yield plan, IndexUse(COLUMN_STATS, note=f"the metadata table is not used: {metadata.problem}")
         return
-    definition = load_index_definitions(table).get(COLUMN_STATS)
+    state = metadata.state
+    definition = metadata.definitions.get(COLUMN_STATS)
     indexed = plan.schema.names if definition is None else definition.source_columns
     # Bounds of a partition, whoever wrote them, know nothing of the columns that skeleton files have elsewhere.
     has_skeletons = any(one.files.source is not None for one in plan.slices)
     has_bounds = PARTITION_STATS in table.config.metadata_partitions
-    if is_newest and has_bounds and not has_skeletons and is_ahead(state) is None:
+    if is_newest and has_bounds and not has_skeletons and metadata.is_ahead is None:
         plan, use = skip_by_partition_stats(plan, condition, partial(statistics_of_partitions, state), indexed)
         yield plan, use
     yield skip_by_column_stats(plan, condition, partial(statistics_of_files, state), indexed)
@@ -110,12 +108,12 @@ def skip_by_column_stats(
         # Statistics are kept by name: a name of today may be that of another column there.
         note = note or "columns of some files have other names today"
         candidates = tuple(one for one in candidates if not one.files.has_other_names)
-    files, groups = _files_of(candidates)
+    files, groups = files_of(candidates)
     found = statistics(columns, sorted({one.partition_path for one in candidates}))
     known: dict[str, ColumnBounds] = {}
     missing = 0
     for name in columns:
-        places = _places(found[name], files) if name in found else np.full(len(files), -1)
+        places = places_of(found[name], files) if name in found else np.full(len(files), -1)
         missing = max(missing, int(np.count_nonzero(places < 0)))
         if name in found:
             bounds = believed_bounds(found[name], plan.schema.field(name).type).take(places)
@@ -149,7 +147,7 @@ def skip_by_partition_stats(
     named = [path or "." for path in paths]
     known = {
         name: believed_bounds(found[name], plan.schema.field(name).type, of_partitions=True).take(
-            _places(found[name], named)
+            places_of(found[name], named)
         )
         for name in columns
         if name in found
@@ -170,7 +168,7 @@ def deciding_columns(plan: ScanPlan, condition: Condition, indexed: Sequence[str
     return usable, f"it has no statistics of {', '.join(others)}" if others else None
 
 
-def _files_of(slices: Sequence[ScanSlice]) -> tuple[list[str], npt.NDArray[np.int64]]:
+def files_of(slices: Sequence[ScanSlice]) -> tuple[list[str], npt.NDArray[np.int64]]:
     """The names of the files of slices, and of each the number of its slice."""
     files: list[str] = []
     groups: list[int] = []
@@ -181,7 +179,7 @@ def _files_of(slices: Sequence[ScanSlice]) -> tuple[list[str], npt.NDArray[np.in
     return files, np.array(groups, dtype=np.int64)
 
 
-def _places(payloads: pa.StructArray, names: Sequence[str]) -> npt.NDArray[np.int64]:
+def places_of(payloads: pa.StructArray, names: Sequence[str]) -> npt.NDArray[np.int64]:
     """Where the records of files are; -1 for those without one, and for a name that several records have."""
     stored = payloads.field("fileName")
     wanted = pa.array(names, pa.string())

@@ -13,6 +13,7 @@ from tests.support.tables import MOR, new_table, open_table, rows
 
 import pyhudi
 from pyhudi.errors import ConfigError
+from pyhudi.read.alternatives import alternatives_of_where
 from pyhudi.read.by_key import fixed_keys
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.testing.faults import FaultStorage
@@ -32,6 +33,11 @@ def _table(**options: str) -> pyhudi.HudiTable:
         table.upsert(rows(*((n, ("oslo", "rome", "bern")[n % 3], 1, f"note {n}") for n in range(first, first + 10))))
     open_table(storage, **BUILD, **options).upsert(rows((4, "rome", 2, "newer"), (5, "bern", 2, "newer")))
     return open_table(storage, **options)
+
+
+def _fixed(table: pyhudi.HudiTable, where: Any) -> Any:
+    schema = table.scan().schema
+    return fixed_keys(table.handle.state, schema, alternatives_of_where(where, schema))
 
 
 @pytest.mark.parametrize("options", [{}, MOR], ids=["cow", "mor"])
@@ -101,7 +107,7 @@ def test_composite_keys_need_a_value_for_each_column() -> None:
     table.upsert(rows(*((n, "oslo", 1, note) for n, note in itertools.product(range(3), "ab"))))
     table = open_table(table.handle.state.storage)
     assert table.lookup([(1, "a"), (2, "b"), (2, "c")], ["id", "note"]).num_rows == 2
-    assert fixed_keys(table.handle.state, table.scan().schema, [("id", "==", 1)]) is None
+    assert _fixed(table, [("id", "==", 1)]) is None
     assert table.scan(where=[("id", "==", 1)]).to_arrow().num_rows == 2
     with pytest.raises(ConfigError, match="tuple of their values"):
         table.lookup([1])
@@ -113,7 +119,7 @@ def test_keys_whose_text_is_not_their_value_are_not_looked_up() -> None:
     moment = dt.datetime(2024, 1, 1, 12)
     table.upsert(pa.table({"id": [moment], "city": ["a"], "ts": [1]}, schema=schema))
     table = open_table(table.handle.state.storage)
-    assert fixed_keys(table.handle.state, table.scan().schema, [("id", "==", moment)]) is None
+    assert _fixed(table, [("id", "==", moment)]) is None
     assert table.lookup([moment]).num_rows == 1
 
 

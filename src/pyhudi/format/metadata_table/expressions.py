@@ -163,8 +163,8 @@ def _in_all_zones(seconds: pa.Array) -> tuple[pa.Array, pa.Array]:
     )
 
 
-def _format_of(pattern: str) -> str | None:
-    """The format for Arrow of a pattern whose texts have the order of their times; None for other patterns."""
+def format_of(pattern: str) -> str | None:
+    """The format of Arrow and Python for a pattern whose texts have the order of their times; None for others."""
     parts = _PART.findall(pattern)
     signs = [part for part in parts if part in _SIGNS]
     if "".join(parts) != pattern or signs != list(_SIGNS)[: len(signs)] or not signs:
@@ -179,7 +179,7 @@ def _from_unixtime(values: pa.Array, options: Options) -> Between | None:
 
 
 def _date_format(values: pa.Array, options: Options) -> Between | None:
-    form = _format_of(options["format"])
+    form = format_of(options["format"])
     if pa.types.is_date(values.type) and form is not None:
         seconds = pc.multiply_checked(values.cast(pa.int32()).cast(pa.int64()), 86_400)
         if not _has_four_digits(seconds):
@@ -196,7 +196,7 @@ def _whole_seconds(values: pa.Array) -> pa.Array:
 
 
 def _texts_of_times(seconds: pa.Array, pattern: str) -> Between | None:
-    form = _format_of(pattern)
+    form = format_of(pattern)
     if form is None or not _has_four_digits(seconds):
         return None
     low, high = (pc.strftime(moved, form) for moved in _in_all_zones(seconds))

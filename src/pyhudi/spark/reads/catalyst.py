@@ -11,7 +11,7 @@ import datetime as dt
 import json
 import math
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import partial
@@ -22,7 +22,9 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 
 from pyhudi.read.comparisons import Comparison
+from pyhudi.read.expressions import IndexedExpression, Options, certain
 from pyhudi.read.predicates import AllOf, AnyOf, NullTest, Predicate, TextTest
+from pyhudi.spark.reads.functions import REPLACED, Node, function_of
 from pyhudi.spark.types import spark_schema
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
@@ -39,41 +41,36 @@ _NEGATED = {"==": "!=", "in": "not in"}
 _TEXT_TESTS = {"Contains": "contains", "EndsWith": "ends with"}
 _FALSE_FOR_NAN = frozenset({"==", "in", "<", "<="})
 """The operators that NaN does not pass in Spark, where it is above all numbers."""
-_REPLACED = "\ufffd"
-"""Stands for bytes that are no text, so that a value with it may be another one."""
 _LARGEST = "\U0010ffff"
 _AFTER_SURROGATES = {"\ud7ff": "\ue000"}
 _EPOCH = dt.date(1970, 1, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
-    """A node of an expression: its class without the package, its own fields, and the way to it from the root."""
-
-    kind: str
-    fields: dict[str, Any]
-    children: tuple[_Node, ...]
-    way: tuple[int, ...]
-
-
-def predicate_of(filters: Sequence[Any], schema: pa.Schema) -> Predicate:
+def predicate_of(filters: Sequence[Any], schema: pa.Schema, expressions: Sequence[IndexedExpression] = ()) -> Predicate:
     """What filters on the rows of a scan of `schema` demand together, as far as it is known.
 
-    `filters`: expressions in the driver's JVM. Cost: one call to the JVM per filter, and some for each value that the
-    printed expression does not show exactly.
+    `filters`: expressions in the driver's JVM. `expressions`: functions over columns, which the predicate has as
+    further columns. Cost: one call to the JVM per filter, and some for each value that the printed expression does not
+    show exactly.
     """
+    schema = pa.schema([*schema, *(pa.field(one.name, one.kind) for one in expressions)])
     spark_types = {field.name: field.dataType.jsonValue() for field in spark_schema(schema).fields}
-    parts = [_Translation(expression, schema, spark_types).predicate() for expression in filters]
-    return AllOf(tuple(part for part in parts if part is not None))
+    named = {(one.function, one.column, one.options): one.name for one in expressions}
+    parts = [_Translation(expression, schema, spark_types, named).predicate() for expression in filters]
+    return certain(AllOf(tuple(part for part in parts if part is not None)), expressions)
 
 
 @dataclass(frozen=True, slots=True)
 class _Translation:
-    """The translation of one filter: its expression in the JVM, the columns of the scan, and their types in Spark."""
+    """The translation of one filter: its expression in the JVM, the columns of the scan, and their types in Spark.
+
+    `named`: the names of functions over columns, which are further columns.
+    """
 
     expression: Any
     schema: pa.Schema
     spark_types: dict[str, Any]
+    named: Mapping[tuple[str, str, Options], str]
 
     def predicate(self) -> Predicate | None:
         """The filter's predicate, None if nothing is known of it."""
@@ -82,24 +79,24 @@ class _Translation:
         except (Py4JError, ValueError, RecursionError):  # Spark cannot print all functions; or it is too deep
             return None
 
-    def _of(self, node: _Node) -> Predicate | None:
+    def _of(self, node: Node) -> Predicate | None:
         translate = _TRANSLATIONS.get(node.kind)
         return None if translate is None else translate(self, node)
 
-    def _all(self, node: _Node) -> Predicate | None:
+    def _all(self, node: Node) -> Predicate | None:
         known = [part for part in map(self._of, node.children) if part is not None]
         return AllOf(_flat(known, AllOf)) if known else None
 
-    def _any(self, node: _Node) -> Predicate | None:
+    def _any(self, node: Node) -> Predicate | None:
         parts = [self._of(child) for child in node.children]
         known = [part for part in parts if part is not None]
         return AnyOf(_flat(known, AnyOf)) if len(known) == len(parts) else None
 
-    def _null_test(self, node: _Node) -> Predicate | None:
+    def _null_test(self, node: Node) -> Predicate | None:
         name = self._column(node.children[0])
         return None if name is None else NullTest(name, is_null=node.kind == "IsNull")
 
-    def _negated(self, parent: _Node) -> Predicate | None:
+    def _negated(self, parent: Node) -> Predicate | None:
         node = parent.children[0]
         if node.kind == "AttributeReference":
             return self._truth(node, is_true=False)
@@ -109,7 +106,7 @@ class _Translation:
             return None
         return Comparison(positive.column, _NEGATED[positive.operator], positive.value)
 
-    def _comparison(self, node: _Node) -> Comparison | None:
+    def _comparison(self, node: Node) -> Comparison | None:
         if node.kind in ("In", "InSet"):
             return self._in(node)
         sign = _COMPARISONS.get(node.kind)
@@ -125,7 +122,7 @@ class _Translation:
             return None
         return Comparison(name, sign, value)
 
-    def _in(self, node: _Node) -> Comparison | None:
+    def _in(self, node: Node) -> Comparison | None:
         name = self._column(node.children[0])
         if name is None:
             return None
@@ -135,13 +132,13 @@ class _Translation:
             values = [self._value(name, each) if each.kind == "Literal" else None for each in node.children[1:]]
         return None if not values or any(value is None for value in values) else Comparison(name, "in", tuple(values))
 
-    def _truth(self, node: _Node, *, is_true: bool) -> Comparison | None:
+    def _truth(self, node: Node, *, is_true: bool) -> Comparison | None:
         name = self._column(node)
         if name is None or not pa.types.is_boolean(self.schema.field(name).type):
             return None
         return Comparison(name, "==", pa.scalar(is_true))
 
-    def _prefix(self, node: _Node) -> Predicate | None:
+    def _prefix(self, node: Node) -> Predicate | None:
         name, text = self._column(node.children[0]), node.children[1]
         if name is None or text.kind != "Literal" or (low := self._value(name, text)) is None:
             return None
@@ -149,16 +146,18 @@ class _Translation:
         from_low, after = Comparison(name, ">=", low), _after_prefix(low.as_py())
         return from_low if after is None else AllOf((from_low, Comparison(name, "<", pa.scalar(after, kind))))
 
-    def _text_test(self, node: _Node) -> Predicate | None:
+    def _text_test(self, node: Node) -> Predicate | None:
         name, text = self._column(node.children[0]), node.children[1]
         if name is None or text.kind != "Literal" or (value := self._value(name, text)) is None:
             return None
         return TextTest(name, _TEXT_TESTS[node.kind], value.as_py())
 
-    def _column(self, node: _Node) -> str | None:
-        """The name of a column that the node stands for, if it has the type of the scan's."""
+    def _column(self, node: Node) -> str | None:
+        """The name of the column, or of the function over one, that a node is, if it has the type of the scan's."""
         if node.kind != "AttributeReference":
-            return None
+            function, column, options = function_of(node) or ("", None, ())
+            of = None if column is None else self._column(column)
+            return None if of is None else self.named.get((function, of, options))
         name = node.fields["name"]
         is_known = name in self.spark_types and node.fields["dataType"] == self.spark_types[name]
         return name if is_known and not pa.types.is_nested(self.schema.field(name).type) else None
@@ -166,7 +165,7 @@ class _Translation:
     def _has_nan(self, name: str) -> bool:
         return bool(pa.types.is_floating(self.schema.field(name).type))
 
-    def _value(self, name: str, node: _Node) -> pa.Scalar | None:
+    def _value(self, name: str, node: Node) -> pa.Scalar | None:
         """A literal as a value of a column; None if it is null, or not certain."""
         text, spark_type = node.fields["value"], node.fields["dataType"]
         if text is None or spark_type != self.spark_types[name]:
@@ -176,7 +175,7 @@ class _Translation:
             text = str(self._at(node.way).value())
         return _scalar(text, spark_type, self.schema.field(name).type)
 
-    def _values_of_set(self, name: str, node: _Node) -> list[pa.Scalar | None]:
+    def _values_of_set(self, name: str, node: Node) -> list[pa.Scalar | None]:
         """The values of a set of Spark, which JSON does not show. Cost: two calls to the JVM, and one per level."""
         between, spark_type = f"\n{uuid.uuid4().hex}\n", self.spark_types[name]
         texts = self._at(node.way).hset().mkString(between).split(between)
@@ -193,12 +192,12 @@ class _Translation:
         return node
 
 
-def _tree(nodes: Iterator[dict[str, Any]], way: tuple[int, ...]) -> _Node:
+def _tree(nodes: Iterator[dict[str, Any]], way: tuple[int, ...]) -> Node:
     """The next node and all below it."""
     fields = next(nodes)
     count = fields["num-children"]
     children = tuple(_tree(nodes, (*way, number)) for number in range(count))
-    return _Node(fields["class"].removeprefix(_EXPRESSIONS), fields, children, way)
+    return Node(fields["class"].removeprefix(_EXPRESSIONS), fields, children, way)
 
 
 def _flat(parts: Iterable[Predicate], kind: type[AllOf | AnyOf]) -> tuple[Predicate, ...]:
@@ -216,7 +215,7 @@ def _scalar(text: str, spark_type: Any, kind: pa.DataType) -> pa.Scalar | None:
 
 
 def _text(text: str, kind: pa.DataType) -> pa.Scalar | None:
-    return None if _REPLACED in text else pa.scalar(text, kind)
+    return None if REPLACED in text else pa.scalar(text, kind)
 
 
 def _number(text: str, kind: pa.DataType) -> pa.Scalar | None:
@@ -257,7 +256,7 @@ def _after_prefix(prefix: str) -> str | None:
     return kept[:-1] + last
 
 
-_TRANSLATIONS: dict[str, Callable[[_Translation, _Node], Predicate | None]] = {
+_TRANSLATIONS: dict[str, Callable[[_Translation, Node], Predicate | None]] = {
     "And": _Translation._all,
     "Or": _Translation._any,
     "Not": _Translation._negated,

@@ -167,7 +167,7 @@ class _FileIndex:
     def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:  # noqa: N802
         """The files that can have rows for these filters."""
         filters = [each.apply(number) for each in (partition_filters, data_filters) for number in range(each.length())]
-        numbers = self.files.matching(predicate_of(filters, self.files.schema))
+        numbers = self.files.matching(predicate_of(filters, self.files.schema, self.files.pruner.expressions))
         if not numbers:
             return self._jvm.sequence([])
         statuses = self._jvm.file_statuses([self.files.files[number] for number in numbers])
