@@ -60,9 +60,7 @@ def batch(first: int, **values: Any) -> pa.Table:
 
 def table_of(version: int, options: dict[str, str]) -> MemoryStorage:
     storage = MemoryStorage()
-    table = new_table(
-        storage, version=version, schema=SCHEMA, **{**options, "hoodie.table.ordering.fields": "number"}
-    )
+    table = new_table(storage, version=version, schema=SCHEMA, **{**options, "hoodie.table.ordering.fields": "number"})
     for first in range(0, 8, 2):
         open_table(storage, **OPTIONS).insert(batch(first))
     for name, (column, expression) in STATISTICS.items():
