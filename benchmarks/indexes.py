@@ -12,7 +12,6 @@ little. Each line ends with the load of the machine.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import resource
@@ -31,9 +30,12 @@ import pyarrow.compute as pc
 import pyhudi
 from pyhudi.api.handle import TableHandle
 from pyhudi.engine.local import LocalEngine
+from pyhudi.environment import SYSTEM
 from pyhudi.format.hfile.blocks import source_of
 from pyhudi.format.hfile.indexed import open_hfile, sorted_keys
 from pyhudi.format.hfile.writer import write_hfile
+from pyhudi.metadata_table.files import FilesPartition
+from pyhudi.metadata_table.initialize import initialize_partitions
 from pyhudi.metadata_table.lister import metadata_lister
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.open import open_storage
@@ -87,32 +89,39 @@ def lookup(folder: Path, groups: int = 100, keys: int = 1_000_000) -> None:
         path = folder / f"{cities}-{number}"
         options = {**RECORD_INDEX, "hoodie.bulkinsert.shuffle.parallelism": "1"}
         new_table(path).bulk_insert(rows(np.arange(number), cities), hudi_options=options)
-        storage, opened = counted(path)
-        chance = random.Random(1)
-        table = opened()
-        for _ in range(5):
-            opened().lookup([f"key-{chance.randrange(number)}"])
-        storage.operations.clear()
-        assert opened().lookup([f"key-{number - 1}"]).num_rows == 1
-        calls = Counter(one.name for one in storage.operations)
-        both = milliseconds(lambda n=number: opened().lookup([f"key-{chance.randrange(n)}"]), 50)
-        alone = milliseconds(lambda n=number, t=table: t.lookup([f"key-{chance.randrange(n)}"]), 50)
-        slices = table.scan().explain().base_files
-        report(
-            "lookup of a key, processor ms", keys=number, files=slices, open_and_lookup=both, lookup=alone,
-            calls=sum(calls.values()),
-        )  # fmt: skip
-        print(f"  {dict(calls)}", flush=True)
+        lookup_in(path, number)
+
+
+def lookup_in(path: Path, number: int) -> None:
+    storage, opened = counted(path)
+    chance, table = random.Random(1), opened()
+
+    def key() -> list[str]:
+        return [f"key-{chance.randrange(number)}"]
+
+    for _ in range(5):
+        opened().lookup(key())
+    storage.operations.clear()
+    assert opened().lookup([f"key-{number - 1}"]).num_rows == 1
+    calls = Counter(one.name for one in storage.operations)
+    report(
+        "lookup of a key, processor ms", keys=number, files=table.scan().explain().base_files,
+        open_and_lookup=milliseconds(lambda: opened().lookup(key()), 50),
+        lookup=milliseconds(lambda: table.lookup(key()), 50), calls=sum(calls.values()),
+    )  # fmt: skip
+    print(f"  {dict(calls)}", flush=True)
 
 
 def hfile(folder: Path, number: int = 1_000_000) -> None:
     del folder
     keys = pa.array([f"{each:032x}" for each in range(number)]).cast(pa.binary())
     values = pa.array([b"v" * 60] * number, pa.binary())
-    data = write_hfile(keys, values)
+    data = write_hfile(keys, values, schema=None)
     file = open_hfile(source_of(data, "bench", 0))
     for wanted in (100_000, 10_000):
-        some = sorted_keys(keys.take(pa.array(np.random.default_rng(1).choice(number, wanted, replace=False))).cast(pa.string()))
+        some = sorted_keys(
+            keys.take(pa.array(np.random.default_rng(1).choice(number, wanted, replace=False))).cast(pa.string())
+        )
         taken = milliseconds(lambda some=some: file.with_keys(some), 5)
         report("HFile, sorted keys per processor second", records=number, keys=wanted, per_s=wanted / taken * 1000)
 
@@ -135,15 +144,78 @@ class MadeUpListing(LocalStorage):
         if not path.startswith("p="):
             return super().list_recursive(path)
         number = int(path[2:6])
-        return tuple(FileInfo(f"{path}/{name(number, each)}", 1_000, 0) for each in range(self.names // self.partitions))
+        return tuple(
+            FileInfo(f"{path}/{name(number, each)}", 1_000, 0) for each in range(self.names // self.partitions)
+        )
 
 
 def name(partition: int, each: int) -> str:
     return f"{partition:08x}-0000-0000-0000-{each:012x}-0_0-0-0_20200101000000000.parquet"
 
 
+def put_listing(folder: Path, partitions: int, names: int) -> MadeUpListing:
+    """A table with a metadata table over made-up files, older than its one commit."""
+    new_table(folder).upsert(rows(np.arange(1), 1), hudi_options={"hoodie.metadata.enable": "false"})
+    return MadeUpListing(folder, partitions, names)
+
+
+def build_files(storage: MadeUpListing) -> None:
+    initialize_partitions(load_table(storage), [FilesPartition()], SYSTEM, lambda: None)
+
+
+def files(folder: Path, names: int = 100_000) -> None:
+    storage = put_listing(folder / "table", 100, names)
+    build_files(storage)
+
+    def read() -> int:
+        lister = metadata_lister(load_table(storage), True)
+        assert lister is not None
+        return len(lister.table())
+
+    assert read() == names + 1
+    report("files partition read, processor ms", names=names, ms=milliseconds(read, 5))
+
+
+def build(folder: Path, names: int = 1_000_000) -> None:
+    storage = put_listing(folder / "table", 1_000, names)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    used, began = time.process_time(), time.perf_counter()
+    build_files(storage)
+    taken, seconds = time.process_time() - used, time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    report("files partition built", names=names, processor_s=taken, s=seconds, peak_mib=peak, before_mib=before)
+
+
+def commit(folder: Path, turns: int = 40) -> None:
+    cases = {
+        "no metadata table": {"hoodie.metadata.enable": "false"},
+        "files": {"hoodie.metadata.enable": "true"},
+        "files and statistics": STATISTICS,
+    }
+    for case, options in cases.items():
+        path = folder / case.replace(" ", "_")
+        new_table(path).bulk_insert(rows(np.arange(10_000), 4), hudi_options=options)
+        storage, opened = counted(path)
+        table, wall, used, calls = opened(), [], [], []
+        for turn in range(turns):
+            batch = rows(np.arange(turn * 100, turn * 100 + 100), 4, ts=turn + 2)
+            storage.operations.clear()
+            began, at = time.perf_counter(), time.process_time()
+            table.refresh().upsert(batch, hudi_options=options)
+            used.append((time.process_time() - at) * 1000)
+            wall.append((time.perf_counter() - began) * 1000)
+            calls.append(len(storage.operations))
+        report(
+            f"upsert of 100 rows, {case}", processor_ms=statistics.median(used), ms=statistics.median(wall),
+            calls=statistics.median(calls),
+        )  # fmt: skip
+        print(f"  {dict(Counter(one.name for one in storage.operations))}", flush=True)
+
+
 def main() -> None:
-    actions: dict[str, Callable[..., None]] = {"lookup": lookup, "hfile": hfile}
+    actions: dict[str, Callable[..., None]] = {
+        "lookup": lookup, "hfile": hfile, "files": files, "build": build, "commit": commit,
+    }  # fmt: skip
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         actions[sys.argv[1]](Path(folder), *map(int, sys.argv[2:]))
 

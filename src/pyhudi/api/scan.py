@@ -26,12 +26,12 @@ from pyhudi.read.arrow import (
 )
 from pyhudi.read.believed import BelievedMetadata
 from pyhudi.read.by_index import skip_by_all_indexes
-from pyhudi.read.by_key import where_of_keys
+from pyhudi.read.by_key import groups_of_where, where_of_keys
 from pyhudi.read.conditions import Where, condition_of
 from pyhudi.read.count import count_rows
 from pyhudi.read.implied import asked_of_scan
 from pyhudi.read.plain_partitions import plan_with_plain_partitions
-from pyhudi.read.scan import ScanPlan
+from pyhudi.read.scan import ScanPlan, plan_of_file_groups
 from pyhudi.read.skipping import IndexUse
 from pyhudi.table.savepoints import savepoint_named
 from pyhudi.table.state import TableState
@@ -219,7 +219,12 @@ def _moment(handle: TableHandle, as_of: str) -> tuple[str, bool]:
 
 def lookup(handle: TableHandle, keys: Iterable[Any], columns: Sequence[str] | None) -> pa.Table:
     """The rows with these record keys. See `HudiTable.lookup`."""
-    return scan_of(handle, columns, where_of_keys(handle.state, keys), as_of=None, query_type="snapshot").to_arrow()
+    where = where_of_keys(handle.state, keys)
+    groups = groups_of_where(handle.state, where)
+    if groups is None:
+        return scan_of(handle, columns, where, as_of=None, query_type="snapshot").to_arrow()
+    plan = plan_of_file_groups(handle.state, _snapshot(handle), handle.mergers, groups)
+    return read_table(handle.state.storage, plan, checked_columns(plan, columns), where)
 
 
 def scan_of_changes(
@@ -240,9 +245,13 @@ def bytes_of(scan: Scan) -> int:
 
 def scan_for_write(handle: TableHandle, columns: Sequence[str] | None, where: Where) -> Scan:
     """A scan of all rows of the opened state, whatever the options say of time, query type and damaged files."""
+    return _scan(handle, replace(_snapshot(handle), skip_damaged_files=False), columns, where)
+
+
+def _snapshot(handle: TableHandle) -> ReadConfig:
+    """Of all rows of the opened state, whatever the options say of time and query type."""
     request = ReadConfig.from_options(handle.options)
-    request = replace(request, query_type=QueryType.SNAPSHOT, as_of=None, is_savepoint=False, skip_damaged_files=False)
-    return _scan(handle, request, columns, where)
+    return replace(request, query_type=QueryType.SNAPSHOT, as_of=None, is_savepoint=False)
 
 
 def _scan(handle: TableHandle, request: ReadConfig, columns: Sequence[str] | None, where: Where) -> Scan:

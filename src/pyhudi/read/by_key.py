@@ -16,15 +16,18 @@ from pyhudi.errors import ConfigError, CorruptDataError, HudiError, NotFoundErro
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.keys.generator import KeyGenerator, key_generator_from_table
 from pyhudi.format.keys.generator_types import KeyGeneratorType
-from pyhudi.format.schema.meta_columns import RECORD_KEY
+from pyhudi.format.schema.meta_columns import RECORD_KEY, with_meta_columns
+from pyhudi.metadata_table.maintained import is_by_partition
 from pyhudi.metadata_table.record_locations import location_reader
 from pyhudi.metadata_table.state import MetadataState
-from pyhudi.read.alternatives import fixed_values
+from pyhudi.read.alternatives import alternatives_of_where, fixed_values
 from pyhudi.read.believed import BelievedMetadata
 from pyhudi.read.comparisons import Alternatives
+from pyhudi.read.conditions import Where
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.skipping import IndexUse
 from pyhudi.table.metadata_partitions import RECORD_INDEX
+from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 
 KEYS_MAX: Final = 100_000
@@ -56,6 +59,26 @@ def skip_by_record_index(
         return plan, IndexUse(RECORD_INDEX, columns=columns, note=f"the metadata table cannot be read: {error.message}")
     kept = tuple(one for one in plan.slices if (one.partition_path, file_id_of(one)) in found)
     return replace(plan, slices=kept), IndexUse(RECORD_INDEX, len(plan.slices) - len(kept), columns)
+
+
+def groups_of_where(table: TableState, where: Where) -> set[tuple[str, str]] | None:
+    """Partition path and file id of the file groups that hold the keys of a condition, before any file is listed.
+
+    None where the condition does not fix the record key, or no record index of all keys tells it. Cost: that of
+    `BelievedMetadata`, and the lookups.
+    """
+    schema = load_table_schema(table) if RECORD_INDEX in table.config.metadata_partitions else None
+    if schema is None or is_by_partition(table):
+        return None
+    columns = with_meta_columns(schema.arrow)
+    keys = fixed_keys(table, columns, alternatives_of_where(where, columns))
+    metadata = BelievedMetadata(table)
+    try:
+        if keys is None or metadata.problem is not None or metadata.is_ahead is not None:
+            return None
+        return groups_of_keys(metadata.state, keys, ())
+    except (CorruptDataError, NotFoundError, UnsupportedFeatureError):
+        return None
 
 
 def groups_of_keys(state: MetadataState, keys: pa.Array, partition_paths: Iterable[str]) -> set[tuple[str, str]]:

@@ -136,6 +136,20 @@ def _plan_of(table: TableState, config: ReadConfig, mergers: Sequence[Merger]) -
     return replace(newest, moment=moment_of(table.timeline))
 
 
+def plan_of_file_groups(
+    table: TableState, config: ReadConfig, mergers: Sequence[Merger], groups: Collection[tuple[str, str]]
+) -> ScanPlan:
+    """A read of the newest state of some file groups, by partition path and file id. Raises as `plan_table_scan`.
+
+    Cost: see `load_read_view`, for their partitions.
+    """
+    paths = {path for path, _ in groups}
+    view = load_read_view(table, paths, wanted=config.metadata_table, skips_damaged=config.skip_damaged_files)
+    _check_newest(load_cleaned(table.storage, view), table.timeline)
+    latest = {path: tuple(one for one in view.latest.get(path, ()) if (path, one.file_id) in groups) for path in paths}
+    return _plan(table, config, mergers, latest, _blocks(view))
+
+
 def moment_of(timeline: Timeline) -> str:
     """A text that differs between the newest states of a table: the completed writes. Pure."""
     writes = "\n".join(f"{one.requested_time} {position_of(one)}" for one in timeline.completed_writes)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, replace
 from typing import Final
 
 from pyhudi.errors import NotFoundError
-from pyhudi.format.metadata.commit import SCHEMA_KEY, CommitMetadata
+from pyhudi.format.metadata.commit import SCHEMA_KEY, SUMMARY_FILE_IDS_MAX, CommitSummary
 from pyhudi.format.schema.internal_schema import INTERNAL_SCHEMA_KEY
 from pyhudi.storage.protocol import Storage
-from pyhudi.table.commits import load_commit_metadata
+from pyhudi.table.commits import load_commit_summary
 from pyhudi.table.timeline import Timeline
 
 _WRITES_WITHOUT_FILES_MAX: Final = 10
 """How many newer writes without files are skipped in search of one with files."""
-_FILE_IDS_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +42,20 @@ def load_newest_writes(storage: Storage, timeline: Timeline) -> NewestWrites:
         if found.schema and (found.file_ids or passed >= _WRITES_WITHOUT_FILES_MAX):
             break
         try:
-            metadata = load_commit_metadata(storage, instant, timeline.version)
+            metadata = load_commit_summary(storage, instant, timeline.version)
         except NotFoundError:
             continue  # it was rolled back since the timeline was loaded
         found = _with_older(found, metadata, source=f"{storage.uri}: commit {instant.requested_time}")
     return found
 
 
-def _with_older(newer: NewestWrites, metadata: CommitMetadata, *, source: str) -> NewestWrites:
+def _with_older(newer: NewestWrites, metadata: CommitSummary, *, source: str) -> NewestWrites:
     """The facts after reading one more write, which is older than those before."""
     if not newer.file_ids:
-        file_ids = frozenset(itertools.islice(_file_ids(metadata), _FILE_IDS_MAX))
-        paths = frozenset(itertools.islice(metadata.stats_by_partition, _FILE_IDS_MAX)) if file_ids else frozenset()
-        newer = replace(newer, file_ids=file_ids, partition_paths=paths)
+        paths = frozenset(metadata.partition_paths[:SUMMARY_FILE_IDS_MAX]) if metadata.file_ids else frozenset()
+        newer = replace(newer, file_ids=frozenset(metadata.file_ids), partition_paths=paths)
     schema = metadata.extra.get(SCHEMA_KEY)
     if newer.schema or not schema:
         return newer
     internal = metadata.extra.get(INTERNAL_SCHEMA_KEY) or None
     return replace(newer, schema=schema, schema_source=source, internal_schema=internal)
-
-
-def _file_ids(metadata: CommitMetadata) -> itertools.chain[str]:
-    return itertools.chain.from_iterable(
-        (stat.file_id for stat in stats if stat.file_id) for stats in metadata.stats_by_partition.values()
-    )

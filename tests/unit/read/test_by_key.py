@@ -52,6 +52,18 @@ def test_lookup_gives_the_rows_of_a_scan_and_opens_no_other_files(options: dict[
     assert len(opened) == 2
 
 
+def test_cost_of_a_lookup_does_not_grow_with_the_table() -> None:
+    calls = []
+    for cities in (2, 40):
+        table = new_table(**BUILD)
+        table.upsert(rows(*((n, f"c{n}", 1, "x") for n in range(cities))))
+        storage = FaultStorage(table.handle.state.storage)
+        assert open_table(storage).lookup([1], ["note"]).to_pylist() == [{"note": "x"}]
+        assert open_table(storage).lookup([99]).num_rows == 0
+        calls.append(sorted(one.name for one in storage.operations))
+    assert calls[0] == calls[1]
+
+
 def test_explain_names_the_index() -> None:
     explanation = _table().scan(where=[("id", "==", 4)]).explain()
     assert explanation.base_files == 1

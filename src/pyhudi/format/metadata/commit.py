@@ -6,6 +6,7 @@ JSON lacks `prevBaseFile`, `totalLogReadTimeMs`, `totalLogFiles` and `numUpdates
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -58,6 +59,10 @@ _JSON_STAT_FIELDS: Final = (
     "runtimeStats",
 )
 _JSON_LOG_STAT_FIELDS: Final = ("logVersion", "logOffset", "baseFile", "logFiles")
+
+
+SUMMARY_FILE_IDS_MAX: Final = 1000
+"""So many file ids are in the summary of a commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +157,23 @@ class CommitMetadata:
         return frozenset([*(stat.path for stat in stats if stat.path), *change_data])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitSummary:
+    """Of the metadata of one write: `extra`, the paths of its partitions, and the ids of its first file groups."""
+
+    extra: Mapping[str, str]
+    partition_paths: tuple[str, ...] = ()
+    file_ids: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, metadata: CommitMetadata) -> CommitSummary:
+        """The summary of metadata that are there."""
+        stats = itertools.chain.from_iterable(metadata.stats_by_partition.values())
+        ids = (stat.file_id for stat in stats if stat.file_id)
+        kept = tuple(itertools.islice(ids, SUMMARY_FILE_IDS_MAX))
+        return cls(extra=metadata.extra, partition_paths=tuple(metadata.stats_by_partition), file_ids=kept)
+
+
 def encode_commit_metadata(metadata: CommitMetadata, version: TableVersion) -> bytes:
     """Encode the body of an instant file. Cost: about 60 µs per file in the commit."""
     if version.metadata_encoding is MetadataEncoding.JSON:
@@ -171,6 +193,19 @@ def decode_commit_metadata(data: bytes, *, path: str) -> CommitMetadata:
         UnsafePathError: the path of a partition, file or file group leads out of the table's data.
     """
     return commit_metadata_of(commit_record(data, path=path), path)
+
+
+def summarise_commit(data: bytes, *, path: str) -> CommitSummary:
+    """The summary of the body of a completed write. Raises as `decode_commit_metadata`, but for statistics of files."""
+    fields = _fields_of(commit_record(data, path=path), path)
+    written = fields.record_lists("partitionToWriteStats")
+    ids = (stat.text("fileId") for stats in written.values() for stat in stats)
+    kept = itertools.islice((file_id for file_id in ids if file_id), SUMMARY_FILE_IDS_MAX)
+    return CommitSummary(
+        extra=fields.text_map("extraMetadata") or {},
+        partition_paths=tuple(check_data_path(partition_path, source=path) for partition_path in written),
+        file_ids=tuple(check_file_name(file_id, source=path) for file_id in kept),
+    )
 
 
 def commit_record(data: bytes, *, path: str) -> AvroRecord:
@@ -204,9 +239,7 @@ def _json_object(data: bytes, path: str) -> dict[str, Any]:
 
 def commit_metadata_of(record: AvroRecord, path: str) -> CommitMetadata:
     """The metadata in a decoded body. Raises as `decode_commit_metadata`."""
-    fields = RecordFields(record.values, path=path, name=record.name)
-    if record.name not in ("HoodieCommitMetadata", "HoodieReplaceCommitMetadata"):
-        raise CorruptDataError("the record in the file is not commit metadata", path=path, record=record.name)
+    fields = _fields_of(record, path)
     replaced = fields.text_lists("partitionToReplaceFileIds")
     if replaced is None and record.name == "HoodieReplaceCommitMetadata":
         replaced = {}
@@ -224,6 +257,12 @@ def commit_metadata_of(record: AvroRecord, path: str) -> CommitMetadata:
         replaced_file_ids=None if replaced is None else _checked_groups(replaced, path),
         unknown=fields.unknown if operation is not None else {**fields.unknown, "operationType": word},
     )
+
+
+def _fields_of(record: AvroRecord, path: str) -> RecordFields:
+    if record.name not in ("HoodieCommitMetadata", "HoodieReplaceCommitMetadata"):
+        raise CorruptDataError("the record in the file is not commit metadata", path=path, record=record.name)
+    return RecordFields(record.values, path=path, name=record.name)
 
 
 def _checked_groups(groups: Mapping[str, tuple[str, ...]], path: str) -> dict[str, tuple[str, ...]]:
