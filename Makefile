@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 EXTRAS := spark,connect,java,zookeeper,dynamodb,redis
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-lowest test-newest test-spark sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services bench-sql docs clean
+.PHONY: help setup demo test test-lowest test-newest test-spark sim fuzz chaos chaos-streams check changelog fmt interop interop-all interop-quick bench bench-writers bench-services bench-sql bench-indexes docs clean
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -104,6 +104,11 @@ bench-services: $(STAMP)  ## Measure clean, archiving and clustering of 1,000 fi
 
 bench-sql: $(STAMP)  ## Measure what the decision whose a statement is costs, in CPU time
 	$(PY) benchmarks/sql_statements.py
+
+bench-indexes: $(STAMP)  ## Measure indexes: lookups, HFiles, the files partition, small commits, and all against JVM Hudi
+	for one in lookup hfile files build commit; do $(PY) benchmarks/indexes.py $$one; done
+	$(PY) tools/oracle/setup.py
+	$(PY) benchmarks/index_rivals.py
 
 docs: $(STAMP)  ## Write the generated pages (options, API)
 	$(PY) tools/option_reference.py

@@ -173,6 +173,12 @@ class _Watch:
         self.process_peak = max(self.process_peak, together)
 
 
+def cpu_seconds_of_tree(pid: int) -> float:
+    """Processor time of a process and its children, those that have ended among them."""
+    root = psutil.Process(pid)
+    return sum(_cpu_seconds(process) for process in [root, *root.children(recursive=True)])
+
+
 def _resident(process: psutil.Process) -> int:
     try:
         return int(process.memory_info().rss)
