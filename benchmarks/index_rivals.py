@@ -1,10 +1,10 @@
 """Indexes beside JVM Hudi's, in writes and lookups: `make bench-indexes`, or `python benchmarks/index_rivals.py`.
 
 Each peer bulk inserts rows into a table with a record index, upserts 100,000 of their keys by that index, looks up ten
-keys, and commits ten times 100 rows to a small table with files, column and partition statistics. Before that it does the
-same on a small table, so that code is loaded and compiled. Reported are processor seconds of the peer's processes, JVM
-and workers among them, which a busy machine changes little, and seconds on the clock, which it changes much: medians of
-lookups and small commits.
+keys, and commits ten times 100 rows to a small table with files, column and partition statistics. Before that it does
+the same on a small table, so that code is loaded and compiled. Reported are processor seconds of the peer's processes,
+JVM and workers among them, which a busy machine changes little, and seconds on the clock, which it changes much:
+medians of lookups and small commits.
 """
 
 from __future__ import annotations
