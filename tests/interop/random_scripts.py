@@ -293,12 +293,11 @@ class Script:
         return f"merge into @ t using ({source}) s on {on} {self.clauses(some=some, inserts=inserts)}"
 
     def merge_of_other_names(self, source: str, on: str, *, inserts: bool) -> str:
-        """A merge whose source calls its key and values otherwise."""
-        others = [column for column in self.shape.all_columns if column != "p"]
-        renamed = ", ".join([*(f"{column} as s_{column}" for column in others), *(["p"] if self.shape.path else [])])
-        on = on.replace("s.k", "s.s_k")
-        values = [f"s.s_{column}" if column != "p" else "s.p" for column in self.shape.all_columns]
-        assigned = [f"{column} = s.s_{column}" for column in others if column not in self.shape.identity]
+        """A merge whose source calls its values otherwise. JVM Hudi refuses other names for the key."""
+        others = [column for column in self.shape.all_columns if column not in self.shape.identity]
+        renamed = ", ".join([*self.shape.identity, *(f"{column} as s_{column}" for column in others)])
+        values = [f"s.s_{column}" if column in others else f"s.{column}" for column in self.shape.all_columns]
+        assigned = [f"{column} = s.s_{column}" for column in others]
         insert = f"when not matched then insert ({', '.join(self.shape.all_columns)}) values ({', '.join(values)})"
         return (
             f"merge into @ as t using (select {renamed} from ({source}) u) as s on {on} "
