@@ -37,6 +37,10 @@ ONLY_INSERTS_ARE_PLAIN_INSERTS = frozenset({"1.2.0"})
 #: nothing, may write a new base file with these columns alone: all others are null then, those of the key among them.
 LOSES_COLUMNS_OF_PARTIAL_UPDATES = frozenset({"1.2.0"})
 
+#: Releases whose MERGE tries the UPDATE clauses of a matched row before its DELETE clauses, whatever their order is.
+#: With us the first clause whose condition holds decides, as the standard and Spark have it.
+UPDATES_BEFORE_DELETES = frozenset({"1.2.0"})
+
 
 def late_changes(changes: pa.Table, snapshot: pa.Table) -> pa.Array:
     """Sequence numbers of changes that a snapshot of the same moment does not have: they came too late.
