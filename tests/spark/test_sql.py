@@ -132,16 +132,21 @@ def test_changes_of_a_table_reach_its_files_and_the_catalog(spark: Any, sql: Any
     sql("INSERT INTO a VALUES (1, 'x', 'd1'), (2, 'y', 'd2'), (3, 'z', 'd3')")
     sql("ALTER TABLE a ADD COLUMNS (n INT COMMENT 'number')")
     sql("ALTER TABLE a ALTER COLUMN n TYPE BIGINT")
+    kind = "STRUCT<x: INT COMMENT 'in, s', z: ARRAY<MAP<STRING, INT>>>"
+    sql(f"ALTER TABLE a ADD COLUMNS (s {kind} COMMENT 'of it', e INT)")
+    sql("ALTER TABLE a ADD COLUMNS (s.y INT AFTER x)")
     sql("ALTER TABLE a SET TBLPROPERTIES ('hoodie.keep.min.commits' = '21')")
     sql("ALTER TABLE a DROP PARTITION (dt = 'd1'), PARTITION (dt = 'nothing')")
     sql("TRUNCATE TABLE a PARTITION (dt = 'd2')")
     sql("ALTER TABLE a RENAME TO b")
 
     described = sql("DESCRIBE EXTENDED b")
-    assert described[5:10] == [
+    assert described[5:12] == [
         ("id", "int", None),
         ("v", "string", "vee"),
         ("n", "bigint", "number"),
+        ("s", "struct<x:int,y:int,z:array<map<string,int>>>", "of it"),
+        ("e", "int", None),
         ("dt", "string", None),
         ("# Partition Information", "", ""),
     ]

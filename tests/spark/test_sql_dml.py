@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, expr, lit
 from tests.support.pages import ROOT, blocks
@@ -96,6 +97,32 @@ def test_merge_into_of_a_data_frame_and_the_builder_make_the_same_merge(
     assert now() == [(1, "oslo", 10.5, 5), (4, "bern", 16.0, 5), (9, "wien", 9.0, 12)]
     with pytest.raises(UnsupportedFeatureError, match="does not change the columns"):
         changes.mergeInto("trips", lit(True)).withSchemaEvolution()
+
+
+UNFIT = (
+    "update trips set ts = 'x'",
+    "update trips set ts = 1e30, fare = 1 where id = 1",
+    (
+        "merge into trips t using (select 1L id, 'oslo' city, 1.0D fare, 1e30 ts) s on t.id = s.id and t.city = s.city "
+        "when matched then update set *"
+    ),
+    "merge into trips t using changes s on t.id = s.id when matched then update set ts = 's' || s.ts, fare = 0",
+)
+
+
+def test_a_value_that_does_not_fit_its_column_is_an_error_whatever_the_session_says(
+    enabled: SparkSession, now: Now
+) -> None:
+    enabled.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        for statement in UNFIT:
+            with pytest.raises(PySparkException, match="does not fit the column ts, bigint"):
+                enabled.sql(statement)
+        enabled.sql("update trips set fare = 1 / 0, ts = '7' where id = 1")
+    finally:
+        enabled.conf.unset("spark.sql.ansi.enabled")
+
+    assert now() == [(1, "oslo", None, 7), *STORED[1:]]
 
 
 ONE = "merge into trips t using changes s on t.id = s.id when "

@@ -66,6 +66,12 @@ def is_change_log(name: str) -> bool:
     return isinstance(parsed, LogFileName) and parsed.is_cdc
 
 
+def has_rows(name: str) -> bool:
+    """Whether a file with this name has rows of a table: a base file or a log, but no change data log."""
+    parsed = parse_data_file(name)
+    return parsed is not None and not (isinstance(parsed, LogFileName) and parsed.is_cdc)
+
+
 def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
     """Parse a file name without folders; None if it is not that of a data file."""
     if match := _BASE_FILE.fullmatch(name):

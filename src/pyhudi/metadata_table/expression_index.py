@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import CorruptDataError
-from pyhudi.format.file_names import BaseFileName, parse_data_file
+from pyhudi.format.file_names import BaseFileName, has_rows, parse_data_file
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.metadata_table.expressions import FUNCTIONS
 from pyhudi.format.metadata_table.index_definitions import IndexDefinition
@@ -89,7 +89,7 @@ class ExpressionIndexPartition:
             f"{path}/{file.name}" if path else file.name
             for path, files in sorted(change.added.items())
             for file in files
-            if parse_data_file(file.name) is not None
+            if has_rows(file.name)
         ]
         removed = [(path, name) for path, names in sorted(change.removed.items()) for name in names]
         yield from self._records(added, removed, source, change.instant_time)

@@ -19,7 +19,7 @@ from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.hfile.records import decode_hfile_records
 from pyhudi.format.log.blocks import BlockType
 from pyhudi.format.metadata_table.expressions import FUNCTIONS, evaluated, result_type
-from pyhudi.format.metadata_table.ranges import RANGES, Range, ranges_batch, united
+from pyhudi.format.metadata_table.ranges import Range, ranges_batch, united
 from pyhudi.format.metadata_table.value_types import ValueKind, ValueType, value_kind
 from pyhudi.format.schema.avro_arrow import avro_to_arrow
 from pyhudi.io.base_file import opened_base_file, read_batches
@@ -66,7 +66,7 @@ def ranges_of_expression(context: TaskContext, task: ValuesTask) -> pa.RecordBat
     for path in task.paths:
         partition_path, _, name = path.rpartition("/")
         found[partition_path, name] = [_range_of_file(storage, path, task.expression)]
-    return ranges_batch(found) if found else RANGES.empty_table().to_batches(max_chunksize=1)[0]
+    return ranges_batch(found)
 
 
 def filters_of_expression(context: TaskContext, task: ValuesTask) -> tuple[tuple[str, str, str], ...]:

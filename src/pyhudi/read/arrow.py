@@ -20,6 +20,7 @@ from pyarrow import fs
 
 from pyhudi.errors import ConfigError, CorruptDataError
 from pyhudi.format.keys.partition_paths import typed_value
+from pyhudi.format.schema.avro_arrow import is_list
 from pyhudi.format.schema.meta_columns import COMMIT_TIME
 from pyhudi.io.encryption import check_columns_are_plain, check_footer_is_plain
 from pyhudi.io.parquet_batches import rows_at_once, wide_dictionaries
@@ -157,18 +158,27 @@ def skipped_by_statistics(storage: Storage, plan: ScanPlan, where: Where) -> Ski
 
 
 def has_other_types(stored: pa.Schema, schema: pa.Schema, names: Sequence[str]) -> bool:
-    """Whether a file has columns of numbers or dates that have become text or decimals since."""
-    for name in names:
-        kind = schema.field(name).type
-        at = stored.get_field_index(name)
-        if at < 0 or not (pa.types.is_string(kind) or pa.types.is_decimal(kind)):
-            continue
-        found = stored.field(at).type
-        if pa.types.is_dictionary(found):
-            found = found.value_type
-        if found != kind and not (pa.types.is_string(kind) and pa.types.is_binary(found)):
-            return True
-    return False
+    """Whether a file has columns, at some depth, whose numbers or dates are text, decimals or floats now."""
+    places = {name: stored.get_field_index(name) for name in names}
+    return any(_is_other(stored.field(at).type, schema.field(name).type) for name, at in places.items() if at >= 0)
+
+
+def _is_other(stored: pa.DataType, kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(stored):
+        stored = stored.value_type
+    if stored == kind:
+        return False
+    if pa.types.is_struct(stored) and pa.types.is_struct(kind):
+        present = {field.name: field.type for field in stored}
+        return any(_is_other(present[field.name], field.type) for field in kind if field.name in present)
+    if is_list(stored) and is_list(kind):
+        return _is_other(stored.value_type, kind.value_type)
+    if pa.types.is_map(stored) and pa.types.is_map(kind):
+        return _is_other(stored.item_type, kind.item_type)
+    if pa.types.is_string(kind):
+        return not bool(pa.types.is_binary(stored))
+    # A number with more digits than the float has is rounded, which the scanner refuses.
+    return bool(pa.types.is_decimal(kind) or (pa.types.is_floating(kind) and pa.types.is_integer(stored)))
 
 
 def _footer(fragment: ds.ParquetFileFragment, source: Any, path: str) -> pq.FileMetaData:

@@ -403,6 +403,12 @@ def _evaluated(rows: pa.Table, expression: pc.Expression) -> pa.ChunkedArray:
 def _as_type(values: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
     if values.type == kind:
         return values
+    if all(map(pa.types.is_timestamp, (values.type, kind))) and (values.type.tz is None) != (kind.tz is None):
+        raise SchemaMismatchError(
+            f"a value for column {name!r} is {values.type} and the column {kind}: which instant a time without a zone "
+            "means is not known; give it the column's type (pyarrow.compute.assume_timezone, local_timestamp)",
+            column=name,
+        )
     try:
         return values.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -6,7 +6,7 @@ only get more columns: old files are then read by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from pyhudi.services.rollback.own_write import undone_on_failure
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.table.features import check_writable
 from pyhudi.table.file_system_view import load_view
-from pyhudi.table.index_definitions import load_index_definitions
+from pyhudi.table.indexed_columns import indexed_columns
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.transaction.authorship import own_version
@@ -34,7 +34,6 @@ from pyhudi.transaction.conflicts.footprint import UniqueKeys
 from pyhudi.transaction.transaction import begin, commit, mark_inflight
 
 SCHEMA_ON_READ_KEY = "hoodie.schema.on.read.enable"
-_STATISTICS = ("column_stats", "partition_stats", "files", "bloom_filters", "record_index")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,16 +142,10 @@ def _check_free(table: TableState, path: ColumnPath) -> None:
         used[name] = "orders the versions of records"
     for name in partition_field_names(config.values):
         used[name] = "makes partition paths"
-    for index, columns in _indexed(table).items():
-        for name in columns:
+    for index, definition in indexed_columns(table).items():
+        for name in definition.source_columns:
             used.setdefault(name, f"is in the index {index}")
     text = column_text(path)
     for name, why in used.items():
         if f"{name}.".lower().startswith(f"{text}.".lower()) or f"{text}.".lower().startswith(f"{name}.".lower()):
             raise SchemaMismatchError(f"column {text!r} cannot be changed: {name!r} {why}", column=text, used=name)
-
-
-def _indexed(table: TableState) -> Mapping[str, tuple[str, ...]]:
-    """The columns of the indexes that were made over columns, by index."""
-    definitions = load_index_definitions(table)
-    return {name: one.source_columns for name, one in definitions.items() if name not in _STATISTICS}

@@ -20,6 +20,7 @@ from pyspark.sql.types import DataType
 
 from pyhudi.errors import ConfigError
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
+from pyhudi.spark.fitted_values import Fit, fitting
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.tasks.changes import CHANGE, Change
 from pyhudi.write.job import WriteJob
@@ -124,15 +125,15 @@ def changes_of_rows(
     rows = target.alias(name_of_target)
     rows = rows if where is None else rows.where(as_column(where))
     change = Change.DELETE if values is None else Change.UPDATE
-    types = _types(job)
+    fit = fitting(target.sparkSession)
     columns = []
-    for name, kind in types.items():
-        stored = _of(name_of_target, name)
+    for name, kind in _types(job).items():
+        value = _of(name_of_target, name)
         if values is None:
-            value = stored if _is_kept(job, name) else sql.lit(None)
-        else:
-            value = as_column(values[name]) if name in values else stored
-        columns.append(value.cast(kind).alias(name))
+            value = value if _is_kept(job, name) else sql.lit(None).cast(kind)
+        elif name in values:
+            value = fit(as_column(values[name]), kind, name)
+        columns.append(value.alias(name))
     return rows.select(
         _of(name_of_target, RECORD_KEY).alias(RECORD_KEY),
         (sql.lit(None).cast("string") if is_global(job) else _of(name_of_target, PARTITION_PATH)).alias(PARTITION_PATH),
@@ -203,6 +204,7 @@ def _by_record(job: WriteJob, plan: MergePlan, source: DataFrame, pairs: Sequenc
         .when(adds, int(Change.INSERT))
     )
     spelled = {name.lower(): name for name in source.columns}
+    fit = fitting(source.sparkSession)
     return (
         rows.withColumn(CHANGE, code.cast("tinyint"))
         .where(sql.col(CHANGE).isNotNull())
@@ -210,7 +212,10 @@ def _by_record(job: WriteJob, plan: MergePlan, source: DataFrame, pairs: Sequenc
             sql.lit(None).cast("string").alias(RECORD_KEY),
             sql.lit(None).cast("string").alias(PARTITION_PATH),
             sql.col(CHANGE),
-            *[_of(plan.source, spelled[name.lower()]).cast(kind).alias(name) for name, kind in _types(job).items()],
+            *[
+                fit(_of(plan.source, spelled[name.lower()]), kind, name).alias(name)
+                for name, kind in _types(job).items()
+            ],
         )
     )
 
@@ -237,14 +242,13 @@ def _joined_changes(job: WriteJob, plan: MergePlan, source: DataFrame, target: D
     chosen = joined.withColumn(_CLAUSE, number).where(sql.col(_CLAUSE).isNotNull())
     codes = [_code(clause) for clause in plan.clauses]
     path = sql.lit(None).cast("string") if is_global(job) else _of(plan.target, PARTITION_PATH)
+    fit = fitting(source.sparkSession)
     return chosen.select(
         _of(plan.target, RECORD_KEY).alias(RECORD_KEY),
         path.alias(PARTITION_PATH),
         _by_clause([sql.lit(int(code)) for code in codes]).cast("tinyint").alias(CHANGE),
         *[
-            _by_clause([_value(job, plan, clause, name, kind, source) for clause in plan.clauses])
-            .cast(kind)
-            .alias(name)
+            _by_clause([_value(job, plan, clause, name, kind, source, fit) for clause in plan.clauses]).alias(name)
             for name, kind in _types(job).items()
         ],
     )
@@ -329,7 +333,9 @@ def _by_clause(values: Sequence[Column]) -> Column:
     return chosen
 
 
-def _value(job: WriteJob, plan: MergePlan, clause: Clause, name: str, kind: DataType, source: DataFrame) -> Column:
+def _value(
+    job: WriteJob, plan: MergePlan, clause: Clause, name: str, kind: DataType, source: DataFrame, fit: Fit
+) -> Column:
     """What a clause puts into a column, as its type."""
     stored = _of(plan.target, name)
     if isinstance(clause, Delete):
@@ -337,13 +343,12 @@ def _value(job: WriteJob, plan: MergePlan, clause: Clause, name: str, kind: Data
             # Of several rows of the source about one record, the ordering values of the source decide.
             spelled = {each.lower(): each for each in source.columns}
             if name.lower() in spelled:
-                return _of_source(plan, source, spelled[name.lower()]).cast(kind)
+                return fit(_of_source(plan, source, spelled[name.lower()]), kind, name)
         return stored if _is_kept(job, name) else sql.lit(None).cast(kind)
     value = (clause.values or {}).get(name)
     if value is None and name not in (clause.values or {}):
         return stored if isinstance(clause, Update) else sql.lit(None).cast(kind)
-    column = _of_source(plan, source, value.name) if isinstance(value, OfSource) else as_column(value)
-    return column.cast(kind)
+    return fit(_of_source(plan, source, value.name) if isinstance(value, OfSource) else as_column(value), kind, name)
 
 
 def _is_kept(job: WriteJob, name: str) -> bool:

@@ -35,6 +35,7 @@ from pyhudi.merge.table_rules import (
 from pyhudi.storage.options import select_storage_options
 from pyhudi.table.features import check_replaceable, check_writable
 from pyhudi.table.file_system_view import load_view
+from pyhudi.table.indexed_columns import check_indexed_columns
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.tasks.data_file import WriteTarget
@@ -169,7 +170,7 @@ def prepare(
     merges = _merging_of(config, table.config)
     check_against_table(config, merges)
     check_writable(table)
-    former = load_table_schema(table)
+    former = stored = load_table_schema(table)
     keys = _key_generator(table, options)
     config = config if keys_are_given else _possible(config, keys, options)
     buckets = bucket_index_of(table, config, options, keys)
@@ -192,6 +193,8 @@ def prepare(
         # From no columns: a concurrent write with the previous columns conflicts with this write.
         former = None
         schema = _schema_after(table, incoming, former, keys, missing=missing)
+    if stored is not None and schema is not stored:
+        check_indexed_columns(table, stored.arrow, schema.arrow)
     if config.operation is not WriteOperation.DELETE_PARTITION:
         check_timestamp_texts(table, keys, schema.arrow, logical=config.keys.consistent_logical_timestamps)
     if incoming is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -425,6 +426,26 @@ def test_what_is_wrong_is_refused_and_nothing_of_it_is_visible(case: str) -> Non
 
     assert now(table) == set(STORED)
     assert not table.refresh().handle.state.timeline.pending_writes
+
+
+def test_a_time_with_a_zone_and_one_without_are_never_made_into_each_other() -> None:
+    schema = pa.schema([*SCHEMA, ("at", pa.timestamp("us", "UTC")), ("local", pa.timestamp("us"))])
+    noon = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+    row = {"id": 1, "city": "oslo", "ts": 5, "note": "a", "at": noon, "local": dt.datetime(2026, 1, 1, 3)}
+    table = new_table(schema=schema)
+    table.upsert(pa.Table.from_pylist([row], schema=schema))
+    one = pa.table({"id": [1], "at": pa.array([row["local"]], pa.timestamp("us"))})
+    wrong: tuple[Callable[[], object], ...] = (
+        lambda: table.update({"local": "at"}),
+        lambda: table.update({"at": row["local"]}),
+        lambda: table.merge(one, on="id").when_matched_update(set={"at": "source.at"}).execute(),
+    )
+    for call in wrong:
+        with pytest.raises(SchemaMismatchError, match="which instant a time without a zone means"):
+            call()
+    table.update({"at": noon + dt.timedelta(hours=1), "local": pc.local_timestamp(pc.field("at"))})
+    told = table.refresh().scan(["at", "local"]).to_arrow().to_pylist()
+    assert told == [{"at": noon + dt.timedelta(hours=1), "local": noon.replace(tzinfo=None)}]
 
 
 def test_a_lock_less_writer_computes_no_rows_from_the_table() -> None:

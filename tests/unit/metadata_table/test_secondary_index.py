@@ -8,9 +8,9 @@ import random
 import pyarrow as pa
 import pytest
 from tests.support.index_changes import FLAGGED, act, source_of
-from tests.support.tables import EVENT_TIME, MOR, new_table, open_table
+from tests.support.tables import EVENT_TIME, MOR, SCHEMA, new_table, open_table
 
-from pyhudi.errors import UnsupportedFeatureError
+from pyhudi.errors import SchemaMismatchError, UnsupportedFeatureError
 from pyhudi.format.metadata_table.keys import split_secondary_keys
 from pyhudi.metadata_table.change import change_of_commit
 from pyhudi.metadata_table.secondary_index import SecondaryIndexPartition, entry_keys, indexed_text
@@ -95,3 +95,33 @@ def _applied(entries: set[str], batch: pa.RecordBatch) -> set[str]:
     assert len(keys) == len(set(keys))
     added = {key for key, is_there in zip(keys, there, strict=True) if is_there}
     return (entries - set(keys)) | added
+
+
+INDEXED = {"hoodie.metadata.enable": "true", "hoodie.metadata.global.record.level.index.enable": "true"}
+DROPPING = {"hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true"}
+
+
+@pytest.mark.parametrize(("name", "kind"), [("ts_of_note", pa.string()), ("note", None), ("size", pa.float64())])
+def test_a_write_that_takes_a_column_from_its_index_is_refused_before_anything_is_written(
+    name: str, kind: pa.DataType | None
+) -> None:
+    schema = pa.schema([*SCHEMA, ("size", pa.int32())])
+    rows = pa.Table.from_pylist([{"id": 1, "city": "oslo", "ts": 1, "note": "a", "size": 7}], schema=schema)
+    storage = new_table(schema=schema, **INDEXED).handle.state.storage
+    open_table(storage, **INDEXED).upsert(rows)
+    for column in ("note", "size"):
+        open_table(storage, **INDEXED).indexes.create(f"by_{column}", "secondary", column)
+    before = sorted(info.path for info in storage.list_recursive(""))
+    kept = [field.with_type(kind) if field.name == name and kind else field for field in schema]
+    written = pa.schema([field for field in kept if field.name != name or kind])
+    given = rows.select(written.names).cast(written)
+
+    if name in schema.names:
+        with pytest.raises(SchemaMismatchError, match=f"'{name}' would .* is in the index secondary_index_by_{name}"):
+            open_table(storage, **INDEXED).upsert(given, hudi_options=DROPPING)
+        with pytest.raises(SchemaMismatchError, match="drop the index first"):
+            open_table(storage, **INDEXED).insert_overwrite_table(given, hudi_options=DROPPING)
+        assert sorted(info.path for info in storage.list_recursive("")) == before
+        return
+    open_table(storage, **INDEXED).upsert(given.set_column(4, "size", pa.array(["7"])))
+    assert open_table(storage, **INDEXED).scan(["id"], [("size", "==", "7")]).count() == 1

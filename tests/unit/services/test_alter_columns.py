@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from tests.support.crashes import BEFORE, assert_nothing_left_over, crash_images, opened, prepared
 from tests.support.table_builder import TableBuilder
+from tests.support.tables import MOR, SCHEMA, new_table, open_table
 
 import pyhudi
 from pyhudi.errors import ConfigError, SchemaMismatchError, UnsupportedFeatureError
@@ -174,6 +175,20 @@ def test_captured_changes_from_before_a_rename_have_the_values_of_the_column() -
     assert told == [[None, "a"], ["a", "b"]]
 
 
+@pytest.mark.parametrize("mode", ["data_before_after", "data_before", "op_key_only"])
+def test_typed_images_have_the_columns_of_today_whatever_those_of_the_log_are_called(mode: str) -> None:
+    cdc = {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": mode}
+    storage = TableBuilder(9, "cow", options=cdc).insert((1, "oslo", 1, "a")).upsert((1, "oslo", 2, "b")).build()
+    rename_note(opened(storage))
+    opened(storage).alter.add_column("note", pa.int32())
+
+    found = opened(storage).changes(format="cdc_typed").to_arrow().to_pylist()
+
+    images = [(one["before"], one["after"]) for one in found]
+    told = [[one and (one["remark"], one["note"]) for one in pair] for pair in images]
+    assert told == [[None, ("a", None)], [("a", None), ("b", None)]]
+
+
 def test_columns_without_ids_get_more_of_them_and_comments() -> None:
     storage = table_of()
 
@@ -216,3 +231,22 @@ def test_a_timestamp_without_a_zone_keeps_a_table_from_getting_ids() -> None:
 
     with pytest.raises(UnsupportedFeatureError, match="'at' has the type local-timestamp-micros"):
         rename_note(opened(storage))
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_whole_numbers_with_more_digits_than_a_float_are_rounded_wherever_they_are_read(kind: str) -> None:
+    inside = pa.struct([("x", pa.int64())])
+    schema = pa.schema([*SCHEMA, ("n", pa.int64()), ("s", inside)])
+    exact = (1 << 53) + 1
+    options = MOR if kind == "mor" else {}
+    storage = new_table(schema=schema, **options).handle.state.storage
+    row = {"id": 1, "city": "oslo", "ts": 1, "note": "a", "n": exact, "s": {"x": exact}}
+    open_table(storage).upsert(pa.Table.from_pylist([row], schema=schema))
+    open_table(storage).alter.change_type("n", pa.float64())
+    open_table(storage).alter.change_type("s.x", pa.float64())
+
+    table = open_table(storage)
+    rounded = [{"n": float(1 << 53), "s": {"x": float(1 << 53)}}]
+    assert table.scan(["n", "s"]).to_arrow().to_pylist() == rounded
+    assert table.scan(["n", "s"], [("n", "==", float(1 << 53))]).to_arrow().to_pylist() == rounded
+    assert table.scan(where=[("n", "==", float(1 << 53))]).count() == 1

@@ -17,6 +17,7 @@ from tests.support.crashes import (
     replayed,
     rows,
 )
+from tests.support.statistics import statistics_known
 from tests.support.table_builder import TableBuilder
 from tests.support.tables import contents, newest_stats, rehandled
 
@@ -114,3 +115,18 @@ def test_files_of_a_lost_attempt_are_removed_with_their_change_logs() -> None:
     assert len(named) == 2
     assert change_logs(storage) == before | named
     assert replayed(storage) == contents(storage)
+
+
+@pytest.mark.parametrize("mode", ["DATA_BEFORE_AFTER", "OP_KEY_ONLY"])
+def test_indexes_of_the_values_of_files_leave_change_logs_out(mode: str) -> None:
+    indexes = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"}
+    capture = {**CAPTURE, "hoodie.table.cdc.supplemental.logging.mode": mode}
+    storage = replace(COW[2], options={**capture, **indexes}).insert((1, "oslo", 1, "a"), (2, "oslo", 1, "b")).build()
+    opened(storage).indexes.create("by_lower", "expression", "note", expression={"expr": "lower"})
+
+    opened(storage).upsert(rows((1, "oslo", 3, "c")))
+
+    assert len(change_logs(storage)) == 1
+    assert replayed(storage) == contents(storage) == {(1, "oslo", 3, "c"), (2, "oslo", 1, "b")}
+    for indexed in ("column_stats", "expr_index_by_lower"):
+        assert not [key for key, found in statistics_known(storage, indexed).items() if ".cdc" in str(found)], indexed

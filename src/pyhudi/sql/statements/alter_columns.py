@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +15,7 @@ from pyhudi.sql.catalog.registered import with_columns_of
 from pyhudi.sql.catalog.session_tables import CatalogTable
 from pyhudi.sql.statements.protocol import no_rows
 from pyhudi.sql.text.clauses import text_value
-from pyhudi.sql.text.tokens import Cursor
+from pyhudi.sql.text.tokens import Cursor, Token
 
 _AFTER_TYPE = ("COMMENT", "FIRST", "AFTER", "DEFAULT")
 
@@ -33,7 +33,7 @@ class Step:
         may_be_null: whether it may be null from now on.
         comment: its new comment.
         first: whether it goes in front of the others.
-        after: the column that it goes behind.
+        after: the column beside it that it goes behind.
     """
 
     column: str
@@ -113,13 +113,43 @@ def parse_columns(cursor: Cursor, table: NamedTable, entry: CatalogTable, word: 
 
 def _added(cursor: Cursor) -> list[Step]:
     cursor.one_of("COLUMNS", "COLUMN")
-    parts = cursor.parenthesised().listed() if cursor.peek("(") else cursor.listed()
     steps = []
-    for part in parts:
+    for part in _columns(cursor.parenthesised() if cursor.peek("(") else cursor):
         name = str(part.name())
         part.accept(":")
-        steps.append(_with_options(part, name, str(part.until(*_AFTER_TYPE)), is_new=True))
+        steps.append(_with_options(part, name, _type(part), is_new=True))
     return steps
+
+
+def _columns(cursor: Cursor) -> list[Cursor]:
+    """All that is left, cut at its commas, but for those inside of a type such as `STRUCT<a: INT, b: INT>`."""
+    parts: list[Cursor] = []
+    while not cursor.is_at_end:
+        first = cursor.position
+        cursor.until(",")
+        while _is_open(cursor.tokens[first : cursor.position]) and cursor.accept(","):
+            cursor.until(",")
+        tokens = cursor.tokens[first : cursor.position]
+        parts.append(Cursor(cursor.text, tokens, end=tokens[-1].end if tokens else cursor.place))
+        if not cursor.accept(","):
+            break
+    return parts
+
+
+def _type(cursor: Cursor) -> str:
+    """A type, up to what may follow it. Columns inside of it may have comments, too."""
+    first, start = cursor.position, cursor.place
+    cursor.until(*_AFTER_TYPE)
+    while _is_open(cursor.tokens[first : cursor.position]) and not cursor.is_at_end:
+        cursor.one_of(*_AFTER_TYPE)
+        cursor.until(*_AFTER_TYPE)
+    return "" if cursor.position == first else cursor.text[start : cursor.tokens[cursor.position - 1].end]
+
+
+def _is_open(tokens: Sequence[Token]) -> bool:
+    """Whether a type begins in these words that does not end in them."""
+    signs = [token.value for token in tokens if not (token.is_text or token.is_quoted_name)]
+    return sum(sign.count("<") - sign.count(">") for sign in signs) > 0
 
 
 def _with_options(cursor: Cursor, name: str, kind: str | None, *, is_new: bool = False, to: str | None = None) -> Step:
@@ -132,21 +162,15 @@ def _with_options(cursor: Cursor, name: str, kind: str | None, *, is_new: bool =
         elif word == "FIRST":
             first = True
         elif word == "AFTER":
-            after = _beside(name, cursor.identifier())
+            after = cursor.identifier()
         elif word == "TYPE":
-            kind = str(cursor.until(*_AFTER_TYPE))
+            kind = _type(cursor)
         else:
             cursor.expect("NOT", "NULL")
             may_be_null = True
     return Step(
         name, to=to, type=kind, is_new=is_new, comment=comment, first=first, after=after, may_be_null=may_be_null
     )
-
-
-def _beside(name: str, other: str) -> str:
-    """The full name of a column beside another one, which may be inside of a third."""
-    inside, dot, _ = name.rpartition(".")
-    return f"{inside}{dot}{other}"
 
 
 def _dropped(cursor: Cursor) -> list[Step]:
@@ -171,7 +195,7 @@ def _changed(cursor: Cursor) -> list[Step]:
     """`CHANGE [COLUMN] old new type …`, of Hive."""
     cursor.accept("COLUMN")
     name, to = str(cursor.name()), cursor.identifier()
-    return [_with_options(cursor, name, str(cursor.until(*_AFTER_TYPE)), to=to)]
+    return [_with_options(cursor, name, _type(cursor), to=to)]
 
 
 _PARSERS: dict[str, Callable[[Cursor], list[Step]]] = {
