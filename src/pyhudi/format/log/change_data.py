@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyhudi.errors import CorruptDataError
 from pyhudi.format.avro.layout import record_layout
 from pyhudi.format.avro.records import decode_avro_records, encode_avro_records
+from pyhudi.format.schema.meta_columns import META_COLUMNS
 
 OPERATION: Final = "op"
 INSTANT: Final = "ts_ms"
@@ -64,7 +65,7 @@ _KEY_ONLY_SCHEMA: Final = json.dumps(
 
 
 def change_schema(mode: LoggingMode, table_schema: str, *, has_docs: bool = True) -> str:
-    """The Avro JSON of the records of a change data log, for a table whose rows have this schema (no meta columns).
+    """The Avro JSON of the records of a change data log, for a table whose rows have this schema.
 
     `has_docs`: fields have an empty doc, as JVM Hudi writes them since 1.0.
 
@@ -78,6 +79,8 @@ def change_schema(mode: LoggingMode, table_schema: str, *, has_docs: bool = True
         raise CorruptDataError("the Avro schema is not one of a record")
     doc = {"doc": ""} if has_docs else {}
     inner = {key: value for key, value in record.items() if key != "namespace"}
+    # After an ALTER TABLE of JVM Hudi the schema of a table names the meta columns, too.
+    inner["fields"] = [field for field in record.get("fields", ()) if field.get("name") not in META_COLUMNS]
     types: dict[str, Any] = dict.fromkeys((OPERATION, INSTANT, KEY), "string")
     types |= {BEFORE: inner, AFTER: record["name"]}
     outer = {

@@ -16,7 +16,7 @@ from pyhudi.format.log.change_data import (
     decode_changes,
     encode_changes,
 )
-from pyhudi.format.schema.avro_arrow import arrow_to_avro
+from pyhudi.format.schema.avro_arrow import arrow_to_avro, avro_with_meta_columns
 
 TABLE = pa.schema([("id", pa.string()), ("fare", pa.decimal128(10, 2)), ("tags", pa.list_(pa.string()))])
 AVRO = arrow_to_avro(TABLE, table_name="trips")
@@ -47,6 +47,11 @@ def test_schema_is_that_of_jvm_hudi(mode: LoggingMode) -> None:
 
 def test_schema_of_older_releases_has_no_docs() -> None:
     assert '"doc"' not in change_schema(LoggingMode.DATA_BEFORE_AFTER, AVRO, has_docs=False)
+
+
+@pytest.mark.parametrize("mode", LoggingMode)
+def test_a_schema_that_names_the_meta_columns_has_the_same_images(mode: LoggingMode) -> None:
+    assert json.loads(change_schema(mode, avro_with_meta_columns(AVRO))) == json.loads(change_schema(mode, AVRO))
 
 
 @pytest.mark.parametrize("mode", LoggingMode)
