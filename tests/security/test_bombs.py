@@ -104,6 +104,9 @@ BOMBS: dict[str, Callable[[], object]] = {
     "lock nested deep": lambda: LockRecord.decode(nested_json(1 << 20)),
     "table schema nested deep": lambda: avro_to_arrow('{"type":"array","items":' * 5000, source=PATH),
     "table schema of 2**60 parts": lambda: avro_to_arrow(json.dumps(doubling(60)), source=PATH),
+    "log records of 2**15 parts": lambda: decode_avro_records(
+        struct.pack(">iII", 3, 1, 0), json.dumps(doubling(15)), path=PATH, offset=0
+    ),
     "fixed of 1 GiB that is null": fixed_block(1 << 30),
     "bloom filter that promises bits": lambda: parse_bloom_filter(
         base64.b64encode(struct.pack(">iibi", -1, 10, 1, (1 << 31) - 1)).decode(), BloomFilterType.SIMPLE

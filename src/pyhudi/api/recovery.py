@@ -13,6 +13,7 @@ from pyhudi.api.handle import TableHandle
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.environment import Environment
 from pyhudi.format.timeline.instant import Instant, InstantState
+from pyhudi.services.indexing.rebuild import keeping_indexes
 from pyhudi.services.metadata_table.rebuild import rebuild_metadata_table
 from pyhudi.services.restore.execute import Restored, restore
 from pyhudi.services.restore.plan import PlannedRestore, plan_restore
@@ -54,18 +55,22 @@ class Recovery:
                 a later write, a pending plan, a savepoint or a cleaner. Nothing was changed.
             WriteConflictError: JVM Hudi may be rolling it back, or it was completed at this moment.
 
+        Indexes over record keys and bounds of partitions that have what the write said for good, as a compaction of the
+        metadata table has merged it, are dropped before and built again afterwards.
+
         Cost: the table lock, some listings of the timeline, one of each partition that the write changed, a delete per
-        file that it wrote, and three puts.
+        file that it wrote, and three puts; of indexes that are built again that of `table.indexes.create`.
         """
         state, settings, environment = self._means()
-        return roll_back(state, time_text(instant, "instant"), settings, environment)
+        with keeping_indexes(self._handle.service_call(None, call="rollback")):
+            return roll_back(state, time_text(instant, "instant"), settings, environment)
 
     def restore(self, to: str) -> Restored:
         """Take the table back to the state after a completed write.
 
         Everything that came later is rolled back, newest first: readers see at each moment a state that the table once
         had. Before anything is touched, all files of the state are looked up. Pending writes are rolled back, too, and
-        fail at their commits. A metadata table is removed; JVM Hudi builds it again.
+        fail at their commits. The metadata table stays, and indexes are built again as after `rollback`.
 
         A restore that dies is finished by the next write or restore; until then JVM Hudi refuses to write.
 
@@ -90,7 +95,8 @@ class Recovery:
         ()
         """
         state, settings, environment = self._means()
-        return restore(state, time_text(to, "to"), settings, environment)
+        with keeping_indexes(self._handle.service_call(None, call="restore")):
+            return restore(state, time_text(to, "to"), settings, environment)
 
     def plan_restore(self, to: str) -> pa.Table:
         """What `restore` would do, in this order. Nothing is written.

@@ -49,7 +49,7 @@ def write_ahead(
     source, now_ms = Source(table, environment, engine, exchange), environment.clock.now_ms()
     written: dict[str, Ahead] = {}
     for partition in kept_partitions(table):
-        if isinstance(partition, LargePartition) and partition.follows(change):
+        if isinstance(partition, LargePartition):
             target = group_target(table, partition, change.instant_time, now_ms)
             if isinstance(partition, PlacedPartition):
                 target = partition.with_groups(change, source, target)

@@ -55,8 +55,8 @@ class Change:
         ended: partition paths that ceased to exist with it, as a clean ends them.
         replaced: the file ids that a replace commit took out of the table, by partition path. Their files stay until a
             clean removes them, so they are not in `removed`; but their records are no longer in the table.
-        undoes: the instant of a write that is rolled back although the metadata table has merged what it said: the
-            records that it made are still there. None for all other changes, other rollbacks too.
+        undoes: the instant of a write that is about to be rolled back although files of the metadata table have what it
+            said: `MetadataPartition.follows` says whether that can be taken back. None for all changes that are made.
         metadata: all that the commit says, with the schema of the table in `metadata.schema`; None for cleans
             and rollbacks.
         learned: what the tasks of the write learned for one partition of the metadata table, by its name: an index
@@ -142,7 +142,6 @@ def change_of_rollback(done: RollbackMetadata) -> Change:
         instant_time=done.start_time,
         added={partition: files for partition, files in added.items() if files},
         removed={partition: names for partition, names in removed.items() if names},
-        undoes=done.instant_time,
     )
 
 

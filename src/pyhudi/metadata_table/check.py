@@ -1,4 +1,4 @@
-"""The comparison of the metadata table with the store: its list of files with the folders, statistics with footers."""
+"""The comparison of the metadata table with the store: files with folders, statistics with footers, keys with rows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pyhudi.errors import HudiError
 from pyhudi.format.file_names import LogFileName, parse_data_file
+from pyhudi.metadata_table.check_indexes import index_differences
 from pyhudi.metadata_table.check_statistics import statistics_differences
 from pyhudi.metadata_table.gate import disbelief, missing_files
 from pyhudi.metadata_table.lister import MetadataLister
@@ -32,7 +33,8 @@ DIFFERENCES: Final = pa.schema(
 def differences(table: TableState) -> pa.Table:
     """How the metadata table differs from the store, with the columns of `DIFFERENCES`; no rows where it does not.
 
-    Cost: a recursive listing of the table, and all of `files`; with column statistics a footer per base file.
+    Cost: a recursive listing of the table, and all of `files`; with column statistics a footer per base file; with
+    other indexes those of `index_differences`.
     """
     rows = list(_differences(table)) if has_metadata_table(table) else []
     return pa.Table.from_pylist(rows, schema=DIFFERENCES)
@@ -61,6 +63,7 @@ def _differences(table: TableState) -> Iterator[dict[str, Any]]:
             }
     try:
         yield from statistics_differences(state)
+        yield from index_differences(state)
     except HudiError as error:
         yield {"problem": "unreadable", "path": error.context.get("path"), "detail": error.message}
 

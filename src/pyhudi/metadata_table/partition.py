@@ -90,8 +90,8 @@ class MetadataPartition(Protocol):
     def follows(self, change: Change) -> bool:
         """Whether the partition can say what holds after a change without being built again.
 
-        If not, the change drops the partition, with a warning. Statistics of files can follow all changes; a record
-        index cannot follow one that `undoes` a write, whose records it would have to know. Cost: nothing.
+        If not, it is dropped before the change, with a warning. Statistics of files can follow all changes; a record
+        index cannot follow one that `undoes` a write: it would have to know what was there before. Cost: nothing.
         """
         ...
 

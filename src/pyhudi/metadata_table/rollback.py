@@ -3,20 +3,49 @@
 The delta commit of the write is undone. Where a compaction of the metadata table has merged it, which JVM Hudi
 refuses, a delta commit of the rollback's own instant takes the files out. In table version 6 there is such a delta
 commit in any case: a rollback adds logs with command blocks.
+
+Indexes of records, and bounds of partitions, that have what the write said for good cannot take it back: what was there
+before is not known. They are dropped before the write is touched, so that no reader asks them, and built again
+afterwards by whoever asked for the rollback.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 from pyhudi.environment import Environment
 from pyhudi.format.metadata.rollback import RollbackMetadata
-from pyhudi.metadata_table.change import change_of_rollback
+from pyhudi.format.timeline.instant import Instant
+from pyhudi.metadata_table.change import Change, change_of_rollback
 from pyhudi.metadata_table.delta_commit import CheckHeld
-from pyhudi.metadata_table.undo import forget_delta_commit, is_merged, undo_delta_commit
+from pyhudi.metadata_table.maintained import kept_partitions
+from pyhudi.metadata_table.undo import forget_delta_commit, is_merged, partitions_with, undo_delta_commit
 from pyhudi.metadata_table.update import apply_change
-from pyhudi.table.metadata_table import has_metadata_table
+from pyhudi.table.metadata_table import drop_partitions, has_metadata_table
 from pyhudi.table.state import TableState
+
+_log = logging.getLogger("pyhudi")
+
+
+def drop_what_stays(table: TableState, write: Instant, undone_by: str, check_held: CheckHeld) -> TableState:
+    """Drop the partitions that would go on to say what a completed write said; the table as it is then.
+
+    Cost: nothing without a metadata table; otherwise that of `partitions_with`, and a put where something is dropped.
+    """
+    if not has_metadata_table(table):
+        return table
+    stays = partitions_with(table, write)
+    change = Change(instant_time=undone_by, undoes=write.requested_time)
+    lost = [one.name for one in kept_partitions(table) if one.name in stays and not one.follows(change)]
+    if not lost:
+        return table
+    _log.warning(
+        "%s cannot follow the rollback of %s, and must be built again", ", ".join(sorted(lost)), write.requested_time
+    )
+    check_held()
+    drop_partitions(table, lost)
+    return table.reload()
 
 
 def begin_rollback(table: TableState, instant_time: str, rollback_time: str) -> bool:
@@ -39,7 +68,7 @@ def end_rollback(
     """Say what a rollback changed besides, right before it completes. Cost: nothing, or that of `apply_change`."""
     change = change_of_rollback(done)
     if not was_merged:
-        change = replace(change, removed={}, undoes=None)
+        change = replace(change, removed={})
     if change.added or change.removed:
         apply_change(table, change, environment, check_held)
     if was_merged:

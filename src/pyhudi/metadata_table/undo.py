@@ -7,12 +7,12 @@ instant goes first, so that readers see all of it or nothing. Every step can be 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
-from pyhudi.format.file_names import LogFileName, parse_data_file
-from pyhudi.format.timeline.instant import Action, InstantState, parse_instant_file_name
+from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
+from pyhudi.format.timeline.instant import Action, Instant, InstantState, parse_instant_file_name
 from pyhudi.io.log.exclusion import LogSlice, exclude_blocks
-from pyhudi.metadata_table.folders import inner_version
+from pyhudi.metadata_table.folders import inner_version, partition_folder
 from pyhudi.metadata_table.trust import INITIAL_PREFIX
 from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER, has_metadata_table
 from pyhudi.table.state import TableState
@@ -55,19 +55,44 @@ def _delete_instant(table: TableState, instant_time: str, states: Collection[Ins
 
 
 def is_merged(table: TableState, instant_time: str) -> bool:
-    """Whether a compaction of the metadata table has merged the delta commit of an instant into base files.
+    """Whether files of the metadata table have what a write said, and not by a delta commit that can be undone.
 
-    Then it cannot be undone, and what it said must be said otherwise by another delta commit. Cost: a listing.
+    A compaction of the metadata table has merged its delta commit, or the metadata table was built after the write.
+    Then what it said must be said otherwise by another delta commit. Cost: a listing.
     """
     inner = load_timeline(table.storage, inner_version(table.version))
     compactions = [one.requested_time for one in inner.completed_writes if one.action is Action.COMMIT]
-    if not compactions:
-        return False
     mine = next((one for one in inner.completed_writes if one.requested_time == instant_time), None)
     if mine is not None:
-        return position_of(mine) < max(compactions)
-    first = min(one.requested_time for one in inner.instants if not one.requested_time.startswith(INITIAL_PREFIX))
-    return instant_time < first
+        return position_of(mine) < max(compactions, default="")
+    if not table.version.has_completion_times:
+        return True  # nothing says when the metadata table was built; to take out what is not there does no harm
+    built = [position_of(one) for one in inner.completed_writes if one.requested_time.startswith(INITIAL_PREFIX)]
+    own = [one.requested_time for one in inner.instants if not one.requested_time.startswith(INITIAL_PREFIX)]
+    return instant_time < max([*own[:1], min(built, default="")])
+
+
+def partitions_with(table: TableState, write: Instant) -> frozenset[str]:
+    """The partitions of the metadata table whose files have what a completed write said, for good; see `is_merged`.
+
+    One that was built after the write was completed has its records in its first files. In table version 6, where
+    nothing says when it was built, first files with records count. Cost: a listing, and one for each partition.
+    """
+    names = frozenset(table.config.metadata_partitions)
+    if is_merged(table, write.requested_time):
+        return names
+    inner = load_timeline(table.storage, inner_version(table.version))
+    built = {one.requested_time: one.completion_time for one in inner.completed_writes}
+    return frozenset(name for name in names if _has(table, name, built, position_of(write)))
+
+
+def _has(table: TableState, partition: str, built: Mapping[str, str | None], completed: str) -> bool:
+    """Whether the first files of a partition were completed after a write."""
+    parsed = [parse_data_file(name) for name in table.storage.list_names(partition_folder(partition))]
+    first = [one for one in parsed if one is not None and one.instant_time.startswith(INITIAL_PREFIX)]
+    if not table.version.has_completion_times:
+        return any(isinstance(one, BaseFileName) for one in first)
+    return (built.get(max((one.instant_time for one in first), default="")) or "") > completed
 
 
 def _undo_files(table: TableState, folder: str, instant_time: str, undone_by: str) -> None:

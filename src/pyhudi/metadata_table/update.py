@@ -8,7 +8,6 @@ writes it again, so that it counts once.
 
 from __future__ import annotations
 
-import logging
 import zlib
 from collections.abc import Mapping
 from typing import Final
@@ -30,11 +29,8 @@ from pyhudi.metadata_table.groups import group_target
 from pyhudi.metadata_table.maintained import kept_partitions
 from pyhudi.metadata_table.partition import MetadataPartition, PlacedPartition, Source
 from pyhudi.metadata_table.undo import undo_delta_commit
-from pyhudi.table.metadata_table import drop_partitions
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import instant_path, load_timeline
-
-_log = logging.getLogger("pyhudi")
 
 DRIVER_TASK: Final = "0-0-1"
 """The write token of logs that the driver writes: of one instant there is one log for each file group."""
@@ -53,20 +49,13 @@ def apply_change(
 ) -> None:
     """Commit what an action did to the metadata table, under the table lock, right before the action completes.
 
-    Nothing happens where the table has none. Partitions that are not maintained, and those that cannot follow the
-    change, are dropped first. `ahead`: what `write_ahead` gave.
+    Nothing happens where the table has none. `ahead`: what `write_ahead` gave.
 
     Raises `LockLostError` where the lock is gone, and `StorageError`: then the action must not complete. Cost: one
     listing and four puts; one more listing and one put for each further partition, and in table version 6 a listing for
     `files`, too.
     """
     partitions = kept_partitions(table)
-    lost = [partition.name for partition in partitions if not partition.follows(change)]
-    if lost:
-        _log.warning("%s cannot follow %s and is dropped: build it again", ", ".join(lost), change.instant_time)
-        check_held()
-        drop_partitions(table, lost)
-        partitions = tuple(partition for partition in partitions if partition.name not in lost)
     if not partitions:
         return
     storage, version = table.storage, inner_version(table.version)

@@ -46,6 +46,9 @@ SCHEMA_DEPTH_MAX: Final = 64
 """The nesting limit of types."""
 SCHEMA_NODES_MAX: Final = 100_000
 """The limit of types in a schema, counting each use of a named type, because each costs work in every block."""
+REPEATED_NODES_FREE: Final = 10_000
+"""The limit of types that come from further uses of named types, unless the schema's text is longer: a short text that
+names records of records doubles them on each level, and every block costs work for each of them."""
 COLUMNS_MAX: Final = SCHEMA_NODES_MAX - 100
 """The limit of types in a new schema, so that it can be read with meta columns and the record around them."""
 FIXED_BYTES_MAX: Final = 1024
@@ -174,7 +177,9 @@ def avro_to_arrow(avro_json: str, *, source: str, with_unions: bool = False) -> 
     node = _load(avro_json, source)
     if not isinstance(node, dict) or node.get("type") != "record":
         raise CorruptDataError("the Avro schema is not one of a record", path=source)
-    return pa.schema(list(_AvroReader(source, with_unions).type_of(node, "", ())))
+    return pa.schema(
+        list(_AvroReader(source, with_unions, max(REPEATED_NODES_FREE, len(avro_json))).type_of(node, "", ()))
+    )
 
 
 def avro_of_columns(avro_json: str, columns: Collection[str]) -> str:
@@ -420,11 +425,12 @@ def _load(avro_json: str, source: str | None) -> Any:
 class _AvroReader:
     """Reads one schema, with its named types, and counts types against the limit."""
 
-    def __init__(self, source: str, with_unions: bool) -> None:
+    def __init__(self, source: str, with_unions: bool, repeats_max: int) -> None:
         self._source = source
         self._with_unions = with_unions
         self._named: dict[str, tuple[pa.DataType, int] | None] = {}  # type and its size; None while it is open
         self._nodes = 0
+        self._repeats_left = repeats_max
 
     def type_of(self, node: Any, namespace: str, path: ColumnPath) -> pa.DataType:
         """The Arrow type of an Avro type that is not a union; `namespace` is that around it."""
@@ -539,6 +545,9 @@ class _AvroReader:
             raise self._unsupported("a record that contains itself", path)
         data_type, size = entry
         self._count(size, path)
+        self._repeats_left -= size
+        if self._repeats_left < 0:
+            raise self._corrupt("it repeats named types more often than its length accounts for", path)
         return data_type
 
     def _full_name(self, node: dict[str, Any], namespace: str, path: ColumnPath) -> str:

@@ -131,6 +131,7 @@ def _run_of(call: ServiceCall, partition: MetadataPartition, definition: IndexDe
         table = call.table.reload()
         check_nothing_exclusive(table.timeline, Own.INDEX_CHANGE)
         if partition.name in table.config.metadata_partitions:
+            delete_plan(storage, partition.name)  # of a run that died when nothing else was left to do
             raise InvalidRequestError("the table has this index: refresh builds it again", index=partition.name)
         if is_being_built(storage, partition.name, call.settings.heartbeat, environment):
             raise WriteConflictError("another process is building this index", index=partition.name)
@@ -208,9 +209,13 @@ def _begin_try(run: _Run, lock: HeldLock) -> tuple[TableState, int]:
 
 
 def _plan_of(run: _Run) -> IndexPlan:
-    """The plan, unless a write has built the index meanwhile because its options ask for it, and removed the plan."""
+    """The plan, unless a write has built the index meanwhile because its options ask for it, and removed the plan.
+
+    Under the table lock, so no other run is at work where there is no plan.
+    """
     plan = load_plan(run.call.table.storage, run.partition.name)
     if plan is None:
+        forget_runs(run.call.table.storage, fence_of(run.partition.name))
         raise LockLostError("a write has built this index meanwhile; there is nothing left to do")
     return plan
 
@@ -243,8 +248,6 @@ def _follow(run: _Run, seen: Timeline, built: _Built) -> tuple[_Built, Timeline]
 def _followed(run: _Run, step: Step, built: _Built) -> _Built:
     """Write the logs of one step: the first log of a file group has number 1, and those of steps count up from 2."""
     partition, call = run.partition, run.call
-    if not partition.follows(step.change):
-        raise CannotCatchUpError(f"the index cannot follow {step.change.instant_time}")
     source = _source(call, step.table)
     target = built.files.target
     number = built.logs + 2

@@ -37,8 +37,6 @@ def create_index(
     check_writable(call.table)
     partition, chosen = partition_named(name, kind)
     _check_maintained(partition, chosen)
-    if partition in call.table.config.metadata_partitions:
-        raise InvalidRequestError("the table has this index: refresh builds it again", index=name)
     _check_columns(call.table, chosen, columns)
     if chosen is IndexKind.PARTITION_STATS and COLUMN_STATS not in call.table.config.metadata_partitions:
         raise InvalidRequestError("statistics of partitions need those of files: create column_stats first")
@@ -58,11 +56,17 @@ def refresh_index(call: ServiceCall, partition: str) -> BuiltIndex:
     check_writable(call.table)
     _check_maintained(partition, kind_of_partition(partition))
     drop_index(call, partition, keeps_definition=True)
+    return build_again(call, partition)
+
+
+def build_again(call: ServiceCall, partition: str) -> BuiltIndex:
+    """Build an index that was dropped but for its definition. Raises as `build_index`."""
+    call = call.reloaded()
     definition = load_index_definitions(call.table).get(partition)
     if definition is not None and kind_of_partition(partition) not in ONE_OF_A_TABLE:
-        return _build_defined(call.reloaded(), definition)
+        return _build_defined(call, definition)
     columns = () if definition is None else definition.source_columns
-    return build_index(call, _partition(call.reloaded(), partition, columns))
+    return build_index(call, _partition(call, partition, columns))
 
 
 def _build_defined(call: ServiceCall, definition: IndexDefinition) -> BuiltIndex:

@@ -30,7 +30,7 @@ from pyhudi.format.timeline.instant import (
     parse_instant_file_name,
 )
 from pyhudi.io.log.exclusion import UNKNOWN_TASK, LogSlice, exclude_blocks
-from pyhudi.metadata_table.rollback import begin_rollback, end_rollback
+from pyhudi.metadata_table.rollback import begin_rollback, drop_what_stays, end_rollback
 from pyhudi.metadata_table.settle import with_kept_partitions
 from pyhudi.services.rollback.rings import remove_rings
 from pyhudi.storage.paths import local_path
@@ -96,7 +96,11 @@ def run_rollback(
     files = _timeline_files(table, plan)
     if keeps_service_plan and _is_of_service(table, plan):
         files.pop(InstantState.REQUESTED, None)
-    _delete(storage, files.pop(InstantState.COMPLETED, None))
+    if (path := files.pop(InstantState.COMPLETED, None)) is not None:
+        completed = parse_instant_file_name(path.rpartition("/")[2], table.version)
+        assert completed is not None  # it was parsed before
+        table = drop_what_stays(table, completed, rollback.requested_time, lock.check_held)
+        storage.delete(path)
     was_merged = begin_rollback(table, plan.instant_time, rollback.requested_time)
     done: dict[str, _Done] = {}
     for request in plan.requests:

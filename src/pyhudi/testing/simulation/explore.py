@@ -19,6 +19,7 @@ from pyhudi.environment import SYSTEM
 from pyhudi.errors import HudiError
 from pyhudi.table.state import load_table
 from pyhudi.testing.simulation.history import History, Told
+from pyhudi.testing.simulation.indexed_tables import check_indexes
 from pyhudi.testing.simulation.invariants import (
     Watcher,
     check_at_rest,
@@ -298,6 +299,7 @@ def execute(scenario: Scenario, chooser: Chooser, powers: Powers, *, checked: se
     history = History(requests=scenario.kind.start)
     run = Run(world, [], chooser, powers)
     watcher = Watcher(run, load_table(observer(world)), ordered=scenario.is_ordered(powers))
+    watcher.indexed = scenario.kind.indexes is not None
     for number, role in enumerate(scenario.roles):
         _seat(run, scenario, history, watcher, number, role)
     run.start(_workers)
@@ -392,6 +394,7 @@ def _problem(
     try:
         facts = facts_of(load_table(observer(world)), scenario.kind.read, history)
         problems = [*check_attempts(facts, are_swept=excused is not None)] if history.attempts else []
+        problems += check_indexes(facts.table) if scenario.kind.indexes else ()
         problems += check_at_rest(facts, unique=scenario.unique, ordered=ordered)
         problems += check_recovered(facts, excused=excused) if excused is not None else ()
     except HudiError as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from typing import cast
@@ -27,11 +27,13 @@ from pyhudi.errors import (
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.table_version import table_version
 from pyhudi.services.archiving.archive import archive
+from pyhudi.services.call import ServiceCall
 from pyhudi.services.cleaning.execute import clean, execute_clean, pending_cleans
 from pyhudi.services.clustering.execute import run_pending_clusterings
 from pyhudi.services.clustering.schedule import schedule_clustering
 from pyhudi.services.compaction.execute import run_pending_compactions
 from pyhudi.services.compaction.schedule import schedule_compaction
+from pyhudi.services.indexing.rebuild import keeping_indexes
 from pyhudi.services.restore.execute import restore
 from pyhudi.services.restore.recover import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back, roll_back_failed_writes
@@ -41,11 +43,12 @@ from pyhudi.services.upgrade.change import change_version
 from pyhudi.table.history import archived_metadata
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import position_of
+from pyhudi.testing.simulation import indexed_tables
 from pyhudi.testing.simulation.history import EXPIRY, History, Told, Verdict
 from pyhudi.testing.simulation.key_value_writes import Request, TaskLostError
 from pyhudi.testing.simulation.scheduler import AGES_MS, Actor, Powers, Run
 from pyhudi.testing.simulation.simulated import NoLocks
-from pyhudi.testing.simulation.start_tables import KINDS, Kind, Seat, kind_of
+from pyhudi.testing.simulation.start_tables import KINDS, Indexes, Kind, Seat, kind_of
 from pyhudi.transaction.exchange_folder import exchange_folder
 from pyhudi.transaction.locks.storage_based import StorageLocks
 from pyhudi.transaction.settings import TransactionSettings
@@ -245,6 +248,11 @@ def _tidy(stage: Stage) -> None:
     _archive(stage)
 
 
+def _call(service: Callable[[ServiceCall], object]) -> Role:
+    """Run a service that needs nothing but its call."""
+    return lambda stage: _serve(stage, lambda stage: service(stage.seat.service_call()))
+
+
 def _expire(stage: Stage) -> None:
     """Drop partition `a` because it is past its time, which is short in this world."""
     stage.run.pass_time(PAST_MS)
@@ -307,6 +315,8 @@ def recover(seat: Seat) -> None:
 def finish(seat: Seat) -> None:
     """Recover, and execute what compactions, clusterings and cleans are planned."""
     recover(seat)
+    if seat.kind.indexes:
+        indexed_tables.finish_builds(seat.service_call())
     if seat.kind.is_merge_on_read:
         run_pending_compactions(seat.service_call())
     run_pending_clusterings(seat.service_call())
@@ -333,11 +343,16 @@ def _undo(stage: Stage) -> None:
         newest = max(table.timeline.completed_writes, key=position_of)
         stage.history.undone.add(newest.requested_time)
         try:
-            roll_back(table, newest.requested_time, TransactionSettings(), stage.seat.environment)
+            with _kept_indexes(stage.seat):
+                roll_back(table, newest.requested_time, TransactionSettings(), stage.seat.environment)
         except InvalidRequestError:
             stage.history.undone.discard(newest.requested_time)
 
     _serve(stage, undo)
+
+
+def _kept_indexes(seat: Seat) -> AbstractContextManager[None]:
+    return keeping_indexes(seat.service_call()) if seat.kind.indexes else nullcontext()
 
 
 def _restore(stage: Stage) -> None:
@@ -346,7 +361,7 @@ def _restore(stage: Stage) -> None:
     def back(stage: Stage) -> None:
         table = load_table(stage.seat.storage)
         target = sorted(table.timeline.completed_writes, key=position_of)[-2:][0]
-        with suppress(InvalidRequestError, HistoryNotRetainedError):
+        with suppress(InvalidRequestError, HistoryNotRetainedError), _kept_indexes(stage.seat):
             restore(table, target.requested_time, TransactionSettings(), stage.seat.environment)
 
     _serve(stage, back)
@@ -464,6 +479,10 @@ ROLES: dict[str, Role] = {
     "versions": _change_versions,
     "archive": _archive,
     "tidy": _tidy,
+    "maintain": _call(indexed_tables.maintain),
+    "index": _call(indexed_tables.build_by_part),
+    "records": _call(indexed_tables.build_records),
+    "drop-index": _call(indexed_tables.drop_by_value),
     "recover": _recover,
     "late": _recover_late,
     "undo": _undo,
@@ -495,7 +514,9 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
     `whole`: through `HudiTable`, instead of thin writes.
     """
     found = []
-    for kind in (one for one in KINDS.values() if one.is_whole is whole and not (one.is_long or one.is_listed)):
+    for kind in (
+        one for one in KINDS.values() if one.is_whole is whole and not (one.is_long or one.is_listed or one.indexes)
+    ):
         others = (*OTHERS, "cluster", *(SERVICES if kind.is_merge_on_read else ()))
         pairs = [*combinations_with_replacement(WRITERS, 2), *((one, other) for one in WRITERS for other in others)]
         pairs += [("batch", "batch"), ("retried", "recover"), *((one, "attempt") for one in OUTLIVED)]
@@ -527,7 +548,19 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
     for kind in (one for one in KINDS.values() if one.is_whole is whole and one.is_listed):
         roles_of = (*_WITH_METADATA_TABLE, *(_WITH_METADATA_TABLE_OF_LOGS if kind.is_merge_on_read else ()))
         found += [Scenario(kind, lock, roles) for lock in locks for roles in roles_of]
+    for kind in (one for one in KINDS.values() if one.is_whole is whole and one.indexes):
+        found += [Scenario(kind, lock, roles) for lock in locks for roles in _with_indexes(kind)]
     return tuple(found)
+
+
+def _with_indexes(kind: Kind) -> tuple[tuple[str, ...], ...]:
+    if kind.indexes is Indexes.NONE_YET:
+        return indexed_tables.ROLES_BESIDE_A_BUILD
+    of_logs = indexed_tables.ROLES_OF_LOGS if kind.is_merge_on_read else ()
+    roles_of = (*indexed_tables.ROLES_WITH_INDEXES, *of_logs)
+    if kind.indexes is Indexes.BY_PARTITION or not table_version(kind.version).has_secondary_indexes:
+        roles_of = tuple(roles for roles in roles_of if not {*roles} & {"index", "drop-index"})
+    return roles_of
 
 
 _WITH_METADATA_TABLE: tuple[tuple[str, ...], ...] = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -22,6 +23,7 @@ from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import TableState, create_table, load_table
+from pyhudi.testing.simulation import indexed_tables
 from pyhudi.testing.simulation.full_writes import SCHEMA, read_whole, write_whole
 from pyhudi.testing.simulation.key_value_writes import (
     Attempt,
@@ -65,12 +67,28 @@ _WITH_METADATA_TABLE = {"hoodie.metadata.enable": "true"}
 _PREFERRED = {"hoodie.write.lock.conflict.resolution.strategy": ConflictStrategy.PREFER_WRITER.value}
 
 
+class Indexes(enum.Enum):
+    """What the metadata table of a table has; the value is its word in names of kinds."""
+
+    ALL = "keyed"
+    BY_PARTITION = "parted"
+    NONE_YET = "unkeyed"
+
+
+_WITH_INDEXES = {
+    Indexes.ALL: indexed_tables.INDEXED,
+    Indexes.BY_PARTITION: indexed_tables.BY_PARTITION,
+    Indexes.NONE_YET: indexed_tables.UNINDEXED,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of table. `str` returns its name: `cow8`, `mor6` and so on.
 
     `is_whole`: writes and reads go through `HudiTable` and Parquet; the name is then `whole-cow8`. `is_long`: it has
     more commits than its timeline is to keep; `long-cow8`. `is_listed`: it has a metadata table; `listed-cow8`.
+    `indexes`: what is in its metadata table; `keyed-whole-cow9`.
     """
 
     is_merge_on_read: bool
@@ -78,9 +96,11 @@ class Kind:
     is_whole: bool = False
     is_long: bool = False
     is_listed: bool = False
+    indexes: Indexes | None = None
 
     def __str__(self) -> str:
         length = "long-" if self.is_long else "listed-" if self.is_listed else ""
+        length = length if self.indexes is None else f"{self.indexes.value}-"
         return f"{length}{'whole-' if self.is_whole else ''}{'mor' if self.is_merge_on_read else 'cow'}{self.version}"
 
     @property
@@ -101,6 +121,7 @@ class Kind:
             "hoodie.write.num.retries.on.conflict.failures": "1",
             **(_SHORT_TIMELINE if self.is_long else {}),
             **(_WITH_METADATA_TABLE if self.is_listed else {}),
+            **(_WITH_INDEXES[self.indexes] if self.indexes else {}),
         }
 
     @property
@@ -123,6 +144,24 @@ KINDS = {
 } | {str(kind): kind for kind in (Kind(merge, version, is_long=True) for merge in (False, True) for version in (6, 8))}
 KINDS |= {
     str(kind): kind for kind in (Kind(merge, version, is_listed=True) for merge, version in ((False, 8), (True, 6)))
+}
+KINDS |= {
+    str(kind): kind
+    for kind in (
+        Kind(merge, version, is_whole=True, indexes=indexes)
+        for indexes, merge, version in (
+            (Indexes.ALL, False, 9),
+            (Indexes.ALL, True, 9),
+            (Indexes.ALL, True, 8),
+            (Indexes.ALL, False, 6),
+            (Indexes.ALL, True, 6),
+            (Indexes.BY_PARTITION, False, 9),
+            (Indexes.BY_PARTITION, True, 9),
+            (Indexes.NONE_YET, False, 9),
+            (Indexes.NONE_YET, True, 9),
+            (Indexes.NONE_YET, True, 6),
+        )
+    )
 }
 
 
@@ -214,6 +253,8 @@ def _prepared(kind: Kind) -> World:
     actor = Actor(99, "builder", lambda: None, in_timer=True)
     for writer, request in kind.start.items():
         Seat(writer, kind, seen, environment_of(run, actor, None)).write(request)
+    if kind.indexes is Indexes.ALL and kind.version >= 8:
+        indexed_tables.build_at_start(Seat("builder", kind, seen, environment_of(run, actor, None)).service_call())
     if kind.is_long and not load_table(seen).version.has_completion_times:
         seen.put(*_FORMER_ARCHIVE)
     return world

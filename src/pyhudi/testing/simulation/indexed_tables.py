@@ -1,0 +1,160 @@
+"""Tables of simulations whose metadata table has indexes: their options, who changes the indexes, and invariant K19."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from pyhudi.api.handle import TableHandle
+from pyhudi.api.hudi_table import HudiTable
+from pyhudi.engine.local import LocalEngine
+from pyhudi.environment import SYSTEM
+from pyhudi.errors import InvalidRequestError
+from pyhudi.metadata_table.check import differences
+from pyhudi.metadata_table.index_plans import pending_plans
+from pyhudi.services.call import ServiceCall
+from pyhudi.services.indexing.create import create_index
+from pyhudi.services.indexing.drop import drop_index
+from pyhudi.services.metadata_table.run import maintain_metadata_table
+from pyhudi.table.metadata_partitions import FILES, RECORD_INDEX, SECONDARY_INDEX_PREFIX
+from pyhudi.table.state import TableState
+from pyhudi.testing.simulation.full_writes import read_whole
+
+BY_VALUE: Final = "by_value"
+"""The secondary index over the values, which tables have from the start."""
+BY_PART: Final = "by_part"
+"""The secondary index that is built while others write."""
+_COMMON: Final = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.partition.stats.enable": "true",
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+    "hoodie.metadata.index.bloom.filter.file.group.count": "1",
+    "hoodie.metadata.compact.max.delta.commits": "2",
+}
+INDEXED: Final = {
+    **_COMMON,
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.record.index.min.filegroup.count": "2",
+    "hoodie.index.type": "RECORD_INDEX",
+}
+"""The options of writes to a table with an index of all its keys."""
+BY_PARTITION: Final = {
+    **_COMMON,
+    "hoodie.metadata.record.level.index.enable": "true",
+    "hoodie.index.type": "RECORD_LEVEL_INDEX",
+}
+"""The same, where keys are indexed by partition."""
+UNINDEXED: Final = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.compact.max.delta.commits": "2",
+    "hoodie.metadata.record.index.min.filegroup.count": "2",
+}
+"""The same, where nobody has asked for an index yet."""
+_KEYS: Final = ("a1", "a2", "a9", "b1")
+
+ROLES_WITH_INDEXES: Final[tuple[tuple[str, ...], ...]] = (
+    ("both", "new"),
+    ("both", "delete"),
+    ("delete", "new"),
+    ("overwrite", "both"),
+    ("drop", "new"),
+    ("both", "cluster"),
+    ("both", "undo"),
+    ("both", "restore"),
+    ("both", "late"),
+    ("both", "maintain"),
+    ("maintain", "maintain"),
+    ("undo", "maintain"),
+    ("abandoned", "attempt"),
+    ("both", "clean", "late"),
+    ("both", "maintain", "undo"),
+    ("both", "maintain", "late"),
+    ("both", "index"),
+    ("both", "drop-index"),
+    ("index", "index"),
+    ("index", "drop-index"),
+    ("index", "maintain"),
+    ("delete", "index", "late"),
+)
+"""Who acts together where a table has indexes."""
+ROLES_OF_LOGS: Final[tuple[tuple[str, ...], ...]] = (
+    ("both", "compact"),
+    ("delete", "compact"),
+    ("index", "compact"),
+    ("both", "compact", "late"),
+    ("both", "compact", "undo"),
+)
+"""The same, where a table has logs."""
+ROLES_BESIDE_A_BUILD: Final[tuple[tuple[str, ...], ...]] = (
+    ("both", "records"),
+    ("delete", "records"),
+    ("both", "new", "records"),
+    ("overwrite", "records"),
+    ("both", "undo", "records"),
+    ("both", "restore", "records"),
+    ("both", "cluster", "records"),
+    ("both", "records", "late"),
+    ("records", "records"),
+    ("records", "maintain"),
+)
+"""Who acts while the first index of record keys is built."""
+
+
+def build_records(call: ServiceCall) -> None:
+    """Build the index of record keys; that it is there is an answer."""
+    _answered(lambda: create_index(call, RECORD_INDEX, None, ()))
+
+
+def build_by_part(call: ServiceCall) -> None:
+    """Build another secondary index; that it is there, or a restore dropped what it needs, is an answer."""
+    _answered(lambda: create_index(call, BY_PART, "secondary", ("part",)))
+
+
+def drop_by_value(call: ServiceCall) -> None:
+    """Drop the secondary index of the start; that it is not there is an answer."""
+    _answered(lambda: drop_index(call, SECONDARY_INDEX_PREFIX + BY_VALUE))
+
+
+def finish_builds(call: ServiceCall) -> None:
+    """Go on with builds that died."""
+    for plan in pending_plans(call.table.storage):
+        (build_records if plan.partition == RECORD_INDEX else build_by_part)(call)
+
+
+def maintain(call: ServiceCall) -> None:
+    """Compact, clean and archive the metadata table."""
+    maintain_metadata_table(call)
+
+
+def build_at_start(call: ServiceCall) -> None:
+    """Build the secondary index that tables have from the start."""
+    create_index(call, BY_VALUE, "secondary", ("value",))
+
+
+def _answered(ask: Callable[[], object]) -> None:
+    try:
+        ask()
+    except InvalidRequestError as error:
+        if "has this index" not in error.message and "no such index" not in error.message:
+            raise
+
+
+def check_indexes(table: TableState) -> Iterator[str]:
+    """K19: indexes and statistics say what the rows and files say, and reads that ask them find the same rows."""
+    if FILES not in table.config.metadata_partitions:
+        return
+    for one in differences(table).to_pylist():
+        yield f"K19: {one['problem']}: {one['path'] or ''} {one['detail'] or ''}"
+    rows = read_whole(table, None)
+    asked = HudiTable(TableHandle(table, {}, LocalEngine(parallelism=1), SYSTEM))
+    for value in sorted({value for _, value in rows}):
+        found = asked.scan(["key", "value"], where=[("value", "==", value)]).to_arrow()
+        pairs = sorted(zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True))
+        if pairs != (wanted := [row for row in rows if row[1] == value]):
+            yield f"K19: a scan for the value {value} finds {pairs}, and must find {wanted}"
+    keys = sorted({*_KEYS, *(key for key, _ in rows)})
+    found = asked.scan(["key", "value"], where=[("key", "in", keys)]).to_arrow()
+    pairs = sorted(zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True))
+    if pairs != rows:
+        yield f"K19: a lookup of all keys finds {pairs}, and must find {rows}"

@@ -1,0 +1,97 @@
+"""Indexes after the rollback of a write that the metadata table has for good: merged, or there when it was built."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.crashes import copied, crash_images, opened, rows
+from tests.support.table_builder import THREE_ROWS, TableBuilder
+
+import pyhudi
+from pyhudi.storage.protocol import Storage
+
+INDEXED = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.record.index.min.filegroup.count": "2",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.partition.stats.enable": "true",
+    "hoodie.index.type": "RECORD_INDEX",
+}
+KINDS = [TableBuilder(9, "mor"), TableBuilder(8, "cow"), TableBuilder(6, "mor")]
+BEFORE = {1: "a", 2: "a", 3: "a"}
+
+
+def changed(storage: Storage) -> str:
+    """A row changes its value, one leaves the table, one comes."""
+    written = opened(storage, **INDEXED).upsert(rows((1, "oslo", 9, "c"), (7, "bern", 9, "c")))
+    assert written.instant is not None
+    return written.instant
+
+
+def with_secondary_index(storage: Storage) -> None:
+    table = opened(storage, **INDEXED)
+    if table.handle.state.version.has_secondary_indexes:
+        table.indexes.create("by_note", "secondary", "note")
+
+
+def assert_true(storage: Storage, where: str = "") -> None:
+    table = opened(storage, **INDEXED)
+    differences = table.inspect.metadata_check().to_pylist()
+    if table.handle.state.timeline.pending_rollbacks:
+        # The list of files names them until the end; readers go by the timeline.
+        differences = [one for one in differences if one["problem"] != "gone from the store"]
+    assert differences == [], where
+    found = table.scan(["id", "note"]).to_arrow().to_pylist()
+    for row in found:
+        assert table.scan(["id"], where=[("note", "==", row["note"]), ("id", "==", row["id"])]).count() == 1, where
+    assert table.lookup([1, 2, 3, 7, 8]).num_rows == len(found), where
+
+
+def taken_back(storage: Storage, instant: str) -> None:
+    before = opened(storage).refresh().handle.state.config.metadata_partitions
+    opened(storage, **INDEXED).recovery.rollback(instant)
+    assert opened(storage).handle.state.config.metadata_partitions == before
+    assert_true(storage)
+    found = opened(storage).scan(["id", "note"]).to_arrow().to_pylist()
+    assert {row["id"]: row["note"] for row in found} == BEFORE
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_write_that_was_merged_is_rolled_back_and_indexes_stay_true(kind: TableBuilder) -> None:
+    storage = copied(
+        TableBuilder(kind.version, kind.kind, has_delete_flag=True, options=INDEXED).insert(*THREE_ROWS).build()
+    )
+    with_secondary_index(storage)
+    written = changed(storage)
+    opened(storage, **INDEXED, **{"hoodie.metadata.compact.max.delta.commits": "1"}).services.run(only="metadata_table")
+    taken_back(storage, written)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_write_on_which_indexes_were_built_is_rolled_back_and_they_stay_true(kind: TableBuilder) -> None:
+    storage = copied(TableBuilder(kind.version, kind.kind, has_delete_flag=True).insert(*THREE_ROWS).build())
+    written = opened(storage).upsert(rows((1, "oslo", 9, "c"), (7, "bern", 9, "c"))).instant
+    table = opened(storage, **INDEXED)
+    table.indexes.create("record_index")
+    table.indexes.create("column_stats")
+    if kind.version > 6:
+        table.refresh().indexes.create("partition_stats")
+    with_secondary_index(storage)
+    assert written is not None
+    taken_back(storage, written)
+
+
+def test_rollback_that_dies_at_any_effect_leaves_indexes_that_are_true() -> None:
+    storage = copied(TableBuilder(9, "mor", has_delete_flag=True).insert(*THREE_ROWS).build())
+    written = opened(storage).upsert(rows((1, "oslo", 9, "c"), (7, "bern", 9, "c"))).instant
+    opened(storage, **INDEXED).indexes.create("record_index")
+    with_secondary_index(storage)
+    assert written is not None
+
+    def undo(table: pyhudi.HudiTable) -> None:
+        table.recovery.rollback(written)
+
+    for where, image in crash_images(storage, undo, every=12):
+        assert_true(image, where)
+        opened(image, later=True).upsert(rows((8, "rome", 9, "d")))
+        assert_true(image, where)
