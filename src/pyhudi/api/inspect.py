@@ -213,11 +213,14 @@ class Inspect:
 
         Columns: problem ("not listed": a file of a completed write that the metadata table lacks; "gone from the
         store": the other way round; "another size"; "without statistics" and "other statistics": of a column in a base
-        file; "not believed" and "unreadable": reads list the store, see detail); path; stored_bytes and listed_bytes
-        (sizes in the store and in the metadata table); detail (text).
+        file; for bounds of a partition, path is its path; "without entry": keys of a file slice that an index lacks or
+        has elsewhere; "entry without row": an index has more entries than the table has rows; "without filter": of a
+        base file; "not believed" and "unreadable": reads list the store, see detail); path; stored_bytes and
+        listed_bytes (sizes in the store and in the metadata table); detail (text).
 
         What is wrong is repaired by `recovery.rebuild_metadata_table`. Cost: a recursive listing of the table, the
-        metadata table's list of files, and with column statistics a footer per base file.
+        metadata table's list of files, and with column statistics a footer per base file; with indexes over record keys
+        the key columns of the table and all of the index, a file group at a time, in this process.
 
         >>> table.inspect.metadata_check().num_rows
         0

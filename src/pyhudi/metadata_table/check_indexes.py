@@ -108,7 +108,7 @@ def _of_partitions(state: MetadataState) -> Iterator[Difference]:
     if schema is None:
         return
     path_of = {
-        file.name: path
+        str(file.name): path
         for path, slices in view.latest.items()
         for one in slices
         for file in ([] if one.base is None else [one.base]) + [*one.logs]

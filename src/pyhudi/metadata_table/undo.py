@@ -82,17 +82,17 @@ def partitions_with(table: TableState, write: Instant) -> frozenset[str]:
     if is_merged(table, write.requested_time):
         return names
     inner = load_timeline(table.storage, inner_version(table.version))
-    built = {one.requested_time: one.completion_time for one in inner.completed_writes}
+    built: dict[str, str] = {one.requested_time: one.completion_time or "" for one in inner.completed_writes}
     return frozenset(name for name in names if _has(table, name, built, position_of(write)))
 
 
-def _has(table: TableState, partition: str, built: Mapping[str, str | None], completed: str) -> bool:
+def _has(table: TableState, partition: str, built: Mapping[str, str], completed: str) -> bool:
     """Whether the first files of a partition were completed after a write."""
     parsed = [parse_data_file(name) for name in table.storage.list_names(partition_folder(partition))]
     first = [one for one in parsed if one is not None and one.instant_time.startswith(INITIAL_PREFIX)]
     if not table.version.has_completion_times:
         return any(isinstance(one, BaseFileName) for one in first)
-    return (built.get(max((one.instant_time for one in first), default="")) or "") > completed
+    return built.get(max((one.instant_time for one in first), default=""), "") > completed
 
 
 def _undo_files(table: TableState, folder: str, instant_time: str, undone_by: str) -> None:
