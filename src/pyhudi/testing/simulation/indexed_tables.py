@@ -50,7 +50,7 @@ UNINDEXED: Final = {
     "hoodie.metadata.compact.max.delta.commits": "2",
     "hoodie.metadata.record.index.min.filegroup.count": "2",
 }
-"""The same, where nobody has asked for an index yet."""
+"""The same, before the first index is asked for."""
 _KEYS: Final = ("a1", "a2", "a9", "b1")
 
 ROLES_WITH_INDEXES: Final[tuple[tuple[str, ...], ...]] = (
