@@ -235,8 +235,9 @@ def records_of_entries(batches: Sequence[pa.RecordBatch], payloads: Payloads) ->
 def _entries_of(storage: Storage, task: SortTask) -> Iterator[tuple[pa.RecordBatch, npt.NDArray[np.int32]]]:
     for change in task.changes:
         for is_added, rows in changed_rows(storage, change, task.settings):
-            if rows.num_rows:
-                yield task.maker.entries(change, rows, is_added=is_added)
+            entries, groups = task.maker.entries(change, rows, is_added=is_added)
+            if len(groups):  # rows without a value have none in the first version of a secondary index
+                yield entries, groups
 
 
 def _gathered(

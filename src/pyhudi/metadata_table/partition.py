@@ -144,10 +144,13 @@ class PlacedPartition(LargePartition, Protocol):
         """The ids of its first file groups, ascending."""
         ...
 
-    def with_groups(self, change: Change, source: Source, target: GroupTarget) -> GroupTarget:
+    def with_groups(
+        self, change: Change, source: Source, target: GroupTarget, *, first_instant: str | None = None
+    ) -> GroupTarget:
         """The target with file groups for partitions of the table that have none yet, which are made at once.
 
-        They count from then on, whatever becomes of the change.
+        They count from then on, whatever becomes of the change. `first_instant`: the instant of the first logs of new
+        groups while the partition is built, which they go with if the build is given up.
         """
         ...
 

@@ -145,7 +145,9 @@ class RecordIndexByPartition:
         counts = {path: groups_for_slices(source, slices, self.sizing) for path, slices in by_path.items()}
         return tuple(sorted(each for path, count in counts.items() for each in file_ids(group_prefix(path), count)))
 
-    def with_groups(self, change: Change, source: Source, target: GroupTarget) -> GroupTarget:
+    def with_groups(
+        self, change: Change, source: Source, target: GroupTarget, *, first_instant: str | None = None
+    ) -> GroupTarget:
         """See `PlacedPartition.with_groups`. Cost: a put for each new file group."""
         if change.metadata is None:
             return target
@@ -156,7 +158,7 @@ class RecordIndexByPartition:
             if path not in known:
                 rows = sum(file.stat.num_inserts for file in change.added[path] if file.stat is not None)
                 ids += file_ids(group_prefix(path), self.sizing.groups_for(rows))
-        first = replace(target, file_ids=tuple(ids), instant_time=_FIRST_INSTANT)
+        first = replace(target, file_ids=tuple(ids), instant_time=first_instant or _FIRST_INSTANT)
         for number in range(len(ids)):
             create_group(source.storage, first, number)
         return replace(target, file_ids=tuple(sorted((*target.file_ids, *ids))))

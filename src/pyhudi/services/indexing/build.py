@@ -1,4 +1,4 @@
-"""Building an index: one of records while writers go on, one of files, or by partition, under the table lock.
+"""Building an index: one of records while writers go on, one of files under the table lock.
 
 The first files of the index have the records of the table as it was when the run began. Then the run follows the
 actions that were completed meanwhile, first without the lock, the last ones under it. Nothing of this counts before the
@@ -108,8 +108,7 @@ def build_index(
     where the index is there; `LockLostError` where another process, or a write whose options ask for the index, took
     the build over.
     """
-    is_beside_writers = isinstance(partition, LargePartition) and not isinstance(partition, PlacedPartition)
-    first = 1 if is_beside_writers else TRIES
+    first = 1 if isinstance(partition, LargePartition) else TRIES
     with _run_of(call, partition, definition) as run:
         for number in range(first, TRIES + 1):
             try:
@@ -250,6 +249,9 @@ def _followed(run: _Run, step: Step, built: _Built) -> _Built:
     partition, call = run.partition, run.call
     source = _source(call, step.table)
     target = built.files.target
+    if isinstance(partition, PlacedPartition):
+        target = partition.with_groups(step.change, source, target, first_instant=target.instant_time)
+    files = replace(built.files, target=target)
     number = built.logs + 2
     target = replace(target, names_slice=dict.fromkeys(target.file_ids, (target.instant_time, number)))
     stats: tuple[WriteStat, ...]
@@ -257,7 +259,7 @@ def _followed(run: _Run, step: Step, built: _Built) -> _Built:
         stats = partition.write_ahead(step.change, source, target)
     else:
         stats = _write_logs(partition, step.change, source, target)
-    files = replace(built.files, stats=(*built.files.stats, *stats))
+    files = replace(files, stats=(*files.stats, *stats))
     return replace(built, files=files, logs=built.logs + 1)
 
 
@@ -318,7 +320,9 @@ def _keep_named_files(storage: Storage, built: _Built) -> None:
     for name in names:
         parsed = parse_data_file(name)
         is_own = parsed is not None and parsed.instant_time == target.instant_time
-        is_first = is_own and isinstance(parsed, LogFileName) and parsed.write_token == FIRST_TASK
+        is_first = (
+            is_own and isinstance(parsed, LogFileName) and parsed.write_token == FIRST_TASK and parsed.version == 1
+        )
         if parsed is not None and not is_first and name not in wanted:
             storage.delete(f"{folder}/{name}")
 

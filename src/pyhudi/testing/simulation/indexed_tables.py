@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from pyhudi.api.handle import TableHandle
@@ -98,12 +99,26 @@ ROLES_BESIDE_A_BUILD: Final[tuple[tuple[str, ...], ...]] = (
     ("records", "records"),
     ("records", "maintain"),
 )
+ROLES_BESIDE_A_BUILD_BY_PARTITION: Final[tuple[tuple[str, ...], ...]] = (
+    ("both", "parts"),
+    ("both", "new", "parts"),
+    ("drop", "parts"),
+    ("both", "undo", "parts"),
+    ("delete", "parts", "late"),
+    ("parts", "parts"),
+)
 """Who acts while the first index of record keys is built."""
 
 
 def build_records(call: ServiceCall) -> None:
     """Build the index of record keys; that it is there is an answer."""
     _answered(lambda: create_index(call, RECORD_INDEX, None, ()))
+
+
+def build_records_by_partition(call: ServiceCall) -> None:
+    """The same, by partition."""
+    record_index = replace(call.config.record_index, enabled=False, by_partition=True)
+    build_records(replace(call, config=replace(call.config, record_index=record_index)))
 
 
 def build_by_part(call: ServiceCall) -> None:

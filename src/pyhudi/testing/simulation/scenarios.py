@@ -482,6 +482,7 @@ ROLES: dict[str, Role] = {
     "maintain": _call(indexed_tables.maintain),
     "index": _call(indexed_tables.build_by_part),
     "records": _call(indexed_tables.build_records),
+    "parts": _call(indexed_tables.build_records_by_partition),
     "drop-index": _call(indexed_tables.drop_by_value),
     "recover": _recover,
     "late": _recover_late,
@@ -555,7 +556,9 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
 
 def _with_indexes(kind: Kind) -> tuple[tuple[str, ...], ...]:
     if kind.indexes is Indexes.NONE_YET:
-        return indexed_tables.ROLES_BESIDE_A_BUILD
+        by_partition = indexed_tables.ROLES_BESIDE_A_BUILD_BY_PARTITION
+        has_times = table_version(kind.version).has_completion_times
+        return (*indexed_tables.ROLES_BESIDE_A_BUILD, *(by_partition if has_times else ()))
     of_logs = indexed_tables.ROLES_OF_LOGS if kind.is_merge_on_read else ()
     roles_of = (*indexed_tables.ROLES_WITH_INDEXES, *of_logs)
     if kind.indexes is Indexes.BY_PARTITION or not table_version(kind.version).has_secondary_indexes:

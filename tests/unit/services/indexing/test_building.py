@@ -99,6 +99,27 @@ def test_index_is_true_whatever_is_done_while_it_is_built(version: int, kind: st
         assert_index_is_true(storage)
 
 
+NEW_PARTITION: Action = lambda table: table.upsert(rows((8, "lima", 9, "n"), (1, "rome", 9, "m")))  # noqa: E731
+
+
+@pytest.mark.parametrize("other", [NEW_PARTITION, *(OTHERS[name] for name in ("dropped partition", "many writes"))])
+def test_index_by_partition_is_true_whatever_is_done_while_it_is_built(other: Action) -> None:
+    given = prepared(9, "mor")
+    moments = _moments_without_lock(given, by_partition)
+    assert len(moments) > 8
+    for number in moments[1 :: len(moments) // 3]:
+        storage = copied(given)
+        by_partition(opened(FaultStorage(storage, before=_at_call(number, functools.partial(_run, other, storage)))))
+        assert_index_is_true(storage)
+        opened(storage).upsert(rows((1, "bern", 99, "z"), (50, "kiev", 99, "z")))
+        assert_index_is_true(storage)
+        assert opened(storage).inspect.metadata_check().to_pylist() == []
+
+
+def by_partition(table: pyhudi.HudiTable) -> object:
+    return table.indexes.create("record_index", hudi_options={"hoodie.metadata.record.level.index.enable": "true"})
+
+
 def _run(act: Action, storage: Storage) -> None:
     act(opened(storage))
 
@@ -117,7 +138,7 @@ def _at_call(number: int, act: Callable[[], object]) -> Callable[[str, str], Non
     return hook
 
 
-def _moments_without_lock(given: Storage) -> list[int]:
+def _moments_without_lock(given: Storage, create: Action = create) -> list[int]:
     """The numbers of the builder's calls of its store at which others can take the table lock."""
     storage, free, calls = copied(given), [], itertools.count(1)
 

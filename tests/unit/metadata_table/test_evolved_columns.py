@@ -1,0 +1,134 @@
+"""Statistics and secondary indexes of columns that change: no row is lost, whatever values they had before."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from tests.support.tables import StepClock, environment, new_table, open_table
+
+import pyhudi
+from pyhudi.storage.memory import MemoryStorage
+
+OPTIONS = {
+    "hoodie.schema.on.read.enable": "true",
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.record.index.min.filegroup.count": "1",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.partition.stats.enable": "true",
+    "hoodie.metadata.compact.max.delta.commits": "4",
+    "hoodie.index.type": "RECORD_INDEX",
+    "hoodie.compact.inline": "false",
+    "hoodie.clean.automatic": "false",
+    "hoodie.parquet.small.file.limit": "0",
+}
+SPLIT = datetime.datetime(2026, 1, 1)
+VALUES: dict[pa.DataType, list[Any]] = {
+    pa.int32(): [-(2**31), -1, 0, 7, 2**31 - 1],
+    pa.int64(): [-(2**63), -1, 0, 7, 2**31, 2**63 - 1],
+    pa.float32(): [-0.0, 0.0, 1.5, float("nan"), float("inf")],
+    pa.float64(): [-0.0, 0.0, 1.5, float("nan"), 1e300, float("-inf")],
+    pa.string(): ["", "a", "z" * 3000, "é", "\ue000", "\U0001f600", "7"],
+    pa.decimal128(9, 2): [Decimal("-1.00"), Decimal("0.01"), Decimal("100.00"), Decimal("2.00")],
+    pa.timestamp("us"): [SPLIT, SPLIT - datetime.timedelta(days=40_000), SPLIT + datetime.timedelta(microseconds=1)],
+    pa.date32(): [datetime.date(1969, 12, 31), datetime.date(1970, 1, 1), datetime.date(2026, 1, 1)],
+    pa.struct([("x", pa.int32())]): [{"x": -5}, {"x": 0}, {"x": 9}, {"x": None}],
+}
+TYPES = list(VALUES)
+WIDER = {
+    pa.int32(): [pa.int64(), pa.float64(), pa.string()],
+    pa.int64(): [pa.float64(), pa.string()],
+    pa.float32(): [pa.float64()],
+    pa.decimal128(9, 2): [pa.decimal128(12, 2)],
+}
+VALUES[pa.decimal128(12, 2)] = [Decimal("-9999999999.00"), Decimal("2.00"), Decimal("9999999999.99")]
+NAMES = {"a", "b", "c", "d", "e"}
+INDEXED = "b"
+"""It has a secondary index, and may not be changed."""
+BASE = [("id", pa.int64()), ("city", pa.string()), ("ts", pa.int64())]
+
+
+def batch(chance: random.Random, columns: dict[str, pa.DataType], step: int) -> pa.Table:
+    rows = [
+        {
+            "id": number,
+            "city": "oslo" if number % 2 else "rome",
+            "ts": step,
+            **{name: chance.choice([*VALUES[kind], None]) for name, kind in columns.items()},
+        }
+        for number in chance.sample(range(24), 5)
+    ]
+    return pa.Table.from_pylist(rows, pa.schema([*BASE, *columns.items()]))
+
+
+def changed(chance: random.Random, table: pyhudi.HudiTable, columns: dict[str, pa.DataType]) -> str:
+    """One change of a column; its name."""
+    name = chance.choice(sorted({*columns} - {INDEXED}))
+    act = chance.choice(["rename", "widen", "again", "add"])
+    if act == "rename":
+        free = sorted(NAMES - {*columns})
+        if not free:
+            return "nothing"
+        table.alter.rename_column(name, free[0])
+        columns[free[0]] = columns.pop(name)
+    elif act == "widen" and columns[name] in WIDER:
+        kind = chance.choice(WIDER[columns[name]])
+        table.alter.change_type(name, kind)
+        columns[name] = kind
+    elif act == "again":
+        table.alter.drop_column(name)
+        columns[name] = chance.choice(TYPES)
+        table.refresh().alter.add_column(name, columns[name])
+    elif act == "add" and len(columns) < 5:
+        free = min(NAMES - {*columns})
+        columns[free] = chance.choice(TYPES)
+        table.alter.add_column(free, columns[free])
+    return act
+
+
+def conditions(chance: random.Random, columns: dict[str, pa.DataType]) -> list[Any]:
+    found: list[Any] = []
+    for name, kind in columns.items():
+        found.append(pc.field(name).is_null())
+        if pa.types.is_struct(kind):
+            found.append(pc.field(name, "x") == pa.scalar(chance.choice([-5, 0, 9]), pa.int32()))
+            continue
+        value = pa.scalar(chance.choice(VALUES[kind]), kind)
+        found += [pc.field(name) == value, pc.field(name) < value, pc.field(name) >= value, pc.field(name) != value]
+    return found
+
+
+@pytest.mark.parametrize(("kind", "version", "seed"), [("cow", 9, 1), ("mor", 9, 2), ("mor", 8, 3), ("cow", 6, 4)])
+def test_scan_that_leaves_files_out_finds_all_rows_whatever_columns_were(kind: str, version: int, seed: int) -> None:
+    chance, storage, clock = random.Random(seed), MemoryStorage(), environment(StepClock())
+    columns: dict[str, pa.DataType] = {"a": pa.int32(), "b": pa.string(), "c": pa.float64()}
+    table_type = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}[kind]
+    schema = pa.schema([*BASE, *columns.items()])
+    new_table(storage, version=version, schema=schema, **{"hoodie.datasource.write.table.type": table_type})
+
+    def opened(**more: str) -> pyhudi.HudiTable:
+        return open_table(storage, env=clock, **{**OPTIONS, **more})
+
+    opened().insert(batch(chance, columns, 0))
+    if version > 6:
+        opened().indexes.create("by_b", "secondary", INDEXED)
+    for step in range(1, 14):
+        done = "write"
+        if step % 2:
+            done = changed(chance, opened(), columns)
+        if step % 5 == 4:
+            opened().services.compact() if kind == "mor" else opened().services.cluster()
+        opened().upsert(batch(chance, columns, step))
+        assert opened().inspect.metadata_check().to_pylist() == [], f"step {step}: {done} {columns}"
+        for where in chance.sample(conditions(chance, columns), 6):
+            found, whole = (
+                sorted(table.scan(["id"], where=where).to_arrow()["id"].to_pylist())
+                for table in (opened(), opened(**{"hoodie.enable.data.skipping": "false"}))
+            )
+            assert found == whole, f"step {step}: {done} {where} {columns}"
