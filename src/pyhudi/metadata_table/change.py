@@ -56,7 +56,7 @@ class Change:
         replaced: the file ids that a replace commit took out of the table, by partition path. Their files stay until a
             clean removes them, so they are not in `removed`; but their records are no longer in the table.
         undoes: the instant of a write that is about to be rolled back although files of the metadata table have what it
-            said: `MetadataPartition.follows` says whether the partition can undo that. None for all changes that are made.
+            said: `MetadataPartition.follows` says whether the partition can undo that. None for all that is done.
         metadata: all that the commit says, with the schema of the table in `metadata.schema`; None for cleans
             and rollbacks.
         learned: what the tasks of the write learned for one partition of the metadata table, by its name: an index

@@ -21,7 +21,7 @@ from pyhudi.metadata_table.change import partition_path_of
 from pyhudi.metadata_table.changed_rows import changed_rows, row_settings
 from pyhudi.metadata_table.column_stats import columns_with_statistics
 from pyhudi.metadata_table.lookup import all_records, records_with_keys
-from pyhudi.metadata_table.maintained import maintained_partition
+from pyhudi.metadata_table.maintained import is_by_partition, maintained_partition
 from pyhudi.metadata_table.partition import Source
 from pyhudi.metadata_table.record_locations import location_reader
 from pyhudi.metadata_table.secondary_index import SecondaryIndexPartition, SecondaryMaker
@@ -61,9 +61,12 @@ def index_differences(state: MetadataState) -> Iterator[Difference]:
 
 
 def _of_records(state: MetadataState) -> Iterator[Difference]:
+    slices = tuple(_slices(state))
+    if not slices and is_by_partition(state.table):
+        return  # without partitions it has no file groups
     storage, reader, count = state.storage, location_reader(state), 0
     settings = row_settings(state.table, ())
-    for one in _slices(state):
+    for one in slices:
         wrong: list[str] = []
         for _, rows in changed_rows(storage, one, settings):
             keys = rows.column(RECORD_KEY)

@@ -52,10 +52,20 @@ def _compared(state: MetadataState, ranges: pa.RecordBatch) -> Iterator[dict[str
     agrees = np.ones(len(keys), np.bool_)
     for name in _COMPARED:
         agrees &= _equal(expected.column(COLUMN_STATS_COLUMN).field(name), found.field(name))
+    agrees |= _without_bounds(expected.column(COLUMN_STATS_COLUMN).field("maxValue"))
     for row in np.flatnonzero(~is_there | ~agrees).tolist():
         partition, name, column = (ranges.column(part)[row].as_py() for part in ("partition_path", "file", "column"))
         problem = "other statistics" if is_there[row] else "without statistics"
         yield {"problem": problem, "path": f"{partition}/{name}" if partition else name, "detail": f"column {column}"}
+
+
+def _without_bounds(largest: pa.StructArray) -> npt.NDArray[np.bool_]:
+    """Whether a footer knows no bounds, as of columns with NaN, of which whoever wrote the file may know them."""
+    found = np.zeros(len(largest), np.bool_)
+    for name in ("FloatWrapper", "DoubleWrapper"):
+        values = pc.struct_field(largest, [name, "value"])
+        found |= pc.fill_null(pc.is_nan(values), False).to_numpy(zero_copy_only=False)
+    return found
 
 
 def _equal(one: pa.Array, other: pa.Array) -> npt.NDArray[np.bool_]:

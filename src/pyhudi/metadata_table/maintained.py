@@ -87,4 +87,12 @@ def kept_partitions(table: TableState) -> tuple[MetadataPartition, ...]:
     names = with_upkeep(table.config.metadata_partitions, Upkeep.MAINTAINED)
     if FILES not in names:
         return ()
-    return tuple(maintained_partition(name, table) for name in sorted(names, key=lambda name: (name != FILES, name)))
+    try:
+        return tuple(
+            maintained_partition(name, table) for name in sorted(names, key=lambda name: (name != FILES, name))
+        )
+    except CorruptDataError:
+        now = table.reload()
+        if now.config.metadata_partitions == table.config.metadata_partitions:
+            raise
+        return kept_partitions(now)  # an index was dropped, and its definition, since the table was loaded

@@ -28,7 +28,7 @@ OPTIONS = {
     "hoodie.clean.automatic": "false",
     "hoodie.parquet.small.file.limit": "0",
 }
-SPLIT = datetime.datetime(2026, 1, 1)
+SPLIT = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 VALUES: dict[pa.DataType, list[Any]] = {
     pa.int32(): [-(2**31), -1, 0, 7, 2**31 - 1],
     pa.int64(): [-(2**63), -1, 0, 7, 2**31, 2**63 - 1],
@@ -36,7 +36,11 @@ VALUES: dict[pa.DataType, list[Any]] = {
     pa.float64(): [-0.0, 0.0, 1.5, float("nan"), 1e300, float("-inf")],
     pa.string(): ["", "a", "z" * 3000, "é", "\ue000", "\U0001f600", "7"],
     pa.decimal128(9, 2): [Decimal("-1.00"), Decimal("0.01"), Decimal("100.00"), Decimal("2.00")],
-    pa.timestamp("us"): [SPLIT, SPLIT - datetime.timedelta(days=40_000), SPLIT + datetime.timedelta(microseconds=1)],
+    pa.timestamp("us", tz="UTC"): [
+        SPLIT,
+        SPLIT - datetime.timedelta(days=40_000),
+        SPLIT + datetime.timedelta(microseconds=1),
+    ],
     pa.date32(): [datetime.date(1969, 12, 31), datetime.date(1970, 1, 1), datetime.date(2026, 1, 1)],
     pa.struct([("x", pa.int32())]): [{"x": -5}, {"x": 0}, {"x": 9}, {"x": None}],
 }
@@ -104,7 +108,7 @@ def conditions(chance: random.Random, columns: dict[str, pa.DataType]) -> list[A
     return found
 
 
-@pytest.mark.parametrize(("kind", "version", "seed"), [("cow", 9, 1), ("mor", 9, 2), ("mor", 8, 3), ("cow", 6, 4)])
+@pytest.mark.parametrize(("kind", "version", "seed"), [("cow", 9, 1), ("mor", 8, 3)])
 def test_scan_that_leaves_files_out_finds_all_rows_whatever_columns_were(kind: str, version: int, seed: int) -> None:
     chance, storage, clock = random.Random(seed), MemoryStorage(), environment(StepClock())
     columns: dict[str, pa.DataType] = {"a": pa.int32(), "b": pa.string(), "c": pa.float64()}

@@ -19,7 +19,7 @@ from pyhudi.environment import SYSTEM
 from pyhudi.errors import HudiError
 from pyhudi.table.state import load_table
 from pyhudi.testing.simulation.history import History, Told
-from pyhudi.testing.simulation.indexed_tables import check_indexes
+from pyhudi.testing.simulation.indexed_tables import IndexWatcher, check_indexes
 from pyhudi.testing.simulation.invariants import (
     Watcher,
     check_at_rest,
@@ -42,7 +42,7 @@ from pyhudi.testing.simulation.scheduler import (
     Workers,
     choices_at,
 )
-from pyhudi.testing.simulation.simulated import SimStorage, environment_of
+from pyhudi.testing.simulation.simulated import SimStorage, Watch, environment_of
 from pyhudi.testing.simulation.start_tables import Seat, observer, prepared
 from pyhudi.testing.simulation.world import World, stable_digest
 
@@ -299,9 +299,9 @@ def execute(scenario: Scenario, chooser: Chooser, powers: Powers, *, checked: se
     history = History(requests=scenario.kind.start)
     run = Run(world, [], chooser, powers)
     watcher = Watcher(run, load_table(observer(world)), ordered=scenario.is_ordered(powers))
-    watcher.indexed = scenario.kind.indexes is not None
+    watch = IndexWatcher(watcher, run.fail, watcher.table) if scenario.kind.indexes else watcher
     for number, role in enumerate(scenario.roles):
-        _seat(run, scenario, history, watcher, number, role)
+        _seat(run, scenario, history, watch, number, role)
     run.start(_workers)
     schedule = Schedule(str(scenario), tuple(run.choices))
     violation = run.violation or _wrong_end(scenario, run, history) or _neglected(run, watcher)
@@ -315,11 +315,11 @@ def execute(scenario: Scenario, chooser: Chooser, powers: Powers, *, checked: se
     return Result(schedule=schedule, violation=violation, trace=tuple(run.trace), points=run.points, is_cut=is_cut)
 
 
-def _seat(run: Run, scenario: Scenario, history: History, watcher: Watcher, number: int, role: str) -> None:
+def _seat(run: Run, scenario: Scenario, history: History, watch: Watch, number: int, role: str) -> None:
     name = f"{role}-{number}"
     play = ROLES[role]
     actor = Actor(number, name, lambda: play(Stage(run, actor, seat, history)))
-    storage = SimStorage(run, actor, watcher)
+    storage = SimStorage(run, actor, watch)
     environment = environment_of(run, actor, scenario.lock.provider())
     seat = Seat(name, scenario.kind, storage, environment, history.attempts)
     run.actors.append(actor)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import enum
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyhudi.api.handle import TableHandle
@@ -11,6 +12,8 @@ from pyhudi.api.hudi_table import HudiTable
 from pyhudi.engine.local import LocalEngine
 from pyhudi.environment import SYSTEM
 from pyhudi.errors import InvalidRequestError
+from pyhudi.format.timeline.instant import InstantState, parse_instant_file_name
+from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.metadata_table.check import differences
 from pyhudi.metadata_table.index_plans import pending_plans
 from pyhudi.services.call import ServiceCall
@@ -20,6 +23,9 @@ from pyhudi.services.metadata_table.run import maintain_metadata_table
 from pyhudi.table.metadata_partitions import FILES, RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from pyhudi.table.state import TableState
 from pyhudi.testing.simulation.full_writes import read_whole
+from pyhudi.testing.simulation.scheduler import Actor
+from pyhudi.testing.simulation.simulated import Watch
+from pyhudi.testing.simulation.world import Stored
 
 BY_VALUE: Final = "by_value"
 """The secondary index over the values, which tables have from the start."""
@@ -110,6 +116,29 @@ ROLES_BESIDE_A_BUILD_BY_PARTITION: Final[tuple[tuple[str, ...], ...]] = (
 """Who acts while the first index of record keys is built."""
 
 
+class Indexes(enum.Enum):
+    """What the metadata table of a table has; the value is its word in names of kinds."""
+
+    ALL = "keyed"
+    BY_PARTITION = "parted"
+    NONE_YET = "unkeyed"
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The options of writes."""
+        return {Indexes.ALL: INDEXED, Indexes.BY_PARTITION: BY_PARTITION, Indexes.NONE_YET: UNINDEXED}[self]
+
+    def roles(self, version: TableVersion, *, is_merge_on_read: bool) -> tuple[tuple[str, ...], ...]:
+        """Who acts together on such a table."""
+        if self is Indexes.NONE_YET:
+            by_partition = ROLES_BESIDE_A_BUILD_BY_PARTITION if version.has_completion_times else ()
+            return (*ROLES_BESIDE_A_BUILD, *by_partition)
+        found = (*ROLES_WITH_INDEXES, *(ROLES_OF_LOGS if is_merge_on_read else ()))
+        if self is Indexes.BY_PARTITION or not version.has_secondary_indexes:
+            return tuple(roles for roles in found if not {*roles} & {"index", "drop-index"})
+        return found
+
+
 def build_records(call: ServiceCall) -> None:
     """Build the index of record keys; that it is there is an answer."""
     _answered(lambda: create_index(call, RECORD_INDEX, None, ()))
@@ -153,6 +182,28 @@ def _answered(ask: Callable[[], object]) -> None:
     except InvalidRequestError as error:
         if "has this index" not in error.message and "no such index" not in error.message:
             raise
+
+
+@dataclass(frozen=True, slots=True)
+class IndexWatcher:
+    """Compares the indexes of a table with its rows whenever an action is completed or undone; see `simulated.Watch`.
+
+    `first`: who else looks at each change. `fail`: told of a violation. `table`: read by an observer.
+    """
+
+    first: Watch
+    fail: Callable[[str], None]
+    table: TableState
+
+    def __call__(self, actor: Actor, operation: str, path: str, former: Stored | None) -> None:
+        """Look at one change."""
+        self.first(actor, operation, path, former)
+        folder, _, name = path.rpartition("/")
+        version = self.table.version
+        instant = parse_instant_file_name(name, version) if folder == version.timeline_folder else None
+        if instant is not None and instant.state is InstantState.COMPLETED:
+            for found in check_indexes(self.table.reload()):
+                self.fail(found)
 
 
 def check_indexes(table: TableState) -> Iterator[str]:

@@ -37,7 +37,6 @@ from pyhudi.table.savepoints import load_savepoints
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS, Timeline, instant_path, load_rollback_plan, load_timeline, position_of
 from pyhudi.testing.simulation.history import EXPIRY, History, Told, Verdict
-from pyhudi.testing.simulation.indexed_tables import check_indexes
 from pyhudi.testing.simulation.key_value_writes import STRAY, WRITER
 from pyhudi.testing.simulation.listed_files import check_metadata_table
 from pyhudi.testing.simulation.scheduler import Actor, Run
@@ -73,7 +72,6 @@ class Watcher:
     instant of a time. `completed`: writes that are so now. `ended`: writes that were completed at any time, or
     given up by their own writer. `listed`: data files by the completed write that needs them. `makers`: who put a data
     file; `strays`: those put when their write's heartbeat was gone, for which whoever put them must look himself.
-    `indexed`: whether the indexes of the table are compared with its rows whenever an action is completed or undone.
     """
 
     run: Run
@@ -88,7 +86,6 @@ class Watcher:
     cleanable: set[str] = field(default_factory=set)
     replaced: set[tuple[str, str]] = field(default_factory=set)
     undone: set[str] = field(default_factory=set)
-    indexed: bool = False
 
     @property
     def neglected(self) -> Collection[str]:
@@ -107,8 +104,6 @@ class Watcher:
             if instant is not None:
                 found = self._removed(actor, instant) if is_removal else self._put(actor, instant, path, former)
                 self._report(found)
-                if self.indexed and instant.state is InstantState.COMPLETED:
-                    self._report(next(check_indexes(self.table.reload()), None))
         elif folder == self.table.version.history_folder and (name == VERSION_FILE or is_archive_file(name)):
             self._report(next(archived_twice(self.table), None))
         elif not path.startswith(".hoodie") and parse_data_file(name) is not None:

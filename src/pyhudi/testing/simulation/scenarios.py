@@ -48,7 +48,7 @@ from pyhudi.testing.simulation.history import EXPIRY, History, Told, Verdict
 from pyhudi.testing.simulation.key_value_writes import Request, TaskLostError
 from pyhudi.testing.simulation.scheduler import AGES_MS, Actor, Powers, Run
 from pyhudi.testing.simulation.simulated import NoLocks
-from pyhudi.testing.simulation.start_tables import KINDS, Indexes, Kind, Seat, kind_of
+from pyhudi.testing.simulation.start_tables import KINDS, Kind, Seat, kind_of
 from pyhudi.transaction.exchange_folder import exchange_folder
 from pyhudi.transaction.locks.storage_based import StorageLocks
 from pyhudi.transaction.settings import TransactionSettings
@@ -549,21 +549,11 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
     for kind in (one for one in KINDS.values() if one.is_whole is whole and one.is_listed):
         roles_of = (*_WITH_METADATA_TABLE, *(_WITH_METADATA_TABLE_OF_LOGS if kind.is_merge_on_read else ()))
         found += [Scenario(kind, lock, roles) for lock in locks for roles in roles_of]
-    for kind in (one for one in KINDS.values() if one.is_whole is whole and one.indexes):
-        found += [Scenario(kind, lock, roles) for lock in locks for roles in _with_indexes(kind)]
+    for kind in (one for one in KINDS.values() if one.is_whole is whole):
+        version = table_version(kind.version)
+        roles_of = kind.indexes.roles(version, is_merge_on_read=kind.is_merge_on_read) if kind.indexes else ()
+        found += [Scenario(kind, lock, roles) for lock in locks for roles in roles_of]
     return tuple(found)
-
-
-def _with_indexes(kind: Kind) -> tuple[tuple[str, ...], ...]:
-    if kind.indexes is Indexes.NONE_YET:
-        by_partition = indexed_tables.ROLES_BESIDE_A_BUILD_BY_PARTITION
-        has_times = table_version(kind.version).has_completion_times
-        return (*indexed_tables.ROLES_BESIDE_A_BUILD, *(by_partition if has_times else ()))
-    of_logs = indexed_tables.ROLES_OF_LOGS if kind.is_merge_on_read else ()
-    roles_of = (*indexed_tables.ROLES_WITH_INDEXES, *of_logs)
-    if kind.indexes is Indexes.BY_PARTITION or not table_version(kind.version).has_secondary_indexes:
-        roles_of = tuple(roles for roles in roles_of if not {*roles} & {"index", "drop-index"})
-    return roles_of
 
 
 _WITH_METADATA_TABLE: tuple[tuple[str, ...], ...] = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -23,8 +22,8 @@ from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import TableState, create_table, load_table
-from pyhudi.testing.simulation import indexed_tables
 from pyhudi.testing.simulation.full_writes import SCHEMA, read_whole, write_whole
+from pyhudi.testing.simulation.indexed_tables import Indexes, build_at_start
 from pyhudi.testing.simulation.key_value_writes import (
     Attempt,
     Request,
@@ -67,21 +66,6 @@ _WITH_METADATA_TABLE = {"hoodie.metadata.enable": "true"}
 _PREFERRED = {"hoodie.write.lock.conflict.resolution.strategy": ConflictStrategy.PREFER_WRITER.value}
 
 
-class Indexes(enum.Enum):
-    """What the metadata table of a table has; the value is its word in names of kinds."""
-
-    ALL = "keyed"
-    BY_PARTITION = "parted"
-    NONE_YET = "unkeyed"
-
-
-_WITH_INDEXES = {
-    Indexes.ALL: indexed_tables.INDEXED,
-    Indexes.BY_PARTITION: indexed_tables.BY_PARTITION,
-    Indexes.NONE_YET: indexed_tables.UNINDEXED,
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of table. `str` returns its name: `cow8`, `mor6` and so on.
@@ -121,7 +105,7 @@ class Kind:
             "hoodie.write.num.retries.on.conflict.failures": "1",
             **(_SHORT_TIMELINE if self.is_long else {}),
             **(_WITH_METADATA_TABLE if self.is_listed else {}),
-            **(_WITH_INDEXES[self.indexes] if self.indexes else {}),
+            **(self.indexes.options if self.indexes else {}),
         }
 
     @property
@@ -254,7 +238,7 @@ def _prepared(kind: Kind) -> World:
     for writer, request in kind.start.items():
         Seat(writer, kind, seen, environment_of(run, actor, None)).write(request)
     if kind.indexes is Indexes.ALL and kind.version >= 8:
-        indexed_tables.build_at_start(Seat("builder", kind, seen, environment_of(run, actor, None)).service_call())
+        build_at_start(Seat("builder", kind, seen, environment_of(run, actor, None)).service_call())
     if kind.is_long and not load_table(seen).version.has_completion_times:
         seen.put(*_FORMER_ARCHIVE)
     return world
