@@ -19,6 +19,7 @@ from pyhudi.format.metadata_table.schema import BLOOM_FILTER_COLUMN, RECORD_INDE
 from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.metadata_table.change import partition_path_of
 from pyhudi.metadata_table.changed_rows import changed_rows, row_settings
+from pyhudi.metadata_table.check_statistics import equal_values, without_bounds
 from pyhudi.metadata_table.column_stats import columns_with_statistics
 from pyhudi.metadata_table.lookup import all_records, records_with_keys
 from pyhudi.metadata_table.maintained import is_by_partition, maintained_partition
@@ -143,8 +144,11 @@ def _wider(column: str, path_of: dict[str, str], files: pa.StructArray, bounds: 
             is_last = np.array([False] * len(members) + [True])
             both = merged_statistics(pa.concat_arrays([inside, own]), is_last, np.ones(len(is_last), np.bool_))
             has_nulls = (pc.sum(inside.field("nullCount")).as_py() or 0) > 0
-            is_wider = any(both.field(name).to_pylist() != own.field(name).to_pylist() for name in _BOUNDS)
-            if is_wider or (has_nulls and not own.field("nullCount")[0].as_py()):
+            unbounded, wanted = (without_bounds(one.field("maxValue")).any() for one in (own, inside))
+            holds = unbounded or not wanted
+            if holds and not unbounded:
+                holds = all(equal_values(both.field(name), own.field(name)).all() for name in _BOUNDS)
+            if not holds or (has_nulls and not own.field("nullCount")[0].as_py()):
                 problem = "other statistics"
         if problem is not None:
             yield {"problem": problem, "path": path, "detail": f"column {column} of the partition"}

@@ -51,15 +51,15 @@ def _compared(state: MetadataState, ranges: pa.RecordBatch) -> Iterator[dict[str
     is_there = pc.is_valid(place).to_numpy(zero_copy_only=False)
     agrees = np.ones(len(keys), np.bool_)
     for name in _COMPARED:
-        agrees &= _equal(expected.column(COLUMN_STATS_COLUMN).field(name), found.field(name))
-    agrees |= _without_bounds(expected.column(COLUMN_STATS_COLUMN).field("maxValue"))
+        agrees &= equal_values(expected.column(COLUMN_STATS_COLUMN).field(name), found.field(name))
+    agrees |= without_bounds(expected.column(COLUMN_STATS_COLUMN).field("maxValue"))
     for row in np.flatnonzero(~is_there | ~agrees).tolist():
         partition, name, column = (ranges.column(part)[row].as_py() for part in ("partition_path", "file", "column"))
         problem = "other statistics" if is_there[row] else "without statistics"
         yield {"problem": problem, "path": f"{partition}/{name}" if partition else name, "detail": f"column {column}"}
 
 
-def _without_bounds(largest: pa.StructArray) -> npt.NDArray[np.bool_]:
+def without_bounds(largest: pa.StructArray) -> npt.NDArray[np.bool_]:
     """Whether a footer knows no bounds, as of columns with NaN, of which whoever wrote the file may know them."""
     found = np.zeros(len(largest), np.bool_)
     for name in ("FloatWrapper", "DoubleWrapper"):
@@ -68,13 +68,13 @@ def _without_bounds(largest: pa.StructArray) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _equal(one: pa.Array, other: pa.Array) -> npt.NDArray[np.bool_]:
+def equal_values(one: pa.Array, other: pa.Array) -> npt.NDArray[np.bool_]:
     """Whether values are equal, null like null, and NaN like NaN."""
     if pa.types.is_struct(one.type):
         agrees = np.ones(len(one), np.bool_)
         for child, counterpart in zip(one.flatten(), other.flatten(), strict=True):
             if not pa.types.is_list(child.type):  # statistics of Hudi are never lists
-                agrees &= _equal(child, counterpart)
+                agrees &= equal_values(child, counterpart)
         return agrees
     same = pc.fill_null(pc.equal(one, other), False)
     if pa.types.is_floating(one.type):

@@ -119,8 +119,12 @@ def _grouped(owner: _Ints, values: pa.Array, how: str, runs: int) -> pa.Array:
     grouped = table.group_by("owner").aggregate([("value", how)])
     place = np.full(runs, -1)
     place[grouped.column("owner").to_numpy()] = np.arange(grouped.num_rows)
-    found = grouped.column(f"value_{how}").combine_chunks().cast(values.type)
-    return found.take(pa.array(place, mask=place < 0))
+    found = grouped.column(f"value_{how}").combine_chunks().cast(values.type).take(pa.array(place, mask=place < 0))
+    if how != "max" or not pa.types.is_floating(values.type):
+        return found
+    # NaN is the largest, as in Java; Arrow leaves it out.
+    has_nan = np.isin(np.arange(runs), owner[pc.fill_null(pc.is_nan(values), False).to_numpy(zero_copy_only=False)])
+    return pc.if_else(pa.array(has_nan), pa.scalar(float("nan"), values.type), found)
 
 
 def _is_nested(data_type: pa.DataType) -> bool:

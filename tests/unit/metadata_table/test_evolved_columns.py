@@ -28,6 +28,7 @@ OPTIONS = {
     "hoodie.clean.automatic": "false",
     "hoodie.parquet.small.file.limit": "0",
 }
+DAY = datetime.timedelta(days=1)
 SPLIT = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 VALUES: dict[pa.DataType, list[Any]] = {
     pa.int32(): [-(2**31), -1, 0, 7, 2**31 - 1],

@@ -150,6 +150,17 @@ def test_nan_and_nulls_and_columns_of_later_are_never_lost() -> None:
     assert _checked(storage, [[("later", "==", 3)], [("ts", "==", 201)]])[1].num_rows == 2
 
 
+def test_nan_of_a_later_write_widens_the_bounds_of_its_partition() -> None:
+    storage = MemoryStorage()
+    new_table(storage, schema=_SCHEMA)
+    for number in range(10):
+        x = [_NAN] * 3 if number == 9 else [5.0] * 3
+        open_table(storage, **_OPTIONS).insert(_rows(100 * number, "oslo", x=x))
+
+    assert _checked(storage, [("x", "!=", 5.0)])[1].num_rows == 3
+    assert open_table(storage, **_OPTIONS).inspect.metadata_check().num_rows == 0
+
+
 def test_rows_older_than_a_column_are_found_by_their_nulls() -> None:
     storage = _table()
     wider = _rows(4000, "oslo").append_column("later", pa.array([1, 2, 3]))
