@@ -770,6 +770,15 @@ ARCHIVING = (
         breaks="K13 K1 K2",
     ),
     mutant(
+        "in version 6 a write that completed beside a pending one is archived",
+        "the pending one would not find it when it looks for conflicts",
+        (archiving, archiving._beside_pending, always(None)),
+        at="long-cow6/lock/update+update-b+update-2+update-b+tidy",
+        within=TWICE,
+        breaks="K1",
+        known="17=1 50=2 69=0 85=3 120=4",
+    ),
+    mutant(
         "in version 6 instants leave the timeline and are not archived",
         "whoever asks for history would not find them",
         (archiving, archiving.add_to_logs, nothing),
