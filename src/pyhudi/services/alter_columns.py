@@ -29,6 +29,7 @@ from pyhudi.table.file_system_view import load_view
 from pyhudi.table.indexed_columns import indexed_columns
 from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.table.state import TableState
+from pyhudi.tasks.compact_logs import LookIntoLogsTask, have_partial_rows
 from pyhudi.transaction.authorship import own_version
 from pyhudi.transaction.conflicts.footprint import UniqueKeys
 from pyhudi.transaction.transaction import begin, commit, mark_inflight
@@ -68,14 +69,17 @@ class Change:
 def alter_columns(call: ServiceCall, change: Change, *, by_ids: bool) -> ColumnsChanged:
     """Commit the change, or raise with nothing changed. `by_ids`: a table without column ids may get them.
 
-    Cost: that of a commit without files; with column ids a listing, a read and three puts more.
+    Cost: that of a commit without files; with column ids a listing, a read and three puts more, and the first time the
+    headers of the blocks in logs.
     """
     table = finish_what_died(call.table.reload(), call.settings, call.environment)
     check_writable(table)
     roll_back_failed_writes(table, call.settings.heartbeat, call.environment, lock_wait_ms=call.settings.lock_wait_ms)
-    _, after = _evolved(table, change, by_ids)
+    before, after = _evolved(table, change, by_ids)
     if after.columns is not None:
         _check_no_skeletons(table)
+        if before.columns is None and table.version.has_completion_times:
+            _check_no_partial_updates(call, table)
     is_merge_on_read = table.config.table_type is TableType.MERGE_ON_READ
     action = Action.DELTA_COMMIT if is_merge_on_read else Action.COMMIT
     with (
@@ -130,6 +134,23 @@ def _check_no_skeletons(table: TableState) -> None:
                     path=one.base.path,
                     source=one.base.source.uri,
                 )
+
+
+def _check_no_partial_updates(call: ServiceCall, table: TableState) -> None:
+    """Once columns have ids, JVM Hudi takes the partial updates in logs for new rows.
+
+    Cost: the headers of the blocks of the newest logs.
+    """
+    slices = [one for group in load_view(table.storage, table.timeline).latest.values() for one in group if one.logs]
+    tasks = [LookIntoLogsTask(storage=table.storage.spec, paths=tuple(log.path for log in one.logs)) for one in slices]
+    size = sum(log.size for one in slices for log in one.logs)
+    partial = call.engine.map(have_partial_rows, tasks, size_bytes=size, description="look into logs")
+    for one in (one for one, is_partial in zip(slices, partial, strict=True) if is_partial):
+        raise UnsupportedFeatureError(
+            "columns cannot go by ids while logs have partial updates: JVM Hudi reads such a table wrongly; run "
+            "services.compact first",
+            path=one.logs[0].path,
+        )
 
 
 def _check_free(table: TableState, path: ColumnPath) -> None:

@@ -245,7 +245,8 @@ def has_exact_text(kind: pa.DataType) -> bool:
 def partial_columns(job: WriteJob, plan: MergePlan) -> tuple[str, ...] | None:
     """The columns that all updates of the plan give values to, if logs can have these alone; None if they cannot.
 
-    Only logs of version 8 and later know partial updates. Readers need the ordering values of an update.
+    Only logs of version 8 and later know partial updates. Readers need the ordering values of an update. Where columns
+    have ids, JVM Hudi takes a partial update for a new row, and refuses to write one.
     """
     updated = updated_columns(plan)
     table = job.schema.arrow.names
@@ -255,6 +256,7 @@ def partial_columns(job: WriteJob, plan: MergePlan) -> tuple[str, ...] | None:
         and job.rules.selects
         and not job.table.config.cdc_enabled
         and not is_global(job)
+        and job.schema.columns is None
     )
     if not job.config.input.partial_updates_of_merges or not logs_know:
         return None

@@ -48,6 +48,7 @@ from pyhudi.testing.faults import FaultStorage
 
 STORED = ((1, "oslo", 5, "a"), (2, "oslo", 5, "b"), (3, "rome", 5, "c"), (4, "rome", 5, "d"))
 COMMIT_TIME = {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING", "hoodie.table.ordering.fields": ""}
+NO_COMPACTION = {"hoodie.compact.inline": "false"}
 KINDS = {
     "cow": {},
     "mor": {"hoodie.datasource.write.table.type": "MERGE_ON_READ"},
@@ -211,6 +212,28 @@ def test_logs_have_the_updated_columns_alone_where_the_format_knows_partial_upda
     assert now(table) == {(1, "oslo", 8, "a"), STORED[1], STORED[3], (9, "bern", 7, None)}
     table.refresh().services.compact()
     assert now(table) == {(1, "oslo", 8, "a"), STORED[1], STORED[3], (9, "bern", 7, None)}
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_no_partial_update_meets_columns_with_ids_where_jvm_hudi_takes_it_for_a_new_row(version: int) -> None:
+    by_ids = {"hoodie.schema.on.read.enable": "true"}
+    storage = new_table(version=version, **KINDS["mor"], **NO_COMPACTION).handle.state.storage
+    now = lambda: open_table(storage, **NO_COMPACTION)  # noqa: E731
+    merge = lambda note: (  # noqa: E731
+        now().merge(pa.table({"id": [1], "ts": [note]}), on="id").when_matched_update(set={"ts": "source.ts"}).execute()
+    )
+    now().insert(rows(*STORED))
+    merge(6)
+    before = sorted(info.path for info in storage.list_recursive(""))
+    with pytest.raises(UnsupportedFeatureError, match=r"partial updates: .* run services\.compact first"):
+        now().alter.drop_column("note", hudi_options=by_ids)
+    assert sorted(info.path for info in storage.list_recursive("")) == before
+    now().services.compact()
+    now().alter.drop_column("note", hudi_options=by_ids)
+    merge(7)
+    blocks = [block for path in log_files(storage) for block in scan_blocks(storage, path)]
+    assert [block.is_partial for block in blocks] == [False]
+    assert now().scan(["id", "ts"], [("id", "==", 1)]).to_arrow().to_pylist() == [{"id": 1, "ts": 7}]
 
 
 @every_kind
