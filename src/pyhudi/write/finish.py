@@ -17,7 +17,7 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action
 from pyhudi.metadata_table.change import NOTHING_LEARNED
 from pyhudi.services.rollback.own_write import undone_on_failure
-from pyhudi.table.schema import load_table_schema
+from pyhudi.table.schema import TableSchema, load_table_schema
 from pyhudi.transaction.authorship import own_version
 from pyhudi.transaction.conflicts.check import schema_conflict
 from pyhudi.transaction.conflicts.footprint import Reads, UniqueKeys, same_columns
@@ -131,6 +131,13 @@ def _check_schema_unchanged(job: WriteJob, transaction: Transaction) -> None:
     if transaction.base.timeline.completed_times == job.table.timeline.completed_times:
         return
     now = load_table_schema(transaction.base)
-    former = job.former_schema.avro if job.former_schema else None
-    if not any(same_columns(now.avro if now else None, schema) for schema in (former, job.schema.avro)):
+    if not any(_is_same(now, schema) for schema in (job.former_schema, job.schema)):
         raise schema_conflict(transaction.instant_time, winner=None)
+
+
+def _is_same(one: TableSchema | None, other: TableSchema | None) -> bool:
+    """Whether two schemas have the same columns, by ids where they have ids: a column made anew is another one."""
+    if one is None or other is None:
+        return one is other
+    ids = [None if schema.columns is None else schema.columns.columns for schema in (one, other)]
+    return ids[0] == ids[1] and same_columns(one.avro, other.avro)

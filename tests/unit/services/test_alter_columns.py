@@ -9,12 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.support.crashes import BEFORE, assert_nothing_left_over, crash_images, opened, prepared
+from tests.support import two_writers
+from tests.support.crashes import BEFORE, assert_nothing_left_over, crash_images, opened, prepared, rows
+from tests.support.hooks import once_at
 from tests.support.table_builder import TableBuilder
 from tests.support.tables import MOR, SCHEMA, new_table, open_table
+from tests.support.two_writers import CLOCK
 
 import pyhudi
-from pyhudi.errors import ConfigError, SchemaMismatchError, UnsupportedFeatureError
+from pyhudi.errors import ConfigError, SchemaMismatchError, UnsupportedFeatureError, WriteConflictError
 from pyhudi.format.metadata.commit import encode_commit_metadata
 from pyhudi.format.schema.internal_schema import SCHEMA_FOLDER
 from pyhudi.format.timeline.instant import Action
@@ -23,6 +26,7 @@ from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import instant_path
+from pyhudi.testing.faults import FaultStorage
 
 BY_IDS = {"hoodie.schema.on.read.enable": "true"}
 Alter = Callable[[pyhudi.HudiTable], Any]
@@ -250,3 +254,17 @@ def test_whole_numbers_with_more_digits_than_a_float_are_rounded_wherever_they_a
     assert table.scan(["n", "s"]).to_arrow().to_pylist() == rounded
     assert table.scan(["n", "s"], [("n", "==", float(1 << 53))]).to_arrow().to_pylist() == rounded
     assert table.scan(where=[("n", "==", float(1 << 53))]).count() == 1
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_write_prepared_before_a_column_is_made_anew_gives_way(kind: str) -> None:
+    storage = TableBuilder(9, kind, has_delete_flag=True, clock=CLOCK).insert((1, "oslo", 1, "a")).build()  # type: ignore[arg-type]
+
+    def made_anew() -> None:
+        two_writers.opened(storage).alter.drop_column("note", hudi_options=BY_IDS)
+        two_writers.opened(storage).alter.add_column("note", pa.string(), after="ts")
+
+    slow = FaultStorage(storage, before=once_at("put", "/.exchange/", made_anew))
+    with pytest.raises(WriteConflictError, match="another writer changed the table"):
+        two_writers.opened(slow).upsert(rows((2, "rome", 1, "b")))
+    assert two_writers.opened(storage).scan(["id", "note"]).to_arrow().to_pylist() == [{"id": 1, "note": None}]
