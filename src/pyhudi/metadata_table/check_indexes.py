@@ -141,7 +141,9 @@ def _wider(column: str, path_of: dict[str, str], files: pa.StructArray, bounds: 
             problem = "without statistics"
         else:
             own = bounds.slice(stored[path], 1)
-            is_last = np.array([False] * len(members) + [True])
+            # What a file has of a column of another type, as of one that was dropped, is not in the bounds.
+            inside = inside.filter(_of_type(inside, _type_of(own)))
+            is_last = np.arange(len(inside) + 1) == len(inside)
             both = merged_statistics(pa.concat_arrays([inside, own]), is_last, np.ones(len(is_last), np.bool_))
             has_nulls = (pc.sum(inside.field("nullCount")).as_py() or 0) > 0
             unbounded, wanted = (without_bounds(one.field("maxValue")).any() for one in (own, inside))
@@ -152,6 +154,18 @@ def _wider(column: str, path_of: dict[str, str], files: pa.StructArray, bounds: 
                 problem = "other statistics"
         if problem is not None:
             yield {"problem": problem, "path": path, "detail": f"column {column} of the partition"}
+
+
+def _type_of(bounds: pa.StructArray) -> str | None:
+    """The wrapper of the first bound; None where it has no values."""
+    values = bounds.field("minValue")
+    return next((one.name for one in values.type if values.field(one.name).is_valid()[0].as_py()), None)
+
+
+def _of_type(ranges: pa.StructArray, wrapper: str | None) -> pa.BooleanArray:
+    values = ranges.field("minValue")
+    has_none = pc.is_null(values)
+    return has_none if wrapper is None else pc.or_(has_none, pc.is_valid(pc.struct_field(values, wrapper)))
 
 
 def _of_filters(state: MetadataState) -> Iterator[Difference]:

@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.file_names import BaseFileName, parse_data_file
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.metadata_table.keys import partition_stats_keys, text_id
 from pyhudi.format.metadata_table.ranges import RANGES, Range, promoted, ranges_batch, ranges_of_batch, united, widest
@@ -117,7 +117,7 @@ class PartitionStatsPartition:
             if place[0] not in other:
                 (tight if is_united_wrongly(one) else loose).append((place, one))
         yield from _records(version, [(place, maybe_null(one)) for place, one in loose], is_tight=False)
-        yield from _records(version, [(place, wide(one)) for place, one in tight], is_tight=True)
+        yield from _records(version, [(place, wide(maybe_null(one))) for place, one in tight], is_tight=True)
 
     def _with_other_types(self, change: Change, table: TableState, columns: Sequence[str]) -> set[str]:
         """The partition paths whose bounds must not be united with new ones, as the type of a column was changed.
@@ -197,11 +197,11 @@ def _without(slices: Iterable[FileSlice], change: Change, partition_path: str) -
     """The slices of a partition that a change leaves as they are.
 
     A compaction replaces the base file and the logs of a group until its instant; logs since then stay with their base
-    file, whose bounds hold for the new one, too.
+    file, whose bounds hold for the new one, too. A log is added to its group.
     """
     replaced = {*change.replaced.get(partition_path, ())}
     names = [parse_data_file(file.name) for file in change.added.get(partition_path, ())]
-    rewritten = {name.file_id for name in names if name is not None}
+    rewritten = {name.file_id for name in names if isinstance(name, BaseFileName)}
     return [
         one
         for one in slices

@@ -130,6 +130,7 @@ def test_scan_that_leaves_files_out_finds_all_rows_whatever_columns_were(kind: s
         if step % 5 == 4:
             opened().services.compact() if kind == "mor" else opened().services.cluster()
         opened().upsert(batch(chance, columns, step))
+        assert opened().inspect.metadata_check().to_pylist() == [], f"step {step}: {done} {columns}"
         for where in chance.sample(conditions(chance, columns), 6):
             found, whole = (
                 sorted(table.scan(["id"], where=where).to_arrow()["id"].to_pylist())

@@ -161,6 +161,38 @@ def test_nan_of_a_later_write_widens_the_bounds_of_its_partition() -> None:
     assert open_table(storage, **_OPTIONS).inspect.metadata_check().num_rows == 0
 
 
+def test_nulls_of_a_partition_are_found_after_a_text_that_makes_its_bounds_wide() -> None:
+    storage = MemoryStorage()
+    new_table(storage, schema=_SCHEMA)
+    for number in range(10):
+        note = ["\U0001f600"] * 3 if number == 9 else [None] * 3
+        open_table(storage, **_OPTIONS).insert(_rows(100 * number, "oslo", note=pa.array(note, pa.string())))
+
+    assert _checked(storage, pc.field("note").is_null())[1].num_rows == 27
+
+
+@pytest.mark.parametrize("act", ["log compaction", "wider type"])
+def test_rows_of_a_base_file_are_in_the_bounds_of_its_partition_after_logs_were_added(act: str) -> None:
+    storage = MemoryStorage()
+    narrow = _SCHEMA.set(2, pa.field("ts", pa.int32()))
+    new_table(storage, schema=narrow, **{"hoodie.datasource.write.table.type": "MERGE_ON_READ"})
+    options = {**_OPTIONS, "hoodie.compact.inline": "false"}
+    for number in range(9):
+        open_table(storage, **options).insert(_rows(100 * number, "oslo").cast(narrow))
+    for moment in (5000, 6000):
+        for number in range(9):
+            changed = _rows(100 * number, "oslo", ts=[moment] * 3).slice(0, 1)
+            wide = moment == 6000 and act == "wider type"
+            open_table(storage, **options).upsert(changed if wide else changed.cast(narrow))
+    if act == "log compaction":
+        open_table(storage, **options).services.compact_logs(
+            hudi_options={"hoodie.log.compaction.blocks.threshold": "2"}
+        )
+
+    assert _checked(storage, [("ts", "==", 201)])[1]["id"].to_pylist() == [201]
+    assert open_table(storage, **options).inspect.metadata_check().to_pylist() == []
+
+
 def test_rows_older_than_a_column_are_found_by_their_nulls() -> None:
     storage = _table()
     wider = _rows(4000, "oslo").append_column("later", pa.array([1, 2, 3]))
