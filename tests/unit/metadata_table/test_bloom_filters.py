@@ -57,6 +57,22 @@ def test_a_lookup_opens_no_file_that_its_filter_excludes() -> None:
     assert len({one.base.path for one in (first, second) if one.base is not None} & opened) == 1
 
 
+def test_filters_in_partitions_of_one_letter_and_for_keys_of_two_columns_are_found() -> None:
+    options = {
+        "hoodie.datasource.write.recordkey.field": "id,note",
+        "hoodie.datasource.write.hive_style_partitioning": "false",
+        "hoodie.parquet.small.file.limit": "0",
+    }
+    table = new_table(**BUILD, **options)
+    storage = table.handle.state.storage
+    table.upsert(rows((1, "o", 1, "a"), (2, "r", 1, "b")))
+    open_table(storage, **options).upsert(rows((3, "o", 1, "a")))
+    _check(storage)
+    open_table(storage, **INDEXED, **options).upsert(rows((1, "o", 2, "a"), (1, "o", 2, "c")))
+    assert contents(storage) == {(1, "o", 2, "a"), (1, "o", 2, "c"), (2, "r", 1, "b"), (3, "o", 1, "a")}
+    _check(storage)
+
+
 def _check(storage: Storage) -> None:
     """The newest files have their filters, and no other record is there than of files that are there."""
     stored, live, newest = _stored(storage), _of_footers(storage, of_all=True), _of_footers(storage, of_all=False)

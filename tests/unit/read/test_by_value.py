@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from tests.support.tables import MOR, new_table, open_table, rows
 
@@ -37,7 +38,9 @@ def _table(version: int = 9, **options: str) -> pyhudi.HudiTable:
     for first in range(0, 30, 10):
         _open(storage, **options).upsert(rows(*((n, CITIES[n % 3], 1, f"note {n}") for n in range(first, first + 10))))
     _open(storage, **options).indexes.create("by_note", "secondary", "note")
-    _open(storage, **options).upsert(rows((4, "rome", 2, "a$b"), (5, "bern", 2, ""), (31, "bern", 2, "note 7")))
+    _open(storage, **options).upsert(
+        rows((4, "rome", 2, "a$b"), (5, "bern", 2, ""), (31, "bern", 2, "note 7"), (32, "oslo", 2, None))
+    )
     return _open(storage, **options)
 
 
@@ -53,8 +56,9 @@ def _open(storage: Storage, **options: str) -> pyhudi.HudiTable:
         ([("note", "==", "note 4")], set(), True),
         ([("note", "==", "note 7"), ("ts", ">", 1)], {31}, True),
         ([[("note", "==", "note 9")], [("note", "==", "a$b"), ("city", "==", "rome")]], {9, 4}, True),
-        ([[("note", "==", "note 9")], [("ts", "==", 2)]], {9, 4, 5, 31}, False),
+        ([[("note", "==", "note 9")], [("ts", "==", 2)]], {9, 4, 5, 31, 32}, False),
         ([("note", "!=", "note 7"), ("id", "in", [7, 8])], {8}, False),
+        (pc.field("note").is_null(), {32}, False),
     ],
 )
 @pytest.mark.parametrize(("version", "options"), [(9, {}), (9, MOR), (8, MOR)], ids=["cow", "mor", "version 8"])
