@@ -44,13 +44,14 @@ class ChangeScan(Scan):
         return pa.schema([self._changes.schema.field(name) for name in self.columns])
 
     def to_arrow(self) -> pa.Table:
-        """The changes as one Arrow table, in memory, in the order of `ts_ms`; the deletes of a write come first.
+        """The changes as one Arrow table, in memory, in the order in which their writes completed, deletes first.
 
         So they can be replayed one after the other: a record that moves is deleted before it is inserted.
         """
         rows = pa.Table.from_batches(self._batches(), self._changes.schema)
         place = pc.not_equal(rows.column(OPERATION), DELETED)
-        keys = pa.table({"instant": rows.column(INSTANT), "place": place, "row": np.arange(rows.num_rows)})
+        write = pc.index_in(rows.column(INSTANT), value_set=pa.array(self._changes.writes, pa.string()))
+        keys = pa.table({"write": write, "place": place, "row": np.arange(rows.num_rows)})
         order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
         return rows.select(list(self.columns)).take(order)
 

@@ -45,12 +45,13 @@ class ChangePlan:
     """A resolved read of change data, in the order of the writes, as far as groups allow.
 
     `rows`: how rows of the table are read; its slices are those of the tasks. `images`: the columns of an image in the
-    typed form; None: images are JSON.
+    typed form; None: images are JSON. `writes`: the instants of the range, in the order of their positions.
     """
 
     rows: ScanPlan
     tasks: tuple[ChangeTask, ...]
     images: pa.Schema | None = None
+    writes: tuple[str, ...] = ()
 
     @property
     def storage(self) -> StorageSpec:

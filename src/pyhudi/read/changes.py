@@ -247,7 +247,8 @@ class _Planner:
             for each in joined
         )
         images = without_meta_columns(rows.schema) if typed else None
-        return ChangePlan(replace(rows, slices=()), tasks, images)
+        writes = tuple(sorted(self.written, key=lambda time: (self.written[time], time)))
+        return ChangePlan(replace(rows, slices=()), tasks, images, writes)
 
     def _names(self) -> NamesByWrite | None:
         """What the columns of today are called in the files of each write; all files of a view have the same."""

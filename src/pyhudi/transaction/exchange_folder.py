@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyhudi.environment import Environment
-from pyhudi.errors import StorageError
+from pyhudi.errors import LockLostError, NotFoundError, StorageError
 from pyhudi.storage.protocol import Storage
 from pyhudi.transaction.heartbeat import Heartbeat, HeartbeatSettings, Liveness, liveness_of
 
@@ -19,7 +19,10 @@ _log = logging.getLogger("pyhudi")
 
 @contextmanager
 def exchange_folder(storage: Storage, settings: HeartbeatSettings, environment: Environment) -> Iterator[str]:
-    """A new folder that is deleted at the end of the block; folders of dead writers are deleted first."""
+    """A new folder that is deleted at the end of the block; folders of dead writers are deleted first.
+
+    Raises `LockLostError` where another writer took this one for dead, and the block misses files for that.
+    """
     name = environment.ids.uuid()
     folder = f"{EXCHANGE_FOLDER}/{name}"
     _remove_abandoned(storage, settings, environment, beside=folder)
@@ -27,6 +30,14 @@ def exchange_folder(storage: Storage, settings: HeartbeatSettings, environment: 
     heartbeat.start()
     try:
         yield f"{folder}/{name}"
+    except NotFoundError as error:
+        if storage.info(f"{folder}/{_OWNER}") is not None:
+            raise
+        raise LockLostError(
+            "this write stood still for longer than its heartbeat lasts; another writer took it for dead and removed "
+            "its files; nothing of it is visible; run it again",
+            table=storage.uri,
+        ) from error
     finally:
         heartbeat.stop()
         try:

@@ -17,7 +17,10 @@ from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Distribution, Engine
 from pyhudi.environment import SYSTEM, Environment
 from pyhudi.errors import (
+    HistoryNotRetainedError,
     HudiError,
+    InvalidRequestError,
+    NotFoundError,
     WriteConflictError,
 )
 from pyhudi.format.metadata.write_operation import WriteOperation
@@ -102,16 +105,41 @@ def write(
             try:
                 result = rows.write(job) if isinstance(rows, OwnRows) else _run(job, rows, overwrite=overwrite)
                 break
-            except WriteConflictError:
+            except HudiError as error:
+                conflict = _conflict_of(error, rows, job)
+                if conflict is None:
+                    raise
                 if (done := _already_done(table.reload(), config)) is not None:
                     return done
                 if attempt > retries:
-                    raise
+                    raise conflict from (None if conflict is error else error)
             environment.clock.sleep(_pause_seconds(attempt, environment))
             table = table.reload()
         run_inline_services(ServiceCall(job.table, config, settings, engine, environment, tuple(mergers)))
         _recover_afterwards(job.table, config, environment)
         return result
+
+
+def _conflict_of(error: HudiError, rows: Any, job: WriteJob) -> WriteConflictError | None:
+    """The conflict for which a write is run again; None for other errors.
+
+    A write that computes its rows cannot read on where others roll back what it reads, or clean it away.
+    """
+    if isinstance(error, WriteConflictError):
+        return error
+    is_of_read = isinstance(error, InvalidRequestError | NotFoundError | HistoryNotRetainedError)
+    if not isinstance(rows, ComputedChanges) or not is_of_read:
+        return None
+    read, now = job.table.timeline, job.table.reload().timeline
+    times = (one.requested_time for one in read.completed_writes)
+    is_taken_back = any(not now.is_committed(time) and not now.starts_after(time) for time in times)
+    if not is_taken_back and (isinstance(error, InvalidRequestError) or now.instants == read.instants):
+        return None
+    return WriteConflictError(
+        "files that this write was reading have been rolled back, or replaced and cleaned, meanwhile; nothing of this "
+        "write is visible; run it again",
+        table=job.table.storage.uri,
+    )
 
 
 def _pause_seconds(attempt: int, environment: Environment) -> float:

@@ -7,8 +7,10 @@ from dataclasses import replace
 from tests.support.mutants import defects
 from tests.support.mutants.tools import Mutant, Patch, always, no_lock, nothing
 
+from pyhudi.api import row_changes
 from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.io.slices.files import SliceFiles
+from pyhudi.read import changes
 from pyhudi.services import planned_run
 from pyhudi.services.archiving import archive as archiving
 from pyhudi.services.archiving import into_history, into_logs, merge_logs
@@ -25,6 +27,7 @@ from pyhudi.table import file_system_view, instant_times, written_files
 from pyhudi.table.committed_files import CommittedFiles
 from pyhudi.table.file_system_view import FileSystemView
 from pyhudi.table.timeline import Timeline
+from pyhudi.tasks.change_data import ChangeDataLog
 from pyhudi.testing.simulation import key_value_writes as thin
 from pyhudi.testing.simulation import scenarios
 from pyhudi.testing.simulation import start_tables as kinds
@@ -34,10 +37,12 @@ from pyhudi.testing.simulation.scheduler import Powers
 from pyhudi.testing.simulation.simulated import SimStorage
 from pyhudi.transaction import heartbeat, publish, transaction
 from pyhudi.transaction.conflicts import check as conflict_check
+from pyhudi.transaction.conflicts import footprint
 from pyhudi.transaction.heartbeat import Liveness
 from pyhudi.transaction.locks.storage_based import LockRecord
 from pyhudi.transaction.locks.table_lock import HeldLock
-from pyhudi.write import finish
+from pyhudi.write import finish, staged
+from pyhudi.write.operations import RowsRead
 
 ORDER = Budget(deviations=1, schedules=1_500, seconds=240.0)
 TWICE = Budget(deviations=2, schedules=6_000, seconds=240.0)
@@ -885,6 +890,96 @@ METADATA_TABLE = (
         breaks="K18",
     ),
 )
+COMPUTED_ROWS = (
+    mutant(
+        "rows that were read are no ground",
+        "a row is inserted because no other row has its value, and by then one has",
+        (footprint, footprint.conflict_grounds, defects.grounds_without_rows_read),
+        at="cow8/lock/claim+claim",
+        breaks="K1",
+    ),
+    mutant(
+        "rows that were read are looked at only from the beginning of the write on",
+        "they are read before the write begins",
+        (thin, thin.check_rows_read, nothing),
+        at="mor6/lock/extend+update",
+        breaks="K1",
+    ),
+    mutant(
+        "a whole write does not look at the rows that it read when it begins",
+        "they are read before the write begins",
+        (staged, staged.check_rows_read, nothing),
+        at="whole-cow8/lock/extend+update",
+        breaks="K1",
+    ),
+    mutant(
+        "a merge that inserts says that it read only what it changes",
+        "that no row matched is true of all partitions, or of none",
+        (row_changes, row_changes.rows_read, always(RowsRead.CHANGED)),
+        at="whole-cow8/lock/claim+claim",
+        breaks="K1",
+    ),
+    mutant(
+        "a write that was rolled back has been read all the same",
+        "rows are changed that were never there",
+        (conflict_check, conflict_check._check_origin, always(frozenset())),
+        at="cow6/lock/merge+undo+update",
+        breaks="K1 K6 K7",
+    ),
+)
+
+CAPTURED_CHANGES = (
+    mutant(
+        "deletes are not captured",
+        "who follows the changes would keep the rows",
+        (ChangeDataLog, ChangeDataLog.deleted, nothing),
+        at="captured-cow8/lock/discard+capture",
+        breaks="K20",
+    ),
+    mutant(
+        "changes begin with the position that was read already",
+        "each change is given once",
+        (
+            changes,
+            changes.in_range,
+            lambda position, begin, end: begin <= position and (end is None or position <= end),
+        ),
+        at="captured-cow8/lock/update+capture",
+        breaks="K20",
+    ),
+    mutant(
+        "the slice before a write has the write",
+        "the image before a change would be that after it",
+        (changes._Planner, changes._Planner._counts_until, defects.slice_before_a_write_with_it),
+        at="captured-mor8/lock/overwrite+capture",
+        breaks="K20",
+    ),
+)
+
+COLUMNS = (
+    mutant(
+        "two changes of columns are no conflict",
+        "the columns of the table would be those of one of them",
+        (conflict_check, conflict_check.schemas_clash, always(False)),
+        at="captured-cow8/lock/add+add",
+        breaks="K21",
+    ),
+    mutant(
+        "a change of columns beside a write is no conflict",
+        "the write has the columns of before, and the last one of them counts",
+        (transaction, transaction.check_conflicts, defects.check_without_columns),
+        (finish, finish._check_schema_unchanged, nothing),
+        at="captured-cow8/lock/update+add",
+        breaks="K1 K21",
+    ),
+    mutant(
+        "no history of columns is kept",
+        "files of before would be read by the names of today",
+        (transaction, transaction.keep_schema_history, nothing),
+        at="captured-cow8/lock/update+rename",
+        breaks="K1 K6",
+    ),
+)
 MUTANTS = (
     *CONFLICTS,
     *TIMES,
@@ -902,6 +997,9 @@ MUTANTS = (
     *MERGED_ARCHIVES,
     *RESTORES,
     *METADATA_TABLE,
+    *COMPUTED_ROWS,
+    *CAPTURED_CHANGES,
+    *COLUMNS,
 )
 
 EQUIVALENT = {

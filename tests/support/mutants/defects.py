@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from tests.support.mutants.tools import stale
+from tests.support.mutants.tools import always, patched, stale
 
 from pyhudi.errors import CommitOutcomeUnknownError, LockLostError, UnavailableError
 from pyhudi.format.file_names import parse_data_file
@@ -27,6 +27,7 @@ from pyhudi.format.timeline.lsm_history import (
     manifest_name,
 )
 from pyhudi.format.timeline.table_version import TableVersion, table_version
+from pyhudi.read import changes
 from pyhudi.services.archiving import archive as archiving
 from pyhudi.services.archiving import into_logs
 from pyhudi.services.restore.audit import PastState
@@ -47,11 +48,15 @@ from pyhudi.testing.simulation import key_value_writes as thin
 from pyhudi.testing.simulation import scenarios
 from pyhudi.testing.simulation.simulated import SimStorage
 from pyhudi.transaction import intents, transaction
+from pyhudi.transaction.conflicts import check as conflict_check
+from pyhudi.transaction.conflicts import footprint
 from pyhudi.transaction.conflicts.footprint import Footprint
 from pyhudi.transaction.conflicts.footprint import footprint_of as footprint_as_it_is
-from pyhudi.transaction.conflicts.table import Other
+from pyhudi.transaction.conflicts.table import Ground, Other, Own
 from pyhudi.transaction.heartbeat import Heartbeat, heartbeat_path
 
+grounds_as_they_are = footprint.conflict_grounds
+counts_until_as_it_is = changes._Planner._counts_until
 commit_as_it_is = transaction.commit
 put_completed_as_it_is = transaction.put_completed
 check_conflicts_as_it_is = transaction.check_conflicts
@@ -390,3 +395,21 @@ def create_plan_only(storage: Storage, path: str, data: bytes) -> None:
 def with_all_partitions(table: TableState, *_: Any, **__: Any) -> TableState:
     """A metadata table that nobody checks."""
     return table
+
+
+def grounds_without_rows_read(other: Other, own: Own, version: TableVersion) -> frozenset[Ground]:
+    return grounds_as_they_are(other, own, version) - {Ground.READ}
+
+
+def slice_before_a_write_with_it(planner: Any, until: str, *, inclusive: bool) -> Any:
+    del inclusive
+    return counts_until_as_it_is(planner, until, inclusive=True)
+
+
+def check_without_columns(*args: Any, **kwargs: Any) -> None:
+    with patched((conflict_check, conflict_check.schemas_clash, always(False))):
+        check_conflicts_as_it_is(*args, **kwargs)
+
+
+def range_with_its_begin(position: str, begin: str, end: str | None) -> bool:
+    return begin <= position and (end is None or position <= end)

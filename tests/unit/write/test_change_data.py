@@ -19,7 +19,9 @@ from tests.support.crashes import (
 )
 from tests.support.statistics import statistics_known
 from tests.support.table_builder import TableBuilder
-from tests.support.tables import contents, newest_stats, rehandled
+from tests.support.table_files import meeting
+from tests.support.tables import StepClock, contents, environment, newest_stats, open_table, rehandled
+from tests.support.tables import rows as plain_rows
 
 import pyhudi
 from pyhudi.engine.local import LocalEngine
@@ -57,6 +59,25 @@ def test_a_write_that_dies_at_any_effect_leaves_no_change_behind(kind: TableBuil
         assert_nothing_left_over(crashed, [".hoodie/.temp", ".hoodie/.heartbeat"])
         assert replayed(crashed) == found, where
         assert (change_logs(crashed) == before) == (found == BEFORE), where
+
+
+def test_changes_of_lock_less_writers_come_in_the_order_in_which_these_completed() -> None:
+    lock_less = {"hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL", "hoodie.compact.inline": "false"}
+    buckets = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
+    clock = StepClock()
+    storage = replace(MOR[2], has_delete_flag=False, options={**CAPTURE, **buckets}, clock=clock).build()
+
+    def upsert(to: Storage, *row: Any) -> None:
+        open_table(to, env=environment(clock), **lock_less).upsert(plain_rows(row))
+
+    upsert(storage, 1, "oslo", 1, "start")
+    other = meeting(
+        storage, lambda inner: upsert(inner, 1, "oslo", 10, "between"), before=("put_if_absent", ".inflight")
+    )
+    upsert(other, 1, "oslo", 20, "began before, completed after")
+
+    assert contents(storage) == {(1, "oslo", 20, "began before, completed after")}
+    assert replayed(storage) == contents(storage)
 
 
 def test_cleaning_takes_change_logs_with_their_files() -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pyhudi.environment import SYSTEM
 from pyhudi.errors import HudiError
 from pyhudi.table.state import load_table
+from pyhudi.testing.simulation.changing_roles import ALTERING
 from pyhudi.testing.simulation.history import History, Told
 from pyhudi.testing.simulation.indexed_tables import IndexWatcher, check_indexes
 from pyhudi.testing.simulation.invariants import (
@@ -28,7 +29,7 @@ from pyhudi.testing.simulation.invariants import (
     check_recovered,
     facts_of,
 )
-from pyhudi.testing.simulation.scenarios import OUTLIVED, PLANNED, ROLES, Scenario, Stage, scenario_of, settle
+from pyhudi.testing.simulation.scenarios import OUTLIVED, PLANNED, ROLES, Scenario, scenario_of, settle
 from pyhudi.testing.simulation.schedule import Schedule
 from pyhudi.testing.simulation.scheduler import (
     AGES_MS,
@@ -43,6 +44,7 @@ from pyhudi.testing.simulation.scheduler import (
     choices_at,
 )
 from pyhudi.testing.simulation.simulated import SimStorage, Watch, environment_of
+from pyhudi.testing.simulation.stage import Stage
 from pyhudi.testing.simulation.start_tables import Seat, observer, prepared
 from pyhudi.testing.simulation.world import World, stable_digest
 
@@ -334,7 +336,9 @@ def _wrong_end(scenario: Scenario, run: Run, history: History) -> str | None:
         if one.error is not None and not isinstance(one.error, allowed):
             return f"K13: {one.actor} got {type(one.error).__name__}: {one.error}"
     return (
-        None if {*PLANNED, "undo", "restore", "versions"} & {*scenario.roles} else next(check_conflicts(history), None)
+        None
+        if {*PLANNED, *ALTERING, "undo", "restore", "versions"} & {*scenario.roles}
+        else next(check_conflicts(history), None)
     )
 
 

@@ -17,6 +17,7 @@ from pyhudi.errors import InvalidRequestError
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import TableState, load_table
+from pyhudi.testing.simulation.computed_writes import rows_of_keys
 from pyhudi.testing.simulation.key_value_writes import WRITER, Attempt, Request, TaskLostError
 from pyhudi.write.result import WriteResult
 
@@ -67,9 +68,10 @@ def write_whole(
     """
     engine = _OutlivedEngine(attempts=attempts, is_abandoned=request.is_abandoned) if request.is_outlived else _ENGINE
     table = HudiTable(TableHandle(load_table(storage), {**options, **_OPTIONS, WRITER: writer}, engine, environment))
-    rows = pa.Table.from_pylist(
-        [{"key": key, "part": key[0], "value": value or "", "ts": 1} for key, value in request.values.items()], SCHEMA
-    )
+    if request.computed is not None:
+        return request.computed.run(table)
+    schema = table.schema if table.handle.state.config.cdc_enabled else SCHEMA
+    rows = rows_of_keys(request.values, schema)
     match request.operation:
         case WriteOperation.UPSERT:
             return table.upsert(rows)

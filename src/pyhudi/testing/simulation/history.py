@@ -36,6 +36,7 @@ class Told:
         seen: for a read, the instant times of the completed writes on its timeline.
         since: for an incremental read, the position from which it read.
         is_whole: whether `seen` is the whole history, with the archived writes.
+        is_followed: whether `rows` were made from changes that were read since the last time.
     """
 
     actor: str
@@ -49,6 +50,7 @@ class Told:
     seen: frozenset[str] = frozenset()
     since: str | None = None
     is_whole: bool = False
+    is_followed: bool = False
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Invariants K1 to K9 and K12 to K18 of `docs/reliability.md`: what holds of a table whatever its writers did.
+"""Invariants K1 to K9 and K12 to K21 of `docs/reliability.md`: what holds of a table whatever its writers did.
 
 `Watcher` checks each change when it is made. The functions check a world in which no actor runs any more, and the
 answers that the actors got. Each yields a sentence for every violation, which begins with the number of the invariant.
@@ -14,7 +14,6 @@ from itertools import pairwise
 
 from pyhudi.errors import CorruptDataError, HistoryNotSettledError, HudiError, WriteConflictError
 from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
-from pyhudi.format.log.blocks import BlockType
 from pyhudi.format.metadata.archive_merge import MERGE_PLAN_FILE
 from pyhudi.format.metadata.clean import CleanPlan, decode_clean_plan
 from pyhudi.format.metadata.commit import CommitMetadata, decode_commit_metadata
@@ -25,7 +24,6 @@ from pyhudi.format.timeline.archived_log import is_archive_file
 from pyhudi.format.timeline.instant import Action, Instant, InstantState, completed_action, parse_instant_file_name
 from pyhudi.format.timeline.lsm_history import VERSION_FILE
 from pyhudi.format.timeline.table_version import TableVersion
-from pyhudi.io.log.scan import scan_blocks
 from pyhudi.services.restore.execute import pending_restores
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.archived_logs import logged_instants
@@ -36,9 +34,11 @@ from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.savepoints import load_savepoints
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS, Timeline, instant_path, load_rollback_plan, load_timeline, position_of
+from pyhudi.testing.simulation.captured_changes import check_captured, check_columns, check_replays
 from pyhudi.testing.simulation.history import EXPIRY, History, Told, Verdict
-from pyhudi.testing.simulation.key_value_writes import STRAY, WRITER
+from pyhudi.testing.simulation.key_value_writes import STRAY, WRITER, Request
 from pyhudi.testing.simulation.listed_files import check_metadata_table
+from pyhudi.testing.simulation.log_blocks import check_blocks
 from pyhudi.testing.simulation.scheduler import Actor, Run
 from pyhudi.testing.simulation.world import Stored
 from pyhudi.transaction.heartbeat import heartbeat_path
@@ -151,11 +151,12 @@ class Watcher:
             self.replaced.update((partition, file_id) for file_id in file_ids)
         for stats in metadata.stats_by_partition.values():
             for stat in stats:
-                self.listed[stat.path] = time
-                found = self.run.world.info(stat.path)
-                # Whoever lost the lock in the midst of the put takes it away again; `check_files` sees that it is gone.
-                if self.ordered and (found is None or found.size != stat.file_size_in_bytes):
-                    return f"K6: {time} was completed without its file {stat.path}"
+                for path, size in ((stat.path, stat.file_size_in_bytes), *(stat.cdc_stats or {}).items()):
+                    self.listed[path] = time
+                    found = self.run.world.info(path)
+                    # Whoever lost the lock in the midst of the put takes it away again; `check_files` sees that.
+                    if self.ordered and (found is None or found.size != size):
+                        return f"K6: {time} was completed without its file {path}"
         return None
 
     def _needed_of_plan(self, instant: Instant, paths: Collection[str]) -> str | None:
@@ -263,6 +264,8 @@ class Facts:
         """The actor whose write it is; an empty text for a compaction."""
         metadata = self.metadata[instant_time]
         otherwise = EXPIRY if metadata.operation is WriteOperation.DELETE_PARTITION else ""
+        if metadata.operation is WriteOperation.ALTER_SCHEMA:
+            return next((one.actor for one in self.history.told if one.instant == instant_time), "")
         return metadata.extra.get(WRITER, otherwise)
 
     def before(self, seen: Collection[str]) -> frozenset[str]:
@@ -276,9 +279,14 @@ class Facts:
         rows: dict[str, str] = {}
         for instant in self.writes:
             request = self.history.requests.get(self.writer(instant.requested_time))
-            if instant.requested_time in wanted and request is not None:
+            if instant.requested_time in wanted and request is not None and self._may_change(request, instant):
                 rows = request.apply_to(rows)
         return rows
+
+    def _may_change(self, request: Request, instant: Instant) -> bool:
+        """Whether a write changed anything: one that computes its rows decides nothing by rows that came after it."""
+        is_empty = not any(self.metadata[instant.requested_time].stats_by_partition.values())
+        return request.computed is None or not is_empty
 
 
 def facts_of(table: TableState, read: ReadRows, history: History) -> Facts:
@@ -321,9 +329,13 @@ def check_at_rest(facts: Facts, *, unique: bool, ordered: bool) -> Iterator[str]
     yield from check_archive(facts)
     yield from check_restores(facts)
     yield from check_metadata_table(facts.table, facts.metadata)
+    if unique:
+        yield from check_captured(facts.table, facts.expected(facts.metadata))
+    yield from check_columns(facts.table, facts.history)
     if ordered:
         yield from check_order(facts)
         yield from check_followers(facts)
+        yield from check_replays(facts.history, facts.metadata.keys(), lambda seen: facts.expected(facts.before(seen)))
 
 
 def check_rows(facts: Facts, *, unique: bool) -> Iterator[str]:
@@ -355,7 +367,7 @@ def check_rows(facts: Facts, *, unique: bool) -> Iterator[str]:
 def check_readers(facts: Facts) -> Iterator[str]:
     """K2, K3: each reader saw the completed writes of one moment, all that were acknowledged before among them."""
     for one in facts.history.told:
-        if one.rows is None and not one.is_whole:
+        if (one.rows is None and not one.is_whole) or one.is_followed:
             continue
         seen = one.seen if one.is_whole else facts.before(one.seen)
         wanted = facts.expected(seen)
@@ -565,30 +577,7 @@ def check_recovered(facts: Facts, *, excused: Collection[str]) -> Iterator[str]:
         elif info.path not in facts.metadata[name.instant_time].paths():
             yield f"K14: {info.path} is of a lost attempt of a completed write"
     if not table.version.has_completion_times:
-        yield from _check_blocks(facts, excused)
-
-
-def _check_blocks(facts: Facts, excused: Collection[str]) -> Iterator[str]:
-    """K14 in version 6: behind the blocks of a dead write stands a block that takes them back.
-
-    The write of a block is dead unless the timeline or the archive has it as completed.
-    """
-    slices: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
-    for info in list_data_files(facts.storage):
-        name = parse_data_file(info.name)
-        if isinstance(name, LogFileName):
-            key = (info.path.rpartition("/")[0], name.file_id, name.instant_time)
-            slices.setdefault(key, []).append((name.version, info.path))
-    for logs in slices.values():
-        dead: set[str] = set()
-        for _, path in sorted(logs):
-            for block in scan_blocks(facts.storage, path):
-                if block.kind is BlockType.COMMAND:
-                    dead.discard(block.target_instant_time or "")
-                elif block.kind is not BlockType.CORRUPT and block.instant_time not in facts.metadata:
-                    dead.add(block.instant_time)
-        for instant in dead - {*excused}:
-            yield f"K14: blocks of {instant} count again as soon as its instant time is archived"
+        yield from check_blocks(facts.storage, facts.metadata, excused)
 
 
 def clean_plans(storage: Storage, timeline: Timeline) -> tuple[CleanPlan, ...]:

@@ -37,6 +37,9 @@ from pyhudi.tasks.cluster import ClusterTask
 from pyhudi.tasks.compact_slice import CompactTask
 from pyhudi.tasks.data_file import WriteTarget, check_write_is_running
 from pyhudi.tasks.log_writer import slice_to_append
+from pyhudi.testing.simulation.computed_writes import Computed
+from pyhudi.transaction.conflicts.check import check_rows_read
+from pyhudi.transaction.conflicts.footprint import Reads
 from pyhudi.transaction.idempotence import BATCH_ID_METADATA, find_batch
 from pyhudi.transaction.markers.announcing import DIRECT_MARKERS
 from pyhudi.transaction.transaction import mark_inflight
@@ -63,6 +66,7 @@ class Request:
         is_outlived: whether other attempts of its tasks run in other processes for any time, see `Attempt`.
         is_abandoned: whether, in addition, the write loses its own attempts, and fails.
         is_preferred: whether clusterings give way to it, and not the other way round.
+        computed: how the values are computed from the rows of the table, if they are.
     """
 
     operation: WriteOperation
@@ -73,16 +77,20 @@ class Request:
     is_outlived: bool = False
     is_abandoned: bool = False
     is_preferred: bool = False
+    computed: Computed | None = None
 
     @property
     def partition_paths(self) -> frozenset[str]:
         """The partitions that the write changes."""
+        if self.computed is not None:
+            return self.computed.partition_paths
         return frozenset({*(key[0] for key in self.values), *self.replaces})
 
     def apply_to(self, rows: Mapping[str, str]) -> dict[str, str]:
         """The rows of a table after the write, from those before it: the oracle of all checks."""
         kept = {key: value for key, value in rows.items() if key[0] not in self.replaces}
-        for key, value in self.values.items():
+        values = self.values if self.computed is None else self.computed.values(rows)
+        for key, value in values.items():
             if value is not None:
                 kept[key] = value
             else:
@@ -113,10 +121,16 @@ def write_thinly(job: WriteJob, request: Request, attempts: list[Attempt]) -> Wr
         instant, metadata = done
         return result_of(metadata, instant.requested_time, position_of(instant), 0.0)
     is_replace = bool(request.replaces)
+    read: Reads = frozenset()
+    if request.computed is not None:
+        request = replace(request, values=request.computed.values(dict(read_thinly(job.table, None))))
+        read = request.computed.read(request.values) if request.computed else read
     action = Action.REPLACE_COMMIT if is_replace else job.action
     requested = encode_requested_replace_metadata(requested_replace(request.operation)) if is_replace else b""
     with write_transaction(job, action, requested) as transaction:
         storage, base = transaction.storage, transaction.base
+        if read != frozenset():
+            check_rows_read(base.timeline, job.table.timeline, storage, own=transaction.instant_time, read=read)
         view = load_view(storage, base.timeline, request.partition_paths)
         remove_orphans(view)
         slices = [one for path in sorted(request.partition_paths) for one in view.latest.get(path, ())]
@@ -143,7 +157,7 @@ def write_thinly(job: WriteJob, request: Request, attempts: list[Attempt]) -> Wr
             for path, rows in inserts.items()
         ]
         replaced = {path: tuple(one.file_id for one in view.latest.get(path, ())) for path in request.replaces}
-        return committed(job, transaction, request.operation, stats, replaced if is_replace else None)
+        return committed(job, transaction, request.operation, stats, replaced if is_replace else None, read=read)
 
 
 def _attempt(

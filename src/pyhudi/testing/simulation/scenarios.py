@@ -15,12 +15,15 @@ from typing import cast
 from pyhudi.environment import LockProvider
 from pyhudi.errors import (
     CommitOutcomeUnknownError,
+    ConfigError,
     HistoryNotRetainedError,
+    HistoryNotSettledError,
     HudiError,
     InvalidRequestError,
     LockLostError,
     LockNotAcquiredError,
     NotFoundError,
+    SchemaMismatchError,
     StorageError,
     WriteConflictError,
 )
@@ -44,10 +47,12 @@ from pyhudi.table.history import archived_metadata
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import position_of
 from pyhudi.testing.simulation import indexed_tables
+from pyhudi.testing.simulation.changing_roles import ALTERING, CAPTURED, CAPTURED_IN_LOGS, CHANGING, COMPUTING
 from pyhudi.testing.simulation.history import EXPIRY, History, Told, Verdict
 from pyhudi.testing.simulation.key_value_writes import Request, TaskLostError
-from pyhudi.testing.simulation.scheduler import AGES_MS, Actor, Powers, Run
+from pyhudi.testing.simulation.scheduler import AGES_MS, Powers
 from pyhudi.testing.simulation.simulated import NoLocks
+from pyhudi.testing.simulation.stage import Role, Stage, serve, values, write
 from pyhudi.testing.simulation.start_tables import KINDS, Kind, Seat, kind_of
 from pyhudi.transaction.exchange_folder import exchange_folder
 from pyhudi.transaction.locks.storage_based import StorageLocks
@@ -122,8 +127,14 @@ class Scenario:
             allowed += (LockLostError, InvalidRequestError, NotFoundError)
         if "attempt" in self.roles:
             allowed += (LockLostError, TaskLostError)
+        if {*COMPUTING} & {*self.roles} and "undo" in self.roles and not self.kind.is_whole:
+            allowed += (InvalidRequestError, NotFoundError)  # of a thin write whose rows are rolled back while it reads
         if "attempt" in self.roles and self.kind.is_whole:
             allowed += (NotFoundError,)  # of an attempt, when the rows are gone that its write had left to its tasks
+        if "capture" in self.roles:
+            allowed += (HistoryNotSettledError, HistoryNotRetainedError)
+        if {*ALTERING} & {*self.roles}:
+            allowed += (SchemaMismatchError, ConfigError)  # of rows that have the columns of before
         if self.kind.is_whole and "drop" in self.roles:
             allowed += (InvalidRequestError,)  # of a retry, when the partition is gone
         return allowed
@@ -150,70 +161,8 @@ def scenario_of(name: str) -> Scenario:
     return Scenario(kind_of(parts[0]), Lock(parts[1]), roles, exclusive=len(parts) == 3)
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """What a role plays on: the run, its actor and seat, and the history that it adds to."""
-
-    run: Run
-    actor: Actor
-    seat: Seat
-    history: History
-
-    def tell(self, told: Told) -> None:
-        """Add what a call told its caller; what it was told is a part of what the actor knows."""
-        self.history.told.append(told)
-
-
-Role = Callable[[Stage], None]
-
-
-def _write(request: Callable[[str], Request]) -> Role:
-    def play(stage: Stage) -> None:
-        seat, began = stage.seat, stage.run.steps
-        asked = stage.history.requests[seat.name] = request(seat.name)
-        try:
-            result = seat.write(asked)
-        except HudiError as error:
-            stage.tell(_failed(stage, began, error))
-        else:
-            stage.tell(
-                Told(
-                    actor=seat.name,
-                    verdict=Verdict.DONE,
-                    began=began,
-                    ended=stage.run.steps,
-                    instant=result.instant,
-                    position=result.completion_time,
-                )
-            )
-
-    return play
-
-
-def _failed(stage: Stage, began: int, error: HudiError) -> Told:
-    is_unknown = isinstance(error, CommitOutcomeUnknownError)
-    verdict = Verdict.UNKNOWN if is_unknown else Verdict.REFUSED
-    return Told(actor=stage.seat.name, verdict=verdict, began=began, ended=stage.run.steps, error=error)
-
-
-def _values(operation: WriteOperation, *keys: str, replaces: tuple[str, ...] = ()) -> Role:
-    """A write of some keys, with its actor's name as their value."""
-    return _write(
-        lambda name: Request(operation=operation, values=dict.fromkeys(keys, name), replaces=replaces),
-    )
-
-
-def _serve(stage: Stage, service: Callable[[Stage], object]) -> None:
-    """Run a service or a read; what a service is told is only of interest when it fails."""
-    began = stage.run.steps
-    try:
-        service(stage)
-    except HudiError as error:
-        stage.tell(_failed(stage, began, error))
-
-
 def _schedule(stage: Stage) -> None:
-    _serve(stage, lambda stage: schedule_compaction(stage.seat.service_call()))
+    serve(stage, lambda stage: schedule_compaction(stage.seat.service_call()))
 
 
 def _compact(stage: Stage) -> None:
@@ -221,7 +170,7 @@ def _compact(stage: Stage) -> None:
         schedule_compaction(stage.seat.service_call())
         run_pending_compactions(stage.seat.service_call())
 
-    _serve(stage, both)
+    serve(stage, both)
 
 
 def _cluster(stage: Stage) -> None:
@@ -229,28 +178,28 @@ def _cluster(stage: Stage) -> None:
         schedule_clustering(stage.seat.service_call())
         run_pending_clusterings(stage.seat.service_call())
 
-    _serve(stage, both)
+    serve(stage, both)
 
 
 def _clean(stage: Stage) -> None:
     """Clean when there is something to clean, and once more."""
     for _ in range(2):
-        _serve(stage, lambda stage: clean(stage.seat.service_call()))
+        serve(stage, lambda stage: clean(stage.seat.service_call()))
 
 
 def _archive(stage: Stage) -> None:
-    _serve(stage, lambda stage: archive(stage.seat.service_call()))
+    serve(stage, lambda stage: archive(stage.seat.service_call()))
 
 
 def _tidy(stage: Stage) -> None:
     """Clean, and archive what the clean has passed."""
-    _serve(stage, lambda stage: clean(stage.seat.service_call()))
+    serve(stage, lambda stage: clean(stage.seat.service_call()))
     _archive(stage)
 
 
 def _call(service: Callable[[ServiceCall], object]) -> Role:
     """Run a service that needs nothing but its call."""
-    return lambda stage: _serve(stage, lambda stage: service(stage.seat.service_call()))
+    return lambda stage: serve(stage, lambda stage: service(stage.seat.service_call()))
 
 
 def _expire(stage: Stage) -> None:
@@ -263,18 +212,18 @@ def _expire(stage: Stage) -> None:
         expiry = replace(call.config.expiry, days_retained=cast("int", 1 / MS_PER_DAY), partitions=("a",))
         expire_partitions(replace(call, config=replace(call.config, expiry=expiry)))
 
-    _serve(stage, expire)
+    serve(stage, expire)
 
 
 def _change_versions(stage: Stage) -> None:
     """Take a table of version 8 to 9, and back; that something is pending is an answer."""
     for version in (9, 8):
         target = table_version(version)
-        _serve(stage, lambda stage, to=target: change_version(stage.seat.service_call(), to))  # type: ignore[misc]
+        serve(stage, lambda stage, to=target: change_version(stage.seat.service_call(), to))  # type: ignore[misc]
 
 
 def _recover(stage: Stage) -> None:
-    _serve(stage, lambda stage: recover(stage.seat))
+    serve(stage, lambda stage: recover(stage.seat))
 
 
 def _recover_late(stage: Stage) -> None:
@@ -286,7 +235,7 @@ def _recover_late(stage: Stage) -> None:
         condition=lambda: all(one.is_done for one in others),
     )
     stage.run.pass_time(2 * AGES_MS)
-    _serve(stage, lambda stage: finish(stage.seat))
+    serve(stage, lambda stage: finish(stage.seat))
 
 
 def _run_attempts(stage: Stage) -> None:
@@ -299,7 +248,7 @@ def _run_attempts(stage: Stage) -> None:
         condition=lambda: bool(attempts) or all(one.is_done for one in others),
     )
     for attempt in attempts:
-        _serve(stage, lambda stage, run=attempt: run(stage.seat.storage))  # type: ignore[misc]
+        serve(stage, lambda stage, run=attempt: run(stage.seat.storage))  # type: ignore[misc]
 
 
 def recover(seat: Seat) -> None:
@@ -348,7 +297,7 @@ def _undo(stage: Stage) -> None:
         except InvalidRequestError:
             stage.history.undone.discard(newest.requested_time)
 
-    _serve(stage, undo)
+    serve(stage, undo)
 
 
 def _kept_indexes(seat: Seat) -> AbstractContextManager[None]:
@@ -364,7 +313,7 @@ def _restore(stage: Stage) -> None:
         with suppress(InvalidRequestError, HistoryNotRetainedError), _kept_indexes(stage.seat):
             restore(table, target.requested_time, TransactionSettings(), stage.seat.environment)
 
-    _serve(stage, back)
+    serve(stage, back)
 
 
 def _save(stage: Stage) -> None:
@@ -376,7 +325,7 @@ def _save(stage: Stage) -> None:
         with suppress(InvalidRequestError, HistoryNotRetainedError):
             create_savepoint(call, oldest.requested_time, name=stage.seat.name, comment="", user="")
 
-    _serve(stage, keep)
+    serve(stage, keep)
 
 
 def _read(stage: Stage) -> None:
@@ -396,7 +345,7 @@ def _read(stage: Stage) -> None:
         )
 
     for _ in range(POLLS):
-        _serve(stage, look)
+        serve(stage, look)
 
 
 def _recall(stage: Stage) -> None:
@@ -413,7 +362,7 @@ def _recall(stage: Stage) -> None:
         )
 
     for _ in range(POLLS):
-        _serve(stage, look)
+        serve(stage, look)
 
 
 def _follow(stage: Stage) -> None:
@@ -439,7 +388,7 @@ def _follow(stage: Stage) -> None:
         )
 
     for _ in range(POLLS + 1):
-        _serve(stage, look)
+        serve(stage, look)
 
 
 def _partition(name: str) -> str:
@@ -448,28 +397,29 @@ def _partition(name: str) -> str:
 
 
 ROLES: dict[str, Role] = {
-    "update": _values(WriteOperation.UPSERT, "a1"),
-    "update-2": _values(WriteOperation.UPSERT, "a2"),
-    "update-b": _values(WriteOperation.UPSERT, "b1"),
-    "preferred": _write(lambda name: Request(operation=WriteOperation.UPSERT, values={"a1": name}, is_preferred=True)),
-    "new": _values(WriteOperation.UPSERT, "a9"),
-    "both": _values(WriteOperation.UPSERT, "a1", "a9", "b1"),
-    "insert": _values(WriteOperation.INSERT, "a9"),
-    "delete": _write(lambda _: Request(operation=WriteOperation.DELETE, values={"a1": None})),
-    "overwrite": _values(WriteOperation.INSERT_OVERWRITE, "a1", replaces=("a",)),
-    "drop": _write(lambda _: Request(operation=WriteOperation.DELETE_PARTITION, replaces=("a",))),
-    "batch": _write(
+    "update": values(WriteOperation.UPSERT, "a1"),
+    "update-2": values(WriteOperation.UPSERT, "a2"),
+    "update-b": values(WriteOperation.UPSERT, "b1"),
+    "preferred": write(lambda name: Request(operation=WriteOperation.UPSERT, values={"a1": name}, is_preferred=True)),
+    "new": values(WriteOperation.UPSERT, "a9"),
+    "both": values(WriteOperation.UPSERT, "a1", "a9", "b1"),
+    "insert": values(WriteOperation.INSERT, "a9"),
+    "delete": write(lambda _: Request(operation=WriteOperation.DELETE, values={"a1": None})),
+    "overwrite": values(WriteOperation.INSERT_OVERWRITE, "a1", replaces=("a",)),
+    "drop": write(lambda _: Request(operation=WriteOperation.DELETE_PARTITION, replaces=("a",))),
+    "batch": write(
         lambda name: Request(operation=WriteOperation.UPSERT, values={f"{_partition(name)}1": name}, batch="b")
     ),
-    "retried": _write(lambda name: Request(operation=WriteOperation.UPSERT, values={"a1": name}, loses_attempt=True)),
-    "outlived": _write(
+    "retried": write(lambda name: Request(operation=WriteOperation.UPSERT, values={"a1": name}, loses_attempt=True)),
+    "outlived": write(
         lambda name: Request(operation=WriteOperation.UPSERT, values={"a1": name, "a9": name}, is_outlived=True)
     ),
-    "abandoned": _write(
+    "abandoned": write(
         lambda name: Request(
             operation=WriteOperation.UPSERT, values={"a1": name, "a9": name}, is_outlived=True, is_abandoned=True
         )
     ),
+    **CHANGING,
     "attempt": _run_attempts,
     "schedule": _schedule,
     "compact": _compact,
@@ -498,7 +448,9 @@ group, and `b1` in another; `a9` is new.
 
 `batch`: all such actors write the same batch, to different partitions. `retried`: a task of it is run twice.
 `outlived`: another attempt of each of its tasks is left to an `attempt`, a process of its own; of `abandoned` no other
-attempt counts, so that it rolls itself back. `preferred`: clusterings give way to it.
+attempt counts, so that it rolls itself back. `preferred`: clusterings give way to it. `extend`, `discard`, `merge` and
+`claim` compute their rows from those of the table. `add`, `rename` and `widen` change a column, and `capture` follows
+the captured changes, on tables that have them.
 """
 
 WRITERS = ("update", "new", "both", "insert", "delete", "overwrite", "drop")
@@ -515,9 +467,7 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
     `whole`: through `HudiTable`, instead of thin writes.
     """
     found = []
-    for kind in (
-        one for one in KINDS.values() if one.is_whole is whole and not (one.is_long or one.is_listed or one.indexes)
-    ):
+    for kind in (one for one in KINDS.values() if one.is_whole is whole and one.is_common):
         others = (*OTHERS, "cluster", *(SERVICES if kind.is_merge_on_read else ()))
         pairs = [*combinations_with_replacement(WRITERS, 2), *((one, other) for one in WRITERS for other in others)]
         pairs += [("batch", "batch"), ("retried", "recover"), *((one, "attempt") for one in OUTLIVED)]
@@ -536,7 +486,14 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
         if kind.version == VERSION_THAT_CHANGES:
             pairs += [(one, "versions") for one in ("update", "both", "drop", "clean", "cluster", "versions", "late")]
             triples += [("update", "versions", one) for one in ("read", "update", "late")]
+        pairs += [("extend", one) for one in ("extend", "update", "overwrite", "drop", "cluster", "late")]
+        pairs += [("discard", one) for one in ("extend", "update", "delete", "new")]
+        pairs += [("merge", one) for one in ("merge", "update", "update-b", "new", "drop", "overwrite", "late")]
+        pairs += [("claim", one) for one in ("claim", "update-b", "merge", "drop", "late")]
+        triples += [("claim", "claim", "read"), ("claim", "claim", "claim"), ("merge", "update-b", "read")]
+        triples += [("extend", "merge", "recover"), ("merge", "undo", "update")]
         if kind.is_merge_on_read:
+            pairs += [("extend", "compact"), ("merge", "compact"), ("discard", "compact")]
             pairs += [("compact", "compact"), ("compact", "late")]
             triples += [("outlived", "attempt", "compact")]
             triples += [("update", "compact", "clean"), ("update", "compact", "restore"), ("compact", "save", "clean")]
@@ -548,6 +505,9 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
         found += [Scenario(kind, lock, roles) for lock in locks for roles in roles_of]
     for kind in (one for one in KINDS.values() if one.is_whole is whole and one.is_listed):
         roles_of = (*_WITH_METADATA_TABLE, *(_WITH_METADATA_TABLE_OF_LOGS if kind.is_merge_on_read else ()))
+        found += [Scenario(kind, lock, roles) for lock in locks for roles in roles_of]
+    for kind in (one for one in KINDS.values() if one.is_whole is whole and one.is_captured):
+        roles_of = (*CAPTURED, *(CAPTURED_IN_LOGS if kind.is_merge_on_read else ()))
         found += [Scenario(kind, lock, roles) for lock in locks for roles in roles_of]
     for kind in (one for one in KINDS.values() if one.is_whole is whole):
         version = table_version(kind.version)

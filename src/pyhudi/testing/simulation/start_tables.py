@@ -6,6 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+import pyarrow as pa
+
+from pyhudi.api.handle import TableHandle
+from pyhudi.api.hudi_table import HudiTable
 from pyhudi.config.options_clustering import ConflictStrategy
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.local import LocalEngine
@@ -22,6 +26,7 @@ from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import TableState, create_table, load_table
+from pyhudi.testing.simulation.captured_changes import CAPTURED_SCHEMA, read_captured
 from pyhudi.testing.simulation.full_writes import SCHEMA, read_whole, write_whole
 from pyhudi.testing.simulation.indexed_tables import Indexes, build_at_start
 from pyhudi.testing.simulation.key_value_writes import (
@@ -63,6 +68,7 @@ _SHORT_TIMELINE = {
 
 
 _WITH_METADATA_TABLE = {"hoodie.metadata.enable": "true"}
+_CAPTURING = {"hoodie.table.cdc.enabled": "true"}
 _PREFERRED = {"hoodie.write.lock.conflict.resolution.strategy": ConflictStrategy.PREFER_WRITER.value}
 
 
@@ -73,6 +79,7 @@ class Kind:
     `is_whole`: writes and reads go through `HudiTable` and Parquet; the name is then `whole-cow8`. `is_long`: it has
     more commits than its timeline is to keep; `long-cow8`. `is_listed`: it has a metadata table; `listed-cow8`.
     `indexes`: what is in its metadata table; `keyed-whole-cow9`.
+    `is_captured`: it is whole, captures its changes, and has columns that change; `captured-cow8`.
     """
 
     is_merge_on_read: bool
@@ -81,11 +88,13 @@ class Kind:
     is_long: bool = False
     is_listed: bool = False
     indexes: Indexes | None = None
+    is_captured: bool = False
 
     def __str__(self) -> str:
         length = "long-" if self.is_long else "listed-" if self.is_listed else ""
         length = length if self.indexes is None else f"{self.indexes.value}-"
-        return f"{length}{'whole-' if self.is_whole else ''}{'mor' if self.is_merge_on_read else 'cow'}{self.version}"
+        whole = "captured-" if self.is_captured else "whole-" if self.is_whole else ""
+        return f"{length}{whole}{'mor' if self.is_merge_on_read else 'cow'}{self.version}"
 
     @property
     def options(self) -> dict[str, str]:
@@ -106,7 +115,18 @@ class Kind:
             **(_SHORT_TIMELINE if self.is_long else {}),
             **(_WITH_METADATA_TABLE if self.is_listed else {}),
             **(self.indexes.options if self.indexes else {}),
+            **(_CAPTURING if self.is_captured else {}),
         }
+
+    @property
+    def is_common(self) -> bool:
+        """Whether it is of the kinds that all roles play on."""
+        return not (self.is_long or self.is_listed or self.is_captured or self.indexes)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of such a table in the beginning."""
+        return CAPTURED_SCHEMA if self.is_captured else SCHEMA
 
     @property
     def start(self) -> dict[str, Request]:
@@ -118,6 +138,8 @@ class Kind:
     @property
     def read(self) -> Callable[[TableState, str | None], list[tuple[str, str]]]:
         """The function that reads the rows of such a table."""
+        if self.is_captured:
+            return read_captured
         return read_whole if self.is_whole else read_thinly
 
 
@@ -145,6 +167,15 @@ KINDS |= {
             (Indexes.NONE_YET, True, 9),
             (Indexes.NONE_YET, True, 6),
         )
+    )
+}
+
+
+KINDS |= {
+    str(kind): kind
+    for kind in (
+        Kind(merge, version, is_whole=True, is_captured=True)
+        for merge, version in ((False, 8), (False, 6), (True, 8), (True, 6))
     )
 }
 
@@ -191,6 +222,11 @@ class Seat:
             table = table.reload()
         return with_writer(replace(template, table=table, environment=self.environment), self.name, request.batch)
 
+    def table(self) -> HudiTable:
+        """The table of this actor, as users have it."""
+        handle = TableHandle(load_table(self.storage), self.kind.options, LocalEngine(parallelism=1), self.environment)
+        return HudiTable(handle)
+
     def service_call(self) -> ServiceCall:
         """The arguments of a table service that this actor calls."""
         config = _job(self.kind).config
@@ -209,7 +245,7 @@ def _job(kind: Kind) -> WriteJob:
     return prepare(
         load_table(storage),
         config,
-        SCHEMA,
+        kind.schema,
         engine=LocalEngine(parallelism=1),
         environment=environment_of(run, actor, None),
         options=kind.options,
@@ -219,7 +255,7 @@ def _job(kind: Kind) -> WriteJob:
 def _empty(kind: Kind) -> MemoryStorage:
     storage = MemoryStorage()
     properties = table_properties(WriteConfig.from_options(kind.options))
-    create_table(storage, {**properties, "hoodie.table.create.schema": arrow_to_avro(SCHEMA, table_name="t")})
+    create_table(storage, {**properties, "hoodie.table.create.schema": arrow_to_avro(kind.schema, table_name="t")})
     return storage
 
 

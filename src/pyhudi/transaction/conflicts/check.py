@@ -85,17 +85,31 @@ def check_still_ours(timeline: Timeline, base: Timeline, storage: Storage, own: 
     """
     at_our_time = [instant for instant in timeline.instants if instant.requested_time == own]
     is_pending = len(at_our_time) == 1 and at_our_time[0].state is not InstantState.COMPLETED
+    undone = _check_origin(timeline, base, storage, own)
+    if not is_pending or own in undone:
+        raise LockLostError(
+            "another process took this action over because its heartbeat had expired; nothing of this run is visible; "
+            "run it again",
+            instant=own,
+        )
+
+
+def _check_origin(timeline: Timeline, base: Timeline, storage: Storage, own: InstantTime) -> set[str]:
+    """Raise `WriteConflictError` where a completed write of the base is no more. Gives what has been rolled back since.
+
+    An interrupted rollback counts: it has deleted files already, even if the instant is still there.
+    """
     finished = {
         i.requested_time
         for i in base.instants
         if i.action is Action.ROLLBACK and i.state is InstantState.COMPLETED
     }  # fmt: skip
+    targets: set[str] = set()
     for rollback in timeline.instants:
         if rollback.action is not Action.ROLLBACK or rollback.requested_time in finished:
             continue
         target = load_rollback_plan(storage, rollback, timeline.version).instant_time
-        # An interrupted rollback has deleted files already, even if the instant is still there.
-        is_pending = is_pending and target != own
+        targets.add(target)
         if target in base.completed_times:
             raise WriteConflictError(
                 "a completed write that this one began from was rolled back; nothing of this write is visible; run it "
@@ -113,12 +127,7 @@ def check_still_ours(timeline: Timeline, base: Timeline, storage: Storage, own: 
             instant=own,
             rolled_back=max(gone),
         )
-    if not is_pending:
-        raise LockLostError(
-            "another process took this action over because its heartbeat had expired; nothing of this run is visible; "
-            "run it again",
-            instant=own,
-        )
+    return targets
 
 
 def check_conflicts(
@@ -182,8 +191,10 @@ def check_groups_unchanged(
 def check_rows_read(timeline: Timeline, base: Timeline, storage: Storage, *, own: InstantTime, read: Reads) -> None:
     """Raise `WriteConflictError` when rows that a write read to compute its own have been changed since the base.
 
-    Cost: one read per write that completed since.
+    So they have if a write that it read was rolled back. Cost: one read per write that completed since.
     """
+    check_nothing_exclusive(timeline, Own.WRITE, base=base)
+    _check_origin(timeline, base, storage, own)
     mine = Footprint(kind=Other.WRITE, read=read)
     for instant in timeline.completed_writes:
         if instant.requested_time in base.completed_times:

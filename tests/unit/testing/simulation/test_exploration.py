@@ -128,6 +128,39 @@ def test_whole_writes_at_random_keep_all_invariants(scenario: Scenario, record_p
     record_property("schedules", checked(scenario, replace(AT_RANDOM, schedules=8), seed=1))
 
 
+COMPUTED = [
+    scenario_of(f"{kind}/{lock}/{roles}")
+    for kind, lock in (("cow8", "lease"), ("mor6", "lock"))
+    for roles in ("claim+claim", "merge+update-b+read", "extend+discard", "merge+undo+update", "extend+late")
+]
+
+
+@pytest.mark.parametrize("powers", [Powers(), CRASHES, PAUSES], ids=["order", "crash", "pause"])
+@pytest.mark.parametrize("scenario", COMPUTED, ids=str)
+def test_what_a_merge_decided_by_the_rows_that_it_read_still_holds_when_it_is_committed(
+    scenario: Scenario, powers: Powers, record_property: Recorder
+) -> None:
+    record_property("schedules", checked(scenario, Budget(deviations=1, schedules=40, powers=powers)))
+
+
+CAPTURED = [
+    scenario_of(f"captured-{kind}/lock/{roles}")
+    for kind, roles in (
+        ("cow8", "merge+update+capture"),
+        ("mor6", "update+compact+capture"),
+        ("cow6", "both+drop+capture"),
+        ("mor8", "update+rename+capture"),
+        ("cow8", "rename+add"),
+        ("mor8", "compact+widen"),
+    )
+]
+
+
+@pytest.mark.parametrize("scenario", CAPTURED, ids=str)
+def test_who_follows_captured_changes_has_the_rows_of_the_table(scenario: Scenario, record_property: Recorder) -> None:
+    record_property("schedules", checked(scenario, replace(AT_RANDOM, schedules=8), seed=1))
+
+
 def test_a_campaign_counts_what_it_did_and_ends_in_time() -> None:
     report = run_campaign(seconds=3.0, seed=1, processes=1, wanted="cow8/lock/update+update")
     assert report.failures == []
