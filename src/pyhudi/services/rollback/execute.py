@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pyhudi.environment import Environment
 from pyhudi.errors import AlreadyExistsError, CorruptDataError, LockLostError, UnsafePathError
 from pyhudi.format.file_names import LogFileName, parse_data_file
+from pyhudi.format.log.blocks import BlockType
 from pyhudi.format.metadata.rollback import (
     RollbackMetadata,
     RollbackPartition,
@@ -30,6 +31,7 @@ from pyhudi.format.timeline.instant import (
     parse_instant_file_name,
 )
 from pyhudi.io.log.exclusion import UNKNOWN_TASK, LogSlice, exclude_blocks
+from pyhudi.io.log.scan import scan_blocks
 from pyhudi.metadata_table.rollback import begin_rollback, drop_what_stays, end_rollback
 from pyhudi.metadata_table.settle import with_kept_partitions
 from pyhudi.services.rollback.rings import remove_rings
@@ -204,7 +206,7 @@ def _check_plan(storage: Storage, plan: RollbackPlan) -> None:
     _action_of(plan)
     for request in plan.requests:
         for file in request.files_to_be_deleted:
-            _check_belongs_to(_relative_to_table(storage.uri, file), plan.instant_time)
+            _check_belongs_to(storage, _relative_to_table(storage.uri, file), plan.instant_time)
         if request.log_blocks_to_be_deleted:
             name = LogFileName(request.file_id, request.latest_base_instant, 1, UNKNOWN_TASK)
             if parse_data_file(str(name)) != name:
@@ -216,10 +218,15 @@ def _check_plan(storage: Storage, plan: RollbackPlan) -> None:
                 )
 
 
-def _check_belongs_to(path: str, instant_time: str) -> None:
+def _check_belongs_to(storage: Storage, path: str, instant_time: str) -> None:
+    """A log in a bucket that a resize makes is named after the resize, and its blocks tell whose it is."""
     check_data_path(path, source=f"the plan of the rollback of {instant_time}")
     name = parse_data_file(path.rpartition("/")[2])
-    if name is None or name.instant_time != instant_time:
+    is_ours = name is not None and name.instant_time == instant_time
+    if isinstance(name, LogFileName) and not is_ours:
+        blocks = () if storage.info(path) is None else scan_blocks(storage, path)
+        is_ours = all(one.kind is BlockType.CORRUPT or one.instant_time == instant_time for one in blocks)
+    if not is_ours:
         raise UnsafePathError(
             "a rollback plan names a file of another write; nothing was changed",
             path=path,

@@ -64,7 +64,9 @@ def find_leftovers(
     storage, own = table.storage, instant.requested_time
     markers = _load_markers(storage, own)
     listed = list_data_files(storage) if listed is None else listed
-    files = _own_files(table, own, [info.path for info in listed] + sorted(markers or ()), with_logs=own in undone)
+    paths = [info.path for info in listed] + sorted(markers or ())
+    files = _own_files(table, own, paths, with_logs=own in undone)
+    files += _logs_of_resizes(table, own, [info.path for info in listed], markers)
     if table.version.has_completion_times or not _may_have_appended(instant):
         return Leftovers(files)
     staying = [info for info in listed if not _begins_with(info, undone)]
@@ -82,7 +84,8 @@ def find_orphans(table: TableState, instant_time: str) -> Leftovers:
     listed = list_data_files(table.storage)
     files = _own_files(table, instant_time, [info.path for info in listed])
     if table.version.has_completion_times:
-        return Leftovers(files)
+        paths = [info.path for info in listed]
+        return Leftovers(files + _logs_of_resizes(table, instant_time, paths, None))
     return Leftovers(files, _logs_with_blocks(table.storage, listed, instant_time, _any_group))
 
 
@@ -140,6 +143,31 @@ def _own_files(
         if with_logs or table.version.has_completion_times or not isinstance(name, LogFileName) or name.is_cdc:
             own.add(path)
     return tuple(sorted(own))
+
+
+def _logs_of_resizes(
+    table: TableState, instant_time: str, paths: Iterable[str], markers: frozenset[str] | None
+) -> tuple[str, ...]:
+    """The logs of a write in buckets that a resize makes, which are named after the resize.
+
+    They are those that the write has markers for, or that have blocks of it. Cost: without markers, for tables with a
+    consistent bucket index, the block headers of all logs that are named after resizes.
+    """
+    if not table.version.has_completion_times or not table.has_hashing_metadata:
+        return ()
+    resizes = {
+        one.requested_time
+        for one in table.timeline.instants
+        if one.action in (Action.CLUSTERING, Action.REPLACE_COMMIT) and one.requested_time != instant_time
+    }
+    found = set()
+    for path in paths if markers is None else markers:
+        name = parse_data_file(path.rpartition("/")[2])
+        if not isinstance(name, LogFileName) or name.instant_time not in resizes:
+            continue
+        if markers is not None or _holds_blocks(table.storage, path, instant_time):
+            found.add(path)
+    return tuple(sorted(found))
 
 
 def _may_have_appended(instant: Instant) -> bool:

@@ -34,6 +34,7 @@ from pyhudi.table.outcome import Outcome, outcome_of
 from pyhudi.table.savepoints import load_savepoints
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import WRITE_ACTIONS, Timeline, instant_path, load_rollback_plan, load_timeline, position_of
+from pyhudi.testing.simulation.bucket_tables import is_of_undone_resize, resize_of
 from pyhudi.testing.simulation.captured_changes import check_captured, check_columns, check_replays
 from pyhudi.testing.simulation.history import EXPIRY, History, Told, Verdict
 from pyhudi.testing.simulation.key_value_writes import STRAY, WRITER, Request
@@ -72,6 +73,7 @@ class Watcher:
     instant of a time. `completed`: writes that are so now. `ended`: writes that were completed at any time, or
     given up by their own writer. `listed`: data files by the completed write that needs them. `makers`: who put a data
     file; `strays`: those put when their write's heartbeat was gone, for which whoever put them must look himself.
+    `resizes`: planned clusterings. Logs that are named after them are of other writes, and go with them.
     """
 
     run: Run
@@ -86,6 +88,7 @@ class Watcher:
     cleanable: set[str] = field(default_factory=set)
     replaced: set[tuple[str, str]] = field(default_factory=set)
     undone: set[str] = field(default_factory=set)
+    resizes: set[str] = field(default_factory=set)
 
     @property
     def neglected(self) -> Collection[str]:
@@ -123,6 +126,8 @@ class Watcher:
             return self._needed_of_plan(instant, paths)
         if instant.state is InstantState.REQUESTED:
             self.owners[instant.requested_time] = actor.number
+            if instant.action is Action.CLUSTERING:
+                self.resizes.add(instant.requested_time)
             if instant.action is Action.RESTORE:
                 # It takes back the writes of living writers, too.
                 self.ended |= {time for time, _ in decode_restore_plan(stored.data, path=path).instants}
@@ -151,6 +156,8 @@ class Watcher:
             self.replaced.update((partition, file_id) for file_id in file_ids)
         for stats in metadata.stats_by_partition.values():
             for stat in stats:
+                if resize_of(stat.path, self.resizes) in self.undone:
+                    continue
                 for path, size in ((stat.path, stat.file_size_in_bytes), *(stat.cdc_stats or {}).items()):
                     self.listed[path] = time
                     found = self.run.world.info(path)
@@ -214,12 +221,14 @@ class Watcher:
             return f"K5: {path} was replaced"
         self.makers[path] = actor.number
         name = parse_data_file(path.rpartition("/")[2])
+        if resize_of(path, self.resizes) is not None:
+            return None
         if name is not None and _tells(self.table, name) and self.owners.get(name.instant_time) != actor.number:
             self.strays |= {path} if heartbeat_path(name.instant_time) not in self.run.world.objects else set()
         return None
 
     def _removed_data(self, actor: Actor, path: str) -> str | None:
-        if path in self.cleanable:
+        if path in self.cleanable or resize_of(path, self.resizes) in self.undone:
             self.listed.pop(path, None)
             return None
         if path in self.listed:
@@ -431,7 +440,9 @@ def check_files(facts: Facts) -> Iterator[str]:
         for stats in metadata.stats_by_partition.values():
             for stat in stats:
                 info = facts.storage.info(stat.path)
-                if info is None and stat.path in cleaned:
+                if info is None and (
+                    stat.path in cleaned or is_of_undone_resize(stat.path, time, facts.table.timeline)
+                ):
                     continue
                 if info is None or info.size != stat.file_size_in_bytes:
                     yield f"K6: {stat.path} of {time} is {'missing' if info is None else 'of another length'}"
@@ -566,6 +577,8 @@ def check_recovered(facts: Facts, *, excused: Collection[str]) -> Iterator[str]:
         for info in storage.list_recursive(folder):
             if not {*planned, *excused} & {info.path, *info.path.split("/")}:
                 yield f"K14: {info.path} is left over"
+    # A log in a bucket that a resize makes is named after the resize, and another write lists it.
+    of_resizes = {path for one in facts.metadata.values() for path in one.paths() if ".log." in path}
     for info in list_data_files(storage):
         name = parse_data_file(info.name)
         if name is None or (isinstance(name, LogFileName) and not table.version.has_completion_times):
@@ -574,7 +587,7 @@ def check_recovered(facts: Facts, *, excused: Collection[str]) -> Iterator[str]:
             continue
         if name.instant_time not in facts.metadata:
             yield f"K14: {info.path} belongs to no completed write"
-        elif info.path not in facts.metadata[name.instant_time].paths():
+        elif info.path not in facts.metadata[name.instant_time].paths() and info.path not in of_resizes:
             yield f"K14: {info.path} is of a lost attempt of a completed write"
     if not table.version.has_completion_times:
         yield from check_blocks(facts.storage, facts.metadata, excused)

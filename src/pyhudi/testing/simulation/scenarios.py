@@ -47,6 +47,7 @@ from pyhudi.table.history import archived_metadata
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import position_of
 from pyhudi.testing.simulation import indexed_tables
+from pyhudi.testing.simulation.bucket_tables import LOCK_LESS, ROLES_OF
 from pyhudi.testing.simulation.changing_roles import ALTERING, CAPTURED, CAPTURED_IN_LOGS, CHANGING, COMPUTING
 from pyhudi.testing.simulation.history import EXPIRY, History, Told, Verdict
 from pyhudi.testing.simulation.key_value_writes import Request, TaskLostError
@@ -117,7 +118,7 @@ class Scenario:
 
     def allowed_errors(self, powers: Powers) -> tuple[type[HudiError], ...]:
         """What actors may be told where such things go wrong: nothing else, and never a bug of ours."""
-        allowed: tuple[type[HudiError], ...] = (WriteConflictError,)
+        allowed: tuple[type[HudiError], ...] = () if self.kind.buckets == LOCK_LESS else (WriteConflictError,)
         if self.lock is Lock.NONE or powers != Powers():
             allowed += (LockLostError, LockNotAcquiredError)
         if powers.faults:
@@ -513,6 +514,8 @@ def matrix(*, whole: bool = False, locks: tuple[Lock, ...] = (Lock.PERFECT, Lock
         version = table_version(kind.version)
         roles_of = kind.indexes.roles(version, is_merge_on_read=kind.is_merge_on_read) if kind.indexes else ()
         found += [Scenario(kind, lock, roles) for lock in locks for roles in roles_of]
+    for kind in (one for one in KINDS.values() if one.is_whole is whole and one.buckets):
+        found += [Scenario(kind, lock, roles) for lock in locks for roles in ROLES_OF[kind.buckets]]
     return tuple(found)
 
 

@@ -26,6 +26,7 @@ from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import TableState, create_table, load_table
+from pyhudi.testing.simulation import bucket_tables
 from pyhudi.testing.simulation.captured_changes import CAPTURED_SCHEMA, read_captured
 from pyhudi.testing.simulation.full_writes import SCHEMA, read_whole, write_whole
 from pyhudi.testing.simulation.indexed_tables import Indexes, build_at_start
@@ -80,6 +81,7 @@ class Kind:
     more commits than its timeline is to keep; `long-cow8`. `is_listed`: it has a metadata table; `listed-cow8`.
     `indexes`: what is in its metadata table; `keyed-whole-cow9`.
     `is_captured`: it is whole, captures its changes, and has columns that change; `captured-cow8`.
+    `buckets`: it has buckets, see `bucket_tables`; `ringed-whole-mor8`.
     """
 
     is_merge_on_read: bool
@@ -89,9 +91,12 @@ class Kind:
     is_listed: bool = False
     indexes: Indexes | None = None
     is_captured: bool = False
+    buckets: str = ""
 
     def __str__(self) -> str:
-        length = "long-" if self.is_long else "listed-" if self.is_listed else ""
+        length = (
+            "long-" if self.is_long else "listed-" if self.is_listed else f"{self.buckets}-" if self.buckets else ""
+        )
         length = length if self.indexes is None else f"{self.indexes.value}-"
         whole = "captured-" if self.is_captured else "whole-" if self.is_whole else ""
         return f"{length}{whole}{'mor' if self.is_merge_on_read else 'cow'}{self.version}"
@@ -116,12 +121,13 @@ class Kind:
             **(_WITH_METADATA_TABLE if self.is_listed else {}),
             **(self.indexes.options if self.indexes else {}),
             **(_CAPTURING if self.is_captured else {}),
+            **bucket_tables.OPTIONS.get(self.buckets, {}),
         }
 
     @property
     def is_common(self) -> bool:
         """Whether it is of the kinds that all roles play on."""
-        return not (self.is_long or self.is_listed or self.is_captured or self.indexes)
+        return not (self.is_long or self.is_listed or self.is_captured or self.indexes or self.buckets)
 
     @property
     def schema(self) -> pa.Schema:
@@ -178,6 +184,7 @@ KINDS |= {
         for merge, version in ((False, 8), (False, 6), (True, 8), (True, 6))
     )
 }
+KINDS |= {str(kind): kind for kind in (Kind(True, 8, is_whole=True, buckets=name) for name in bucket_tables.OPTIONS)}
 
 
 def kind_of(name: str) -> Kind:

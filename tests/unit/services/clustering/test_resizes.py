@@ -293,6 +293,25 @@ def test_a_process_that_dies_at_any_call_leaves_a_resize_that_the_next_one_finis
         assert_in_the_ring(again)
 
 
+def test_a_write_that_died_during_a_resize_leaves_nothing_in_its_buckets() -> None:
+    """Its logs there are named after the resize: once both are archived, JVM Hudi would take their rows for written."""
+    storage = made()
+    instant = planned(storage)
+    late = some(28, 40, 2, "b")
+    expected, died = contents(storage), set()
+    for hint, image in crash_images(storage, lambda table: table.upsert(late)):
+        died.add(contents(image) == expected)
+        before = {info.path for info in image.list_recursive(PATH)} if contents(image) != expected else set()
+        opened(image, later=True).recovery.roll_back_failed_writes()
+        listed = {path for path in before if instant in path}
+        left = {info.path for info in image.list_recursive(PATH) if instant in info.name}
+        assert left == listed, hint
+        opened(image, later=True).services.run(instant)
+        assert_in_the_ring(image)
+        assert len(contents(image)) == (40 if listed else 30), hint
+    assert died == {True, False}
+
+
 def test_a_planned_resize_is_given_up_with_what_writes_put_into_its_buckets() -> None:
     storage = made()
     instant = planned(storage)
