@@ -72,7 +72,7 @@ def resize_of(path: str, resizes: Collection[str]) -> str | None:
 
 
 def is_of_undone_resize(path: str, time: str, timeline: Timeline) -> bool:
-    """Whether a log of a write is in a bucket that a resize has not made in the end; an old bucket has its rows, too."""
+    """Whether a log is in a bucket that a resize has not made in the end. Its rows are in an old bucket, too."""
     name = parse_data_file(path.rpartition("/")[2])
     if not isinstance(name, LogFileName) or name.instant_time == time or not timeline.version.has_completion_times:
         return False

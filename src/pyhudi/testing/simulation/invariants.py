@@ -221,9 +221,8 @@ class Watcher:
             return f"K5: {path} was replaced"
         self.makers[path] = actor.number
         name = parse_data_file(path.rpartition("/")[2])
-        if resize_of(path, self.resizes) is not None:
-            return None
-        if name is not None and _tells(self.table, name) and self.owners.get(name.instant_time) != actor.number:
+        is_told = name is not None and _tells(self.table, name) and resize_of(path, self.resizes) is None
+        if name is not None and is_told and self.owners.get(name.instant_time) != actor.number:
             self.strays |= {path} if heartbeat_path(name.instant_time) not in self.run.world.objects else set()
         return None
 
