@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pyhudi.errors import SqlStatementError
 from pyhudi.sql.catalog.names import Names, NotHudi
 from pyhudi.sql.statements import (
     alter_table,
@@ -56,6 +57,10 @@ VERBS: tuple[Verb, ...] = (
 _FIRST_WORD = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*(?!\+).*?\*/)*(\w*)", re.DOTALL)
 _EXPLAIN = "EXPLAIN"
 _EXPLAIN_MODES = ("EXTENDED", "CODEGEN", "COST", "FORMATTED")
+_NAME_TABLES = frozenset(
+    ["INSERT", "FROM", "WITH", "MERGE", "UPDATE", "DELETE", "TRUNCATE", "ALTER", "DROP", "SHOW", "DESCRIBE", "DESC"]
+)
+"""First words of statements that are Hudi's because of a table that they name."""
 _FIRST_WORDS = frozenset({verb.words[0] for verb in VERBS} | {_EXPLAIN})
 
 
@@ -97,5 +102,9 @@ def statement_of(spark: SparkSession, text: str) -> Statement | None:
             statement = verb.parse(cursor, names)
         except NotHudi:
             continue
+        except SqlStatementError:
+            if verb.words[0] in _NAME_TABLES and not names.has_found:
+                continue  # Spark says what is wrong with it
+            raise
         return Explained(statement) if is_explained else statement
     return None

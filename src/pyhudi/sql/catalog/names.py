@@ -97,6 +97,11 @@ class Names:
             self._known[key] = self._look_up(name)
         return self._known[key]
 
+    @property
+    def has_found(self) -> bool:
+        """Whether a name that was asked for is that of a Hudi table."""
+        return any(self._known.values())
+
     def exists(self, name: Name) -> bool:
         """Whether the session's own catalog has a table of this name, in whatever format."""
         return self.tables.find(name.parts[-2] if len(name.parts) > 1 else None, name.parts[-1]) is not None
