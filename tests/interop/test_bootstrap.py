@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from tests.interop.compare import assert_same_rows
@@ -14,6 +15,7 @@ from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
 from tests.support.sources import SOURCE_SCHEMA, parquet_source
 
 import pyhudi
+from pyhudi.tasks import skeletons
 
 OracleOf = Callable[[str], Oracle]
 TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
@@ -162,6 +164,65 @@ def test_source_without_partitions_and_with_types_of_its_own_is_read_as_jvm_hudi
     ours = pyhudi.HudiTable.for_path(path).scan().to_arrow()
     assert_same_rows(oracle.read(path), ours)
     assert ours.num_rows == 9
+
+
+@pytest.mark.parametrize(
+    ("version", "table_type", "options"),
+    [
+        (9, "cow", {"hoodie.metadata.enable": "true", "hoodie.metadata.record.index.enable": "true"}),
+        (9, "mor", {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"}),
+        pytest.param(6, "cow", {}, marks=pytest.mark.thorough),
+    ],
+)
+def test_table_of_skeletons_with_row_groups_is_changed_by_conditions_and_read_by_jvm_hudi(
+    version: int,
+    table_type: str,
+    options: dict[str, str],
+    tmp_path: Path,
+    oracle_of: OracleOf,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    oracle, path = oracle_of(RELEASE_OF_TABLE_VERSION[version]), tmp_path / f"boot_changed_{table_type}"
+    monkeypatch.setattr(skeletons, "DIVIDED_FROM_BYTES", 0)
+    monkeypatch.setattr(skeletons, "ROWS_PER_PART", 1)
+    source = parquet_source(tmp_path / "source")
+    before = hashes(source)
+    table = pyhudi.HudiTable.bootstrap(
+        source,
+        path,
+        record_key="id",
+        ordering_fields="ts",
+        table_type=table_type,
+        table_version=version,
+        hudi_options=options,
+    )
+    assert pq.ParquetFile(next(path.rglob("*.parquet"))).metadata.num_row_groups == 3
+    with_index = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"} if options else {}
+
+    def check(hint: str) -> None:
+        assert_same_rows(oracle.read(path, with_index), table.refresh().scan().to_arrow(), hint=hint)
+
+    check("bootstrapped")
+    table.alter.add_column("z", pa.int64())
+    check("with a new column")
+    assert table.refresh().update({"n": pc.field("n") + 100, "ts": 30}, [("city", "==", "b")]).updated == 10
+    check("updated")
+    assert table.refresh().delete_where([("n", "==", 3)]).deleted == 2
+    check("deleted")
+    merged = pa.table({"id": ["a00", "q1"], "city": ["a", "c"], "n": [7, 9], "ts": [40, 40]})
+    values = {"n": pc.field("source.n"), "ts": pc.field("source.ts")}
+    merge = table.refresh().merge(merged, on=["id", "city"]).when_matched_update(set=values)
+    merge.when_not_matched_insert(values={"id": "source.id", "city": "source.city", **values}).execute()
+    check("merged")
+    given = {**jvm_options(path, table_type), **options, "hoodie.datasource.write.precombine.field": "ts"}
+    if "hoodie.metadata.record.index.enable" in options:
+        given["hoodie.index.type"] = "RECORD_INDEX"
+    late = rows(["a02", "q1"], "a", 90).append_column("z", pa.array([1, 2]))
+    oracle.write(path, late, given)
+    check("upserted by JVM Hudi")
+    table.refresh().services.cluster()
+    check("clustered")
+    assert hashes(source) == before
 
 
 @pytest.mark.parametrize(("version", "table_type"), [(9, "cow"), (6, "mor")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from types import MappingProxyType, TracebackType
 from typing import Any
 
@@ -188,11 +189,17 @@ def read_footer(storage: Storage, path: str) -> BaseFileFooter:
 
 
 def read_batches(
-    storage: Storage, path: str, *, columns: Sequence[str] | None = None, batch_rows: int = READ_BATCH_ROWS
+    storage: Storage,
+    path: str,
+    *,
+    columns: Sequence[str] | None = None,
+    batch_rows: int = READ_BATCH_ROWS,
+    rows: range | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a base file in order, a bounded batch at a time, whatever the size of its rows and row groups.
 
-    `columns` that the file does not have are left out. Raises `CorruptDataError` naming the file when it does not
+    `columns` that the file does not have are left out. `rows`: which ones, from the beginning of a row group to the end
+    of one; None for all. Raises `CorruptDataError` naming the file when it does not
     parse.
     """
     with opened_base_file(storage, path) as (source, parquet):
@@ -200,14 +207,26 @@ def read_batches(
         wanted = None if columns is None else [name for name in columns if name in present]
         instants = _schema_with_instants(parquet)
         try:
-            missing = parquet.metadata.num_rows
-            for batch in bounded_batches(source, parquet, wanted, batch_rows):
+            missing = parquet.metadata.num_rows if rows is None else len(rows)
+            groups = None if rows is None else _groups_in(parquet.metadata, rows)
+            for batch in bounded_batches(source, parquet, wanted, batch_rows, groups):
                 missing -= batch.num_rows
                 yield batch if instants is None else _retyped(batch, instants)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise _damaged(path, error) from error
         if missing and wanted != []:
             raise _damaged(path, "its row groups do not have as many rows as its footer says")
+
+
+def row_group_ends(footer: pq.FileMetaData) -> tuple[int, ...]:
+    """The number of rows up to the end of each row group."""
+    return tuple(accumulate(footer.row_group(number).num_rows for number in range(footer.num_row_groups)))
+
+
+def _groups_in(footer: pq.FileMetaData, rows: range) -> list[int]:
+    ends = row_group_ends(footer)
+    begins = (0, *ends[:-1])
+    return [number for number, begin in enumerate(begins) if rows.start <= begin and ends[number] <= rows.stop]
 
 
 def _schema_with_instants(parquet: pq.ParquetFile) -> pa.Schema | None:

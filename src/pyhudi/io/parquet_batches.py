@@ -54,21 +54,26 @@ def wide_dictionaries(footer: Any, columns: Sequence[str] | None, rows_max: int)
 
 
 def bounded_batches(
-    source: Any, parquet: pq.ParquetFile, columns: Sequence[str] | None, rows_max: int
+    source: Any,
+    parquet: pq.ParquetFile,
+    columns: Sequence[str] | None,
+    rows_max: int,
+    row_groups: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of an open file in order, in batches of up to `rows_max` rows and about `PIECE_BYTES`.
 
-    A larger row forms its own batch. Cost: the reads of the rows.
+    A larger row forms its own batch. `row_groups`: their numbers; None for all. Cost: the reads of the rows.
     """
     footer = parquet.metadata
     rows = rows_at_once(footer, columns, rows_max)
     wide = wide_dictionaries(footer, columns, rows)
+    groups = range(footer.num_row_groups) if row_groups is None else row_groups
     if not wide:
-        yield from parquet.iter_batches(batch_size=rows, columns=columns, use_threads=False)
+        yield from parquet.iter_batches(batch_size=rows, columns=columns, row_groups=groups, use_threads=False)
         return
     encoded = open_parquet(source, metadata=footer, read_dictionary=list(wide))
     fields = {field.name: field for field in parquet.schema_arrow}
-    for batch in encoded.iter_batches(batch_size=rows, columns=columns, use_threads=False):
+    for batch in encoded.iter_batches(batch_size=rows, columns=columns, row_groups=groups, use_threads=False):
         schema = pa.schema([fields[name] for name in batch.schema.names])
         for piece in in_pieces(batch):
             yield align(piece, schema)

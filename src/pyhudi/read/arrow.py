@@ -5,6 +5,7 @@ INT96, in which older writers store instants, has no zone and a range of its own
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,8 @@ from pyhudi.format.schema.meta_columns import COMMIT_TIME
 from pyhudi.io.encryption import check_columns_are_plain, check_footer_is_plain
 from pyhudi.io.parquet_batches import rows_at_once, wide_dictionaries
 from pyhudi.read.conditions import Condition, Where, columns_of, condition_of
+from pyhudi.read.divided import parts_of
+from pyhudi.read.in_order import in_order
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import missing_files_named, read_slice
 from pyhudi.storage.protocol import Storage
@@ -195,19 +198,26 @@ def _read_whole(
     names: list[str],
     condition: Condition | None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of slices with logs, or with wide rows, one after the other.
+    """The rows of slices with logs, with wide rows or of a bootstrap, one after the other.
 
     A condition is applied to merged rows, not to older versions.
     """
     # Arrow loses the number of rows that have no columns.
     needed = _with_columns_of(condition, names, plan.schema) or plan.schema.names[:1]
     schema = pa.schema([plan.schema.field(name) for name in names])
-    for scan_slice in slices:
-        for batch in read_slice(storage, plan, scan_slice, needed):
+
+    def read(scan_slice: ScanSlice, part: range | None) -> Iterator[pa.RecordBatch]:
+        for batch in read_slice(storage, plan, scan_slice, needed, part):
             rows = _matching(batch, condition, names)
             for kept in (rows.cast(schema) if names else rows).to_batches():
                 if kept.num_rows:
                     yield kept
+
+    yield from in_order(
+        (size, functools.partial(read, scan_slice, part))
+        for scan_slice in slices
+        for size, part in parts_of(storage, plan, scan_slice, needed, condition)
+    )
 
 
 def _with_columns_of(condition: Condition | None, names: list[str], schema: pa.Schema) -> list[str]:

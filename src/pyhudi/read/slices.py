@@ -16,11 +16,14 @@ from pyhudi.storage.protocol import Storage
 
 
 def read_slice(
-    storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, columns: Sequence[str]
+    storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, columns: Sequence[str], rows: range | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one slice of a scan, with these columns; conditions of the scan are not applied."""
+    """The rows of one slice of a scan, with these columns; conditions of the scan are not applied.
+
+    `rows`: those of a part of a slice without logs; None for all.
+    """
     if not scan_slice.files.logs:
-        yield from _base_rows(storage, plan, scan_slice, columns)
+        yield from _base_rows(storage, plan, scan_slice, columns, rows)
         return
     with missing_files_named():
         for batch in read_merged(storage, scan_slice.files, plan.merging, _in_files(plan, columns)):
@@ -28,13 +31,13 @@ def read_slice(
 
 
 def _base_rows(
-    storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, columns: Sequence[str]
+    storage: Storage, plan: ScanPlan, scan_slice: ScanSlice, columns: Sequence[str], rows: range | None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one slice without logs, with these columns, in batches of bounded bytes, also for wide rows."""
     in_files = _in_files(plan, columns)
     schema = pa.schema([plan.schema.field(name).with_nullable(True) for name in in_files])
     with missing_files_named():
-        for batch in read_base_rows(storage, scan_slice.files, schema):
+        for batch in read_base_rows(storage, scan_slice.files, schema, rows=rows):
             yield _with_path_columns(plan, scan_slice, align(batch, schema), columns)
 
 

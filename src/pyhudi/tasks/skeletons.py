@@ -6,7 +6,7 @@ columns of record keys and partition paths are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.metadata.commit import WriteStat
 from pyhudi.format.schema.evolution import align
 from pyhudi.format.schema.meta_columns import RECORD_KEY
-from pyhudi.io.slices.base_rows import read_source_rows
+from pyhudi.io.slices.base_rows import DIVIDED_FROM_BYTES, ROWS_PER_PART, parts_of_source, read_source_rows
 from pyhudi.io.slices.files import SourceFile
 from pyhudi.storage.open import open_spec
 from pyhudi.tasks.data_file import DataFile, DataFileSpec, SequenceNumbers, WriteTarget, ensure_partition
@@ -65,15 +65,28 @@ def write_skeletons(context: TaskContext, task: SkeletonTask) -> tuple[WriteStat
             file_id=skeleton.file_id,
         )
         with DataFile(storage, spec, numbers) as file:
-            for keys in _record_keys(task, skeleton):
-                file.append(pa.RecordBatch.from_arrays([keys], [RECORD_KEY]))
+            for rows in _parts_of(skeleton):
+                for keys in _record_keys(task, skeleton, rows):
+                    file.append(pa.RecordBatch.from_arrays([keys], [RECORD_KEY]))
+                if rows is not None:
+                    file.flush()
             stats.append(file.close())
     return tuple(stats)
 
 
-def _record_keys(task: SkeletonTask, skeleton: Skeleton) -> Iterator[pa.Array]:
-    place = f"{skeleton.partition_path}/{skeleton.file_id}"
-    for batch in read_source_rows(skeleton.source, place, task.key_columns):
+def _parts_of(skeleton: Skeleton) -> Sequence[range | None]:
+    """The rows of a large file between which its skeleton begins row groups, too: readers read both in parts."""
+    if skeleton.source.size < DIVIDED_FROM_BYTES:
+        return (None,)
+    return parts_of_source(skeleton.source, _place(skeleton), ROWS_PER_PART)
+
+
+def _place(skeleton: Skeleton) -> str:
+    return f"{skeleton.partition_path}/{skeleton.file_id}"
+
+
+def _record_keys(task: SkeletonTask, skeleton: Skeleton, part: range | None) -> Iterator[pa.Array]:
+    for batch in read_source_rows(skeleton.source, _place(skeleton), task.key_columns, rows=part):
         rows = align(batch, task.key_columns)
         try:
             keys = task.keys.record_keys(rows)

@@ -6,58 +6,73 @@ would shift the rows against each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
 
 import pyarrow as pa
 
 from pyhudi.errors import CorruptDataError, NotFoundError
 from pyhudi.format.keys.partition_paths import typed_value
 from pyhudi.format.schema.meta_columns import META_COLUMNS
-from pyhudi.io.base_file import READ_BATCH_ROWS, read_batches
+from pyhudi.io.base_file import READ_BATCH_ROWS, opened_base_file, read_batches, row_group_ends
 from pyhudi.io.slices.files import SliceFiles, SourceFile
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
 
+DIVIDED_FROM_BYTES: Final = 8 * 1024 * 1024
+"""The size of a source file from which on its footer is worth a request of its own."""
+ROWS_PER_PART: Final = 128 * 1024
+"""The rows of a large source file that have row groups of their own in its skeleton, at least."""
+_META = frozenset(META_COLUMNS)
+
 
 def read_base_rows(
-    storage: Storage, files: SliceFiles, schema: pa.Schema, *, batch_rows: int = READ_BATCH_ROWS
+    storage: Storage,
+    files: SliceFiles,
+    schema: pa.Schema,
+    *,
+    batch_rows: int = READ_BATCH_ROWS,
+    rows: range | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the base file of a slice, which has one, with the columns of `schema` that it has, in its order.
 
-    The types are those of the file. Columns that the source has only in the names of its folders have the types of
-    `schema`. Cost: the wanted columns; of a skeleton and its source only the one that has wanted columns is opened, and
-    one more request for the source. Memory: see `read_batches`.
+    `rows`: which ones, by `row_ranges`; None for all. The types are those of the file. Columns that the source has only
+    in the names of its folders have the types of `schema`. Cost: the wanted columns; of a skeleton and its source only
+    the one that has wanted columns is opened, and one more request for the source. Memory: see `read_batches`.
 
     Raises:
         CorruptDataError: a file is damaged; or the source is gone, or is not what it was at the bootstrap.
     """
     names = files.names_in_base
     if names is None:
-        yield from _stored_rows(storage, files, schema, batch_rows)
+        yield from _stored_rows(storage, files, schema, batch_rows, rows)
         return
     stored = pa.schema([field.with_name(name) for field in schema if (name := names.stored(field.name)) is not None])
-    for rows in _stored_rows(storage, files, stored, batch_rows):
-        today = names.of_today(rows)
+    for batch in _stored_rows(storage, files, stored, batch_rows, rows):
+        today = names.of_today(batch)
         yield today.select([name for name in schema.names if name in today.schema.names])
 
 
-def _stored_rows(storage: Storage, files: SliceFiles, schema: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
+def _stored_rows(
+    storage: Storage, files: SliceFiles, schema: pa.Schema, batch_rows: int, rows: range | None
+) -> Iterator[pa.RecordBatch]:
     """The rows under the names of the file."""
     base = files.base
     assert base is not None
     if files.source is None:
-        yield from read_batches(storage, base, columns=schema.names, batch_rows=batch_rows)
+        yield from read_batches(storage, base, columns=schema.names, batch_rows=batch_rows, rows=rows)
         return
     meta = [name for name in schema.names if name in META_COLUMNS]
     others = pa.schema([field for field in schema if field.name not in META_COLUMNS])
     if not len(others):
-        yield from read_batches(storage, base, columns=meta, batch_rows=batch_rows)
+        yield from read_batches(storage, base, columns=meta, batch_rows=batch_rows, rows=rows)
         return
-    source = read_source_rows(files.source, base, others, batch_rows=batch_rows)
+    source = read_source_rows(files.source, base, others, batch_rows=batch_rows, rows=rows)
     if not meta:
         yield from source
         return
-    skeleton = read_batches(storage, base, columns=meta, batch_rows=batch_rows)
+    skeleton = read_batches(storage, base, columns=meta, batch_rows=batch_rows, rows=rows)
     for left, right in _side_by_side(skeleton, source, base, files.source):
         yield pa.RecordBatch.from_arrays(
             [*left.columns, *right.columns], names=[*left.schema.names, *right.schema.names]
@@ -65,15 +80,64 @@ def _stored_rows(storage: Storage, files: SliceFiles, schema: pa.Schema, batch_r
 
 
 def read_source_rows(
-    source: SourceFile, base: str, schema: pa.Schema, *, batch_rows: int = READ_BATCH_ROWS
+    source: SourceFile,
+    base: str,
+    schema: pa.Schema,
+    *,
+    batch_rows: int = READ_BATCH_ROWS,
+    rows: range | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a file of the source; otherwise like `read_base_rows`. `base`: its skeleton, for errors."""
+    with _opened_source(source, base) as storage:
+        for batch in read_batches(storage, source.path, columns=schema.names, batch_rows=batch_rows, rows=rows):
+            yield _with_path_values(batch, source, schema)
+
+
+def parts_of_source(source: SourceFile, base: str, rows_min: int) -> tuple[range, ...]:
+    """The rows of a file of the source in parts of whole row groups. Cost: its footer. Raises: as `read_base_rows`."""
+    with _opened_source(source, base) as storage, opened_base_file(storage, source.path) as (_, parquet):
+        return _parts(row_group_ends(parquet.metadata), rows_min)
+
+
+def row_ranges(storage: Storage, files: SliceFiles, columns: Sequence[str], rows_min: int) -> tuple[range, ...]:
+    """The rows of the base file of a slice in parts, which can be read alone: where a row group of each side ends.
+
+    A part has at least `rows_min` rows, but for the last one. None if the sides differ, which a read of all rows says.
+    `columns`: those that are to be read. Cost: the footer of
+    the skeleton and of its source, as far as they have such columns. Raises: as `read_base_rows`.
+    """
+    base, source = files.base, files.source
+    assert base is not None
+    ends: list[set[int]] = []
+    if source is None or not _META.isdisjoint(columns):
+        with opened_base_file(storage, base) as (_, parquet):
+            ends.append(set(row_group_ends(parquet.metadata)))
+    if source is not None and not _META.issuperset(columns):
+        with _opened_source(source, base) as of_source, opened_base_file(of_source, source.path) as (_, parquet):
+            ends.append(set(row_group_ends(parquet.metadata)))
+    common = sorted(set.intersection(*ends))
+    if any(max(side, default=0) != max(common, default=0) for side in ends):
+        return ()
+    return _parts(common, rows_min)
+
+
+def _parts(ends: Sequence[int], rows_min: int) -> tuple[range, ...]:
+    parts, begin = list[range](), 0
+    for end in ends:
+        if end - begin >= rows_min or (end == ends[-1] and end > begin):
+            parts.append(range(begin, end))
+            begin = end
+    return tuple(parts)
+
+
+@contextmanager
+def _opened_source(source: SourceFile, base: str) -> Iterator[Storage]:
+    """The store of a file of the source, which is as it was."""
     storage = open_spec(source.storage)
     try:
         info = storage.info(source.path)
         check_source(source, base, None if info is None else info.size)
-        for batch in read_batches(storage, source.path, columns=schema.names, batch_rows=batch_rows):
-            yield _with_path_values(batch, source, schema)
+        yield storage
     except NotFoundError as error:
         raise _changed(source, base, None) from error
 

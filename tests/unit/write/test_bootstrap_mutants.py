@@ -1,0 +1,109 @@
+"""The rules of a bootstrap, each broken: the crash test and the checks of its source notice every one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.support.sources import parquet_source
+from tests.unit.write.test_bootstrap import count, run
+
+from pyhudi.errors import HudiError
+from pyhudi.format.bootstrap_index import PARTITIONS_PATH
+from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.state import table_exists
+from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
+from pyhudi.write.bootstrap import run as bootstrap
+
+
+def dies_anywhere(source: Path) -> None:
+    """After a crash at any effect there is no row or all of them, and the next call makes the table."""
+    whole = FaultStorage(MemoryStorage())
+    run(source, whole)
+    assert count(whole) == 5
+    for number in range(1, len(whole.effects) + 1):
+        inner = MemoryStorage()
+        with suppress(SimulatedCrash):
+            run(source, FaultStorage(inner, before=at_effect(number, SimulatedCrash())))
+        if table_exists(inner) and (rows := count(inner)):
+            assert rows == 5
+        else:
+            run(source, inner, later=True)
+            assert count(inner) == 5
+
+
+def changes_meanwhile(source: Path) -> None:
+    """A file that comes into the source is noticed."""
+
+    class Meddling(FaultStorage):
+        def open_output(self, path: str, *, durable: bool = True) -> IO[bytes]:
+            if path == PARTITIONS_PATH:
+                pq.write_table(pa.table({"id": ["late"]}), source / "city=a" / "late.parquet")
+            return super().open_output(path, durable=durable)
+
+    with pytest.raises(HudiError, match="source was changed"):
+        run(source, Meddling(MemoryStorage()))
+
+
+def loses_a_batch(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that leaves rows out is noticed."""
+    keys = bootstrap.write_skeletons.__globals__["_record_keys"]
+    monkeypatch.setitem(
+        bootstrap.write_skeletons.__globals__, "_record_keys", lambda *call: (some[1:] for some in keys(*call))
+    )
+    with pytest.raises(HudiError, match="another number of rows"):
+        run(source, MemoryStorage())
+
+
+def nothing(*_: Any, **__: Any) -> None:
+    """What a mutant does instead."""
+
+
+def index_after_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit is complete before the index is there."""
+    put, commit = bootstrap._put_index, bootstrap.committed
+    calls: list[Any] = []
+    monkeypatch.setattr(bootstrap, "_put_index", lambda *call: calls.append(call))
+
+    def committed(*call: Any) -> Any:
+        result = commit(*call)
+        put(*calls.pop())
+        return result
+
+    monkeypatch.setattr(bootstrap, "committed", committed)
+
+
+MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], Any], str]] = {
+    "the index is put after the commit": (index_after_the_commit, "crash"),
+    "there is no index": (lambda patch: patch.setattr(bootstrap, "_put_index", nothing), "crash"),
+    "what died is left": (lambda patch: patch.setattr(bootstrap, "_remove_dead_bootstrap", nothing), "crash"),
+    "the source is not compared": (lambda patch: patch.setattr(bootstrap, "check_unchanged", nothing), "change"),
+    "rows are not counted": (lambda patch: patch.setattr(bootstrap, "_check_rows", nothing), "batch"),
+}
+
+
+def check(kind: str, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if kind == "crash":
+        dies_anywhere(source)
+    elif kind == "change":
+        changes_meanwhile(source)
+    else:
+        loses_a_batch(source, monkeypatch)
+
+
+@pytest.mark.parametrize("kind", ["crash", "change", "batch"])
+def test_bootstrap_keeps_its_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    check(kind, parquet_source(tmp_path / "source", cities="a", files=1), monkeypatch)
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_broken_rule_of_a_bootstrap_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    breaks, kind = MUTANTS[name]
+    breaks(monkeypatch)
+    with pytest.raises((AssertionError, HudiError, pytest.fail.Exception)):
+        check(kind, parquet_source(tmp_path / "source", cities="a", files=1), monkeypatch)
