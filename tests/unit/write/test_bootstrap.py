@@ -11,14 +11,12 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.support.bootstraps import bootstrap, count_rows
 from tests.support.crashes import copied
 from tests.support.sources import SOURCE_SCHEMA, encoded_partitions, encrypt, parquet_source
-from tests.support.tables import LATER_MS, StepClock, environment, open_table
 
 import pyhudi
 from pyhudi.config.options_bootstrap import BootstrapMode
-from pyhudi.config.write_config import WriteConfig
-from pyhudi.engine.local import LocalEngine
 from pyhudi.errors import (
     ConfigError,
     CorruptDataError,
@@ -32,13 +30,9 @@ from pyhudi.errors import (
 )
 from pyhudi.format.bootstrap_index import PARTITIONS_PATH, SourcePartition, SourceStatus
 from pyhudi.metadata_table import settle
-from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import table_exists
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
-from pyhudi.write.bootstrap.plan import plan_bootstrap
-from pyhudi.write.bootstrap.run import run_bootstrap
 
 Change = Callable[[Path], object]
 META = ["_hoodie_commit_time", "_hoodie_record_key", "_hoodie_partition_path"]
@@ -392,43 +386,24 @@ def test_unknown_mode_is_refused(tmp_path: Path) -> None:
         pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id", mode=lambda path: path)
 
 
-def run(
-    source: Path, storage: Storage, *, later: bool = False, mode: BootstrapMode = BootstrapMode.METADATA_ONLY
-) -> None:
-    options = {
-        "hoodie.table.name": "t",
-        "hoodie.datasource.write.recordkey.field": "id",
-        "hoodie.write.markers.type": "DIRECT",
-    }
-    engine = LocalEngine(1)
-    config = WriteConfig.from_options(options)
-    plan = plan_bootstrap(LocalStorage(source), storage, config, engine, mode)
-    clock = StepClock(LATER_MS) if later else StepClock()
-    run_bootstrap(plan, storage, options=options, engine=engine, environment=environment(clock))
-
-
 @pytest.mark.parametrize("mode", list(BootstrapMode))
 def test_bootstrap_that_dies_shows_nothing_and_the_next_one_makes_the_table(
     tmp_path: Path, mode: BootstrapMode
 ) -> None:
     source = parquet_source(tmp_path / "source", files=1)
     whole = FaultStorage(MemoryStorage())
-    run(source, whole, mode=mode)
+    bootstrap(source, whole, mode=mode)
     for number in range(1, len(whole.effects) + 1):
         inner = MemoryStorage()
         with suppress(SimulatedCrash):
-            run(source, FaultStorage(inner, before=at_effect(number, SimulatedCrash())), mode=mode)
+            bootstrap(source, FaultStorage(inner, before=at_effect(number, SimulatedCrash())), mode=mode)
         hint = f"before effect {number} of {len(whole.effects)}: {whole.effects[number - 1]}"
-        if table_exists(inner) and (rows := count(inner)):
+        if table_exists(inner) and (rows := count_rows(inner)):
             assert rows == 10, hint
             continue
-        run(source, inner, later=True, mode=mode)
-        assert count(inner) == 10, hint
-        assert count(copied(inner)) == 10, hint
-
-
-def count(storage: Storage) -> int:
-    return open_table(storage).scan().to_arrow().num_rows
+        bootstrap(source, inner, later=True, mode=mode)
+        assert count_rows(inner) == 10, hint
+        assert count_rows(copied(inner)) == 10, hint
 
 
 def vanish(file: Path) -> None:
@@ -460,7 +435,7 @@ def test_source_that_changes_between_footers_and_rows_is_named_and_leaves_no_tab
 
     storage = Meddling(MemoryStorage())
     with pytest.raises(WriteConflictError, match="source was changed") as error:
-        run(source, storage, mode=mode)
+        bootstrap(source, storage, mode=mode)
     assert str(error.value.context["path"]).endswith("city=b/part-1.parquet")
     assert not table_exists(storage)
 
@@ -476,7 +451,7 @@ def test_source_that_changes_during_the_bootstrap_is_an_error_and_leaves_no_tabl
 
     storage = Meddling(MemoryStorage())
     with pytest.raises(WriteConflictError, match="source was changed") as error:
-        run(source, storage)
+        bootstrap(source, storage)
     assert str(error.value.context["path"]).endswith("late.parquet")
     assert not table_exists(storage)
 

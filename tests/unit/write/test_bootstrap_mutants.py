@@ -10,31 +10,31 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.support.bootstraps import bootstrap, count_rows
 from tests.support.sources import parquet_source
-from tests.unit.write.test_bootstrap import count, run
 
 from pyhudi.errors import HudiError
 from pyhudi.format.bootstrap_index import PARTITIONS_PATH
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.state import table_exists
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
-from pyhudi.write.bootstrap import run as bootstrap
+from pyhudi.write.bootstrap import run as protocol
 
 
 def dies_anywhere(source: Path) -> None:
     """After a crash at any effect there is no row or all of them, and the next call makes the table."""
     whole = FaultStorage(MemoryStorage())
-    run(source, whole)
-    assert count(whole) == 5
+    bootstrap(source, whole)
+    assert count_rows(whole) == 5
     for number in range(1, len(whole.effects) + 1):
         inner = MemoryStorage()
         with suppress(SimulatedCrash):
-            run(source, FaultStorage(inner, before=at_effect(number, SimulatedCrash())))
-        if table_exists(inner) and (rows := count(inner)):
+            bootstrap(source, FaultStorage(inner, before=at_effect(number, SimulatedCrash())))
+        if table_exists(inner) and (rows := count_rows(inner)):
             assert rows == 5
         else:
-            run(source, inner, later=True)
-            assert count(inner) == 5
+            bootstrap(source, inner, later=True)
+            assert count_rows(inner) == 5
 
 
 def changes_meanwhile(source: Path) -> None:
@@ -47,17 +47,17 @@ def changes_meanwhile(source: Path) -> None:
             return super().open_output(path, durable=durable)
 
     with pytest.raises(HudiError, match="source was changed"):
-        run(source, Meddling(MemoryStorage()))
+        bootstrap(source, Meddling(MemoryStorage()))
 
 
 def loses_a_batch(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A task that leaves rows out is noticed."""
-    keys = bootstrap.write_skeletons.__globals__["_record_keys"]
+    keys = protocol.write_skeletons.__globals__["_record_keys"]
     monkeypatch.setitem(
-        bootstrap.write_skeletons.__globals__, "_record_keys", lambda *call: (some[1:] for some in keys(*call))
+        protocol.write_skeletons.__globals__, "_record_keys", lambda *call: (some[1:] for some in keys(*call))
     )
     with pytest.raises(HudiError, match="another number of rows"):
-        run(source, MemoryStorage())
+        bootstrap(source, MemoryStorage())
 
 
 def nothing(*_: Any, **__: Any) -> None:
@@ -66,24 +66,24 @@ def nothing(*_: Any, **__: Any) -> None:
 
 def index_after_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """The commit is complete before the index is there."""
-    put, commit = bootstrap._put_index, bootstrap.committed
+    put, commit = protocol._put_index, protocol.committed
     calls: list[Any] = []
-    monkeypatch.setattr(bootstrap, "_put_index", lambda *call: calls.append(call))
+    monkeypatch.setattr(protocol, "_put_index", lambda *call: calls.append(call))
 
     def committed(*call: Any) -> Any:
         result = commit(*call)
         put(*calls.pop())
         return result
 
-    monkeypatch.setattr(bootstrap, "committed", committed)
+    monkeypatch.setattr(protocol, "committed", committed)
 
 
 MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], Any], str]] = {
     "the index is put after the commit": (index_after_the_commit, "crash"),
-    "there is no index": (lambda patch: patch.setattr(bootstrap, "_put_index", nothing), "crash"),
-    "what died is left": (lambda patch: patch.setattr(bootstrap, "_remove_dead_bootstrap", nothing), "crash"),
-    "the source is not compared": (lambda patch: patch.setattr(bootstrap, "check_unchanged", nothing), "change"),
-    "rows are not counted": (lambda patch: patch.setattr(bootstrap, "_check_rows", nothing), "batch"),
+    "there is no index": (lambda patch: patch.setattr(protocol, "_put_index", nothing), "crash"),
+    "what died is left": (lambda patch: patch.setattr(protocol, "_remove_dead_bootstrap", nothing), "crash"),
+    "the source is not compared": (lambda patch: patch.setattr(protocol, "check_unchanged", nothing), "change"),
+    "rows are not counted": (lambda patch: patch.setattr(protocol, "_check_rows", nothing), "batch"),
 }
 
 

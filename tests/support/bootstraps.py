@@ -1,0 +1,34 @@
+"""Bootstraps of folders of Parquet files into any store, at set times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.tables import LATER_MS, StepClock, environment, open_table
+
+from pyhudi.config.options_bootstrap import BootstrapMode
+from pyhudi.config.write_config import WriteConfig
+from pyhudi.engine.local import LocalEngine
+from pyhudi.storage.local import LocalStorage
+from pyhudi.storage.protocol import Storage
+from pyhudi.write.bootstrap.plan import plan_bootstrap
+from pyhudi.write.bootstrap.run import run_bootstrap
+
+
+def bootstrap(
+    source: Path, storage: Storage, *, later: bool = False, mode: BootstrapMode = BootstrapMode.METADATA_ONLY
+) -> None:
+    options = {
+        "hoodie.table.name": "t",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.write.markers.type": "DIRECT",
+    }
+    engine = LocalEngine(1)
+    config = WriteConfig.from_options(options)
+    plan = plan_bootstrap(LocalStorage(source), storage, config, engine, mode)
+    clock = StepClock(LATER_MS) if later else StepClock()
+    run_bootstrap(plan, storage, options=options, engine=engine, environment=environment(clock))
+
+
+def count_rows(storage: Storage) -> int:
+    return open_table(storage).scan().to_arrow().num_rows
