@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -11,12 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.support.bootstraps import bootstrap, count_rows
+from tests.support.mutants.tools import nothing, patched
 from tests.support.sources import parquet_source
 
 from pyhudi.errors import HudiError
 from pyhudi.format.bootstrap_index import PARTITIONS_PATH
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.state import table_exists
+from pyhudi.tasks import skeletons
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
 from pyhudi.write.bootstrap import run as protocol
 
@@ -50,60 +52,52 @@ def changes_meanwhile(source: Path) -> None:
         bootstrap(source, Meddling(MemoryStorage()))
 
 
-def loses_a_batch(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def loses_a_batch(source: Path) -> None:
     """A task that leaves rows out is noticed."""
-    keys = protocol.write_skeletons.__globals__["_record_keys"]
-    monkeypatch.setitem(
-        protocol.write_skeletons.__globals__, "_record_keys", lambda *call: (some[1:] for some in keys(*call))
-    )
-    with pytest.raises(HudiError, match="another number of rows"):
+    keys = skeletons._record_keys
+
+    def fewer(*call: Any) -> Iterator[pa.Array]:
+        return (some[1:] for some in keys(*call))
+
+    with patched((skeletons, keys, fewer)), pytest.raises(HudiError, match="another number of rows"):
         bootstrap(source, MemoryStorage())
 
 
-def nothing(*_: Any, **__: Any) -> None:
-    """What a mutant does instead."""
-
-
-def index_after_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def index_after_the_commit() -> Iterator[None]:
     """The commit is complete before the index is there."""
     put, commit = protocol._put_index, protocol.committed
     calls: list[Any] = []
-    monkeypatch.setattr(protocol, "_put_index", lambda *call: calls.append(call))
+
+    def kept(*call: Any) -> None:
+        calls.append(call)
 
     def committed(*call: Any) -> Any:
         result = commit(*call)
         put(*calls.pop())
         return result
 
-    monkeypatch.setattr(protocol, "committed", committed)
+    with patched((protocol, put, kept), (protocol, commit, committed)):
+        yield
 
 
-MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], Any], str]] = {
+CHECKS = {"crash": dies_anywhere, "change": changes_meanwhile, "batch": loses_a_batch}
+MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[None]], str]] = {
     "the index is put after the commit": (index_after_the_commit, "crash"),
-    "there is no index": (lambda patch: patch.setattr(protocol, "_put_index", nothing), "crash"),
-    "what died is left": (lambda patch: patch.setattr(protocol, "_remove_dead_bootstrap", nothing), "crash"),
-    "the source is not compared": (lambda patch: patch.setattr(protocol, "check_unchanged", nothing), "change"),
-    "rows are not counted": (lambda patch: patch.setattr(protocol, "_check_rows", nothing), "batch"),
+    "there is no index": (lambda: patched((protocol, protocol._put_index, nothing)), "crash"),
+    "what died is left": (lambda: patched((protocol, protocol._remove_dead_bootstrap, nothing)), "crash"),
+    "the source is not compared": (lambda: patched((protocol, protocol.check_unchanged, nothing)), "change"),
+    "rows are not counted": (lambda: patched((protocol, protocol._check_rows, nothing)), "batch"),
 }
 
 
-def check(kind: str, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if kind == "crash":
-        dies_anywhere(source)
-    elif kind == "change":
-        changes_meanwhile(source)
-    else:
-        loses_a_batch(source, monkeypatch)
-
-
-@pytest.mark.parametrize("kind", ["crash", "change", "batch"])
-def test_bootstrap_keeps_its_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    check(kind, parquet_source(tmp_path / "source", cities="a", files=1), monkeypatch)
+@pytest.mark.parametrize("kind", CHECKS)
+def test_bootstrap_keeps_its_rules(tmp_path: Path, kind: str) -> None:
+    CHECKS[kind](parquet_source(tmp_path / "source", cities="a", files=1))
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_broken_rule_of_a_bootstrap_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    breaks, kind = MUTANTS[name]
-    breaks(monkeypatch)
-    with pytest.raises((AssertionError, HudiError, pytest.fail.Exception)):
-        check(kind, parquet_source(tmp_path / "source", cities="a", files=1), monkeypatch)
+def test_broken_rule_of_a_bootstrap_is_noticed(tmp_path: Path, name: str) -> None:
+    broken, kind = MUTANTS[name]
+    with broken(), pytest.raises((AssertionError, HudiError, pytest.fail.Exception)):
+        CHECKS[kind](parquet_source(tmp_path / "source", cities="a", files=1))
