@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from tests.support.mutants.tools import patched
 
 import pyhudi
 from pyhudi.read import divided
@@ -100,11 +101,17 @@ def test_parts_that_cannot_match_are_left_out(tmp_path: Path, monkeypatch: pytes
     table = pyhudi.HudiTable.bootstrap(tmp_path / "source", tmp_path / "table", record_key="id")
     monkeypatch.setattr(divided, "DIVIDED_FROM_BYTES", 0)
     monkeypatch.setattr(divided, "ROWS_PER_PART", 1)
-    read = []
+    read = list[range]()
     matching = divided._matching
-    monkeypatch.setattr(divided, "_matching", lambda *call: read.extend(matching(*call)) or read)
 
-    assert table.scan(["n"], where=[("n", ">", 75), ("id", "<", "090")]).to_arrow()["n"].to_pylist() == [*range(76, 90)]
+    def told(*call: Any) -> list[range]:
+        read.extend(matching(*call))
+        return read
+
+    with patched((divided, matching, told)):
+        rows_read = table.scan(["n"], where=[("n", ">", 75), ("id", "<", "090")]).to_arrow()
+
+    assert rows_read["n"].to_pylist() == [*range(76, 90)]
 
     assert read == [range(70, 80), range(80, 90)]
 
