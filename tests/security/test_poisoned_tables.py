@@ -91,9 +91,9 @@ def outcomes(storage: Storage) -> dict[str, HudiError | None]:
 
 
 def rewritten(storage: Storage, change: Callable[[CommitMetadata], CommitMetadata]) -> tuple[str, bytes]:
-    """Edit the newest commit; its path, and what it was."""
+    """Edit the first commit, which wrote rows; its path, and what it was."""
     state = load_table(storage)
-    instant = state.timeline.completed_writes[-1]
+    instant = state.timeline.completed_writes[0]
     metadata = change(load_commit_metadata(storage, instant, state.version))
     path = instant_path(instant, state.version)
     content = storage.read(path)
