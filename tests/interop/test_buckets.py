@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle, OracleError
 from tests.support.table_files import meeting
@@ -222,6 +223,60 @@ def test_buckets_that_one_side_plans_to_resize_and_the_other_resizes_are_written
         assert groups(path) == resized
         pyhudi.HudiTable.for_path(str(path)).services.compact()
         check("compacted")
+
+
+@pytest.mark.parametrize("version", RELEASE_OF_TABLE_VERSION, ids=lambda version: f"v{version}")
+def test_partitions_of_consistent_buckets_that_we_overwrite_or_drop_are_written_on_by_jvm_hudi(
+    version: int, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    """JVM Hudi goes by the rings that our replace commits make, and resizes them."""
+    jvm, chance, model = oracle_of(RELEASE_OF_TABLE_VERSION[version]), random.Random(version), Model()
+    path, described = tmp_path / "t", {**TABLE, "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+    new = {"hoodie.table.ordering.fields": "ts", "hoodie.write.table.version": str(version)}
+    numbers = iter(range(1000))
+
+    def rows_of_turn() -> pa.Table:
+        return batch(sorted(chance.sample(range(200), 80)), next(numbers), chance)
+
+    def opened() -> pyhudi.HudiTable:
+        return pyhudi.HudiTable.for_path(str(path), hudi_options={"hoodie.compact.inline": "false"})
+
+    def both_write(hint: str) -> None:
+        check(hint)
+        for ours in (False, True, False):
+            rows = rows_of_turn()
+            if ours:
+                opened().upsert(rows)
+            else:
+                jvm.write(path, rows, {**described, **RINGS, **BOTH})
+            apply(model, rows, "upsert")
+            check(f"{hint}, then written")
+
+    def check(hint: str) -> None:
+        assert read(opened().scan().to_arrow()) == model, hint
+        assert read(jvm.read(path)) == model, hint
+
+    first = rows_of_turn()
+    pyhudi.save(first, path, hudi_options={**described, **RINGS, **new})
+    apply(model, first, "upsert")
+    both_write("made")
+    rows = rows_of_turn().filter(pc.field("p") == "1")
+    opened().insert_overwrite(rows)
+    for key in [key for key in model if key[0] == "1"]:
+        del model[key]
+    apply(model, rows, "upsert")
+    both_write("overwritten")
+    opened().delete_partition("0")
+    for key in [key for key in model if key[0] == "0"]:
+        del model[key]
+    both_write("dropped")
+    before = groups(path)
+    resize(jvm, path, "scheduleAndExecute", splits=True)
+    assert len(groups(path)) > len(before)
+    both_write("resized")
+    opened().truncate()
+    model.clear()
+    both_write("truncated")
 
 
 def test_jvm_hudi_reads_by_key_one_bucket_of_ours(tmp_path: Path, oracle_of: OracleOf) -> None:

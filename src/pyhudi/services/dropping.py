@@ -15,6 +15,7 @@ from pyhudi.format.metadata.replace import encode_requested_replace_metadata, re
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.instant import Action, InstantTime
 from pyhudi.services.clustering.in_the_way import roll_back_clusterings
+from pyhudi.services.clustering.rings import mark_rings, put_rings, renewed_rings, with_buckets
 from pyhudi.services.rollback.own_write import undone_on_failure
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.schema import load_table_schema
@@ -64,7 +65,14 @@ def drop_partitions(
         schema = load_table_schema(transaction.base)
         if schema is None:
             raise SchemaMismatchError("the table has no rows and no schema yet: write rows into it first")
-        replaced = choose(transaction.base)
+        chosen = choose(transaction.base)
+        rings = renewed_rings(
+            transaction.base,
+            chosen if transaction.base.has_hashing_metadata else (),
+            transaction.instant_time,
+            environment.ids,
+        )
+        replaced = with_buckets(chosen, rings)
         changes = [FileGroupId(path, file_id) for path, ids in replaced.items() for file_id in ids]
         roll_back_clusterings(transaction, changes)
         mark_inflight(transaction, CommitMetadata(operation=operation, stats_by_partition={}))
@@ -74,5 +82,7 @@ def drop_partitions(
             extra={**extra, **schema.extra_metadata(schema, transaction.instant_time), WRITER_KEY: own_version()},
             replaced_file_ids=replaced,
         )
+        put_rings(table.storage, rings)
         completed = commit(transaction, metadata, base_schema=schema.avro, unique_keys=UniqueKeys.NOWHERE)
+    mark_rings(table.storage, rings)
     return Dropped(transaction.instant_time, completed, metadata)

@@ -20,7 +20,7 @@ from pyhudi.services.due import Due
 from pyhudi.storage.bounded import at_once, read_decoded
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.commits import load_commit_metadata
-from pyhudi.table.features import check_replaceable, check_writable
+from pyhudi.table.features import check_writable
 from pyhudi.table.file_slice import FileSlice
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.history import archived_drops
@@ -130,7 +130,6 @@ def expire_partitions(call: ServiceCall) -> Expired | None:
     """
     call = call.reloaded()
     check_writable(call.table)
-    check_replaceable(call.table)
     if not any(one.expires for one in planned_expiry(call)):
         return None
     chosen: list[str] = []

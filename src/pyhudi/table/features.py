@@ -69,7 +69,6 @@ class Use(enum.Enum):
     COMPACT = "compact"
     ROLL_BACK = "roll back writes of"
     CLUSTER = "cluster"
-    REPLACE = "replace file groups of"
 
 
 _TO_CHANGE: Final = frozenset({Use.WRITE, Use.COMPACT, Use.ROLL_BACK})
@@ -121,14 +120,6 @@ def check_clusterable(table: Facts) -> None:
     """
     check_writable(table)
     _refuse(table, Use.CLUSTER, FEATURES)
-
-
-def check_replaceable(table: Facts) -> None:
-    """Raise `UnsupportedFeatureError` for a table whose file groups this release must not replace by others.
-
-    Cost: as `check_writable`.
-    """
-    _refuse(table, Use.REPLACE, FEATURES)
 
 
 def check_undoable(table: Facts) -> None:
@@ -524,14 +515,6 @@ FEATURES: Final[tuple[Feature, ...]] = (
         found=_procedural_buckets,
         refused=frozenset({Use.WRITE}),
         remedy="write it with JVM Hudi, which reads the rules there",
-        at_load=False,
-    ),
-    Feature(
-        name="consistent bucket index",
-        shown_by=f"`{HASHING_METADATA_FOLDER}`, on a merge-on-read table",
-        found=_consistent_buckets,
-        refused=frozenset({Use.REPLACE}),
-        remedy="its buckets say which file groups there are",
         at_load=False,
     ),
 )

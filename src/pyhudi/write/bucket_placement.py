@@ -18,7 +18,7 @@ from pyhudi.tasks.route import UNKNOWN_POSITION
 from pyhudi.write.operations import ApplyChanges, Delete, Overwrite, Upsert
 from pyhudi.write.placement import Batch, Placement, look_up
 from pyhudi.write.plan import FileAssignment, FilePlan, LogSeries
-from pyhudi.write.rings import rings_of_write
+from pyhudi.write.rings import Rings, rings_of_write
 
 _NEW = -1
 """The position of a row that is not looked for in the base file of its bucket (`route.POSITION`)."""
@@ -55,10 +55,16 @@ def hashed(batch: Batch, index: BucketIndex) -> Placement:
 
 
 def _in_rings(batch: Batch, index: BucketIndex) -> Placement:
-    """Of a consistent bucket index: all rows go to logs, and those of a bucket that is being resized to two of them."""
+    """Of a consistent bucket index: all rows go to logs, and those of a bucket that is being resized to two of them.
+
+    An overwrite fills the buckets of new rings.
+    """
     base = batch.transaction.base
     paths = {part.partition_path for split in batch.splits for part in split.partitions}
-    rings = rings_of_write(base, batch.view, index, paths)
+    if isinstance(batch.write, Overwrite):
+        rings = Rings({path: batch.renewed[path].after for path in paths})
+    else:
+        rings = rings_of_write(base, batch.view, index, paths)
     after = {path: resize.ring for path, resize in rings.resizes.items()}
     made = {
         path: frozenset(n for n, node in enumerate(resize.ring.nodes) if node.file_id in resize.made)

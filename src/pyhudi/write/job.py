@@ -33,7 +33,7 @@ from pyhudi.merge.table_rules import (
     table_rules_of,
 )
 from pyhudi.storage.options import select_storage_options
-from pyhudi.table.features import check_replaceable, check_writable
+from pyhudi.table.features import check_writable
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.indexed_columns import check_indexed_columns
 from pyhudi.table.schema import TableSchema, load_table_schema
@@ -49,7 +49,6 @@ from pyhudi.write.lock_less import check_lock_less
 from pyhudi.write.stored_texts import check_timestamp_texts, stored_key, timestamp_key_fields
 
 _UNLIMITED = 2**62
-_REPLACING = (WriteOperation.INSERT_OVERWRITE, WriteOperation.INSERT_OVERWRITE_TABLE, WriteOperation.DELETE_PARTITION)
 OPERATION_KEY = "hoodie.datasource.write.operation"
 
 
@@ -176,8 +175,6 @@ def prepare(
     buckets = bucket_index_of(table, config, options, keys)
     if buckets is not None:
         config = replace(config, index=replace(config.index, index_type=IndexType.BUCKET))
-    if replaces_all or config.operation in _REPLACING:
-        check_replaceable(table)
     check_lock_less(table, config, buckets, replaces_all=replaces_all, computes=keys_are_given)
     if incoming is not None:
         check_columns(incoming, keys, merges.ordering_fields)

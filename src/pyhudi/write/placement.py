@@ -19,6 +19,7 @@ from pyhudi.index.tombstones import bar_late_rows
 from pyhudi.io.exchange import Segment
 from pyhudi.metadata_table.change import NOTHING_LEARNED
 from pyhudi.metadata_table.record_index import LEARNED_BY_INDEX
+from pyhudi.services.clustering.rings import Resizes
 from pyhudi.table.block_filter import with_archive
 from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_slice import FileGroupId
@@ -41,7 +42,7 @@ Segments = Mapping[int, Sequence[Segment]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The staged rows of one write, and the file slices that they meet."""
+    """The staged rows of one write, and the slices that they meet. `renewed`: the rings that an overwrite makes."""
 
     job: WriteJob
     write: StagedWrite
@@ -49,6 +50,7 @@ class Batch:
     view: FileSystemView
     splits: tuple[StagedSplit, ...]
     folder: str
+    renewed: Resizes = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,12 @@ def rings_of_write(
     return Rings(rings, pending_resizes(table, rings))
 
 
+def make_rings(table: TableState, index: BucketIndex, partition_paths: Iterable[str]) -> None:
+    """Make the first rings of partitions without one. Cost and errors: as of `rings_of_write`."""
+    for path in sorted(partition_paths):
+        _ring_of(table.storage, table, index, path)
+
+
 def _ring_of(storage: Storage, table: TableState, index: BucketIndex, partition_path: str) -> HashRing:
     ring, lacks_mark = load_ring(storage, table.timeline, partition_path)
     if ring is None:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyhudi.config.enums import Arrangement
+from pyhudi.config.enums import Arrangement, BucketEngine
 from pyhudi.config.option import OptionWarning
 from pyhudi.engine.protocol import Distribution
 from pyhudi.errors import WriteConflictError
@@ -21,6 +21,7 @@ from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.format.timeline.instant import Action
 from pyhudi.merge.rules import MergeRules
 from pyhudi.services.clustering.in_the_way import roll_back_clusterings
+from pyhudi.services.clustering.rings import Resizes, mark_rings, put_rings, renewed_rings, with_buckets
 from pyhudi.services.orphans import remove_orphans
 from pyhudi.table.file_slice import FileGroupId, FileSlice
 from pyhudi.table.file_system_view import FileSystemView, SlicesByPartition, load_view
@@ -44,6 +45,7 @@ from pyhudi.write.operations import ApplyChanges, Delete, Insert, Overwrite, Row
 from pyhudi.write.placement import Batch, Segments, searched
 from pyhudi.write.plan import FileAssignment, FilePlan
 from pyhudi.write.result import WriteResult
+from pyhudi.write.rings import make_rings
 from pyhudi.write.stored_texts import check_date_folders
 
 
@@ -76,19 +78,36 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
             view = _view(begun.base, job, splits, write)
             named = {part.partition_path for split in splits for part in split.partitions}
             check_not_plain(storage, sorted(named - view.latest.keys()))
-            batch = Batch(job=job, write=write, transaction=begun, view=view, splits=splits, folder=folder)
+            replaced = _replaced(view.latest, splits, write) if isinstance(write, Overwrite) else None
+            rings = _renewed(job, begun, named, replaced)
+            batch = Batch(
+                job=job, write=write, transaction=begun, view=view, splits=splits, folder=folder, renewed=rings
+            )
             placement = searched(batch) if job.buckets is None else hashed(batch, job.buckets)
             plan = placement.plan
             transaction = replace(begun, resizes=placement.resizes)
             _check_targets(transaction, plan)
-            replaced = _replaced(view.latest, splits, write) if isinstance(write, Overwrite) else None
+            replaced = None if replaced is None else with_buckets(replaced, rings)
             roll_back_clusterings(transaction, _changes(plan, replaced))
             mark_inflight(transaction, _profile_metadata(plan, write))
             segments = placement.segments()
             with task_markers(transaction, job.config, job.engine) as markers:
                 target = job.target(transaction.instant_time, markers)
                 stats = _write_files(job, target, view, plan, segments, write, splits)
-            return committed(job, transaction, write.operation, stats, replaced, placement.learned, read)
+            put_rings(storage, rings)
+            result = committed(job, transaction, write.operation, stats, replaced, placement.learned, read)
+        mark_rings(storage, rings)
+        return result
+
+
+def _renewed(
+    job: WriteJob, transaction: Transaction, named: Collection[str], replaced: Mapping[str, Sequence[str]] | None
+) -> Resizes:
+    """The rings that an overwrite makes, also of new partitions, whose first rings another writer may be filling."""
+    if replaced is None or job.buckets is None or job.buckets.engine is not BucketEngine.CONSISTENT_HASHING:
+        return {}
+    make_rings(transaction.base, job.buckets, named)
+    return renewed_rings(transaction.base, replaced, transaction.instant_time, job.environment.ids)
 
 
 def _stage(job: WriteJob, rows: Any, write: StagedWrite, folder: str) -> tuple[StagedSplit, ...]:

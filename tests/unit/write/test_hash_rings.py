@@ -65,7 +65,8 @@ def assert_in_the_ring(storage: Storage) -> None:
     table = load_table(storage)
     ring, _ = load_ring(storage, table.timeline, PATH)
     assert ring is not None
-    found = open_table(storage).scan(["_hoodie_record_key", "_hoodie_file_name"]).to_arrow()
+    columns = ["_hoodie_record_key", "_hoodie_file_name"]
+    found = open_table(storage).scan(columns, where=[("city", "==", "oslo")]).to_arrow()
     nodes = ring.nodes_of(ring_hashes(found.column(0).combine_chunks(), ("id",))).tolist()
     ids = [ring.nodes[node].file_id for node in nodes]
     assert all(name.startswith(file_id) for name, file_id in zip(found.column(1).to_pylist(), ids, strict=True))
@@ -274,23 +275,143 @@ def test_the_ring_of_a_resize_that_was_undone_or_is_pending_does_not_count(marke
     assert ring == initial_ring(PATH, 3)
 
 
-# -- what is refused -----------------------------------------------------------------------------------------------
+# -- overwrites ----------------------------------------------------------------------------------------------------
 
 
-def test_file_groups_are_not_replaced() -> None:
+@every_version
+def test_overwritten_and_dropped_partitions_get_new_buckets_at_the_same_places(version: int) -> None:
+    storage = made(version)
+    write(storage, rows(*((n, "rome", 1, "r") for n in range(5))))
+    first = load_ring(storage, load_table(storage).timeline, PATH)[0]
+    assert first is not None
+
+    def table() -> pyhudi.HudiTable:
+        return open_table(storage, env=environment(CLOCK), **NO_COMPACTION)
+
+    table().insert_overwrite(some(20, 30, 2, "b"))
+    write(storage, some(25, 40, 3, "c"))
+    expected = {(n, "oslo", 3 if n >= 25 else 2, "c" if n >= 25 else "b") for n in range(20, 40)}
+    assert contents(storage) == expected | {(n, "rome", 1, "r") for n in range(5)}
+    assert_in_the_ring(storage)
+    table().delete_partition(PATH)
+    assert {row[1] for row in contents(storage)} == {"rome"}
+    write(storage, some(0, 9))
+    assert_in_the_ring(storage)
+    table().insert_overwrite_table(some(3, 5))
+    write(storage, some(4, 6, 2))
+    assert_in_the_ring(storage)
+    table().truncate()
+    assert contents(storage) == set()
+    write(storage, some(0, 9))
+    write(storage, some(0, 9, 2))
+    assert len(contents(storage)) == 9
+    assert_in_the_ring(storage)
+    ring, lacks_mark = load_ring(storage, load_table(storage).timeline, PATH)
+    assert ring is not None
+    assert (ring.sequence, lacks_mark) == (4, False)
+    assert [node.value for node in ring.nodes] == [node.value for node in first.nodes]
+
+
+def test_an_overwrite_of_a_new_partition_and_of_a_new_table_fills_buckets_of_its_own() -> None:
+    storage = TableBuilder(9, "mor", options=RINGS, clock=CLOCK).build()
+    for batch in (some(0, 9), rows((1, "rome", 1, "r"))):
+        open_table(storage, env=environment(CLOCK), **NO_COMPACTION).insert_overwrite(batch)
+    write(storage, some(5, 12))
+    assert len(contents(storage)) == 13
+    assert_in_the_ring(storage)
+
+
+def test_an_overwrite_ends_what_one_of_jvm_hudi_did_to_the_buckets() -> None:
     storage = made()
-    table = open_table(storage, **NO_COMPACTION)
-    for act in (
-        lambda: table.insert_overwrite(some(0, 1)),
-        lambda: table.delete_partition(PATH),
-        table.truncate,
-    ):
-        with pytest.raises(UnsupportedFeatureError, match="consistent bucket index"):
+    overwritten_by_jvm_hudi(storage)
+    open_table(storage, env=environment(CLOCK), **NO_COMPACTION).insert_overwrite(some(0, 3))
+    write(storage, some(2, 6))
+    assert len(contents(storage)) == 6
+
+
+@pytest.mark.parametrize("own", ["overwrite", "drop"])
+def test_a_write_into_a_bucket_without_rows_and_an_overwrite_give_way_to_each_other(own: str) -> None:
+    """The file group of such a bucket is in no listing; it is replaced all the same."""
+    storage = made()
+    open_table(storage, env=environment(CLOCK), **NO_COMPACTION).truncate()
+    write(storage, some(0, 1))
+    empty = next(n for n in range(1, 50) if bucket_of(storage, n) != bucket_of(storage, 0))
+
+    def act(inside: Storage) -> None:
+        table = open_table(inside, env=environment(CLOCK), **NO_COMPACTION)
+        table.insert_overwrite(some(0, 1, 2)) if own == "overwrite" else table.delete_partition(PATH)
+
+    beside = meeting(storage, act, before=("put_if_absent", "deltacommit.inflight"))
+    with pytest.raises(WriteConflictError):
+        write(beside, some(empty, empty + 1))
+    beside = meeting(
+        storage,
+        lambda inside: write(inside, some(empty, empty + 1)),
+        before=("put_if_absent", "replacecommit.inflight"),
+    )
+    if own == "drop":
+        write(storage, some(0, 1))
+    with pytest.raises(WriteConflictError):
+        act(beside)
+    assert {row[0] for row in contents(storage)} == {0, empty}
+
+
+def test_an_overwrite_beside_a_planned_resize_gives_way() -> None:
+    storage = made()
+    table = open_table(storage, env=environment(CLOCK), **NO_COMPACTION)
+    limits = {"hoodie.bucket.index.max.num.buckets": "8", "hoodie.parquet.max.file.size": "1"}
+    assert table.services.schedule("clustering", hudi_options=limits) is not None
+    for act in (lambda: table.refresh().insert_overwrite(some(0, 1)), table.refresh().truncate):
+        with pytest.raises(WriteConflictError, match="a clustering is planned"):
             act()
+    table.refresh().services.run()
+    table.refresh().insert_overwrite(some(0, 3))
+    write(storage, some(2, 5))
+    assert len(contents(storage)) == 5
+    ring, _ = load_ring(storage, load_table(storage).timeline, PATH)
+    assert ring is not None
+    assert len(ring.nodes) == 6
 
 
-def test_buckets_that_an_overwrite_of_jvm_hudi_took_away_are_not_written() -> None:
+@pytest.mark.parametrize("own", ["overwrite", "drop"])
+def test_an_overwrite_that_dies_at_any_effect_leaves_rows_and_buckets_of_before_or_after(own: str) -> None:
+    start = made()
+    before = contents(start)
+
+    def act(table: pyhudi.HudiTable) -> None:
+        table.insert_overwrite(some(0, 3, 2, "b")) if own == "overwrite" else table.delete_partition(PATH)
+
+    after = set() if own == "drop" else {(n, "oslo", 2, "b") for n in range(3)}
+    seen = set()
+    for point, storage in crash_images(start, act):
+        found = contents(storage)
+        assert found in (before, after), point
+        seen.add(len(found))
+        opened(storage, later=True).upsert(some(2, 40, 3, "c"))
+        assert contents(storage) == {row for row in found if row[0] < 2} | {(n, "oslo", 3, "c") for n in range(2, 40)}
+        assert_in_the_ring(storage)
+    assert seen == {len(before), len(after)}
+
+
+def test_a_restore_to_before_an_overwrite_brings_its_buckets_back() -> None:
     storage = made()
+    open_table(storage, env=environment(CLOCK)).savepoints.create(name="before")
+    open_table(storage, env=environment(CLOCK), **NO_COMPACTION).insert_overwrite(some(0, 3))
+    open_table(storage, env=environment(CLOCK)).recovery.restore("before")
+    write(storage, some(20, 40, 2, "b"))
+    assert len(contents(storage)) == 40
+    assert_in_the_ring(storage)
+    ring, _ = load_ring(storage, load_table(storage).timeline, PATH)
+    assert ring == initial_ring(PATH, 3)
+
+
+def bucket_of(storage: Storage, number: int) -> int:
+    ring, _ = load_ring(storage, load_table(storage).timeline, PATH)
+    assert ring is not None
+    return int(ring.nodes_of(ring_hashes(pa.array([str(number)]), ("id",)))[0])
+
+
+def overwritten_by_jvm_hudi(storage: Storage) -> None:
     table = load_table(storage)
     time = next_time(table.timeline, table.config, CLOCK)
     instant = Instant(requested_time=time, action=Action.REPLACE_COMMIT, state=InstantState.REQUESTED)
@@ -298,6 +419,14 @@ def test_buckets_that_an_overwrite_of_jvm_hudi_took_away_are_not_written() -> No
     gone = {PATH: tuple(node.file_id for node in initial_ring(PATH, 3).nodes)}
     operation = WriteOperation.INSERT_OVERWRITE
     ended(storage, instant, CommitMetadata(operation=operation, stats_by_partition={}, replaced_file_ids=gone))
+
+
+# -- what is refused -----------------------------------------------------------------------------------------------
+
+
+def test_buckets_that_an_overwrite_of_jvm_hudi_took_away_are_not_written() -> None:
+    storage = made()
+    overwritten_by_jvm_hudi(storage)
 
     with pytest.raises(CorruptDataError, match="left its buckets as they were"):
         write(storage, some(0, 3))

@@ -1,17 +1,18 @@
-"""New rings: those that the plan of a resize makes of the rings of a consistent bucket index, and their files.
+"""New rings: those that a resize or an overwrite makes of the rings of a consistent bucket index, and their files.
 
-The ring is put before the clustering is completed, and counts from then on. Its mark, which JVM Hudi goes by after the
-clustering is archived, is put at once, or by the next write if the process dies.
+The ring is put before the replace commit is completed, and counts from then on. Its mark, which JVM Hudi goes by after
+the commit is archived, is put at once, or by the next write if the process dies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyhudi.config.bucket_properties import stored_buckets
 from pyhudi.config.options_buckets import BucketOptions
+from pyhudi.environment import Ids
 from pyhudi.errors import AlreadyExistsError, CorruptDataError
 from pyhudi.format.buckets import REMOVED, HashNode, HashRing
 from pyhudi.format.metadata.clustering import ClusteringGroup, ClusteringPlan
@@ -28,7 +29,7 @@ from pyhudi.transaction.conflicts.footprint import Heirs
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """The ring of a partition before and after the resize of a plan."""
+    """The ring of a partition before and after a resize, or an overwrite."""
 
     before: HashRing
     after: HashRing
@@ -64,6 +65,27 @@ def resizes_of(table: TableState, instant: Instant, plan: ClusteringPlan) -> Res
             raise _unfit(path, partition_path)
         resizes[partition_path] = Resize(ring, after)
     return resizes
+
+
+def renewed_rings(table: TableState, partition_paths: Iterable[str], instant_time: str, ids: Ids) -> Resizes:
+    """Rings with the same buckets and other file groups, for partitions whose rows a write replaces.
+
+    No reader sees rows that are written into a replaced file group. Partitions without a ring are left out. Cost:
+    what `load_ring` costs for each partition.
+    """
+    renewed = {}
+    for path in sorted(partition_paths):
+        ring, _ = load_ring(table.storage, table.timeline, path)
+        if ring is not None:
+            nodes = tuple(HashNode(node.value, ids.uuid()) for node in ring.nodes)
+            renewed[path] = Resize(ring, replace(ring, instant=instant_time, sequence=ring.sequence + 1, nodes=nodes))
+    return renewed
+
+
+def with_buckets(replaced: Mapping[str, tuple[str, ...]], renewed: Resizes) -> dict[str, tuple[str, ...]]:
+    """The replaced file groups, and those of buckets that have no row yet: another writer may be filling them."""
+    buckets = {path: {node.file_id for node in resize.before.nodes} for path, resize in renewed.items()}
+    return {path: (*ids, *sorted(buckets.get(path, set()) - set(ids))) for path, ids in replaced.items()}
 
 
 def _nodes_of(group: ClusteringGroup, path: str) -> tuple[HashNode, ...]:
@@ -111,13 +133,13 @@ def hashed_fields(table: TableState, options: BucketOptions) -> tuple[str, ...]:
 
 
 def put_rings(storage: Storage, resizes: Resizes) -> None:
-    """Put the rings that a resize makes. They are the same in every execution of its plan."""
+    """Put new rings. Those of a resize are the same in every execution of its plan."""
     for path, resize in sorted(resizes.items()):
         storage.put(ring_path(path, resize.after.instant), encode_ring(resize.after))
 
 
 def mark_rings(storage: Storage, resizes: Resizes) -> None:
-    """Mark that a resize is completed."""
+    """Mark that what made the rings is completed."""
     for path, resize in sorted(resizes.items()):
         with suppress(AlreadyExistsError):
             storage.put_if_absent(ring_path(path, resize.after.instant, COMMIT_SUFFIX), b"")

@@ -60,6 +60,11 @@ ROLES_OF: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
         ("both", "cluster", "compact"),
         ("update", "cluster", "clean"),
         ("cluster", "undo", "update"),
+        ("overwrite", "both"),
+        ("overwrite", "cluster"),
+        ("drop", "new"),
+        ("overwrite", "drop"),
+        ("overwrite", "update", "clean"),
     ),
 }
 """The actors that are tried on each."""
