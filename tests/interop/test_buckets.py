@@ -229,7 +229,7 @@ def test_buckets_that_one_side_plans_to_resize_and_the_other_resizes_are_written
 def test_partitions_of_consistent_buckets_that_we_overwrite_or_drop_are_written_on_by_jvm_hudi(
     version: int, tmp_path: Path, oracle_of: OracleOf
 ) -> None:
-    """JVM Hudi goes by the rings that our replace commits make, and resizes them."""
+    """JVM Hudi goes by the rings that our replace commits make, and from 1.0 on resizes them."""
     jvm, chance, model = oracle_of(RELEASE_OF_TABLE_VERSION[version]), random.Random(version), Model()
     path, described = tmp_path / "t", {**TABLE, "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
     new = {"hoodie.table.ordering.fields": "ts", "hoodie.write.table.version": str(version)}
@@ -271,7 +271,12 @@ def test_partitions_of_consistent_buckets_that_we_overwrite_or_drop_are_written_
         del model[key]
     both_write("dropped")
     before = groups(path)
-    resize(jvm, path, "scheduleAndExecute", splits=True)
+    if version == 6:
+        # Where a ring has its mark, 0.15.0 does not find it during its own next resize.
+        limits = {"hoodie.bucket.index.max.num.buckets": "8", "hoodie.parquet.max.file.size": "1000"}
+        opened().services.cluster(hudi_options=limits)
+    else:
+        resize(jvm, path, "scheduleAndExecute", splits=True)
     assert len(groups(path)) > len(before)
     both_write("resized")
     opened().truncate()

@@ -41,9 +41,10 @@ from pyhudi.tasks.data_file import (
 from pyhudi.tasks.sort_rows import SortOrder, sorted_rows
 
 _log = logging.getLogger(__name__)
-_COPIED_BYTES_MIN: Final = 8 * 1024 * 1024
+_COPIED_BYTES_MIN: Final = 1024 * 1024
 """Row groups of this mean size are copied if nothing is sorted: in larger ones readers would gain nothing. Smaller ones
-are decoded and put together, as each of them costs a reader a request and a dictionary per column."""
+are decoded and put together, as each of them costs a reader a request and a dictionary per column, and of the smallest
+the footers cost as much as their rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,3 +106,16 @@ def test_metadata_of_a_commit_of_many_files_are_written_and_read_in_bounded_memo
         tracemalloc.stop()
     # A hundred thousand files take ten times as much: less than 600 MB.
     assert peak < 60 * 2**20
+
+
+@EVERY_VERSION
+@pytest.mark.parametrize("operation", ["insert_overwrite", "insert_overwrite_table"])
+def test_replacement_of_nothing_as_the_first_write_does_not_stop_archiving(operation: str, version: int) -> None:
+    storage = TableBuilder(version, "cow").build()
+    first = getattr(opened(storage), operation)(rows((1, "oslo", 1, "a")))
+    assert first.replaced_files == 0
+    updated(storage, 8, **AUTOMATIC)
+
+    assert first.instant not in load_table(storage).timeline.completed_times
+    assert first.instant in opened(storage).inspect.history()["instant"].to_pylist()
+    assert contents(storage) == {(1, "oslo", 17, "u7")}

@@ -85,6 +85,26 @@ def test_stuck_log_compaction_is_taken_back_as_its_error_says(name: str, tmp_pat
     assert pending(table) == ()
 
 
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("name", ["basic", "parquet-blocks"])
+def test_logs_of_either_format_with_deletes_and_mixed_ones_become_one(name: str, version: int, tmp_path: Path) -> None:
+    """JVM Hudi could not read Parquet blocks when it joined logs (HUDI-6578)."""
+    table = unpacked(f"v{version}-{name}", tmp_path)
+    row = _row_with_logs(table)
+    other = "avro" if name == "parquet-blocks" else "parquet"
+    mixed = {"hoodie.logfile.data.block.format": other, "hoodie.compact.inline": "false"}
+    table.upsert(row, hudi_options=mixed)
+    table.refresh().delete(_row_with_logs(table.refresh()), hudi_options=mixed)
+    before = rows_of(table)
+
+    (joined,) = table.refresh().services.compact_logs(hudi_options=JOIN_ALL).to_pylist()
+
+    assert joined["slices"] > 0
+    assert rows_of(table) == before
+    assert table.refresh().services.compact().num_rows
+    assert rows_of(table) == before
+
+
 def test_log_that_is_written_while_logs_are_looked_into_waits_for_the_next_plan(tmp_path: Path) -> None:
     table = unpacked("v9-basic", tmp_path)
 
