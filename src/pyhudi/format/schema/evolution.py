@@ -35,6 +35,7 @@ from pyhudi.format.schema.avro_arrow import (
     list_of,
     normalise,
 )
+from pyhudi.format.schema.hidden_nulls import without_nulls
 from pyhudi.format.schema.meta_columns import without_meta_columns
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
@@ -359,9 +360,11 @@ def _convert_struct(array: pa.StructArray, target: pa.StructType, path: ColumnPa
             children.append(pa.nulls(len(array), field.type))
             continue
         child = _convert(array.field(index), field.type, child_path)
-        # Where the struct itself is null, its columns hold nothing.
-        if not field.nullable and child.null_count and pc.any(pc.and_(valid, child.is_null())).as_py():
-            raise _null_where_none_may_be(child_path)
+        if not field.nullable and child.null_count:
+            # Where the struct itself is null, its columns hold nothing.
+            if pc.any(pc.and_(valid, child.is_null())).as_py():
+                raise _null_where_none_may_be(child_path)
+            child = without_nulls(child)
         children.append(child)
     return pa.StructArray.from_arrays(children, fields=fields, mask=pc.invert(valid))
 
