@@ -153,7 +153,9 @@ def test_scripts_give_the_rows_that_jvm_hudi_gives(
         assert_same_rows(by_jvm_hudi, found, hint=f"{title}, read by JVM Hudi")
 
     # By commit time, JVM Hudi cannot read its own logs that have some columns of a record, a deletion, and the record.
-    brought_back = () if (kind, mode[:6]) == ("mor", "COMMIT") else ((6, "last", 90, "z"),)
+    # JVM Hudi 1.0.2 cannot read its own logs that have a deletion and a later record, whose ordering value is a long.
+    cannot_be_back = kind == "mor" and (mode == "COMMIT_TIME_ORDERING" or version == 8)
+    brought_back = () if cannot_be_back else ((6, "last", 90, "z"),)
     last = merge(rows((1, "last", 90, "x"), *brought_back), UPDATE_ALL, INSERT_ALL)
     oracle.sql(last.replace("@", f"{name}_ours"))
     oracle.sql(last.replace("@", name))

@@ -85,8 +85,11 @@ class Indexes:
     def drop(self, name: str, *, hudi_options: HudiOptions | None = None) -> None:
         """Take an index out of the table; also a build of it that died.
 
+        Indexes that need it go with it: secondary indexes with "record_index", and "partition_stats" with
+        "column_stats". The definitions of secondary indexes stay, for `refresh`, until they are dropped, too.
+
         Raises:
-            InvalidRequestError: there is no such index, or another index needs it.
+            InvalidRequestError: there is no such index.
             WriteConflictError: another process is building it, or the table is being restored.
 
         Cost: a few requests, and the deletion of its files; the table lock.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from pyhudi.config.option import option
+from pyhudi.config.option import option, read_group
 from pyhudi.config.parsers import boolean, integer
 
 
@@ -35,7 +36,8 @@ class ArchivingOptions:
         parse=integer(minimum=1, unit="commits"),
         default=20,
         doc="How many completed commits stay on the active timeline. More do where a clean has not passed them yet,"
-        " where a write or service is pending, or a savepoint stands.",
+        " where a write or service is pending, or a savepoint stands. Where this is not given, it stays below"
+        " hoodie.keep.max.commits.",
     )
     beyond_savepoint: bool = option(
         "hoodie.archive.beyond.savepoint",
@@ -74,3 +76,11 @@ class ArchivingOptions:
         default=20 * 1024 * 1024,
         doc="In table version 6, the size up to which a file of the archived timeline counts as small.",
     )
+
+
+def archiving_of(given: Mapping[str, str]) -> ArchivingOptions:
+    """The options of archiving, from texts by main key. A default never contradicts what is given."""
+    options = read_group(ArchivingOptions, given)
+    if "hoodie.keep.min.commits" in given:
+        return options
+    return replace(options, min_commits=min(options.min_commits, options.max_commits - 1))

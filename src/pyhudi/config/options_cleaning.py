@@ -3,9 +3,10 @@
 # ruff: noqa: RUF009 - option() declares a field, as dataclasses.field does
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from pyhudi.config.option import option
+from pyhudi.config.option import option, read_group
 from pyhudi.config.parsers import boolean, integer, one_of, partition_paths, regular_expression
 from pyhudi.format.metadata.clean import CleaningPolicy
 
@@ -33,7 +34,8 @@ class CleaningOptions:
         parse=one_of(CleaningPolicy),
         default=CleaningPolicy.KEEP_LATEST_COMMITS,
         doc="What stays readable: the states of the newest commits, those of the last hours, or a number of file slices"
-        " of each file group. The newest slice of each group stays in any case, and so does what a savepoint names.",
+        " of each file group. The newest slice of each group stays in any case, and so does what a savepoint names."
+        " Where this is not given, and one of the three numbers is, the policy is that of the number.",
     )
     commits_retained: int = option(
         "hoodie.clean.commits.retained",
@@ -99,3 +101,20 @@ class CleaningOptions:
         default=None,
         doc="Only these partitions are cleaned: their paths, separated by commas.",
     )
+
+
+_POLICIES = {
+    "hoodie.clean.commits.retained": CleaningPolicy.KEEP_LATEST_COMMITS,
+    "hoodie.clean.hours.retained": CleaningPolicy.KEEP_LATEST_BY_HOURS,
+    "hoodie.clean.fileversions.retained": CleaningPolicy.KEEP_LATEST_FILE_VERSIONS,
+}
+"""The policy that each number is about."""
+
+
+def cleaning_of(given: Mapping[str, str]) -> CleaningOptions:
+    """The options of cleaning, from texts by main key. One number without a policy names its policy, as in JVM Hudi."""
+    options = read_group(CleaningOptions, given)
+    named = [policy for key, policy in _POLICIES.items() if key in given]
+    if "hoodie.clean.policy" in given or len(named) != 1:
+        return options
+    return replace(options, policy=named[0])

@@ -9,10 +9,10 @@ from typing import Any
 
 from pyhudi.config.enums import CompactionStrategy, DuplicatePolicy, IndexType, MergeMode, OverwriteMode
 from pyhudi.config.option import OptionWarning, read_group, text_of
-from pyhudi.config.options_archiving import ArchivingOptions
+from pyhudi.config.options_archiving import ArchivingOptions, archiving_of
 from pyhudi.config.options_bootstrap import BootstrapOptions
 from pyhudi.config.options_buckets import BucketOptions, bucket_problems
-from pyhudi.config.options_cleaning import CleaningOptions
+from pyhudi.config.options_cleaning import CleaningOptions, cleaning_of
 from pyhudi.config.options_clustering import ClusteringOptions, clustering_problems
 from pyhudi.config.options_locks import LockOptions, lock_problems
 from pyhudi.config.options_logs import BLOCK_BYTES_MAX, CompactionOptions, LogOptions
@@ -98,8 +98,8 @@ class WriteConfig:
             merging=merging,
             logs=read_group(LogOptions, given),
             compaction=read_group(CompactionOptions, given),
-            cleaning=read_group(CleaningOptions, given),
-            archiving=read_group(ArchivingOptions, given),
+            cleaning=cleaning_of(given),
+            archiving=archiving_of(given),
             expiry=read_group(ExpiryOptions, given),
             clustering=read_group(ClusteringOptions, given),
             metadata_table=read_group(MetadataTableOptions, given),

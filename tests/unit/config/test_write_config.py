@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from pyhudi.config.write_config import WriteConfig
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.bloom import BloomFilterType
 from pyhudi.format.keys.generator_types import KeyGeneratorType
+from pyhudi.format.metadata.clean import CleaningPolicy
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.timeline.table_version import V9
 
@@ -407,3 +409,30 @@ def test_payload_class_that_is_a_merger_counts_as_the_merger_of_the_call(key, na
 def test_log_blocks_above_what_a_task_holds_in_memory_warn():
     with pytest.warns(OptionWarning, match="blocks have 67108864 bytes"):
         WriteConfig.from_options({"hoodie.logfile.data.block.max.size": 256 << 20})
+
+
+@pytest.mark.parametrize(
+    ("options", "policy"),
+    [
+        ({}, CleaningPolicy.KEEP_LATEST_COMMITS),
+        ({"hoodie.cleaner.fileversions.retained": "20"}, CleaningPolicy.KEEP_LATEST_FILE_VERSIONS),
+        ({"hoodie.clean.hours.retained": 5}, CleaningPolicy.KEEP_LATEST_BY_HOURS),
+        ({"hoodie.clean.commits.retained": 5}, CleaningPolicy.KEEP_LATEST_COMMITS),
+        (
+            {"hoodie.clean.commits.retained": 5, "hoodie.clean.fileversions.retained": 2},
+            CleaningPolicy.KEEP_LATEST_COMMITS,
+        ),
+        (
+            {"hoodie.cleaner.policy": "KEEP_LATEST_COMMITS", "hoodie.clean.fileversions.retained": 2},
+            CleaningPolicy.KEEP_LATEST_COMMITS,
+        ),
+    ],
+)
+def test_what_cleaning_retains_says_its_policy_as_in_jvm_hudi(options: dict[str, Any], policy: CleaningPolicy) -> None:
+    assert WriteConfig.from_options(options).cleaning.policy is policy
+
+
+def test_the_default_of_commits_that_stay_is_below_the_most_that_may_stay() -> None:
+    archiving = WriteConfig.from_options({"hoodie.keep.max.commits": "10"}).archiving
+    assert (archiving.min_commits, archiving.max_commits) == (9, 10)
+    assert WriteConfig.from_options({"hoodie.keep.max.commits": "25"}).archiving.min_commits == 20

@@ -24,36 +24,37 @@ def drop_index(call: ServiceCall, partition: str, *, keeps_definition: bool = Fa
     """Take an index out of the table, as JVM Hudi's DROP INDEX does: nothing of it goes on the timeline.
 
     The properties stop naming it first, so that readers ignore what is deleted after that; a call that died is
-    completed by the next one. Raises `InvalidRequestError` where there is no such index, or another one needs it, and
-    `WriteConflictError` while another process builds it, or the table is restored. Cost: two or three reads and puts, a
-    delete of the folder, and the table lock.
+    completed by the next one. Indexes that need it go with it, but for their definitions, with which they can be
+    built again. Raises `InvalidRequestError` where there is no such index, and `WriteConflictError` while another
+    process builds one of them, or the table is restored. Cost: two or three reads and puts, a delete of each folder,
+    and the table lock.
     """
     check_writable(call.reloaded().table)
     storage = call.table.storage
     with table_lock(storage, call.environment, wait_ms=call.settings.lock_wait_ms) as lock, naming(storage):
         table = call.table.reload()
         check_nothing_exclusive(table.timeline, Own.INDEX_CHANGE)
-        if is_being_built(storage, partition, call.settings.heartbeat, call.environment):
-            raise WriteConflictError("another process is building this index", index=partition)
         _check_there(table, partition)
-        if not keeps_definition:
-            _check_not_needed(table, partition)
+        gone = (partition, *(() if keeps_definition else _needing(table, partition)))
+        for one in gone:
+            if is_being_built(storage, one, call.settings.heartbeat, call.environment):
+                raise WriteConflictError("another process is building this index", index=one)
         lock.check_held()
-        drop_partitions(table, (partition,))
+        drop_partitions(table, gone)
         definitions = load_index_definitions(table)
         if partition in definitions and not keeps_definition:
             put_index_definitions(table, (one for name, one in definitions.items() if name != partition))
-        delete_plan(storage, partition)
-        forget_runs(storage, fence_of(partition))
+        for one in gone:
+            delete_plan(storage, one)
+            forget_runs(storage, fence_of(one))
 
 
-def _check_not_needed(table: TableState, partition: str) -> None:
-    present = table.config.metadata_partitions
-    needing = [name for name in present if name.startswith(_SECONDARY)]
-    if partition == RECORD_INDEX and needing:
-        raise InvalidRequestError("secondary indexes need the record index: drop them first", indexes=needing)
-    if partition == COLUMN_STATS and PARTITION_STATS in present:
-        raise InvalidRequestError("statistics of partitions need those of files: drop partition_stats first")
+def _needing(table: TableState, partition: str) -> tuple[str, ...]:
+    """The indexes that cannot be without this one: a secondary index finds record keys, and the record index files."""
+    present = (*table.config.metadata_partitions, *table.config.metadata_partitions_inflight)
+    if partition == RECORD_INDEX:
+        return tuple(name for name in present if name.startswith(_SECONDARY))
+    return (PARTITION_STATS,) if partition == COLUMN_STATS and PARTITION_STATS in present else ()
 
 
 def _check_there(table: TableState, partition: str) -> None:

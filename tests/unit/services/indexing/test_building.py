@@ -292,15 +292,32 @@ def test_statistics_are_built_with_their_columns_refreshed_and_dropped_in_order(
     opened(storage).indexes.create("partition_stats")
     listed = {row["name"]: row["columns"] for row in opened(storage).indexes.list().to_pylist()}
     assert listed["column_stats"][-2:] == ["ts", "note"]
-    with pytest.raises(InvalidRequestError, match="drop partition_stats first"):
-        opened(storage).indexes.drop("column_stats")
 
     opened(storage).indexes.refresh("column_stats")
     opened(storage).upsert(rows((1, "oslo", 9, "x")))
 
     assert {row["name"]: row["columns"] for row in opened(storage).indexes.list().to_pylist()} == listed
-    opened(storage).indexes.drop("partition_stats")
-    opened(storage).indexes.drop("column_stats")
+    opened(storage).indexes.drop("column_stats")  # and partition_stats, which need them
+    assert opened(storage).indexes.list().num_rows == 0
+
+
+def test_index_that_another_one_needs_takes_it_along_and_leaves_its_definition() -> None:
+    options = {**OPTIONS, "hoodie.metadata.enable": "true", "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}
+    storage = TableBuilder(9, "mor", options=options).insert((1, "oslo", 1, "a"), (2, "rome", 1, "a")).build()
+    create(opened(storage))
+    opened(storage).indexes.create("by_note", "secondary", "note")
+
+    opened(storage).indexes.drop("record_index")
+    opened(storage).upsert(rows((1, "oslo", 9, "x")))
+
+    (left,) = opened(storage).indexes.list().to_pylist()
+    assert (left["name"], left["state"]) == ("by_note", "defined")
+    assert not storage.list_recursive(".hoodie/metadata/secondary_index_by_note")
+    create(opened(storage))
+    opened(storage).indexes.refresh("by_note")
+    assert {row["state"] for row in opened(storage).indexes.list().to_pylist()} == {"ready"}
+    opened(storage).indexes.drop("record_index")
+    opened(storage).indexes.drop("by_note")
     assert opened(storage).indexes.list().num_rows == 0
 
 
