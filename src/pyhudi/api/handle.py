@@ -10,6 +10,7 @@ from pyhudi.api.arguments import HudiOptions, known_options
 from pyhudi.config.table_config import TableConfig
 from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.local import LocalEngine
+from pyhudi.engine.progress import OnProgress
 from pyhudi.engine.protocol import Engine
 from pyhudi.environment import SYSTEM, Environment
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
@@ -53,11 +54,27 @@ class TableHandle:
                 )
         return {**self.options, **of_call}
 
-    def service_call(self, given: HudiOptions | None, *, call: str) -> ServiceCall:
-        """What a table service works with. Raises `ConfigError` for an option that is not legal."""
+    def service_call(
+        self, given: HudiOptions | None, *, call: str, on_progress: OnProgress | None = None
+    ) -> ServiceCall:
+        """What a table service works with; `on_progress` is told of its tasks.
+
+        Raises `ConfigError` for an option that is not legal, and for Spark with `on_progress`.
+        """
         config = WriteConfig.from_options(self.options_of_call(given, call=call))
         environment = locking(self.environment, config, self.state.config.name)
-        return ServiceCall(self.state, config, transaction_settings(config), self.engine, environment, self.mergers)
+        return ServiceCall(
+            self.state, config, transaction_settings(config), self._told(on_progress), environment, self.mergers
+        )
+
+    def _told(self, on_progress: OnProgress | None) -> Engine:
+        if on_progress is None:
+            return self.engine
+        if not isinstance(self.engine, LocalEngine):
+            raise ConfigError(
+                "on_progress is for tables without a Spark session: Spark shows the progress of its tasks"
+            )
+        return replace(self.engine, on_progress=on_progress)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles as the table at the moment when it was opened; with the options, and so the store's credentials.

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pyhudi.api.arguments import HudiOptions, texts_of, time_text
 from pyhudi.api.handle import TableHandle
+from pyhudi.engine.progress import OnProgress
 from pyhudi.errors import ConfigError
 from pyhudi.services.archiving.archive import Archived, archive
 from pyhudi.services.background import wait_for_background
@@ -37,13 +38,16 @@ class Services:
     `LockNotAcquiredError`, and `CorruptDataError` for damaged logs or plans. Compactions raise `InvalidRequestError`
     for a copy-on-write table.
 
+    `on_progress` is called with a `Progress` whenever a task has ended: `print` shows how many tasks of a step have
+    ended, and what the others may still take. Not with a Spark session, which shows its tasks: a `ConfigError`.
+
     The methods that compact return an Arrow table with one row per compaction. Columns: instant; slices (how many file
     slices were compacted); rows (of the files written); updated, inserted, deleted (records, by the logs); bytes.
     """
 
     _handle: TableHandle = field(repr=False)
 
-    def compact(self, *, hudi_options: HudiOptions | None = None) -> pa.Table:
+    def compact(self, *, hudi_options: HudiOptions | None = None, on_progress: OnProgress | None = None) -> pa.Table:
         """Merge the logs of a merge-on-read table into new base files.
 
         Executes the pending compactions that are not running elsewhere; then removes what dead writers left, as a write
@@ -57,12 +61,14 @@ class Services:
         >>> table.services.compact(hudi_options={"hoodie.compaction.target.io": "5000"}).num_rows
         0
         """
-        call = self._handle.service_call(hudi_options, call="compact")
+        call = self._handle.service_call(hudi_options, call="compact", on_progress=on_progress)
         done = [*run_pending_compactions(call)]
         planned = schedule_compaction(call)
         return _result([*done, None if planned is None else run_compaction(call, planned)])
 
-    def compact_logs(self, *, hudi_options: HudiOptions | None = None) -> pa.Table:
+    def compact_logs(
+        self, *, hudi_options: HudiOptions | None = None, on_progress: OnProgress | None = None
+    ) -> pa.Table:
         """Merge the logs of file slices that have many of them into one log per slice (a log compaction).
 
         Cheaper than `compact`, as no base file is rewritten, and makes reading cheaper where logs hold many versions of
@@ -70,7 +76,7 @@ class Services:
 
         Cost: the logs of these slices are read once; two listings of the table.
         """
-        call = self._handle.service_call(hudi_options, call="compact_logs")
+        call = self._handle.service_call(hudi_options, call="compact_logs", on_progress=on_progress)
         planned = schedule_compaction(call, of_logs=True)
         return _result([None if planned is None else run_compaction(call, planned)])
 
@@ -85,7 +91,7 @@ class Services:
         call = self._handle.service_call(hudi_options, call="plan_compaction")
         return _plan_table(planned_compaction(call.reloaded()))
 
-    def cluster(self, *, hudi_options: HudiOptions | None = None) -> pa.Table:
+    def cluster(self, *, hudi_options: HudiOptions | None = None, on_progress: OnProgress | None = None) -> pa.Table:
         """Rewrite small files of a partition into files of a good size, sorted if the options say by what.
 
         Executes the planned clusterings that are not running elsewhere; then removes what dead writers left, as a
@@ -108,7 +114,7 @@ class Services:
         >>> table.services.cluster(hudi_options={"hoodie.clustering.plan.strategy.sort.columns": "fare"}).num_rows
         1
         """
-        call = self._handle.service_call(hudi_options, call="cluster")
+        call = self._handle.service_call(hudi_options, call="cluster", on_progress=on_progress)
         done = [*run_pending_clusterings(call)]
         planned = schedule_clustering(call)
         return _clustered_table([*done, None if planned is None else run_clustering(call, planned)])
@@ -124,7 +130,9 @@ class Services:
         call = self._handle.service_call(hudi_options, call="plan_clustering")
         return _clustering_plan_table(planned_clustering(call.reloaded()))
 
-    def clean(self, *, hudi_options: HudiOptions | None = None) -> Cleaned | None:
+    def clean(
+        self, *, hudi_options: HudiOptions | None = None, on_progress: OnProgress | None = None
+    ) -> Cleaned | None:
         """Delete the file slices that no retained state of the table needs.
 
         Executes cleans that were planned and not completed, then plans one and executes it. The policy of the options
@@ -143,7 +151,7 @@ class Services:
 
         >>> table.services.clean(hudi_options={"hoodie.clean.commits.retained": "3"})
         """
-        return clean(self._handle.service_call(hudi_options, call="clean"))
+        return clean(self._handle.service_call(hudi_options, call="clean", on_progress=on_progress))
 
     def plan_clean(self, *, hudi_options: HudiOptions | None = None) -> pa.Table:
         """What `clean` would delete now, and what it would leave, and why. Nothing is written.
@@ -237,6 +245,7 @@ class Services:
         *,
         only: str | Sequence[str] | None = None,
         hudi_options: HudiOptions | None = None,
+        on_progress: OnProgress | None = None,
     ) -> pa.Table:
         """Run the services that are due, or execute one plan.
 
@@ -253,6 +262,7 @@ class Services:
             instant: the instant of a pending plan, see `pending`.
             only: the names of the services that may run, see `due`; all if not given.
             hudi_options: the options of the services.
+            on_progress: see above.
 
         Returns:
             A row per run of a service. Columns: service; instant (null for work without one); outcome ("done", "nothing
@@ -267,7 +277,7 @@ class Services:
         >>> table.services.run(only="clean")["outcome"].to_pylist()
         ['nothing to do']
         """
-        call = self._handle.service_call(hudi_options, call="run")
+        call = self._handle.service_call(hudi_options, call="run", on_progress=on_progress)
         names = None if only is None else checked_names(texts_of(only, "only"))
         if instant is None:
             return _runs_table(run_due(call, only=names))

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.commands.arguments import add_option_argument
-from pyhudi.engine.progress import Progress
+from pyhudi.commands.progress import shown_on_terminal
 
 _EPILOG = "Exit status: 0 if the table was made, 2 if the arguments, an option or the source were refused."
 
@@ -55,22 +55,13 @@ def _run(chosen: argparse.Namespace) -> int:
         table_type=chosen.table_type,
         table_version=chosen.table_version,
         check_keys=chosen.check_keys,
-        on_progress=_show if sys.stderr.isatty() else None,
+        on_progress=shown_on_terminal(),
     )
     for write in reversed(table.inspect.history().to_pylist()):
         sys.stdout.write(
             f"{write['instant']} {write['operation']}: {write['inserted']:,} rows, {write['files']:,} files\n"
         )
     return 0
-
-
-def _show(progress: Progress) -> None:
-    """Write over the line before; the last one of a step stays."""
-    is_last = progress.done == progress.tasks
-    time = f"{progress.seconds:.1f} s" if is_last else f"about {progress.seconds_left:.0f} s left"
-    end = "\n" if is_last else ""
-    sys.stderr.write(f"\r{progress.step}: {progress.done} of {progress.tasks} tasks, {time:<20}{end}")
-    sys.stderr.flush()
 
 
 def _say(what: str, mode: str, counts: dict[str, Any]) -> None:

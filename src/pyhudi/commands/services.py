@@ -12,6 +12,7 @@ from typing import Any
 
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.commands.arguments import add_option_argument
+from pyhudi.commands.progress import shown_on_terminal
 from pyhudi.errors import HudiError, InvalidRequestError
 
 _EPILOG = (
@@ -74,7 +75,7 @@ def _round(table: HudiTable, names: list[str], stop: threading.Event) -> bool:
         if stop.is_set():
             break
         try:
-            runs = table.services.run(only=name).to_pylist()
+            runs = table.services.run(only=name, on_progress=shown_on_terminal()).to_pylist()
         except HudiError as error:
             runs = [{"service": name, "outcome": "failed", "message": str(error)}]
         for run in runs:

@@ -34,6 +34,8 @@ def _rollback_due(call: ServiceCall) -> Due:
         return Due(False, "hoodie.clean.failed.writes.policy is NEVER")
     timeline = call.table.timeline
     pending = len(timeline.pending_writes) + len(timeline.pending_rollbacks)
+    if not pending:
+        return Due(True, "no write is pending; what dead processes left is looked for")
     return Due(True, f"{pending} pending write(s) and rollback(s), of which those of dead processes are rolled back")
 
 

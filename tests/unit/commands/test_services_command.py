@@ -136,3 +136,13 @@ def test_process_of_its_own_serves_a_table_beside_its_writer_until_it_is_told_to
     assert base_files(path) <= 4  # the last clean may have begun while the last write was pending
     assert table.refresh().scan(["note"]).to_arrow()["note"].to_pylist() == ["11"] * 20
     assert table.refresh().services.pending().num_rows == 0
+
+
+def test_progress_of_a_service_is_told_to_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path / "t")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main(["services", str(tmp_path / "t"), *OPTIONS, "--only", "clean"]) == 0
+    lines = capsys.readouterr().err.replace("\r", "\n").splitlines()
+    assert [line for line in lines if re.match(r"delete old file slices: 1 of 1 tasks, [0-9.]+ s", line)], lines

@@ -9,8 +9,18 @@ import pytest
 from tests.support.crashes import TEMPORARY_FOLDERS, crash_images, opened
 from tests.support.hooks import once_at
 from tests.support.table_builder import TableBuilder
-from tests.support.tables import MOR, StepClock, contents, environment, new_table, open_table, rows
+from tests.support.tables import (
+    MOR,
+    StepClock,
+    contents,
+    environment,
+    new_table,
+    open_table,
+    rehandled,
+    rows,
+)
 
+import pyhudi
 from pyhudi.errors import ConfigError, InvalidRequestError, UnavailableError
 from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.services.table_of_services import SERVICES
@@ -218,3 +228,31 @@ def test_dead_writer_is_rolled_back_first() -> None:
 
     assert (first["service"], first["instant"], first["outcome"]) == ("rollback", dead.requested_time, "done")
     assert pending(storage) == set()
+
+
+def test_progress_of_services_is_told_after_each_task_and_not_beside_another_engine() -> None:
+    told: list[pyhudi.Progress] = []
+    apart = {"hoodie.parquet.small.file.limit": "0", "hoodie.compact.inline": "false"}
+    written = TableBuilder(9, "mor", options=apart).commit(rows=9).commit(rows=9)
+    storage = written.delta_commit(updates=9).delta_commit(updates=9).build()
+
+    def steps() -> set[str]:
+        found = {one.step for one in told}
+        assert all(any(one.step == step and one.done == one.tasks for one in told) for step in found)
+        told.clear()
+        return found
+
+    open_table(storage).services.compact_logs(
+        hudi_options={"hoodie.log.compaction.blocks.threshold": "1"}, on_progress=told.append
+    )
+    assert "join logs" in steps()
+    open_table(storage).services.compact(on_progress=told.append)
+    assert "compact" in steps()
+    newest = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": "1"}
+    open_table(storage, **newest).services.run(only="clean", on_progress=told.append)
+    assert "delete old file slices" in steps()
+    open_table(storage).services.cluster(on_progress=told.append)
+    assert "cluster" in steps()
+    other = rehandled(open_table(storage), engine=object())
+    with pytest.raises(ConfigError, match="Spark shows the progress"):
+        other.services.cluster(on_progress=print)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import random
 
@@ -272,6 +273,41 @@ def test_clean_of_selected_partitions_leaves_the_others_for_the_next_one():
     assert base_files(storage, "city=rome") < base_files(storage, "city=oslo")
     clean(call_of(storage, **RETAIN_TWO))
     assert base_files(storage, "city=rome") == base_files(storage, "city=oslo")
+
+
+def test_clean_of_partitions_by_pattern_leaves_the_others_for_the_next_one():
+    storage = prepared(TableBuilder(9, "cow"))
+    for number in range(5):
+        opened(storage, **NO_CLEAN).upsert(rows((1, "oslo", 10 + number, "o"), (3, "rome", 10 + number, "r")))
+    clean(call_of(storage, **RETAIN_TWO, **{"hoodie.clean.partition.filter.regex": ".*r[oa]me"}))
+    assert base_files(storage, "city=rome") < base_files(storage, "city=oslo")
+    clean(call_of(storage, **RETAIN_TWO))
+    assert base_files(storage, "city=rome") == base_files(storage, "city=oslo")
+
+
+def test_clean_takes_so_many_commits_at_a_time_and_the_next_one_goes_on():
+    """A table that was not cleaned for a long time is cleaned in steps."""
+    storage = prepared(TableBuilder(9, "cow"))
+    updated(storage, 2, **NO_CLEAN)
+    steps = {**RETAIN_TWO, "hoodie.clean.max.commits.to.clean": "2"}
+    clean(call_of(storage, **RETAIN_TWO))
+    updated(storage, 9, **NO_CLEAN)
+    left = [base_files(storage, "city=oslo")]
+    for _ in range(5):
+        clean(call_of(storage, **steps))
+        left.append(base_files(storage, "city=oslo"))
+    at_once = left[-1]
+    assert [one - other for one, other in itertools.pairwise(left)] == [2, 2, 2, 2, 1]
+    clean(call_of(storage, **RETAIN_TWO))
+    assert base_files(storage, "city=oslo") == at_once
+
+
+def test_writes_clean_after_so_many_commits():
+    storage = prepared(TableBuilder(9, "cow"))
+    rare = {**RETAIN_TWO, "hoodie.clean.trigger.max.commits": "4"}
+    updated(storage, 9, **rare)
+    actions = [one.action for one in load_table(storage).timeline.instants]
+    assert actions.count(Action.CLEAN) == 2
 
 
 def test_body_of_a_clean_is_what_jvm_hudi_writes():
