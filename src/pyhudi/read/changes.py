@@ -26,6 +26,7 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.meta_columns import without_meta_columns
 from pyhudi.format.schema.stored_names import NamesByWrite
 from pyhudi.format.timeline.instant import instant_time_from_user
+from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.merge.rules import Merger
 from pyhudi.metadata_table.lister import load_read_view
 from pyhudi.read.change_plan import ChangePlan, ChangeTask
@@ -222,9 +223,7 @@ class _Planner:
     ) -> ChangePlan:
         joined = _joined(found)
         slices = {id(one): one for each in joined for one in (each.last.before, each.last.after) if one is not None}
-        blocks = with_archive(
-            block_filter(self.table.timeline, self.table.timeline.completed_times - compactions), self.view.archived
-        )
+        blocks = self._blocks(compactions)
         rows, scanned = plan_slices(self.table, config, mergers, list(slices.values()), blocks)
         of_slice = dict(zip(slices, scanned, strict=True))
 
@@ -249,6 +248,15 @@ class _Planner:
         images = without_meta_columns(rows.schema) if typed else None
         writes = tuple(sorted(self.written, key=lambda time: (self.written[time], time)))
         return ChangePlan(replace(rows, slices=()), tasks, images, writes)
+
+    def _blocks(self, compactions: frozenset[str]) -> BlockFilter:
+        """The blocks that count: not those of writes after the range, which may be in logs that were named before."""
+        timeline = self.table.timeline
+        if not self.table.version.has_completion_times:
+            return with_archive(block_filter(timeline, timeline.completed_times - compactions), self.view.archived)
+        last = max(self.written.values(), default=EARLIEST)
+        ended = frozenset(write for write, position in self.positions.items() if position <= last)
+        return BlockFilter(committed=ended, archived_before=min(self.positions, default=""))
 
     def _names(self) -> NamesByWrite | None:
         """What the columns of today are called in the files of each write; all files of a view have the same."""

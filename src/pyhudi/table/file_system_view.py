@@ -84,14 +84,20 @@ class FileSystemView:
         """The latest slices of all file groups that the writes in `written` may have changed.
 
         Only writes for which `ended` is true count as completed. In table version 6 all slices with logs are included,
-        as the names of logs do not show their writes.
+        as the names of logs do not show their writes; later, logs that an archived write may have named so.
         """
         by_name = self.timeline.version.has_completion_times
+        last_archived = max((write for write in written if not self.timeline.is_committed(write)), default="")
+
+        def may_have(log: LogFile) -> bool:
+            return (
+                not by_name or log.instant_time in written or (log.writer is None and log.instant_time < last_archived)
+            )
 
         def touched(file_slice: FileSlice) -> bool:
             if file_slice.base is not None and file_slice.base.instant_time in written:
                 return True
-            return any(not by_name or log.instant_time in written for log in file_slice.logs)
+            return any(map(may_have, file_slice.logs))
 
         latest = self._latest_where(ended, needed=self.committed.touched_by(written))
         return {path: tuple(filter(touched, slices)) for path, slices in latest.items()}
@@ -315,7 +321,8 @@ def _stretches(
 ) -> tuple[Stretch, ...]:
     """See `LogFile.committed`."""
     if timeline.version.has_completion_times:
-        return (Stretch(writer or name.instant_time, 0, info.size),)
+        # Of an archived write the name does not tell: version 6, and SQL of JVM Hudi, name logs after the slice.
+        return (Stretch(writer or "", 0, info.size),)
     group = FileGroupId(info.path.rpartition("/")[0], name.file_id)
     found = [
         Stretch(written.instant_time, written.file.start, written.file.end or info.size)

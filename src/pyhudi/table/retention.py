@@ -19,9 +19,10 @@ from pyhudi.format.timeline.instant import Action, Instant, InstantState
 from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.storage.bounded import read_decoded
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.committed_files import CommittedFiles
 from pyhudi.table.file_slice import FileGroupId
 from pyhudi.table.file_system_view import FileSystemView
-from pyhudi.table.history import archived_cleaned_files, archived_replacements
+from pyhudi.table.history import archived_cleaned_files, archived_metadata, archived_replacements
 from pyhudi.table.timeline import instant_path, load_timeline
 
 
@@ -66,7 +67,8 @@ class Cleaned:
 
     storage: Storage = field(repr=False)
     version: TableVersion
-    groups: Mapping[FileGroupId, CleanedGroup] = field(default_factory=dict)
+    groups: Mapping[FileGroupId, CleanedGroup]
+    committed: CommittedFiles = field(repr=False)
 
     def lost_at(self, counts: Callable[[str], bool], *, of: Collection[str] | None = None) -> dict[FileGroupId, str]:
         """One deleted file of each group that is incomplete in the state that these writes make.
@@ -74,12 +76,9 @@ class Cleaned:
         `of`: only groups that may have rows of these writes. Cost: the archived timeline if a file seems to be lost, as
         an archived write may have replaced the group.
         """
-        found = {
-            group: path
-            for group, cleaned in self.groups.items()
-            if of is None or self._may_be_of(cleaned, of)
-            if (path := cleaned.lost_at(counts)) is not None
-        }
+        found = {group: path for group, cleaned in self.groups.items() if (path := cleaned.lost_at(counts)) is not None}
+        if of is not None and found:
+            found = self._only_of(found, of)
         return {
             group: path
             for group, path in found.items()
@@ -93,10 +92,36 @@ class Cleaned:
         known = [time for time in times if time is not None]
         return max(known) if known and len(known) == len(times) else None
 
-    def _may_be_of(self, cleaned: CleanedGroup, writes: Collection[str]) -> bool:
-        # The names of logs of table version 6 do not show their writes.
-        by_name = self.version.has_completion_times or not cleaned.gone_logs
-        return not by_name or not cleaned.written_by.isdisjoint(writes)
+    def _only_of(self, found: Mapping[FileGroupId, str], writes: Collection[str]) -> dict[FileGroupId, str]:
+        """Those of the groups that may have rows of these writes.
+
+        The names of logs of table version 6 do not show their writes, nor those that an upgraded table has kept; of the
+        latter, the metadata of the writes tell.
+        """
+        touched: Collection[FileGroupId] = ()
+        if self.version.has_completion_times and any(self.groups[group].gone_logs for group in found):
+            touched = self._touched_by(writes)
+
+        def may_be(group: FileGroupId) -> bool:
+            cleaned = self.groups[group]
+            if cleaned.gone_logs and (not self.version.has_completion_times or group in touched):
+                return True
+            return not cleaned.written_by.isdisjoint(writes)
+
+        return {group: path for group, path in found.items() if may_be(group)}
+
+    def _touched_by(self, writes: Collection[str]) -> frozenset[FileGroupId]:
+        """The groups that these writes wrote to. Cost: the archive if one of them was archived."""
+        touched = set(self.committed.touched_by(writes))
+        if not all(map(self.committed.timeline.is_committed, writes)):
+            touched |= {
+                FileGroupId(path, stat.file_id)
+                for write, metadata in archived_metadata(self.storage, self.version)
+                if write.requested_time in writes
+                for path, stats in metadata.stats_by_partition.items()
+                for stat in stats
+            }
+        return frozenset(touched)
 
     @cached_property
     def _replaced_before(self) -> Mapping[FileGroupId, str]:
@@ -121,7 +146,7 @@ def load_cleaned(storage: Storage, view: FileSystemView, *, since: str | None = 
     after = loaded.latest_time if since is None else since
     if now.starts_after(after):
         paths |= archived_cleaned_files(storage, loaded.version, after=after)
-    return Cleaned(storage, loaded.version, _by_group(view, paths))
+    return Cleaned(storage, loaded.version, _by_group(view, paths), view.committed)
 
 
 def _files_of(storage: Storage, version: TableVersion, clean: Instant) -> frozenset[str]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.support.crashes import BEFORE, COW, MOR, copied, crash_images, effects_of, opened, prepared, rows
 from tests.support.table_builder import TableBuilder
-from tests.support.tables import contents
+from tests.support.tables import StepClock, contents, environment, new_table, open_table
 
 import pyhudi
 from pyhudi.errors import (
     ConfigError,
+    HistoryNotRetainedError,
     HudiError,
     InvalidRequestError,
     LockNotAcquiredError,
@@ -25,6 +27,7 @@ from pyhudi.format.timeline.instant import Action
 from pyhudi.format.timeline.table_version import TABLE_VERSIONS
 from pyhudi.services.upgrade import change as version_change
 from pyhudi.services.upgrade.steps import STEPS, Step
+from pyhudi.storage.memory import MemoryStorage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table import state
 from pyhudi.table.history import history_files, times_in
@@ -443,3 +446,48 @@ def test_same_version_changes_nothing_but_removes_what_a_crash_left() -> None:
     assert change(opened(storage), 9).steps == ()
     assert files_of_other_layout(storage) == []
     assert contents(storage) == BEFORE
+
+
+def test_logs_of_version_6_stay_readable_when_the_upgraded_table_archives_their_writes() -> None:
+    storage, clock = MemoryStorage(), StepClock()
+    captured = {
+        "hoodie.table.cdc.enabled": "true",
+        "hoodie.table.cdc.supplemental.logging.mode": "OP_KEY_ONLY",
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    }
+    new_table(storage, version=6, **captured)
+
+    def table() -> pyhudi.HudiTable:
+        held = {
+            "hoodie.archive.automatic": "false",
+            "hoodie.clean.automatic": "false",
+            "hoodie.compact.inline": "false",
+        }
+        return open_table(storage, env=environment(clock), **held)
+
+    times = []
+    for number in range(4):
+        table().upsert(rows((1, "oslo", number, f"v{number}")))
+        times.append(table().inspect.timeline()["instant"].to_pylist()[-1])
+    table().alter.upgrade(9)
+    ends = [one["completion_time"] for one in table().inspect.timeline().to_pylist() if one["instant"] in times]
+    for number in range(4, 7):
+        table().upsert(rows((2, "oslo", number, "later")))
+    table().services.archive(
+        hudi_options={
+            "hoodie.keep.min.commits": "2",
+            "hoodie.keep.max.commits": "3",
+            "hoodie.clean.commits.retained": "1",
+        }
+    )
+    assert not set(times) & set(table().inspect.timeline()["instant"].to_pylist())
+    for number, (time, end) in enumerate(zip(times, ends, strict=True)):
+        assert table().scan(["note"], as_of=time).to_arrow()["note"].to_pylist() == [f"v{number}"]
+        changed = table().changes(end=end, format="cdc_typed").to_arrow()["after"].to_pylist()
+        assert [after["note"] for after in changed] == [f"v{each}" for each in range(number + 1)]
+        for begin in ["000", *ends[:number]]:
+            assert table().changes(begin, end).to_arrow()["note"].to_pylist() == [f"v{number}"]
+    table().services.clean(hudi_options={"hoodie.clean.commits.retained": "1"})
+    for begin, end in itertools.pairwise(ends):
+        with pytest.raises(HistoryNotRetainedError):
+            table().changes(begin, end).to_arrow()
