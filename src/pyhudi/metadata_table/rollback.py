@@ -6,13 +6,15 @@ commit in any case: a rollback adds logs with command blocks.
 
 Indexes of records, and bounds of partitions, that have what the write said for good cannot take it back: what was there
 before is not known. They are dropped before the write is touched, so that no reader asks them, and built again
-afterwards by whoever asked for the rollback.
+afterwards by whoever asked for the rollback. So are indexes over a column that is another one without the write.
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import replace
+
+import pyarrow as pa
 
 from pyhudi.environment import Environment
 from pyhudi.format.metadata.rollback import RollbackMetadata
@@ -22,7 +24,10 @@ from pyhudi.metadata_table.delta_commit import CheckHeld
 from pyhudi.metadata_table.maintained import kept_partitions
 from pyhudi.metadata_table.undo import forget_delta_commit, is_merged, partitions_with, undo_delta_commit
 from pyhudi.metadata_table.update import apply_change
+from pyhudi.table.index_definitions import types_at
+from pyhudi.table.indexed_columns import indexed_columns
 from pyhudi.table.metadata_table import drop_partitions, has_metadata_table
+from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 
 _log = logging.getLogger("pyhudi")
@@ -31,21 +36,40 @@ _log = logging.getLogger("pyhudi")
 def drop_what_stays(table: TableState, write: Instant, undone_by: str, check_held: CheckHeld) -> TableState:
     """Drop the partitions that would go on to say what a completed write said; the table as it is then.
 
-    Cost: nothing without a metadata table; otherwise that of `partitions_with`, and a put where something is dropped.
+    Cost: nothing without a metadata table; otherwise that of `partitions_with`, a read of the definitions of indexes, and
+    a put where something is dropped.
     """
     if not has_metadata_table(table):
         return table
     stays = partitions_with(table, write)
     change = Change(instant_time=undone_by, undoes=write.requested_time)
-    lost = [one.name for one in kept_partitions(table) if one.name in stays and not one.follows(change)]
+    lost = {one.name for one in kept_partitions(table) if one.name in stays and not one.follows(change)}
+    lost |= _over_columns_of(table, write)
     if not lost:
         return table
     _log.warning(
         "%s cannot follow the rollback of %s, and must be built again", ", ".join(sorted(lost)), write.requested_time
     )
     check_held()
-    drop_partitions(table, lost)
+    drop_partitions(table, sorted(lost))
     return table.reload()
+
+
+def _over_columns_of(table: TableState, write: Instant) -> frozenset[str]:
+    """The indexes over columns that the table does not have without this write, or has with another type."""
+    present = table.config.metadata_partitions
+    definitions = {name: one for name, one in indexed_columns(table).items() if name in present}
+    if not definitions:
+        return frozenset()
+    others = tuple(one for one in table.timeline.instants if one.requested_time != write.requested_time)
+    former = load_table_schema(table.with_timeline(replace(table.timeline, instants=others)))
+    schema = load_table_schema(table)
+    before, now = (pa.schema([]) if one is None else one.arrow for one in (former, schema))
+    return frozenset(
+        name
+        for name, one in definitions.items()
+        if types_at(before, one.source_columns) != types_at(now, one.source_columns)
+    )
 
 
 def begin_rollback(table: TableState, instant_time: str, rollback_time: str) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from pyhudi.format.file_names import LogFileName, parse_data_file
 from pyhudi.format.metadata.commit import NO_PREVIOUS_COMMIT, WriteStat
+from pyhudi.format.schema.internal_schema import INTERNAL_SCHEMA_KEY
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.metadata_table.change import Change
 from pyhudi.metadata_table.partition import Source
@@ -43,7 +44,10 @@ class SliceChange:
 
 
 def slice_changes(change: Change, source: Source) -> tuple[SliceChange, ...]:
-    """The file groups that an action wrote or replaced. Cost: that of a view if it wrote logs or replaced groups."""
+    """The file groups that an action wrote or replaced.
+
+    Cost: that of a view if it wrote logs or replaced groups, or if columns go by ids.
+    """
     bases: dict[FileGroupId, WriteStat] = {}
     logs: dict[FileGroupId, list[WriteStat]] = defaultdict(list)
     for partition, files in change.added.items():
@@ -57,7 +61,7 @@ def slice_changes(change: Change, source: Source) -> tuple[SliceChange, ...]:
             else:
                 bases[group] = file.stat
     unnamed = any(_follows(stat) and stat.prev_base_file is None for stat in bases.values())
-    former = _former_slices(change, source) if logs or change.replaced or unnamed else {}
+    former = _former_slices(change, source) if logs or change.replaced or unnamed or _has_ids(change) else {}
     found = [
         *(_rewritten(group, stat, former.get(group)) for group, stat in bases.items()),
         *(_appended(group, stats, former.get(group)) for group, stats in logs.items()),
@@ -86,6 +90,11 @@ def _former_slices(change: Change, source: Source) -> Mapping[FileGroupId, FileS
     paths = {*change.added, *change.replaced}
     view = load_view(source.storage, source.table.timeline, paths, lister=source.table.lister)
     return {file_slice.group: file_slice for slices in view.latest.values() for file_slice in slices}
+
+
+def _has_ids(change: Change) -> bool:
+    """Whether columns may have other names in older files, which only a view tells."""
+    return change.metadata is not None and bool(change.metadata.extra.get(INTERNAL_SCHEMA_KEY))
 
 
 def _follows(stat: WriteStat) -> bool:

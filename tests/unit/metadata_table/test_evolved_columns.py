@@ -137,3 +137,56 @@ def test_scan_that_leaves_files_out_finds_all_rows_whatever_columns_were(kind: s
                 for table in (opened(), opened(**{"hoodie.enable.data.skipping": "false"}))
             )
             assert found == whole, f"step {step}: {done} {where} {columns}"
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_index_of_a_column_under_the_name_of_a_dropped_one_finds_the_rows_that_a_write_changed(version: int) -> None:
+    storage, clock = MemoryStorage(), StepClock()
+    schema = pa.schema([*BASE, ("a", pa.int64()), ("b", pa.int64())])
+    new_table(storage, version=version, schema=schema)
+
+    def table() -> pyhudi.HudiTable:
+        return open_table(storage, env=environment(clock), **OPTIONS)
+
+    table().upsert(pa.table([[1, 2], ["oslo"] * 2, [1, 1], [5, 6], [7, 8]], schema=schema))
+    table().alter.drop_column("a")
+    table().alter.rename_column("b", "a")
+    table().indexes.create("by_a", "secondary", "a")
+    table().upsert(pa.table([[1], ["oslo"], [2], [5]], schema=pa.schema([*BASE, ("a", pa.int64())])))
+    assert table().scan(["id"], where=[("a", "==", 5)]).to_arrow()["id"].to_pylist() == [1]
+    assert table().inspect.metadata_check().num_rows == 0
+
+
+@pytest.mark.parametrize("was", [None, pa.float64()], ids=["without the column", "with another type"])
+@pytest.mark.parametrize("kind", ["secondary", "expression"])
+def test_restore_to_before_an_indexed_column_leaves_a_table_that_is_written_on(
+    kind: Any, was: pa.DataType | None
+) -> None:
+    storage, clock = MemoryStorage(), StepClock()
+    new_table(storage, schema=pa.schema(BASE))
+
+    def upsert(number: int, **columns: tuple[pa.DataType, Any]) -> str | None:
+        schema = pa.schema([*BASE, *((name, kind) for name, (kind, _) in columns.items())])
+        values = [[number], ["oslo"], [1], *([value] for _, value in columns.values())]
+        return table().upsert(pa.table(values, schema=schema)).instant
+
+    def table() -> pyhudi.HudiTable:
+        return open_table(storage, env=environment(clock), **OPTIONS)
+
+    target = upsert(1)
+    if was is not None:
+        table().alter.add_column("a", was)
+        target = table().inspect.history(1)["instant"].to_pylist()[0]
+        table().alter.drop_column("a")
+    table().alter.add_column("a", pa.string())
+    upsert(2, a=(pa.string(), "x"))
+    table().indexes.create("by_a", kind, "a", expression={"expr": "lower"} if kind == "expression" else None)
+    assert target is not None
+    table().recovery.restore(target)
+    assert ("by_a" in table().indexes.list()["name"].to_pylist()) is (was is not None)
+    if was is None:
+        upsert(3)
+        table().alter.add_column("a", pa.float64())
+    upsert(4, a=(pa.float64(), 4.0))
+    assert sorted(table().scan(["id"]).to_arrow()["id"].to_pylist()) == ([1, 3, 4] if was is None else [1, 4])
+    assert table().inspect.metadata_check().num_rows == 0
