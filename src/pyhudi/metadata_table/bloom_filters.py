@@ -93,9 +93,8 @@ class BloomFiltersPartition:
         return keys
 
     def follows(self, change: Change) -> bool:
-        """See `MetadataPartition.follows`."""
-        del change
-        return True
+        """See `MetadataPartition.follows`: files that were not the newest when it was built have no filter."""
+        return change.undoes is None
 
     def initial_records(self, source: Source) -> Iterator[pa.RecordBatch]:
         """See `MetadataPartition.initial_records`. Cost: a footer per base file."""

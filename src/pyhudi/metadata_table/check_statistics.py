@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from pyhudi.format.metadata_table.records import conformed
 from pyhudi.format.metadata_table.schema import COLUMN_STATS_COLUMN, KEY
-from pyhudi.metadata_table.column_stats import column_stats_records, live_paths
+from pyhudi.metadata_table.column_stats import column_stats_records, columns_with_statistics, live_paths
 from pyhudi.metadata_table.file_ranges import read_file_ranges
 from pyhudi.metadata_table.lookup import records_with_keys
 from pyhudi.metadata_table.state import MetadataState
-from pyhudi.table.index_definitions import COLUMN_STATS, indexed_columns, load_index_definitions
+from pyhudi.table.index_definitions import COLUMN_STATS
 from pyhudi.table.schema import load_table_schema
 
 _FILES_AT_ONCE: Final = 1024
@@ -33,8 +33,7 @@ def statistics_differences(state: MetadataState) -> Iterator[dict[str, Any]]:
     schema = load_table_schema(table)
     if COLUMN_STATS not in table.config.metadata_partitions or schema is None:
         return
-    definition = load_index_definitions(table).get(COLUMN_STATS)
-    columns = indexed_columns(definition, schema.arrow, table.version, meta_columns=table.config.populate_meta_fields)
+    columns = columns_with_statistics(table, schema)
     paths = [path for path in live_paths(table) if path.endswith(".parquet")]
     for start in range(0, len(paths), _FILES_AT_ONCE):
         for ranges in read_file_ranges(table.storage, None, paths[start : start + _FILES_AT_ONCE], columns):

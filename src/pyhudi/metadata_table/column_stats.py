@@ -29,6 +29,7 @@ from pyhudi.table.index_definitions import (
     COLUMNS_MAX_KEY,
     INDEXED_COLUMNS_MAX,
     INDEXED_META_COLUMNS,
+    can_be_indexed,
     default_indexed_columns,
     indexed_columns,
     listed_columns,
@@ -128,19 +129,36 @@ class ColumnStatsPartition:
 
 
 def columns_with_statistics(table: TableState, schema: TableSchema) -> tuple[str, ...]:
-    """The columns of which the table keeps statistics under a schema. Cost: a read of the definitions."""
+    """The columns of which the table keeps statistics now. Cost: a read of the definitions."""
+    definition = load_index_definitions(table).get(COLUMN_STATS)
+    if definition is None:
+        return columns_to_report(table, schema)
+    kinds = types_at(schema.arrow, definition.source_columns)
+    return tuple(name for name, kind in kinds.items() if can_be_indexed(kind, table.version))
+
+
+def columns_to_report(table: TableState, schema: TableSchema) -> tuple[str, ...]:
+    """The columns of which a write under a schema may have to keep statistics. Cost: a read of the definitions."""
     definition = load_index_definitions(table).get(COLUMN_STATS)
     return indexed_columns(definition, schema.arrow, table.version, meta_columns=table.config.populate_meta_fields)
 
 
 def columns_after(change: Change, table: TableState) -> tuple[str, ...]:
-    """The columns of which the table keeps statistics from a change on; new ones are put into the definition."""
+    """The columns of which the table keeps statistics from a change on; new ones are put into the definition.
+
+    A column that the table had before, and the index not, as one behind the first 32 when one of these is dropped, gets
+    none: bounds of a partition would know of its new files alone.
+    """
     schema = _schema_after(change, table)
     if schema is None:
         return ()
     definitions = load_index_definitions(table)
+    definition, former = definitions.get(COLUMN_STATS), load_table_schema(table)
     has_meta_columns = table.config.populate_meta_fields
-    columns = indexed_columns(definitions.get(COLUMN_STATS), schema.arrow, table.version, meta_columns=has_meta_columns)
+    columns = indexed_columns(definition, schema.arrow, table.version, meta_columns=has_meta_columns)
+    if definition is not None and former is not None:
+        late = types_at(former.arrow, columns).keys() - {*definition.source_columns}
+        columns = tuple(name for name in columns if name not in late)
     _define(table, definitions, columns)
     return columns
 

@@ -36,7 +36,7 @@ _log = logging.getLogger("pyhudi")
 def drop_what_stays(table: TableState, write: Instant, undone_by: str, check_held: CheckHeld) -> TableState:
     """Drop the partitions that would go on to say what a completed write said; the table as it is then.
 
-    Cost: nothing without a metadata table; otherwise that of `partitions_with`, a read of the definitions of indexes, and
+    Cost: nothing without a metadata table; otherwise that of `partitions_with`, a read of definitions of indexes, and
     a put where something is dropped.
     """
     if not has_metadata_table(table):

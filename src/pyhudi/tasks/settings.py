@@ -15,7 +15,7 @@ from pyhudi.io.slices.merged import MergeSettings
 from pyhudi.merge.rules import MergeRules
 from pyhudi.merge.table_rules import TableRules
 from pyhudi.metadata_table.asked import has_column_stats
-from pyhudi.metadata_table.column_stats import columns_with_statistics
+from pyhudi.metadata_table.column_stats import columns_to_report
 from pyhudi.table.block_filter import block_filter
 from pyhudi.table.instant_times import table_zone
 from pyhudi.table.schema import TableSchema
@@ -50,7 +50,7 @@ def write_target(
             page_size=files.page_size,
             avro_schema=avro_with_meta_columns(schema.avro),
             bloom=filters if bloom.enabled else None,
-            indexed_columns=columns_with_statistics(table, schema) if has_column_stats(table) else (),
+            indexed_columns=columns_to_report(table, schema) if has_column_stats(table) else (),
         ),
         markers=markers,
         heartbeat=heartbeat_path(instant_time),

@@ -190,3 +190,35 @@ def test_restore_to_before_an_indexed_column_leaves_a_table_that_is_written_on(
     upsert(4, a=(pa.float64(), 4.0))
     assert sorted(table().scan(["id"]).to_arrow()["id"].to_pylist()) == ([1, 3, 4] if was is None else [1, 4])
     assert table().inspect.metadata_check().num_rows == 0
+
+
+@pytest.mark.parametrize("by_ids", [False, True])
+def test_column_that_moves_up_among_the_indexed_ones_loses_no_rows(
+    by_ids: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first 32 columns have statistics; when one is dropped, the next one has some in new files alone."""
+    monkeypatch.setattr("pyhudi.read.skipping.FILES_MIN", 1)
+    storage, clock = MemoryStorage(), StepClock()
+    names = [f"c{number}" for number in range(1, 31)]
+    schema = pa.schema([*BASE, *((name, pa.int64()) for name in names)])
+    new_table(storage, schema=schema)
+
+    def table(**options: str) -> pyhudi.HudiTable:
+        return open_table(storage, env=environment(clock), **{**OPTIONS, **options})
+
+    def upsert(number: int, city: str, value: int) -> None:
+        values = [[number], [city], [1], *([value] for _ in schema.names[3:])]
+        drop = {"hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true"}
+        table(**({} if by_ids else drop)).upsert(pa.table(values, schema=schema))
+
+    upsert(1, "oslo", 100)
+    if by_ids:
+        table().alter.drop_column("c1")
+    schema = schema.remove(schema.get_field_index("c1"))
+    for number, city in enumerate(("oslo", "oslo", "rome"), start=2):
+        upsert(number, city, number)
+    if by_ids:
+        table().services.cluster()
+    for number, value in enumerate((100, 2, 3, 4), start=1):
+        assert table().scan(["id"], where=[("c30", "==", value)]).to_arrow()["id"].to_pylist() == [number]
+    assert table().inspect.metadata_check().num_rows == 0

@@ -95,3 +95,16 @@ def test_rollback_that_dies_at_any_effect_leaves_indexes_that_are_true() -> None
         assert_true(image, where)
         opened(image, later=True).upsert(rows((8, "rome", 9, "d")))
         assert_true(image, where)
+
+
+def test_files_that_are_the_newest_again_after_a_restore_have_filters_again() -> None:
+    storage = copied(TableBuilder(9, "cow").insert(*THREE_ROWS).build())
+    filtered = {**INDEXED, "hoodie.metadata.index.bloom.filter.enable": "true", "hoodie.clean.automatic": "false"}
+    target = opened(storage, **filtered).upsert(rows((1, "oslo", 8, "a"))).instant
+    assert target is not None
+    opened(storage, **filtered).upsert(rows((1, "oslo", 9, "c")))
+    opened(storage, **filtered).insert_overwrite(rows((7, "bern", 9, "c")))
+    opened(storage).recovery.rebuild_metadata_table()
+    opened(storage, **filtered).recovery.restore(target)
+    assert "bloom_filters" in opened(storage).handle.state.config.metadata_partitions
+    assert_true(storage)
