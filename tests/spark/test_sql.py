@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, ArithmeticException, ParseExceptio
 from tests.support.pages import ROOT, blocks, run_block
 
 from pyhudi import HudiTable
-from pyhudi.errors import SchemaMismatchError, SqlStatementError, TableExistsError
+from pyhudi.errors import SchemaMismatchError, SqlStatementError, TableExistsError, UnsupportedFeatureError
 from pyhudi.sql import enable as enabling
 
 
@@ -102,6 +102,28 @@ def test_queries_read_hudi_tables_in_every_place_and_others_stay_sparks(spark: A
     assert sql("SELECT (SELECT count(*) FROM stored_view), (SELECT count(*) FROM temporary_view)") == [(3, 7)]
     assert spark.table("h").where("h.id = 6").count() == spark.read.table("front.h").where("id = 6").count() == 1
     sql("DROP VIEW temporary_view")
+
+
+def test_table_is_a_query_and_the_cache_takes_queries_alone(spark: Any, sql: Any) -> None:
+    sql("CREATE TABLE t (id INT, v STRING) USING hudi TBLPROPERTIES (primaryKey = 'id')")
+    sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    assert sql("TABLE t") == sql("SELECT * FROM t")
+    assert sql("WITH u AS (TABLE front.t) SELECT u.id FROM u WHERE v IN (SELECT v FROM (TABLE t)) ORDER BY 1") == [
+        (1,),
+        (2,),
+    ]
+    assert len(sql("TABLE t UNION ALL TABLE t ORDER BY id LIMIT 3")) == 3
+    with pytest.raises(UnsupportedFeatureError, match="CACHE TABLE other_name AS SELECT"):
+        sql("CACHE LAZY TABLE t OPTIONS ('storageLevel' 'DISK_ONLY')")
+    sql("UNCACHE TABLE IF EXISTS t")
+    sql("CACHE TABLE kept AS TABLE t")
+    sql("INSERT INTO t VALUES (3, 'c')")
+    assert (len(sql("TABLE kept")), len(sql("TABLE t"))) == (2, 3)
+    sql("UNCACHE TABLE kept")
+    spark.range(1).createOrReplaceTempView("plain")
+    sql("CACHE TABLE plain")
+    assert sql("TABLE plain") == [(0,)]
+    sql("UNCACHE TABLE plain")
 
 
 def test_statements_of_the_jvm_reach_pyhudi_until_it_is_disabled(spark: Any, sql: Any) -> None:

@@ -11,6 +11,7 @@ from pyhudi.errors import SqlStatementError
 from pyhudi.sql.catalog.names import Names, NotHudi
 from pyhudi.sql.statements import (
     alter_table,
+    cache,
     call,
     create_table,
     describe,
@@ -51,6 +52,8 @@ VERBS: tuple[Verb, ...] = (
     Verb(("MERGE",), merge.parse),
     Verb(("UPDATE",), update.parse_update),
     Verb(("DELETE", "FROM"), update.parse_delete),
+    Verb(("CACHE",), cache.parse_cache),
+    Verb(("UNCACHE", "TABLE"), cache.parse_uncache),
 )
 """All statements. The first whose words match, and that does not say `NotHudi`, has the statement."""
 
@@ -58,7 +61,10 @@ _FIRST_WORD = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*(?!\+).*?\*/)*(\w*)", re.D
 _EXPLAIN = "EXPLAIN"
 _EXPLAIN_MODES = ("EXTENDED", "CODEGEN", "COST", "FORMATTED")
 _NAME_TABLES = frozenset(
-    ["INSERT", "FROM", "WITH", "MERGE", "UPDATE", "DELETE", "TRUNCATE", "ALTER", "DROP", "SHOW", "DESCRIBE", "DESC"]
+    [
+        *("INSERT", "FROM", "WITH", "MERGE", "UPDATE", "DELETE", "TRUNCATE", "ALTER", "DROP"),
+        *("SHOW", "DESCRIBE", "DESC", "CACHE", "UNCACHE"),
+    ]
 )
 """First words of statements that are Hudi's because of a table that they name."""
 _FIRST_WORDS = frozenset({verb.words[0] for verb in VERBS} | {_EXPLAIN})

@@ -15,7 +15,7 @@ from pyhudi.sql.text.quoting import quoted_name
 from pyhudi.sql.text.relations import Relation, relations_of
 from pyhudi.sql.text.tokens import Cursor
 
-_MAY_READ = re.compile(r"\b(?:FROM|USING)\b", re.IGNORECASE)
+_MAY_READ = re.compile(r"\b(?:FROM|USING|TABLE)\b", re.IGNORECASE)
 _KEEPS_ITS_TEXT = frozenset({"VIEW", "FUNCTION"})
 _TEMPORARY = frozenset({"TEMP", "TEMPORARY"})
 _LITERAL = re.compile(r"'[^'\\]*'|\d+")
@@ -48,6 +48,8 @@ def rewritten(spark: SparkSession, text: str, replacement: Replacement) -> str |
     changes: list[tuple[int, int, str]] = []
     for relation, table in found:
         rows = "".join(["(SELECT * FROM ", replacement(Read(table, _as_of(spark, relation))), ")"])
+        if relation.query_at is not None:
+            changes.append((relation.query_at, relation.name.start, "SELECT * FROM "))
         changes.append((relation.name.start, relation.end, rows))
         if relation.alias_at is not None:
             changes.append((relation.alias_at, relation.alias_at, f" AS {quoted_name(relation.name.parts[-1])}"))

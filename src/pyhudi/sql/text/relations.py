@@ -1,4 +1,4 @@
-"""The places of a statement where a table is read: names after FROM, JOIN and commas, as Spark's grammar has them.
+"""The places of a statement where a table is read: names after FROM, JOIN, commas, and TABLE as a query of its own.
 
 No look-up, and no Spark. What is in doubt is left out: Spark then reads the table itself, through the slower data
 source. `FROM` inside of functions (`extract(year FROM ts)`), names of common table expressions, functions and columns
@@ -8,13 +8,17 @@ are not tables.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from pyhudi.sql.text.table_query import may_begin_query
 from pyhudi.sql.text.tokens import Cursor, Name, Slice, Token
 
 _QUERY_WORDS = frozenset({"SELECT", "WITH", "FROM", "TABLE", "MAP", "REDUCE"})
 _STATEMENTS = frozenset(
-    {"SELECT", "WITH", "FROM", "INSERT", "CREATE", "EXPLAIN", "CACHE", "DESCRIBE", "DESC", "MERGE", "UPDATE", "("}
+    [
+        *("SELECT", "WITH", "FROM", "TABLE", "INSERT", "CREATE", "EXPLAIN", "CACHE"),
+        *("DESCRIBE", "DESC", "MERGE", "UPDATE", "("),
+    ]
 )
 _ENDS_FROM = frozenset(
     [
@@ -79,12 +83,14 @@ class Relation:
         end: where the name ends, with the moment if there is one.
         moment: the expression of `TIMESTAMP AS OF`, or of `VERSION AS OF`.
         alias_at: the place where the name of the relation has to be written, None if the statement has an alias.
+        query_at: where `TABLE` begins, if that is before the name and makes it a query.
     """
 
     name: Name
     end: int
     moment: Slice | None
     alias_at: int | None
+    query_at: int | None = None
 
 
 @dataclass(slots=True)
@@ -92,6 +98,7 @@ class _Level:
     """What is between two parentheses. `defining`: the name whose query comes next; `defines`: that of this level."""
 
     is_query: bool
+    is_argument: bool = False
     is_relation: bool = False
     in_from: bool = False
     expects: bool = False
@@ -124,6 +131,13 @@ def _relations(cursor: Cursor) -> Iterator[Relation]:
         elif token.is_word(")"):
             _close(levels)
             cursor.position += 1
+        elif _is_table_query(cursor, level):
+            query_at = cursor.place
+            cursor.position += 1
+            found = _relation(cursor, levels)
+            level.in_with = False
+            if found is not None:
+                yield replace(found, query_at=query_at)
         elif level.expects and _begins_name(token):
             level.expects = False
             found = _relation(cursor, levels)
@@ -132,6 +146,17 @@ def _relations(cursor: Cursor) -> Iterator[Relation]:
         else:
             _note(cursor, level, token, is_merge=is_merge and len(levels) == 1)
             cursor.position += 1
+
+
+def _is_table_query(cursor: Cursor, level: _Level) -> bool:
+    """Whether the next words are `TABLE name` as a query. As an argument of a function they are Spark's."""
+    if not level.is_query or level.is_argument or not cursor.peek("TABLE"):
+        return False
+    following = cursor.tokens[cursor.position + 1 : cursor.position + 2]
+    if not following or not _begins_name(following[0]) or _upper(following[0]) in _ENDS_FROM | {"FROM"}:
+        return False
+    words = [_upper(token) for token in cursor.tokens]
+    return may_begin_query(words, cursor.position, after_definitions=level.in_with)
 
 
 def _upper(token: Token) -> str:
@@ -152,7 +177,7 @@ def _opened(cursor: Cursor, level: _Level) -> _Level:
     before = cursor.tokens[cursor.position - 1] if cursor.position else None
     after_function = before is not None and before.end == cursor.place and _upper(before) not in ("", "IN", "AS")
     is_query = word in _QUERY_WORDS and not (word == "FROM" and after_function)
-    opened = _Level(is_query=is_query, is_relation=level.expects and not is_query)
+    opened = _Level(is_query=is_query, is_argument=after_function, is_relation=level.expects and not is_query)
     opened.expects = opened.is_relation
     level.expects = False
     if level.in_with and before is not None and _upper(before) in ("AS", "MATERIALIZED"):
