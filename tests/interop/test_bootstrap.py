@@ -217,7 +217,7 @@ def test_table_of_skeletons_with_row_groups_is_changed_by_conditions_and_read_by
     given = {**jvm_options(path, table_type), **options, "hoodie.datasource.write.precombine.field": "ts"}
     if "hoodie.metadata.record.index.enable" in options:
         given["hoodie.index.type"] = "RECORD_INDEX"
-    late = rows(["a02", "q1"], "a", 90).append_column("z", pa.array([1, 2]))
+    late = pa.concat_tables([rows(["a02"], "a", 90), rows(["q1"], "c", 90)]).append_column("z", pa.array([1, 2]))
     oracle.write(path, late, given)
     check("upserted by JVM Hudi")
     table.refresh().services.cluster()

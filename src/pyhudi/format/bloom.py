@@ -266,6 +266,9 @@ class BloomFilterBuilder:
 
         The first such key goes to row 0 without advancing the turn, so row 0 gets the second key, too.
         """
+        if len(self._rows) == 1:
+            self._set(self._rows[0], keys)
+            return
         turn = np.arange(already_spread, already_spread + len(keys))
         target = np.maximum(turn - 1, 0) % len(self._rows)
         for index, row in enumerate(self._rows):

@@ -214,9 +214,9 @@ def _read_whole(
                     yield kept
 
     yield from in_order(
-        (size, functools.partial(read, scan_slice, part))
+        (functools.partial(read, scan_slice, part), scan_slice.files.source is None or bool(scan_slice.files.logs))
         for scan_slice in slices
-        for size, part in parts_of(storage, plan, scan_slice, needed, condition)
+        for part in parts_of(storage, plan, scan_slice, needed, condition)
     )
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from pyhudi.format.schema.meta_columns import META_COLUMNS
 from pyhudi.io.base_file import opened_base_file, row_group_ends
 from pyhudi.io.slices.base_rows import DIVIDED_FROM_BYTES, ROWS_PER_PART, row_ranges
 from pyhudi.read.conditions import Condition, columns_of
@@ -16,47 +14,40 @@ from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import Storage
 
-_UNKNOWN_SIZE: Final = 2**62
-_EXPANSION: Final = 6
-"""About how many times its size a file takes in memory, or less."""
-
 
 def parts_of(
     storage: Storage, plan: ScanPlan, one: ScanSlice, columns: Sequence[str], condition: Condition | None
-) -> list[tuple[int, range | None]]:
-    """About how many bytes each part of a slice takes, and its rows; None for all rows.
+) -> Sequence[range | None]:
+    """The rows of each part of a slice; None for all rows.
 
     Parts whose row groups in the source cannot match the condition are left out. Cost: none for a small slice; else the
     footers of skeleton and source.
     """
     source = one.files.source
-    if source is None or one.files.logs:
-        return [(_UNKNOWN_SIZE, None)]
-    if source.size < DIVIDED_FROM_BYTES:
-        return [(source.size * _EXPANSION, None)]
+    if source is None or one.files.logs or source.size < DIVIDED_FROM_BYTES:
+        return (None,)
     parts = row_ranges(storage, one.files, columns, ROWS_PER_PART)
-    if not parts:
-        return [(_UNKNOWN_SIZE, None)]
-    size = source.size * _EXPANSION // len(parts)
-    return [(size, rows) for rows in _matching(plan, one, parts, condition)]
+    return _matching(plan, one, parts, condition) if parts else (None,)
 
 
 def _matching(plan: ScanPlan, one: ScanSlice, parts: Sequence[range], condition: Condition | None) -> Sequence[range]:
     """The parts that statistics in the footer of the source do not rule out.
 
-    Those of floating-point columns are not asked: many writers leave NaN out of them.
+    Arrow passes over what a footer does not say, and statistics of writers that ordered texts or numbers in another
+    way. A column that the source does not have, as it is of the skeleton or of the names of folders, may have any
+    value. Statistics of columns with another type than that of the table, and of types whose order writers did not
+    always agree about, are not asked.
     """
     source = one.files.source
     assert source is not None
     assert one.files.base is not None
     if condition is None or condition.prunes is None or one.files.names_in_base is not None:
         return parts
-    asked = columns_of(condition.whole, plan.schema)
-    if any(name in META_COLUMNS or not _is_plain(plan.schema.field(name).type) for name in asked):
-        return parts
+    asked = columns_of(condition.prunes, plan.schema)
     storage = open_spec(source.storage)
     with opened_base_file(storage, source.path) as (file, parquet):
-        if any(not _has_type(parquet.schema_arrow, plan.schema.field(name)) for name in asked):
+        stored = parquet.schema_arrow
+        if any(name in stored.names and not _is_ordered(stored.field(name).type, plan, name) for name in asked):
             return parts
         fragment = ds.ParquetFileFormat().make_fragment(file)
         kept = {group.id for group in fragment.subset(condition.prunes, plan.schema).row_groups}
@@ -65,10 +56,14 @@ def _matching(plan: ScanPlan, one: ScanSlice, parts: Sequence[range], condition:
     return [rows for rows in parts if any(begins[number] < rows.stop and ends[number] > rows.start for number in kept)]
 
 
-def _is_plain(kind: pa.DataType) -> bool:
-    kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_date, pa.types.is_boolean)
-    return any(is_kind(kind) for is_kind in kinds)
-
-
-def _has_type(stored: pa.Schema, field: pa.Field) -> bool:
-    return field.name in stored.names and bool(stored.field(field.name).type == field.type)
+def _is_ordered(kind: pa.DataType, plan: ScanPlan, name: str) -> bool:
+    """Whether the values of a column are compared by everyone as the table compares them. Of NaN see `Condition`."""
+    kinds = (
+        pa.types.is_integer,
+        pa.types.is_string,
+        pa.types.is_date,
+        pa.types.is_boolean,
+        pa.types.is_timestamp,
+        pa.types.is_floating,
+    )
+    return bool(kind == plan.schema.field(name).type) and any(is_kind(kind) for is_kind in kinds)

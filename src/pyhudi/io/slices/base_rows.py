@@ -24,6 +24,8 @@ DIVIDED_FROM_BYTES: Final = 8 * 1024 * 1024
 """The size of a source file from which on its footer is worth a request of its own."""
 ROWS_PER_PART: Final = 128 * 1024
 """The rows of a large source file that have row groups of their own in its skeleton, at least."""
+_PARTS_MAX: Final = 64
+"""Parts of a file at most, as each reads its footer, which grows with the file."""
 _META = frozenset(META_COLUMNS)
 
 
@@ -94,7 +96,10 @@ def read_source_rows(
 
 
 def parts_of_source(source: SourceFile, base: str, rows_min: int) -> tuple[range, ...]:
-    """The rows of a file of the source in parts of whole row groups. Cost: its footer. Raises: as `read_base_rows`."""
+    """The rows of a file of the source in parts of whole row groups, a bounded number of them.
+
+    Cost: its footer. Raises: as `read_base_rows`.
+    """
     with _opened_source(source, base) as storage, opened_base_file(storage, source.path) as (_, parquet):
         return _parts(row_group_ends(parquet.metadata), rows_min)
 
@@ -102,9 +107,9 @@ def parts_of_source(source: SourceFile, base: str, rows_min: int) -> tuple[range
 def row_ranges(storage: Storage, files: SliceFiles, columns: Sequence[str], rows_min: int) -> tuple[range, ...]:
     """The rows of the base file of a slice in parts, which can be read alone: where a row group of each side ends.
 
-    A part has at least `rows_min` rows, but for the last one. None if the sides differ, which a read of all rows says.
-    `columns`: those that are to be read. Cost: the footer of
-    the skeleton and of its source, as far as they have such columns. Raises: as `read_base_rows`.
+    A part has at least `rows_min` rows, but for the last one, and their number is bounded. None if the sides differ,
+    which a read of all rows says. `columns`: those that are to be read. Cost: the footer of the skeleton and of its
+    source, as far as they have such columns. Raises: as `read_base_rows`.
     """
     base, source = files.base, files.source
     assert base is not None
@@ -123,8 +128,9 @@ def row_ranges(storage: Storage, files: SliceFiles, columns: Sequence[str], rows
 
 def _parts(ends: Sequence[int], rows_min: int) -> tuple[range, ...]:
     parts, begin = list[range](), 0
+    enough = max(rows_min, -(-ends[-1] // _PARTS_MAX)) if ends else rows_min
     for end in ends:
-        if end - begin >= rows_min or (end == ends[-1] and end > begin):
+        if end - begin >= enough or (end == ends[-1] and end > begin):
             parts.append(range(begin, end))
             begin = end
     return tuple(parts)
