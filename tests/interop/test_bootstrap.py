@@ -26,8 +26,10 @@ def hashes(folder: Path) -> dict[str, str]:
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def bootstrapped_by_jvm_hudi(oracle: Oracle, source: Path, path: Path, version: int, table_type: str) -> None:
-    options = {"hoodie.metadata.enable": "false", "hoodie.datasource.write.hive_style_partitioning": "true"}
+def bootstrapped_by_jvm_hudi(
+    oracle: Oracle, source: Path, path: Path, version: int, table_type: str, **more: str
+) -> None:
+    options = {"hoodie.metadata.enable": "false", "hoodie.datasource.write.hive_style_partitioning": "true", **more}
     if oracle.release != "0.15.0":
         options["hoodie.write.table.version"] = str(version)
     settings = ",".join(f"{key}={value}" for key, value in options.items())
@@ -261,3 +263,50 @@ def test_partitions_whose_escapes_were_decoded_are_read_and_written_by_jvm_hudi(
     ours = table.refresh().scan().to_arrow()
     assert_same_rows(oracle.read(path), ours, hint="upserted by JVM Hudi")
     assert ours.num_rows == 21
+
+
+@pytest.mark.parametrize("maker", ["JVM Hudi", "pyhudi"])
+@pytest.mark.parametrize(("version", "table_type"), [(9, "mor"), (6, "cow")])
+def test_bootstrap_of_both_modes_with_a_metadata_table_is_read_and_written_in_turn(
+    version: int, table_type: str, maker: str, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle, path = oracle_of(RELEASE_OF_TABLE_VERSION[version]), tmp_path / f"boot_listed_{version}"
+    source = parquet_source(tmp_path / "source")
+    before = hashes(source)
+    listed = {"hoodie.metadata.enable": "true"}
+    if maker == "pyhudi":
+        pyhudi.HudiTable.bootstrap(
+            source,
+            path,
+            record_key="id",
+            table_type=table_type,
+            table_version=version,
+            hudi_options=listed,
+            mode=lambda folder: "full_record" if folder == "city=b" else "metadata_only",
+        )
+    else:
+        modes = {
+            "hoodie.bootstrap.mode.selector": "org.apache.hudi.client.bootstrap.selector.BootstrapRegexModeSelector",
+            "hoodie.bootstrap.mode.selector.regex": "city=b",
+            "hoodie.bootstrap.mode.selector.regex.mode": "FULL_RECORD",
+        }
+        bootstrapped_by_jvm_hudi(oracle, source, path, version, table_type, **listed, **modes)
+    instants = [one["instant"] for one in pyhudi.HudiTable.for_path(path).inspect.history().to_pylist()]
+    assert sorted(instants) == ["00000000000001", "00000000000002"]
+
+    def check(hint: str, count: int) -> pyhudi.HudiTable:
+        table = pyhudi.HudiTable.for_path(path, hudi_options=listed)
+        assert_same_rows(oracle.read(path, listed), table.scan().to_arrow(), hint=hint)
+        assert table.scan().count() == count, hint
+        return table
+
+    check("bootstrapped", 20).upsert(pa.concat_tables([rows(["a01", "a99"], "a", 50), rows(["b13"], "b", 51)]))
+    check("upserted by pyhudi", 21)
+    late = pa.concat_tables([rows(["a02", "a98"], "a", 60), rows(["b14"], "b", 61)])
+    oracle.write(path, late, {**jvm_options(path, table_type), **listed})
+    table = check("upserted by JVM Hudi", 22)
+    if table_type == "mor":
+        table.services.compact()
+    check("compacted", 22).services.cluster()
+    check("clustered", 22)
+    assert hashes(source) == before

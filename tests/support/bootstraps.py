@@ -11,23 +11,29 @@ from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.local import LocalEngine
 from pyhudi.storage.local import LocalStorage
 from pyhudi.storage.protocol import Storage
-from pyhudi.write.bootstrap.plan import plan_bootstrap
+from pyhudi.write.bootstrap.plan import ModeOf, plan_bootstrap
 from pyhudi.write.bootstrap.run import run_bootstrap
 
 
 def bootstrap(
-    source: Path, storage: Storage, *, later: bool = False, mode: BootstrapMode = BootstrapMode.METADATA_ONLY
+    source: Path, storage: Storage, *, later: bool = False, mode: ModeOf = BootstrapMode.METADATA_ONLY
 ) -> None:
     options = {
         "hoodie.table.name": "t",
         "hoodie.datasource.write.recordkey.field": "id",
         "hoodie.write.markers.type": "DIRECT",
+        "hoodie.write.lock.wait_time_ms": "20",
     }
     engine = LocalEngine(1)
     config = WriteConfig.from_options(options)
     plan = plan_bootstrap(LocalStorage(source), storage, config, engine, mode)
     clock = StepClock(LATER_MS) if later else StepClock()
     run_bootstrap(plan, storage, options=options, engine=engine, environment=environment(clock))
+
+
+def copy_city_b(path: str) -> BootstrapMode:
+    """Both modes in one bootstrap."""
+    return BootstrapMode.FULL_RECORD if path == "city=b" else BootstrapMode.METADATA_ONLY
 
 
 def count_rows(storage: Storage) -> int:

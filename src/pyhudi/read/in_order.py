@@ -22,7 +22,7 @@ Read: TypeAlias = Callable[[], Iterator[pa.RecordBatch]]
 def in_order(pieces: Iterable[tuple[Read, bool]], bytes_at_once: int = BYTES_AT_ONCE) -> Iterator[pa.RecordBatch]:
     """The batches of the pieces, one piece after the other. A piece: what reads it, and whether it is read alone.
 
-    Several are read at once, one in each core at most. Where the batches that nobody has asked for yet take
+    Several are read at once, one in each core at most. Where the batches that are ready take
     `bytes_at_once`, readers wait. A piece that is read alone, as it takes much memory by itself, is read as it is asked
     for.
     """
@@ -43,7 +43,7 @@ def in_order(pieces: Iterable[tuple[Read, bool]], bytes_at_once: int = BYTES_AT_
 
 @dataclass(slots=True, eq=False)
 class _Piece:
-    """A piece that is being read: its batches that nobody has asked for, and whether there will be more."""
+    """A piece that is being read: its batches that are ready, and whether there will be more."""
 
     batches: deque[pa.RecordBatch] = field(default_factory=deque)
     has_ended: bool = False
@@ -77,7 +77,7 @@ class _Ahead:
                 self._changed.notify_all()
 
     def _put(self, piece: _Piece, batch: pa.RecordBatch) -> bool:
-        """Wait until there is room, then add a batch; False if nobody will ask for it."""
+        """Wait until there is room, then add a batch; False if the read has been given up."""
 
         def has_room() -> bool:
             # The first piece may always have one: all others wait for it.
@@ -110,7 +110,7 @@ class _Ahead:
         piece.done.result()
 
     def close(self) -> None:
-        """End the threads: nobody asks for more."""
+        """Give up: end the threads."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

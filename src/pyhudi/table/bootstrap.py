@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from pyhudi.errors import CorruptDataError, NotFoundError, UnsafePathError
+from pyhudi.errors import CorruptDataError, NotFoundError, UnsafePathError, WriteConflictError
 from pyhudi.format.bootstrap_index import (
     PARTITIONS_PATH,
     SourcePartition,
@@ -17,15 +17,37 @@ from pyhudi.format.bootstrap_index import (
 from pyhudi.format.hfile.indexed import sorted_keys
 from pyhudi.format.keys.partition_paths import path_columns
 from pyhudi.format.safe_paths import path_problem
+from pyhudi.format.timeline.instant import FULL_RECORD_INSTANT, SKELETON_INSTANT
 from pyhudi.io.hfile import open_hfile_of
 from pyhudi.io.slices.files import SourceFile
 from pyhudi.storage.open import open_storage
 from pyhudi.storage.paths import local_path
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.file_slice import FileGroupId
+from pyhudi.table.state import TableState
 
 _PARTITIONS_AT_ONCE: Final = 256
 """How many entries are looked up together: each has all files of a partition."""
+
+
+def is_being_bootstrapped(table: TableState) -> bool:
+    """Whether the bootstrap of a table has not ended: it runs, or it died. Cost: no request."""
+    if not table.config.values.get("hoodie.bootstrap.base.path"):
+        return False
+    timeline = table.timeline
+    pending = {instant.requested_time for instant in timeline.pending_writes}
+    return not timeline.completed_writes or not pending.isdisjoint((SKELETON_INSTANT, FULL_RECORD_INSTANT))
+
+
+def check_bootstrapped(table: TableState) -> None:
+    """Raise `WriteConflictError` if `is_being_bootstrapped`: a write would take the records of the source for new."""
+    if is_being_bootstrapped(table):
+        raise WriteConflictError(
+            "the bootstrap of this table has not ended, and records of its source may be missing; wait for it; if its "
+            "process has died, run the bootstrap again, which begins anew",
+            path=table.storage.uri,
+            source=table.config.values["hoodie.bootstrap.base.path"],
+        )
 
 
 def load_sources(storage: Storage, partition_paths: Collection[str]) -> Mapping[FileGroupId, SourceFile]:

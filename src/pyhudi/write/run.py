@@ -30,6 +30,7 @@ from pyhudi.services.inline import run_inline_services
 from pyhudi.services.restore.recover import finish_what_died
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.protocol import Storage
+from pyhudi.table.bootstrap import check_bootstrapped
 from pyhudi.table.features import check_writable
 from pyhudi.table.state import TableState, load_table
 from pyhudi.table.timeline import position_of
@@ -94,6 +95,7 @@ def write(
         rows = rows.read_all()
     table = load_table(storage)
     check_writable(table)
+    check_bootstrapped(table)
     settings = transaction_settings(config)
     environment = locking(environment, config, table.config.name)
     with only_writer_if_needed(table, settings.heartbeat, environment) as environment, naming(storage):

@@ -5,22 +5,27 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.support.bootstraps import bootstrap, count_rows
-from tests.support.crashes import copied
+from tests.support.bootstraps import bootstrap, copy_city_b, count_rows
+from tests.support.crashes import copied, opened
 from tests.support.sources import SOURCE_SCHEMA, encoded_partitions, encrypt, parquet_source
 
 import pyhudi
 from pyhudi.config.options_bootstrap import BootstrapMode
 from pyhudi.errors import (
+    AlreadyExistsError,
     ConfigError,
     CorruptDataError,
     InvalidRequestError,
+    LockLostError,
+    LockNotAcquiredError,
+    PermissionDeniedError,
     RecordKeyError,
     SchemaMismatchError,
     TableExistsError,
@@ -33,6 +38,7 @@ from pyhudi.metadata_table import settle
 from pyhudi.storage.memory import MemoryStorage
 from pyhudi.table.state import table_exists
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
+from pyhudi.write.bootstrap.plan import ModeOf
 
 Change = Callable[[Path], object]
 META = ["_hoodie_commit_time", "_hoodie_record_key", "_hoodie_partition_path"]
@@ -386,24 +392,94 @@ def test_unknown_mode_is_refused(tmp_path: Path) -> None:
         pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id", mode=lambda path: path)
 
 
-@pytest.mark.parametrize("mode", list(BootstrapMode))
-def test_bootstrap_that_dies_shows_nothing_and_the_next_one_makes_the_table(
-    tmp_path: Path, mode: BootstrapMode
-) -> None:
+@pytest.mark.parametrize("mode", [*BootstrapMode, copy_city_b])
+def test_bootstrap_that_dies_shows_nothing_and_the_next_one_makes_the_table(tmp_path: Path, mode: ModeOf) -> None:
     source = parquet_source(tmp_path / "source", files=1)
     whole = FaultStorage(MemoryStorage())
     bootstrap(source, whole, mode=mode)
+    between = 0
     for number in range(1, len(whole.effects) + 1):
         inner = MemoryStorage()
         with suppress(SimulatedCrash):
             bootstrap(source, FaultStorage(inner, before=at_effect(number, SimulatedCrash())), mode=mode)
         hint = f"before effect {number} of {len(whole.effects)}: {whole.effects[number - 1]}"
-        if table_exists(inner) and (rows := count_rows(inner)):
-            assert rows == 10, hint
+        rows = count_rows(inner) if table_exists(inner) else 0
+        if rows == 10:
             continue
+        # Hudi has an instant for each mode, so there is a moment between them.
+        between += rows == 5
+        assert rows in ((0, 5) if mode is copy_city_b else (0,)), hint
+        if table_exists(inner):
+            with pytest.raises(WriteConflictError, match="run the bootstrap again"):
+                opened(inner).upsert(more("a", "a00"))
         bootstrap(source, inner, later=True, mode=mode)
         assert count_rows(inner) == 10, hint
         assert count_rows(copied(inner)) == 10, hint
+    assert (between > 0) == (mode is copy_city_b)
+
+
+@pytest.mark.parametrize("mode", [*BootstrapMode, copy_city_b])
+def test_write_into_a_table_that_is_being_bootstrapped_is_refused(tmp_path: Path, mode: ModeOf) -> None:
+    source, inner = parquet_source(tmp_path / "source", files=1), MemoryStorage()
+    refused = []
+
+    def meanwhile(name: str, path: str) -> None:
+        is_last_put = name == "put_if_absent" and path.endswith(".commit")
+        if name == "close_output" or (is_last_put and len(refused) < 4):
+            with pytest.raises(WriteConflictError, match="has not ended"):
+                opened(inner).upsert(more("a", "a00"))
+            refused.append(path)
+
+    bootstrap(source, FaultStorage(inner, before=meanwhile), mode=mode)
+
+    assert len(refused) > 2
+    assert count_rows(inner) == 10
+    assert opened(inner).upsert(more("a", "a00")).updated == 1
+
+
+def test_error_in_the_second_commit_of_a_bootstrap_takes_the_first_one_away(tmp_path: Path) -> None:
+    source, inner = parquet_source(tmp_path / "source", files=1), MemoryStorage()
+
+    def fail(_: str, path: str) -> None:
+        if "/00000000000001_" in path:
+            raise PermissionDeniedError("no more puts", path=path)
+
+    with pytest.raises(PermissionDeniedError):
+        bootstrap(source, FaultStorage(inner, before=fail), mode=copy_city_b)
+
+    assert not inner.list_recursive("")
+
+
+@pytest.mark.parametrize("mode", [BootstrapMode.METADATA_ONLY, copy_city_b])
+def test_of_two_bootstraps_one_makes_the_table(tmp_path: Path, mode: ModeOf) -> None:
+    source = parquet_source(tmp_path / "source", files=1)
+    whole = FaultStorage(MemoryStorage())
+    bootstrap(source, whole, mode=mode)
+    for number, later in product(range(1, len(whole.effects) + 1), (False, True)):
+        inner, done = MemoryStorage(), list[str]()
+
+        def other(inner: MemoryStorage = inner, done: list[str] = done, later: bool = later) -> None:
+            with suppress(TableExistsError, WriteConflictError, LockNotAcquiredError):
+                bootstrap(source, inner, later=later, mode=mode)
+                done.append("other")
+
+        with suppress(TableExistsError, WriteConflictError, LockLostError, AlreadyExistsError):
+            bootstrap(source, FaultStorage(inner, before=once_at(number, other)), mode=mode)
+            done.append("mine")
+        assert len(done) == 1, (number, later)
+        assert count_rows(inner) == 10, (number, later)
+
+
+def once_at(number: int, action: Callable[[], None]) -> Callable[[str, str], None]:
+    """Do something else before the effect with this number."""
+    seen = list[str]()
+
+    def before(_: str, path: str) -> None:
+        seen.append(path)
+        if len(seen) == number:
+            action()
+
+    return before
 
 
 def vanish(file: Path) -> None:

@@ -10,16 +10,19 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.support.bootstraps import bootstrap, count_rows
+from tests.support.bootstraps import bootstrap, copy_city_b, count_rows
+from tests.support.crashes import opened
 from tests.support.mutants.tools import nothing, patched
-from tests.support.sources import parquet_source
+from tests.support.sources import SOURCE_SCHEMA, parquet_source
 
-from pyhudi.errors import HudiError
+from pyhudi.errors import HudiError, PermissionDeniedError, WriteConflictError
 from pyhudi.format.bootstrap_index import PARTITIONS_PATH
 from pyhudi.storage.memory import MemoryStorage
+from pyhudi.table.bootstrap import check_bootstrapped
 from pyhudi.table.state import table_exists
 from pyhudi.tasks import skeletons
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
+from pyhudi.write import run as write_loop
 from pyhudi.write.bootstrap import run as protocol
 
 
@@ -81,12 +84,48 @@ def index_after_the_commit() -> Iterator[None]:
         yield
 
 
-CHECKS = {"crash": dies_anywhere, "change": changes_meanwhile, "batch": loses_a_batch}
+def writer_comes_first(source: Path) -> None:
+    """A record that is written while the table is made is not there twice."""
+    inner = MemoryStorage()
+    rows = pa.Table.from_pylist([{"id": "a00", "city": "a"}], pa.schema([*SOURCE_SCHEMA, ("city", pa.string())]))
+
+    def meanwhile(_: str, path: str) -> None:
+        if path == PARTITIONS_PATH:
+            with suppress(WriteConflictError):
+                opened(inner).upsert(rows)
+
+    bootstrap(source, FaultStorage(inner, before=meanwhile))
+    assert count_rows(inner) == 5
+
+
+def fails_between_its_commits(source: Path) -> None:
+    """Of a bootstrap of both modes no part stays."""
+    parquet_source(source, cities="b", files=1)
+    inner = MemoryStorage()
+
+    def fail(_: str, path: str) -> None:
+        if "/00000000000001_" in path:
+            raise PermissionDeniedError("no more puts", path=path)
+
+    with pytest.raises(PermissionDeniedError):
+        bootstrap(source, FaultStorage(inner, before=fail), mode=copy_city_b)
+    assert not table_exists(inner)
+
+
+CHECKS = {
+    "writer": writer_comes_first,
+    "between": fails_between_its_commits,
+    "crash": dies_anywhere,
+    "change": changes_meanwhile,
+    "batch": loses_a_batch,
+}
 MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[None]], str]] = {
     "the index is put after the commit": (index_after_the_commit, "crash"),
     "there is no index": (lambda: patched((protocol, protocol._put_index, nothing)), "crash"),
     "what died is left": (lambda: patched((protocol, protocol._remove_dead_bootstrap, nothing)), "crash"),
     "the source is not compared": (lambda: patched((protocol, protocol.check_unchanged, nothing)), "change"),
+    "writers do not wait for the bootstrap": (lambda: patched((write_loop, check_bootstrapped, nothing)), "writer"),
+    "the first of two commits stays": (lambda: patched((protocol, protocol._undo_copies, nothing)), "between"),
     "rows are not counted": (lambda: patched((protocol, protocol._check_rows, nothing)), "batch"),
 }
 

@@ -1,10 +1,10 @@
-"""The bootstrap: a table over a source, in one commit for each mode."""
+"""The bootstrap: a table over a source, in one commit for each mode; both are visible, or none."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -13,7 +13,13 @@ from pyhudi.config.write_config import WriteConfig
 from pyhudi.engine.protocol import Engine
 from pyhudi.engine.shares import spread
 from pyhudi.environment import Environment
-from pyhudi.errors import CorruptDataError, InternalError, TableExistsError, WriteConflictError
+from pyhudi.errors import (
+    CommitOutcomeUnknownError,
+    CorruptDataError,
+    InternalError,
+    TableExistsError,
+    WriteConflictError,
+)
 from pyhudi.format.bootstrap_index import (
     FILE_IDS_PATH,
     PARTITIONS_PATH,
@@ -27,13 +33,16 @@ from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import avro_with_meta_columns
 from pyhudi.format.timeline.instant import FULL_RECORD_INSTANT, SKELETON_INSTANT, InstantTime
 from pyhudi.services.rollback.own_write import undone_on_failure
-from pyhudi.services.rollback.rollback import roll_back_failed_writes
+from pyhudi.services.rollback.rollback import roll_back, roll_back_failed_writes
 from pyhudi.storage.protocol import FileInfo, Storage
+from pyhudi.table.bootstrap import is_being_bootstrapped
 from pyhudi.table.state import TableState, create_table, load_table, table_exists
 from pyhudi.tasks.markers import task_markers
 from pyhudi.tasks.skeletons import SKELETON_SCHEMA, Skeleton, SkeletonTask, write_skeletons
+from pyhudi.transaction.heartbeat import Liveness, heartbeat_path, liveness_of
+from pyhudi.transaction.markers.announcing import TaskMarkers
 from pyhudi.transaction.presence import only_writer_if_needed
-from pyhudi.transaction.settings import locking, transaction_settings
+from pyhudi.transaction.settings import TransactionSettings, locking, transaction_settings
 from pyhudi.transaction.transaction import Transaction, begin, mark_inflight
 from pyhudi.write.bootstrap.copying import check_unique, copied_files
 from pyhudi.write.bootstrap.plan import BootstrapPlan
@@ -76,14 +85,11 @@ def run_bootstrap(
         removed_on_failure(storage, config, environment, created=True),
         only_writer_if_needed(table, settings.heartbeat, environment) as environment,
     ):
-        for mode, run in ((BootstrapMode.METADATA_ONLY, _write_skeletons), (BootstrapMode.FULL_RECORD, _copy)):
-            if plan.partitions_of(mode):
-                schema = plan.columns.schema
-                job = prepare(
-                    load_table(storage), config, schema, engine=engine, environment=environment, options=options
-                )
-                with _changes_named(plan):
-                    run(job, plan, check_keys=check_keys)
+        job = prepare(
+            load_table(storage), config, plan.columns.schema, engine=engine, environment=environment, options=options
+        )
+        with _changes_named(plan):
+            _run(job, plan, check_keys=check_keys)
     return load_table(storage)
 
 
@@ -115,6 +121,36 @@ def _transaction(job: WriteJob, at: InstantTime, operation: WriteOperation) -> I
         yield transaction
 
 
+def _run(job: WriteJob, plan: BootstrapPlan, *, check_keys: bool) -> None:
+    """Write the files of both modes, then commit them, one right after the other.
+
+    Both are pending before one of them is complete: as long as one is, no other writer begins (`check_bootstrapped`).
+    The copies come first, as a write can be rolled back while one with an earlier instant is pending.
+    """
+    with ExitStack() as stack:
+        begun = [
+            (stack.enter_context(_transaction(job, at, operation)), operation, files_of)
+            for mode, at, operation, files_of in _MODES
+            if plan.partitions_of(mode)
+        ]
+        stats = []
+        for transaction, _, files_of in begun:
+            with task_markers(transaction, job.config, job.engine, may_conflict=False) as markers:
+                stats.append(files_of(job, plan, transaction, markers))
+        if check_keys:
+            check_unique(job, [stat for of_mode in stats for stat in of_mode])
+        check_unchanged(plan.source)
+        try:
+            for (transaction, operation, _), of_mode in zip(begun, stats, strict=True):
+                committed(job, transaction, operation, of_mode, None)
+        except CommitOutcomeUnknownError:
+            raise
+        except (Exception, KeyboardInterrupt, SystemExit):
+            if len(begun) > 1:
+                _undo_copies(job.table, job.transaction_settings, job.environment)
+            raise
+
+
 def _properties(plan: BootstrapPlan, config: WriteConfig) -> dict[str, str]:
     version = config.new_table_version
     kind = (
@@ -126,20 +162,29 @@ def _properties(plan: BootstrapPlan, config: WriteConfig) -> dict[str, str]:
 
 
 def _remove_dead_bootstrap(storage: Storage, config: WriteConfig, environment: Environment) -> None:
-    """Remove a table without rows whose bootstrap died. Raises `TableExistsError` for any other table."""
+    """Remove a table whose bootstrap died. Raises `TableExistsError` for any other table."""
     if not table_exists(storage):
         return
     table = load_table(storage)
-    if table.timeline.completed_writes or not table.config.values.get("hoodie.bootstrap.base.path"):
-        raise TableExistsError("there is a table in this folder already: bootstrap makes a new one", path=storage.uri)
     settings = transaction_settings(config)
-    roll_back_failed_writes(table, settings.heartbeat, environment, lock_wait_ms=settings.lock_wait_ms)
+    if not is_being_bootstrapped(table):
+        raise TableExistsError("there is a table in this folder already: bootstrap makes a new one", path=storage.uri)
+    beat = heartbeat_path(SKELETON_INSTANT)
+    if liveness_of(storage, beat, settings.heartbeat, environment) is Liveness.DEAD:
+        _undo_copies(table, settings, environment)
+    roll_back_failed_writes(table.reload(), settings.heartbeat, environment, lock_wait_ms=settings.lock_wait_ms)
     if table.reload().timeline.pending_writes:
         raise WriteConflictError(
             "another process is bootstrapping this table; wait for it. If it is dead, its heartbeat expires soon",
             path=storage.uri,
         )
     remove_unused(storage, config, environment)
+
+
+def _undo_copies(table: TableState, settings: TransactionSettings, environment: Environment) -> None:
+    """Roll the first of two commits back while the second is pending, without which a part of the source is missing."""
+    if table.reload().timeline.completed_times == {FULL_RECORD_INSTANT}:
+        roll_back(table, FULL_RECORD_INSTANT, settings, environment)
 
 
 def _check_empty(storage: Storage) -> None:
@@ -152,8 +197,8 @@ def _check_empty(storage: Storage) -> None:
             )
 
 
-def _write_skeletons(job: WriteJob, plan: BootstrapPlan, *, check_keys: bool) -> None:
-    """The commit of the files that stay where they are."""
+def _skeletons(job: WriteJob, plan: BootstrapPlan, transaction: Transaction, markers: TaskMarkers) -> list[WriteStat]:
+    """The files beside those that stay where they are, and the index that says which one is beside which."""
     seed = uuid.UUID(job.environment.ids.uuid())
     files = [
         (path, info) for path in plan.partitions_of(BootstrapMode.METADATA_ONLY) for info in plan.source.files[path]
@@ -162,36 +207,31 @@ def _write_skeletons(job: WriteJob, plan: BootstrapPlan, *, check_keys: bool) ->
         Skeleton(str(uuid.uuid5(seed, info.path)), plan.partition_path(path), plan.source.source_file(info))
         for path, info in files
     ]
-    with _transaction(job, SKELETON_INSTANT, WriteOperation.BOOTSTRAP) as transaction:
-        with task_markers(transaction, job.config, job.engine, may_conflict=False) as markers:
-            target = job.target(transaction.instant_time, markers)
-            target = replace(
-                target,
-                schema=SKELETON_SCHEMA,
-                files=replace(target.files, avro_schema=avro_with_meta_columns(_SKELETON_AVRO)),
-                stays_by=None,
-            )
-            shares = spread(
-                {number: info.size for number, (_, info) in enumerate(files)}, job.engine.parallelism * TASKS_PER_CORE
-            )
-            tasks = [
-                SkeletonTask(
-                    target=target,
-                    keys=job.keys,
-                    key_columns=job.key_columns,
-                    skeletons=tuple(skeletons[number] for number in share),
-                )
-                for share in shares
-            ]
-            size = sum(info.size for _, info in files)
-            results = job.engine.map(write_skeletons, tasks, size_bytes=size, description="write skeleton files")
-        stats = [stat for result in results for stat in result]
-        _check_rows(plan, skeletons, stats)
-        if check_keys:
-            check_unique(job, stats)
-        _put_index(transaction, plan, skeletons, files)
-        check_unchanged(plan.source)
-        committed(job, transaction, WriteOperation.BOOTSTRAP, stats, None)
+    target = job.target(transaction.instant_time, markers)
+    target = replace(
+        target,
+        schema=SKELETON_SCHEMA,
+        files=replace(target.files, avro_schema=avro_with_meta_columns(_SKELETON_AVRO)),
+        stays_by=None,
+    )
+    shares = spread(
+        {number: info.size for number, (_, info) in enumerate(files)}, job.engine.parallelism * TASKS_PER_CORE
+    )
+    tasks = [
+        SkeletonTask(
+            target=target,
+            keys=job.keys,
+            key_columns=job.key_columns,
+            skeletons=tuple(skeletons[number] for number in share),
+        )
+        for share in shares
+    ]
+    size = sum(info.size for _, info in files)
+    results = job.engine.map(write_skeletons, tasks, size_bytes=size, description="write skeleton files")
+    stats = [stat for result in results for stat in result]
+    _check_rows(plan, skeletons, stats)
+    _put_index(transaction, plan, skeletons, files)
+    return stats
 
 
 def _check_rows(plan: BootstrapPlan, skeletons: Sequence[Skeleton], stats: Sequence[WriteStat]) -> None:
@@ -219,12 +259,12 @@ def _put_index(
             write(partitions, sink.write, source_folder=plan.source.storage.uri, created_ms=created_ms)
 
 
-def _copy(job: WriteJob, plan: BootstrapPlan, *, check_keys: bool) -> None:
-    """The commit of the files whose rows are copied."""
-    with _transaction(job, FULL_RECORD_INSTANT, WriteOperation.BULK_INSERT) as transaction:
-        with task_markers(transaction, job.config, job.engine, may_conflict=False) as markers:
-            stats = copied_files(job, plan, transaction.instant_time, markers)
-        if check_keys:
-            check_unique(job, stats)
-        check_unchanged(plan.source)
-        committed(job, transaction, WriteOperation.BULK_INSERT, stats, None)
+def _copies(job: WriteJob, plan: BootstrapPlan, transaction: Transaction, markers: TaskMarkers) -> list[WriteStat]:
+    """The files with the rows that are copied."""
+    return copied_files(job, plan, transaction.instant_time, markers)
+
+
+_MODES: Final = (
+    (BootstrapMode.FULL_RECORD, FULL_RECORD_INSTANT, WriteOperation.BULK_INSERT, _copies),
+    (BootstrapMode.METADATA_ONLY, SKELETON_INSTANT, WriteOperation.BOOTSTRAP, _skeletons),
+)
