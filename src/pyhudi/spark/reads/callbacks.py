@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from pyhudi.spark.settings import is_connect
 
-_WAIT_SECONDS = 10
+_WAIT_SECONDS = 60
 _log = logging.getLogger(__name__)
 _known: weakref.WeakKeyDictionary[JavaGateway, bool] = weakref.WeakKeyDictionary()
 _starting = threading.Lock()
