@@ -155,7 +155,12 @@ def test_changes_of_a_table_reach_its_files_and_the_catalog(spark: Any, sql: Any
     sql("ALTER TABLE a ADD COLUMNS (n INT COMMENT 'number')")
     sql("ALTER TABLE a ALTER COLUMN n TYPE BIGINT")
     kind = "STRUCT<x: INT COMMENT 'in, s', z: ARRAY<MAP<STRING, INT>>>"
+    before = len(sql("DESCRIBE HISTORY a"))
     sql(f"ALTER TABLE a ADD COLUMNS (s {kind} COMMENT 'of it', e INT)")
+    with pytest.raises(SchemaMismatchError):
+        sql("ALTER TABLE a ADD COLUMNS (half INT, e INT)")
+    assert len(sql("DESCRIBE HISTORY a")) == before + 1
+    assert "half" not in spark.table("a").columns
     sql("ALTER TABLE a ADD COLUMNS (s.y INT AFTER x)")
     sql("ALTER TABLE a SET TBLPROPERTIES ('hoodie.keep.min.commits' = '21')")
     sql("ALTER TABLE a DROP PARTITION (dt = 'd1'), PARTITION (dt = 'nothing')")

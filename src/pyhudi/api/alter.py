@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,11 +10,10 @@ import pyarrow as pa
 from pyhudi.api.arguments import HudiOptions
 from pyhudi.api.handle import TableHandle
 from pyhudi.errors import ConfigError, InvalidRequestError
-from pyhudi.format.schema import alterations
-from pyhudi.format.schema.avro_arrow import ColumnPath
-from pyhudi.format.schema.internal_schema import InternalSchema
 from pyhudi.format.timeline.table_version import NEWEST, TABLE_VERSIONS, TableVersion
-from pyhudi.services.alter_columns import Change, ColumnsChanged, alter_columns
+from pyhudi.services import column_changes
+from pyhudi.services.alter_columns import ColumnsChanged, alter_columns
+from pyhudi.services.column_changes import ColumnChange
 from pyhudi.services.upgrade.change import VersionChanged, change_version, planned_change
 
 
@@ -69,24 +67,16 @@ class Alter:
         >>> table.alter.add_column("tip", pa.float64()).schema.names[-1]
         'tip'
         """
-        place = _place(after, first=first)
-
-        def to(columns: InternalSchema) -> InternalSchema:
-            return alterations.add_column(
-                columns, alterations.resolved_new(columns, name), type, comment=comment, place=place
-            )
-
-        return self._alter(Change(to, needs_ids=False), hudi_options, call="add_column")
+        change = column_changes.add_column(name, type, after=after, first=first, comment=comment)
+        return self._alter(change, hudi_options, call="add_column")
 
     def drop_column(self, name: str, *, hudi_options: HudiOptions | None = None) -> ColumnsChanged:
         """Drop a column. Its values stay in the files, but a column of that name that is added later is another one."""
-        return self._alter_one(name, alterations.drop_column, hudi_options, call="drop_column")
+        return self._alter(column_changes.drop_column(name), hudi_options, call="drop_column")
 
     def rename_column(self, name: str, to: str, *, hudi_options: HudiOptions | None = None) -> ColumnsChanged:
         """Give a column another name. `to`: the new name alone, also of a column inside of others."""
-        return self._alter_one(
-            name, lambda columns, path: alterations.rename_column(columns, path, to), hudi_options, call="rename_column"
-        )
+        return self._alter(column_changes.rename_column(name, to), hudi_options, call="rename_column")
 
     def change_type(
         self,
@@ -100,45 +90,23 @@ class Alter:
         int -> long, float, double, decimal, string; long -> float, double, decimal, string; float -> double, string;
         double -> string; decimal -> wider decimal, string; date -> string; string <-> binary.
         """
-        return self._alter_one(
-            name,
-            lambda columns, path: alterations.change_type(columns, path, type),
-            hudi_options,
-            call="change_type",
-            needs_ids=False,
-        )
+        return self._alter(column_changes.change_type(name, type), hudi_options, call="change_type")
 
     def move_column(
         self, name: str, *, after: str | None = None, first: bool = False, hudi_options: HudiOptions | None = None
     ) -> ColumnsChanged:
         """Put a column behind the one that is named `after` beside it, or `first`."""
-        place = _place(after, first=first)
-        if place == alterations.AT_THE_END:
-            raise ConfigError("say where the column goes: after=…, or first=True", column=name)
-        return self._alter_one(
-            name,
-            lambda columns, path: alterations.move_column(columns, path, place),
-            hudi_options,
-            call="move_column",
-            is_free=True,
-        )
+        return self._alter(column_changes.move_column(name, after=after, first=first), hudi_options, call="move_column")
 
     def allow_null(self, name: str, *, hudi_options: HudiOptions | None = None) -> ColumnsChanged:
         """Let a column be null from now on. There is no way back: JVM Hudi has none either."""
-        return self._alter_one(name, alterations.allow_null, hudi_options, call="allow_null", needs_ids=False)
+        return self._alter(column_changes.allow_null(name), hudi_options, call="allow_null")
 
     def comment_column(
         self, name: str, comment: str | None, *, hudi_options: HudiOptions | None = None
     ) -> ColumnsChanged:
         """Change the comment of a column; None takes it away."""
-        return self._alter_one(
-            name,
-            lambda columns, path: alterations.comment_on(columns, path, comment),
-            hudi_options,
-            call="comment_column",
-            needs_ids=False,
-            is_free=True,
-        )
+        return self._alter(column_changes.comment_column(name, comment), hudi_options, call="comment_column")
 
     def upgrade(self, to: int = NEWEST.number, *, hudi_options: HudiOptions | None = None) -> VersionChanged:
         """Take the table to a newer version: 8 for JVM Hudi 1.0 and later, 9 for JVM Hudi 1.1 and later.
@@ -205,27 +173,9 @@ class Alter:
         ]
         return pa.Table.from_pylist(rows, schema=_PLAN_SCHEMA)
 
-    def _alter_one(
-        self,
-        name: str,
-        change: Callable[[InternalSchema, ColumnPath], InternalSchema],
-        hudi_options: HudiOptions | None,
-        *,
-        call: str,
-        needs_ids: bool = True,
-        is_free: bool = False,
-    ) -> ColumnsChanged:
-        """A change of one present column. `is_free`: also of one that makes keys or is in an index."""
-
-        def of(columns: InternalSchema) -> ColumnPath:
-            return alterations.resolved(columns, name)
-
-        one = Change(lambda columns: change(columns, of(columns)), None if is_free else of, needs_ids)
-        return self._alter(one, hudi_options, call=call)
-
-    def _alter(self, change: Change, hudi_options: HudiOptions | None, *, call: str) -> ColumnsChanged:
+    def _alter(self, change: ColumnChange, hudi_options: HudiOptions | None, *, call: str) -> ColumnsChanged:
         service_call = self._handle.service_call(hudi_options, call=call)
-        return alter_columns(service_call, change, by_ids=service_call.config.input.schema_on_read)
+        return alter_columns(service_call, (change,), by_ids=service_call.config.input.schema_on_read)
 
     def _change(self, to: int, hudi_options: HudiOptions | None, *, call: str) -> VersionChanged:
         target = _version_of(to)
@@ -237,12 +187,6 @@ class Alter:
                 f"the table has version {present}, so version {target} is a matter of alter.{other}", to=to
             )
         return change_version(service_call, target)
-
-
-def _place(after: str | None, *, first: bool) -> alterations.Place:
-    if after is not None and first:
-        raise ConfigError("a column goes first, or after another one: give one of the two", after=after)
-    return alterations.Place(after, first)
 
 
 def _version_of(number: Any) -> TableVersion:

@@ -6,7 +6,7 @@ only get more columns: old files are then read by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -17,10 +17,10 @@ from pyhudi.format.keys.generator import partition_field_names
 from pyhudi.format.metadata.commit import WRITER_KEY, CommitMetadata
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.format.schema.avro_arrow import ColumnPath, column_text
-from pyhudi.format.schema.internal_schema import InternalSchema
 from pyhudi.format.schema.internal_types import check_ids_possible, first_schema
 from pyhudi.format.timeline.instant import Action, InstantTime
 from pyhudi.services.call import ServiceCall
+from pyhudi.services.column_changes import ColumnChange
 from pyhudi.services.restore.recover import finish_what_died
 from pyhudi.services.rollback.own_write import undone_on_failure
 from pyhudi.services.rollback.rollback import roll_back_failed_writes
@@ -53,21 +53,10 @@ class ColumnsChanged:
     has_ids: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One change of columns.
+def alter_columns(call: ServiceCall, changes: Sequence[ColumnChange], *, by_ids: bool) -> ColumnsChanged:
+    """Commit the changes, one after the other, at once; or raise with nothing changed.
 
-    `of`: the column that stops to be what it was; None where none does. `to`: the columns after it. `needs_ids`:
-    whether readers by name would read older files wrongly.
-    """
-
-    to: Callable[[InternalSchema], InternalSchema]
-    of: Callable[[InternalSchema], ColumnPath] | None = None
-    needs_ids: bool = True
-
-
-def alter_columns(call: ServiceCall, change: Change, *, by_ids: bool) -> ColumnsChanged:
-    """Commit the change, or raise with nothing changed. `by_ids`: a table without column ids may get them.
+    `by_ids`: a table without column ids may get them.
 
     Cost: that of a commit without files; with column ids a listing, a read and three puts more, and the first time the
     headers of the blocks in logs.
@@ -75,7 +64,7 @@ def alter_columns(call: ServiceCall, change: Change, *, by_ids: bool) -> Columns
     table = finish_what_died(call.table.reload(), call.settings, call.environment)
     check_writable(table)
     roll_back_failed_writes(table, call.settings.heartbeat, call.environment, lock_wait_ms=call.settings.lock_wait_ms)
-    before, after = _evolved(table, change, by_ids)
+    before, after = _evolved(table, changes, by_ids)
     if after.columns is not None:
         _check_no_skeletons(table)
         if before.columns is None and table.version.has_completion_times:
@@ -88,7 +77,7 @@ def alter_columns(call: ServiceCall, change: Change, *, by_ids: bool) -> Columns
         ) as transaction,
         undone_on_failure(transaction),
     ):
-        former, schema = _evolved(transaction.base, change, by_ids)
+        former, schema = _evolved(transaction.base, changes, by_ids)
         operation = WriteOperation.ALTER_SCHEMA
         mark_inflight(transaction, CommitMetadata(operation=operation, stats_by_partition={}))
         extra = schema.extra_metadata(former, transaction.instant_time)
@@ -99,21 +88,22 @@ def alter_columns(call: ServiceCall, change: Change, *, by_ids: bool) -> Columns
     return ColumnsChanged(instant=transaction.instant_time, schema=schema.arrow, has_ids=schema.columns is not None)
 
 
-def _evolved(table: TableState, change: Change, by_ids: bool) -> tuple[TableSchema, TableSchema]:
-    """The schema of the table before and after the change."""
+def _evolved(table: TableState, changes: Sequence[ColumnChange], by_ids: bool) -> tuple[TableSchema, TableSchema]:
+    """The schema of the table before and after the changes."""
     former = load_table_schema(table)
     if former is None:
         raise SchemaMismatchError("the table has no rows and no schema yet: write rows into it first")
-    if former.columns is None and change.needs_ids and not by_ids:
+    if former.columns is None and not by_ids and any(change.needs_ids for change in changes):
         raise UnsupportedFeatureError(
             "this change needs columns that go by ids: allow it with hudi_options={'hoodie.schema.on.read.enable': "
             "'true'}; from then on JVM Hudi reads older files rightly only where that option is set, too",
             option=SCHEMA_ON_READ_KEY,
         )
-    columns = first_schema(former.arrow, former.avro) if former.columns is None else former.columns
-    if change.of is not None:
-        _check_free(table, change.of(columns))
-    altered = change.to(columns)
+    altered = first_schema(former.arrow, former.avro) if former.columns is None else former.columns
+    for change in changes:
+        if change.of is not None:
+            _check_free(table, change.of(altered))
+        altered = change.to(altered)
     name = table.config.name
     schema = TableSchema.from_columns(altered, former.avro, table_name=name)
     if former.columns is None and not by_ids:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from pyhudi.api.hudi_table import HudiTable
+from pyhudi.services import column_changes
+from pyhudi.services.alter_columns import alter_columns
+from pyhudi.services.column_changes import ColumnChange
 from pyhudi.spark.types import arrow_schema, spark_schema
 from pyhudi.sql.catalog.columns import parsed, with_last
 from pyhudi.sql.catalog.names import NamedTable
@@ -49,7 +52,7 @@ class Step:
 
 @dataclass(frozen=True)
 class AlterColumns:
-    """Changes of columns, one commit each."""
+    """Changes of columns, in one commit."""
 
     table: NamedTable
     entry: CatalogTable
@@ -58,50 +61,39 @@ class AlterColumns:
     def run(self, spark: SparkSession) -> DataFrame:
         """Change the table, then the catalog: where the second fails, readers by name see the new columns already."""
         table = self.table.open(spark)
-        for step in self.steps:
-            for change in _changes(step):
-                change(table)
-                table = table.refresh()
+        changes = [change for step in self.steps for change in _changes(step, table.schema)]
+        if changes:
+            call = table.handle.service_call(None, call="alter")
+            alter_columns(call, changes, by_ids=call.config.input.schema_on_read)
+            table = table.refresh()
         fields = [name for name in table.handle.state.config.partition_fields or () if name in table.schema.names]
         comments = {step.to or step.column: step.comment for step in self.steps if step.comment is not None}
         with_columns_of(spark, self.entry, with_last(spark_schema(table.schema), fields), comments)
         return no_rows(spark)
 
 
-def _changes(step: Step) -> list[Callable[[HudiTable], object]]:
-    """What a step does to the table, in this order."""
+def _changes(step: Step, present: pa.Schema) -> list[ColumnChange]:
+    """What a step does to the columns of a table, in this order."""
+    name = step.column
     if step.is_dropped:
-        return [lambda table: table.alter.drop_column(step.column)]
+        return [column_changes.drop_column(name)]
     kind = None if step.type is None else arrow_schema(parsed(f"`value` {step.type}")).field(0).type
     if step.is_new:
         assert kind is not None
-        new = kind
-        return [
-            lambda table: table.alter.add_column(
-                step.column, new, after=step.after, first=step.first, comment=step.comment
-            )
-        ]
-    changes: list[Callable[[HudiTable], object]] = []
-    if kind is not None:
-        wanted = kind
-        changes.append(lambda table: _with_type(table, step.column, wanted))
+        return [column_changes.add_column(name, kind, after=step.after, first=step.first, comment=step.comment)]
+    changes: list[ColumnChange] = []
+    # `CHANGE COLUMN a a INT COMMENT '…'` repeats the type.
+    if kind is not None and [one.type for one in present if one.name.lower() == name.lower()] != [kind]:
+        changes.append(column_changes.change_type(name, kind))
     if step.may_be_null:
-        changes.append(lambda table: table.alter.allow_null(step.column))
+        changes.append(column_changes.allow_null(name))
     if step.comment is not None:
-        changes.append(lambda table: table.alter.comment_column(step.column, step.comment))
+        changes.append(column_changes.comment_column(name, step.comment))
     if step.first or step.after is not None:
-        changes.append(lambda table: table.alter.move_column(step.column, after=step.after, first=step.first))
-    if step.to is not None and step.to != step.column:
-        new_name = step.to
-        changes.append(lambda table: table.alter.rename_column(step.column, new_name))
+        changes.append(column_changes.move_column(name, after=step.after, first=step.first))
+    if step.to is not None and step.to != name:
+        changes.append(column_changes.rename_column(name, step.to))
     return changes
-
-
-def _with_type(table: HudiTable, column: str, kind: object) -> None:
-    """Give a column a type; nothing if it has it, as `CHANGE COLUMN a a INT COMMENT '…'` repeats it."""
-    present = [one.type for one in table.schema if one.name.lower() == column.lower()]
-    if present != [kind]:
-        table.alter.change_type(column, kind)
 
 
 def parse_columns(cursor: Cursor, table: NamedTable, entry: CatalogTable, word: str) -> AlterColumns:
