@@ -6,7 +6,7 @@ files they are read. When a file is deleted, its records are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from pyhudi.format.timeline.table_version import TableVersion
 from pyhudi.metadata_table.change import Change, stored_partition
 from pyhudi.metadata_table.file_ranges import read_file_ranges
 from pyhudi.metadata_table.partition import Source
+from pyhudi.table.commits import load_commit_metadata
 from pyhudi.table.file_system_view import load_view
 from pyhudi.table.index_definitions import (
     COLUMN_STATS,
@@ -146,21 +147,34 @@ def columns_to_report(table: TableState, schema: TableSchema) -> tuple[str, ...]
 def columns_after(change: Change, table: TableState) -> tuple[str, ...]:
     """The columns of which the table keeps statistics from a change on; new ones are put into the definition.
 
-    A column that the table had before, and the index not, as one behind the first 32 when one of these is dropped, gets
-    none: bounds of a partition would know of its new files alone.
+    A column that files had before, and the index not, as one behind the first 32 when one of these is dropped, gets
+    none: bounds of a partition would know of its new files alone. Cost: two reads, and one per newest write without
+    files where JVM Hudi has added columns.
     """
     schema = _schema_after(change, table)
     if schema is None:
         return ()
     definitions = load_index_definitions(table)
-    definition, former = definitions.get(COLUMN_STATS), load_table_schema(table)
+    definition = definitions.get(COLUMN_STATS)
     has_meta_columns = table.config.populate_meta_fields
     columns = indexed_columns(definition, schema.arrow, table.version, meta_columns=has_meta_columns)
-    if definition is not None and former is not None:
-        late = types_at(former.arrow, columns).keys() - {*definition.source_columns}
+    if definition is not None:
+        late = _in_files(table, {*columns} - {*definition.source_columns})
         columns = tuple(name for name in columns if name not in late)
     _define(table, definitions, columns)
     return columns
+
+
+def _in_files(table: TableState, columns: Collection[str]) -> Collection[str]:
+    """Those of some columns that the newest write with files has; a change of columns alone makes none."""
+    former = load_table_schema(table)
+    found = types_at(former.arrow, list(columns)).keys() if former is not None else ()
+    for write in reversed(table.timeline.completed_writes) if found else ():
+        metadata = load_commit_metadata(table.storage, write, table.version)
+        if metadata.stats_by_partition and metadata.schema:
+            schema = TableSchema.from_avro(metadata.schema, source=write.requested_time)
+            return types_at(schema.arrow, list(found)).keys()
+    return found
 
 
 def kinds_after(change: Change, table: TableState, columns: Sequence[str]) -> dict[str, ValueKind]:
