@@ -15,6 +15,7 @@ from pyhudi.index.simple import SimpleIndex
 from pyhudi.index.stores.open import locations_in_store, locations_of_class
 from pyhudi.metadata_table.bloom_filters import FilterReader
 from pyhudi.metadata_table.gate import disbelief
+from pyhudi.metadata_table.maintained import is_by_partition
 from pyhudi.metadata_table.record_locations import location_reader
 from pyhudi.metadata_table.state import load_metadata_state
 from pyhudi.table.metadata_partitions import BLOOM_FILTERS, RECORD_INDEX
@@ -24,8 +25,9 @@ _log = logging.getLogger("pyhudi")
 
 
 def index_of(config: WriteConfig, table: TableState) -> Index:
-    """The index of a write to this table. Cost: of the record index two listings and a read, of the others nothing."""
+    """The index of a write to this table. Cost: of the record index two listings and a read; else a read where there is one."""
     options, table_uri = config.index, table.storage.uri
+    _warn_of_repeated_keys(options.index_type, table)
     if options.index_class is not None:
         return RememberingIndex(locations_of_class(options.index_class, table_uri))
     if options.index_type is IndexType.HBASE and options.store is not None:
@@ -38,6 +40,19 @@ def index_of(config: WriteConfig, table: TableState) -> Index:
         filters = _filters_of_metadata(table) if options.bloom_filters_of_metadata else None
         return BloomIndex(prune_by_ranges=options.prune_by_ranges, filters=filters)
     return SimpleIndex()
+
+
+def _warn_of_repeated_keys(asked: IndexType, table: TableState) -> None:
+    """Say that keys may repeat in partitions, and the record index of the table knows each of them once, as in JVM Hudi."""
+    if asked.is_global or RECORD_INDEX not in table.config.metadata_partitions or not table.config.partition_fields:
+        return
+    if not is_by_partition(table):
+        _log.warning(
+            "%s looks for keys in their partitions alone, and the record index of the table has each key once: reads by "
+            "key find one record of a key that is in two partitions. Write with hoodie.index.type=RECORD_INDEX, or drop "
+            "the index",
+            asked.value,
+        )
 
 
 def scope_of(config: WriteConfig, *, may_move: bool) -> KeyScope:

@@ -55,6 +55,16 @@ def test_without_a_record_index_files_are_searched_and_the_log_says_so(caplog: p
     assert "the table has none" in caplog.text
 
 
+@pytest.mark.parametrize(("index", "warns"), [("SIMPLE", True), ("BLOOM", True), ("GLOBAL_SIMPLE", False)])
+def test_an_index_that_may_repeat_a_key_beside_the_record_index_warns(
+    index: str, warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage = _table()
+    with caplog.at_level(logging.WARNING, logger="pyhudi"):
+        open_table(storage, **{"hoodie.index.type": index}).upsert(rows((1, "oslo", 2, "b")))
+    assert ("has each key once" in caplog.text) is warns
+
+
 def test_a_damaged_index_is_not_used_and_no_key_is_stored_twice(caplog: pytest.LogCaptureFixture) -> None:
     storage = _table()
     for info in storage.list_recursive(".hoodie/metadata/record_index"):
