@@ -25,7 +25,10 @@ _log = logging.getLogger("pyhudi")
 
 
 def index_of(config: WriteConfig, table: TableState) -> Index:
-    """The index of a write to this table. Cost: of the record index two listings and a read; else a read where there is one."""
+    """The index of a write to this table.
+
+    Cost: of the record index two listings and a read; of the others a read where the table has a record index.
+    """
     options, table_uri = config.index, table.storage.uri
     _warn_of_repeated_keys(options.index_type, table)
     if options.index_class is not None:
@@ -43,14 +46,14 @@ def index_of(config: WriteConfig, table: TableState) -> Index:
 
 
 def _warn_of_repeated_keys(asked: IndexType, table: TableState) -> None:
-    """Say that keys may repeat in partitions, and the record index of the table knows each of them once, as in JVM Hudi."""
+    """Warn where partitions may have the same key, and the record index of the table knows it once, as in JVM Hudi."""
     if asked.is_global or RECORD_INDEX not in table.config.metadata_partitions or not table.config.partition_fields:
         return
     if not is_by_partition(table):
         _log.warning(
-            "%s looks for keys in their partitions alone, and the record index of the table has each key once: reads by "
-            "key find one record of a key that is in two partitions. Write with hoodie.index.type=RECORD_INDEX, or drop "
-            "the index",
+            "%s looks for keys in their partitions alone, and the record index of the table has each key once: reads "
+            "by key find one record of a key that is in two partitions. Write with hoodie.index.type=RECORD_INDEX, or "
+            "drop the index",
             asked.value,
         )
 
