@@ -218,5 +218,9 @@ class MetadataTableWarning(UserWarning):
     """A read did not use the metadata table, which is behind the table or damaged, and listed files instead."""
 
 
+class CatalogWarning(UserWarning):
+    """A table has changed, and its entry in the catalog could not follow."""
+
+
 class DamagedFileWarning(UserWarning):
     """A read left out missing or damaged files, because an option allows it."""

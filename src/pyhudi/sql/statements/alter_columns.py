@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from pyhudi.errors import CatalogWarning
 from pyhudi.services import column_changes
 from pyhudi.services.alter_columns import alter_columns
 from pyhudi.services.column_changes import ColumnChange
@@ -59,7 +62,10 @@ class AlterColumns:
     steps: tuple[Step, ...] = field(default=())
 
     def run(self, spark: SparkSession) -> DataFrame:
-        """Change the table, then the catalog: where the second fails, readers by name see the new columns already."""
+        """Change the table, then the catalog: where the second fails, readers by name see the new columns already.
+
+        Warns (`CatalogWarning`) where the entry is one of a Hive metastore that names classes of JVM Hudi.
+        """
         table = self.table.open(spark)
         changes = [change for step in self.steps for change in _changes(step, table.schema)]
         if changes:
@@ -68,13 +74,28 @@ class AlterColumns:
             table = table.refresh()
         fields = [name for name in table.handle.state.config.partition_fields or () if name in table.schema.names]
         comments = {step.to or step.column: step.comment for step in self.steps if step.comment is not None}
-        with_columns_of(spark, self.entry, with_last(spark_schema(table.schema), fields), comments)
+        try:
+            with_columns_of(spark, self.entry, with_last(spark_schema(table.schema), fields), comments)
+        except PySparkException as error:
+            if not _lacks_classes_of_hudi(error):
+                raise
+            warnings.warn(
+                f"{self.entry.quoted} has its new columns. The Hive metastore still shows the former ones: the entry"
+                " names classes of JVM Hudi, which Hive asks for. The next write of JVM Hudi brings it up to date",
+                CatalogWarning,
+                stacklevel=2,
+            )
         return no_rows(spark)
 
 
-def _changes(step: Step, present: pa.Schema) -> list[ColumnChange]:
-    """What a step does to the columns of a table, in this order."""
-    name = step.column
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from pyhudi.errors import CatalogWarning
+from pyhudi.services import column_changes
+from pyhudi.services.alter_columns import alter_columns
+from pyhudi.services.column_changes import ColumnChange
     if step.is_dropped:
         return [column_changes.drop_column(name)]
     kind = None if step.type is None else arrow_schema(parsed(f"`value` {step.type}")).field(0).type
