@@ -23,7 +23,7 @@ class Opened:
     def __init__(self, table: HudiTable) -> None:
         self._table = table
 
-    def open(self, spark: Any) -> HudiTable:
+    def open(self, _: Any) -> HudiTable:
         return self._table
 
 
@@ -34,7 +34,7 @@ def altered(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, message: str) -> Hud
         raise AnalysisException(message)
 
     monkeypatch.setattr(alter_columns, "with_columns_of", refuse)
-    monkeypatch.setattr(alter_columns, "no_rows", lambda spark: None)
+    monkeypatch.setattr(alter_columns, "no_rows", lambda _: None)
     schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
     table = HudiTable.create(tmp_path / "t", schema=schema, record_key="id")
     entry = CatalogTable("default", "t", "hudi", str(tmp_path / "t"), managed=False)
