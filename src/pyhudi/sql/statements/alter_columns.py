@@ -88,14 +88,13 @@ class AlterColumns:
         return no_rows(spark)
 
 
-import pyarrow as pa
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+def _lacks_classes_of_hudi(error: Exception) -> bool:
+    return "ClassNotFoundException: org.apache.hudi." in str(error)
 
-from pyhudi.errors import CatalogWarning
-from pyhudi.services import column_changes
-from pyhudi.services.alter_columns import alter_columns
-from pyhudi.services.column_changes import ColumnChange
+
+def _changes(step: Step, present: pa.Schema) -> list[ColumnChange]:
+    """What a step does to the columns of a table, in this order."""
+    name = step.column
     if step.is_dropped:
         return [column_changes.drop_column(name)]
     kind = None if step.type is None else arrow_schema(parsed(f"`value` {step.type}")).field(0).type
