@@ -61,6 +61,9 @@ def test_table_that_archives_after_writes_keeps_a_short_timeline_and_its_whole_h
     assert len(table.timeline.instants) <= 16
     known = set(opened(storage).inspect.history()["instant"].to_pylist())
     assert {one.instant for one in results} <= known
+    # Of no action is an older instant left, so that the timeline has no holes.
+    newest_archived = max(known - {one.requested_time for one in table.timeline.instants})
+    assert all(one.requested_time > newest_archived for one in table.timeline.instants)
     if table.version.has_completion_times:
         files = history_files(storage, table.version)
         assert max(file.level for file in files) >= 2

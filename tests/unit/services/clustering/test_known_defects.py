@@ -13,6 +13,7 @@ from tests.support.table_builder import TableBuilder
 from tests.support.tables import contents, open_table, rows
 
 from pyhudi.errors import WriteConflictError
+from pyhudi.format.timeline.instant import Action
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash
@@ -157,3 +158,23 @@ def test_hudi_9672_each_change_is_shown_once_with_a_clustering_between(table: Ta
     assert changed("000") == [(1, "new"), (2, "b"), (3, "c")]
     assert changed(first, second) == []
     assert changed(second) == [(1, "new"), (3, "c")]
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_hudi_7532_clusterings_do_not_put_compactions_off(version: int) -> None:
+    """JVM Hudi took the replace commits for compactions: with both services on, it never compacted."""
+    both = {
+        "hoodie.compact.inline": "true",
+        "hoodie.compact.inline.max.delta.commits": "5",
+        "hoodie.clustering.inline": "true",
+        "hoodie.clustering.inline.max.commits": "4",
+        "hoodie.clean.automatic": "false",
+    }
+    storage = TableBuilder(version, "mor").insert((1, "oslo", 0, "a"), (2, "oslo", 0, "a")).build()
+    for ts in range(1, 20):
+        open_table(storage, **both).upsert(rows((1, "oslo", ts, f"u{ts}")))
+
+    done = [one.action for one in load_table(storage).timeline.completed_writes]
+    assert (done.count(Action.DELTA_COMMIT), done.count(Action.COMMIT)) == (20, 4)
+    assert done.count(Action.REPLACE_COMMIT) >= 3
+    assert contents(storage) == {(1, "oslo", 19, "u19"), (2, "oslo", 0, "a")}
