@@ -12,7 +12,7 @@ from pyhudi.api.arguments import HudiOptions, texts_of, time_text
 from pyhudi.api.handle import TableHandle
 from pyhudi.engine.progress import OnProgress
 from pyhudi.errors import ConfigError
-from pyhudi.services.archiving.archive import Archived, archive
+from pyhudi.services.archiving.archive import Archived, archive, judged_instants
 from pyhudi.services.background import wait_for_background
 from pyhudi.services.cleaning.execute import Cleaned, clean, planned_clean
 from pyhudi.services.cleaning.plan import PlannedClean
@@ -186,6 +186,29 @@ class Services:
         >>> table.services.archive(hudi_options={"hoodie.keep.min.commits": "4", "hoodie.keep.max.commits": "5"})
         """
         return archive(self._handle.service_call(hudi_options, call="archive"))
+
+    def plan_archive(self, *, hudi_options: HudiOptions | None = None) -> pa.Table:
+        """Which instants `archive` would move now, and which not, and why, the oldest first. Nothing is written.
+
+        Columns: instant; action; archives (whether it would be moved); reason.
+
+        Cost: one read per replacement that this process does not know; in a merge-on-read table one per commit since
+        the newest compaction; a listing of each partition in which an older write replaced file groups.
+
+        >>> table.services.plan_archive()["archives"].to_pylist()[:1]
+        [False]
+        """
+        call = self._handle.service_call(hudi_options, call="plan_archive")
+        rows = [
+            {
+                "instant": one.instant.requested_time,
+                "action": one.instant.action.value,
+                "archives": one.leaves,
+                "reason": one.reason,
+            }
+            for one in judged_instants(call.reloaded())
+        ]
+        return pa.Table.from_pylist(rows, schema=_ARCHIVE_PLAN_SCHEMA)
 
     def expire_partitions(self, *, hudi_options: HudiOptions | None = None) -> Expired | None:
         """Drop the partitions that are older than `hoodie.partition.ttl.strategy.days.retain` days.
@@ -397,6 +420,9 @@ def _expiry_table(planned: Iterable[PartitionAge]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_EXPIRY_SCHEMA)
 
 
+_ARCHIVE_PLAN_SCHEMA = pa.schema(
+    [("instant", pa.string()), ("action", pa.string()), ("archives", pa.bool_()), ("reason", pa.string())]
+)
 _EXPIRY_SCHEMA = pa.schema(
     [
         ("partition_path", pa.string()),

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyhudi.config.enums import TableType
+from pyhudi.config.options_archiving import ArchivingOptions
 from pyhudi.errors import CorruptDataError, NotFoundError
 from pyhudi.format.file_names import parse_data_file
+from pyhudi.format.metadata.clean import CleaningPolicy
 from pyhudi.format.timeline.instant import (
     Action,
     Instant,
@@ -24,7 +26,7 @@ from pyhudi.format.timeline.instant import (
 )
 from pyhudi.metadata_table.bounds import first_unmerged_write
 from pyhudi.metadata_table.completeness import note_before_archiving
-from pyhudi.services.archiving.bounds import Needed, archivable
+from pyhudi.services.archiving.bounds import Needed, Verdict, archivable, verdicts
 from pyhudi.services.archiving.into_history import add_to_history, tidy_history
 from pyhudi.services.archiving.into_logs import add_to_logs
 from pyhudi.services.archiving.merge_logs import finish_merge, merge_logs
@@ -63,7 +65,12 @@ def planned_archiving(call: ServiceCall) -> tuple[Instant, ...]:
     Cost: one read for the last clean and per replacement that this process does not know; in a merge-on-read table one
     per commit since the newest compaction; a listing of each partition in which an older write replaced file groups.
     """
-    return archivable(call.table.timeline, call.config.archiving, _needed(call))
+    return archivable(call.table.timeline, _limits(call), _needed(call))
+
+
+def judged_instants(call: ServiceCall) -> tuple[Verdict, ...]:
+    """All instants of the active timeline, with whether `archive` would move them, and why. Cost: as above."""
+    return verdicts(call.table.timeline, _limits(call), _needed(call))
 
 
 def archive(call: ServiceCall) -> Archived | None:
@@ -107,10 +114,23 @@ def archive(call: ServiceCall) -> Archived | None:
 
 def archiving_due(call: ServiceCall) -> Due:
     """Whether the active timeline is longer than the options say. Cost: nothing."""
-    completed, allowed = len(call.table.timeline.completed_writes), call.config.archiving.max_commits
+    completed, allowed = len(call.table.timeline.completed_writes), _limits(call).max_commits
     return Due(
         completed > allowed, f"{completed} completed commits on the active timeline; more than {allowed} are too many"
     )
+
+
+def _limits(call: ServiceCall) -> ArchivingOptions:
+    """The options, with room for the commits that cleaning retains.
+
+    A clean counts the commits of the active timeline. If archiving left no more of them than are retained, no clean
+    would ever find one to pass.
+    """
+    options, cleaning = call.config.archiving, call.config.cleaning
+    if cleaning.policy is not CleaningPolicy.KEEP_LATEST_COMMITS:
+        return options
+    more = max(0, cleaning.commits_retained + 1 - options.min_commits)
+    return replace(options, min_commits=options.min_commits + more, max_commits=options.max_commits + more)
 
 
 def _needed(call: ServiceCall) -> Needed:
@@ -126,7 +146,7 @@ def _needed(call: ServiceCall) -> Needed:
     dead_plans = _dead_plans(table)
     return Needed(
         earliest_retained=None if retained is None else retained.requested_time,
-        replacement=_first_replacement(table, call.config.archiving.min_commits),
+        replacement=_first_replacement(table, _limits(call).min_commits),
         compaction=_compaction_to_count_from(call),
         beside_pending=_beside_pending(table, dead_plans),
         dead_plans=dead_plans,

@@ -39,27 +39,73 @@ _LEAVES = WRITE_ACTIONS | {Action.CLEAN, Action.ROLLBACK}
 """The actions whose instants JVM Hudi archives; others stay on the active timeline."""
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether an instant may leave the active timeline now, and why, for the user."""
+
+    instant: Instant
+    leaves: bool
+    reason: str
+
+
 def archivable(timeline: Timeline, options: ArchivingOptions, needed: Needed) -> tuple[Instant, ...]:
     """The instants that may be archived now, oldest first; none while there are no more than the options allow."""
+    if len(timeline.completed_writes) <= options.max_commits:
+        return ()
+    return tuple(one.instant for one in verdicts(timeline, options, needed) if one.leaves)
+
+
+def verdicts(timeline: Timeline, options: ArchivingOptions, needed: Needed) -> tuple[Verdict, ...]:
+    """All instants, oldest first, with what is to become of them."""
     completed = timeline.completed_writes
     if len(completed) <= options.max_commits:
-        return ()
+        reason = f"there are {len(completed)} completed commits, and {options.max_commits} may be there"
+        return tuple(Verdict(one, leaves=False, reason=reason) for one in timeline.instants)
     savepoints = {one.requested_time for one in timeline.instants if one.action is Action.SAVEPOINT}
-    holders = [
-        completed[len(completed) - options.min_commits].requested_time,
-        _needed_by_pending(timeline, needed.dead_plans),
-        None if options.beyond_savepoint else min(savepoints, default=None),
-        needed.earliest_retained,
-        needed.replacement,
-        needed.compaction,
-        needed.beside_pending,
-        needed.unmerged,
-    ]
-    bound = min(time for time in holders if time is not None)
+    holders = _holders(timeline, options, needed, savepoints)
+    bound = min(holders)[0]
     spared = {*savepoints, needed.last_clean}
     oldest = [one for one in timeline.instants if one.requested_time < bound and _may_leave(one, spared)]
     newest_write = max((one.requested_time for one in oldest if one.action in WRITE_ACTIONS), default="")
-    return tuple(one for one in oldest if one.requested_time <= newest_write)
+    leaving = {one for one in oldest if one.requested_time <= newest_write}
+    found = []
+    for one in timeline.instants:
+        held = min((holder for holder in holders if holder[0] <= one.requested_time), default=None)
+        reason = held[1] if held is not None else _reason(one, spared, leaves=one in leaving)
+        found.append(Verdict(one, leaves=one in leaving, reason=reason))
+    return tuple(found)
+
+
+def _holders(
+    timeline: Timeline, options: ArchivingOptions, needed: Needed, savepoints: Collection[str]
+) -> list[tuple[str, str]]:
+    """The times from which on everything stays, with the reasons."""
+    completed = timeline.completed_writes
+    newest = completed[len(completed) - options.min_commits].requested_time
+    saved = None if options.beyond_savepoint else min(savepoints, default=None)
+    pending = _needed_by_pending(timeline, needed.dead_plans)
+    because = "" if pending is None else f"; an action is pending since {pending}"
+    found = [
+        (newest, f"it is not older than the newest {options.min_commits} commits"),
+        (pending, "an action is pending since {}, or wrote beside one that is"),
+        (saved, "the write {} has a savepoint"),
+        (needed.earliest_retained, "cleaning retains the states since {}" + because),
+        (needed.replacement, "file groups that {} replaced are not cleaned"),
+        (needed.compaction, "the next compaction is counted from {}"),
+        (needed.beside_pending, "the write {} may have completed beside one that is pending"),
+        (needed.unmerged, "the metadata table has not merged what {} wrote"),
+    ]
+    return [(time, reason.format(time)) for time, reason in found if time is not None]
+
+
+def _reason(instant: Instant, spared: Collection[str | None], *, leaves: bool) -> str:
+    if leaves:
+        return "the options keep fewer commits, and nothing needs it"
+    if instant.requested_time in spared:
+        return "it has a savepoint, or the next clean begins there"
+    if not _may_leave(instant, ()):
+        return "only completed writes, cleans and rollbacks are archived"
+    return "the newest commit that leaves is older"
 
 
 def _may_leave(instant: Instant, spared: Collection[str | None]) -> bool:

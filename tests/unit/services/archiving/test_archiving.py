@@ -25,6 +25,7 @@ from pyhudi.format.timeline.table_version import V9
 from pyhudi.services.archiving import into_history
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.history import history_files
+from pyhudi.table.lister import list_data_files
 from pyhudi.table.outcome import Outcome
 from pyhudi.table.state import load_table, update_properties
 from pyhudi.table.timeline import instant_path
@@ -114,6 +115,71 @@ def test_what_is_pending_holds_the_rest_of_the_timeline(action: Action, state: I
 
     assert min(commits(storage)) <= time
     assert len(commits(storage)) > 9
+
+
+@EVERY_KIND
+def test_plan_names_what_is_archived_and_writes_nothing(kind: TableBuilder) -> None:
+    storage = prepared(kind)
+    updated(storage, 12, **KEEP)
+    files = {info.path for info in storage.list_recursive("")}
+    planned = opened(storage).services.plan_archive(hudi_options=KEEP).to_pylist()
+    assert {info.path for info in storage.list_recursive("")} == files
+    active = {(one.requested_time, one.action.value) for one in load_table(storage).timeline.instants}
+    assert {(row["instant"], row["action"]) for row in planned} == active
+
+    opened(storage).services.archive(hudi_options=KEEP)
+
+    left = {(one.requested_time, one.action.value) for one in load_table(storage).timeline.instants}
+    assert {(row["instant"], row["action"]) for row in planned if row["archives"]} == active - left
+    assert {row["reason"] for row in planned if row["archives"]} == {
+        "the options keep fewer commits, and nothing needs it"
+    }
+    again = opened(storage).services.plan_archive(hudi_options=KEEP)
+    assert set(again["reason"].to_pylist()) == {"there are 4 completed commits, and 6 may be there"}
+
+
+@pytest.mark.parametrize("held_by", ["savepoint", "pending", "replacement", "metadata table"])
+def test_plan_says_what_holds_the_timeline(held_by: str) -> None:
+    listed = {"hoodie.metadata.enable": "true", "hoodie.metadata.compact.max.delta.commits": "100"}
+    options = {**KEEP, **(listed if held_by == "metadata table" else {})}
+    storage = TableBuilder(9, "cow", options=options).insert((1, "oslo", 1, "a")).build()
+    time = updated(storage, 1, **options)[0].instant
+    if held_by == "savepoint":
+        save(storage, time)
+    elif held_by == "pending":
+        put_instant(storage, str(int(time) + 1), Action.COMMIT, InstantState.REQUESTED)
+    elif held_by == "replacement":
+        opened(storage).insert_overwrite_table(rows((1, "oslo", 3, "new")))
+        options["hoodie.clean.automatic"] = "false"
+    updated(storage, 9, **options, **{"hoodie.clean.failed.writes.policy": "NEVER"})
+    before = commits(storage)
+    planned = opened(storage).services.plan_archive(hudi_options=options).to_pylist()
+    reasons = {
+        "savepoint": f"the write {time} has a savepoint",
+        "pending": f"; an action is pending since {int(time) + 1}",
+        "replacement": "replaced are not cleaned",
+        "metadata table": "the metadata table has not merged what",
+    }
+    told = [row["reason"] for row in planned if row["instant"] in before and not row["archives"]]
+    assert any(reasons[held_by] in reason for reason in told), told
+    opened(storage).services.archive(hudi_options=options)
+    gone = {row["instant"] for row in planned if row["archives"] and row["action"] != "clean"}
+    assert set(before) - set(commits(storage)) == gone
+
+
+@EVERY_KIND
+def test_table_that_retains_more_commits_than_archiving_keeps_is_cleaned_and_archived(kind: TableBuilder) -> None:
+    """If archiving took the commits that a clean has to count, none would ever come, and the table would only grow."""
+    compacts = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"}
+    options = {**AUTOMATIC, **compacts, "hoodie.clean.commits.retained": "9"}
+    storage = kind.insert((1, "oslo", 1, "a")).build()
+    results = updated(storage, 40, **options)
+
+    assert 10 <= len(commits(storage)) <= 12
+    assert len(list_data_files(storage)) <= 14
+    for number, result in enumerate(results[-5:], 35):
+        rows_then = opened(storage).scan(["note"], as_of=result.instant).to_arrow()
+        assert rows_then["note"].to_pylist() == [f"u{number}"]
 
 
 def test_replacement_whose_groups_are_not_cleaned_stays_on_the_timeline() -> None:
