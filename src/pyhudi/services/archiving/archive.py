@@ -123,13 +123,13 @@ def archiving_due(call: ServiceCall) -> Due:
 def _limits(call: ServiceCall) -> ArchivingOptions:
     """The options, with room for the commits that cleaning retains.
 
-    A clean counts the commits of the active timeline. If archiving left no more of them than are retained, no clean
-    would ever find one to pass.
+    A clean counts the commits of the active timeline. If archiving left fewer of them than are retained, no clean would
+    ever find one to pass.
     """
     options, cleaning = call.config.archiving, call.config.cleaning
     if cleaning.policy is not CleaningPolicy.KEEP_LATEST_COMMITS:
         return options
-    more = max(0, cleaning.commits_retained + 1 - options.min_commits)
+    more = max(0, cleaning.commits_retained - options.min_commits)
     return replace(options, min_commits=options.min_commits + more, max_commits=options.max_commits + more)
 
 
