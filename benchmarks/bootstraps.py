@@ -1,6 +1,6 @@
 """What a bootstrap costs: `python benchmarks/bootstraps.py`, with `--jvm` beside `run_bootstrap` of JVM Hudi.
 
-Three parts, each with ratios of one run. *Bootstrap*: files with a key column and 20 others; skeletons alone beside a
+Three parts, each with ratios of one run. *Bootstrap*: files with a key column and others; skeletons alone beside a
 copy of all rows. *Scan*: the bootstrapped table beside its source as plain Parquet, without and with the meta columns.
 *Index*: a bootstrap index of many entries, written, and one partition of it looked up. CPU time is that of this process
 and its threads, so that a busy machine changes the figures little.
@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
@@ -34,8 +35,9 @@ from pyhudi.format.bootstrap_index import (
 from pyhudi.storage.local import LocalStorage
 from pyhudi.table.bootstrap import load_sources
 
-COLUMNS = 20
 META = ["_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path"]
+SPENT: list[float] = []
+"""CPU seconds of the writes of `skeletons_by_arrow`."""
 
 
 def measured(what: str, action: Callable[[], object], rows: int = 0) -> float:
@@ -48,31 +50,52 @@ def measured(what: str, action: Callable[[], object], rows: int = 0) -> float:
     return cpu
 
 
-def source(folder: Path, files: int, rows: int) -> int:
-    """Files of a key column and of numbers, in four partitions; their rows in all."""
+def source(folder: Path, files: int, rows: int, more_columns: int) -> int:
+    """Files of a key column and of random numbers, in four partitions; their rows in all."""
     chance = np.random.default_rng(1)
     for number in range(files):
         part = folder / f"part={number % 4}"
         part.mkdir(parents=True, exist_ok=True)
         keys = pa.array(np.arange(number * rows, (number + 1) * rows)).cast(pa.string())
-        columns = {f"c{column:02}": chance.random(rows) for column in range(COLUMNS)}
+        columns = {f"c{column:02}": chance.random(rows) for column in range(more_columns)}
         pq.write_table(pa.table({"id": keys, **columns}), folder / f"part={number % 4}" / f"{number}.parquet")
     return files * rows
 
 
-def bootstraps(folder: Path, files: int, rows: int) -> None:
+def skeletons_by_arrow(table: Path) -> None:
+    """Read the skeletons of a table, and write the same columns with pyarrow: the least that a bootstrap can take."""
+    for path in table.rglob("*.parquet"):
+        rows = pq.ParquetFile(path).read()
+        for name in META:
+            number = rows.column_names.index(name)
+            if pc.count_distinct(rows[name]).as_py() == 1:
+                rows = rows.set_column(number, name, rows[name].dictionary_encode())
+        sink = pa.BufferOutputStream()
+        clock = time.process_time()
+        constant = [field.name for field in rows.schema if pa.types.is_dictionary(field.type)]
+        pq.write_table(rows, sink, compression="zstd", use_dictionary=constant, store_schema=False)
+        SPENT.append(time.process_time() - clock)
+
+
+def bootstraps(folder: Path, files: int, rows: int, columns: int) -> None:
     """A bootstrap that leaves the files where they are, and one that copies them; then scans."""
-    count = source(folder / "source", files, rows)
+    count = source(folder / "source", files, rows, columns - 1)
+    print(f"{count:,} rows of {columns} columns")
 
     def bootstrap(mode: str) -> pyhudi.HudiTable:
         return pyhudi.HudiTable.bootstrap(folder / "source", folder / mode, record_key="id", mode=mode)
 
+    source(folder / "small", 1, 100, 1)
+    pyhudi.HudiTable.bootstrap(folder / "small", folder / "first", record_key="id")  # loads what is loaded once
     skeletons = measured("bootstrap metadata_only", lambda: bootstrap("metadata_only"), count)
     copies = measured("bootstrap full_record", lambda: bootstrap("full_record"), count)
-    print(f"full_record / metadata_only: {copies / skeletons:.1f}")
+    SPENT.clear()
+    skeletons_by_arrow(folder / "metadata_only")
+    least = sum(SPENT)
+    print(f"full_record / metadata_only: {copies / skeletons:.1f}; / skeletons by pyarrow alone: {copies / least:.1f}")
 
     table = pyhudi.HudiTable.for_path(folder / "metadata_only")
-    names = ["id", *(f"c{column:02}" for column in range(COLUMNS))]
+    names = ["id", *(f"c{column:02}" for column in range(columns - 1))]
     dataset = ds.dataset(folder / "source", partitioning="hive")
     plain = measured("scan of the source by Arrow", lambda: dataset.to_table(columns=names), count)
     data = measured("scan of the table, data columns", lambda: table.scan(columns=names).to_arrow(), count)
@@ -133,6 +156,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=16, help="0: no bootstrap")
     parser.add_argument("--rows", type=int, default=250_000, help="of each file")
+    parser.add_argument("--columns", type=int, default=21, help="of each file, one of them the key")
     parser.add_argument("--entries", type=int, default=250_000, help="0: no index")
     parser.add_argument("--partitions", type=int, default=3_500)
     parser.add_argument("--jvm", metavar="RELEASE", help="also run JVM Hudi: 1.2.0 for example")
@@ -140,7 +164,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="bootstraps-"))
     try:
         if chosen.files:
-            bootstraps(folder, chosen.files, chosen.rows)
+            bootstraps(folder, chosen.files, chosen.rows, chosen.columns)
         if chosen.files and chosen.jvm:
             by_jvm_hudi(folder, chosen.jvm)
         if chosen.entries:

@@ -27,14 +27,16 @@ def hashes(folder: Path) -> dict[str, str]:
 
 
 def bootstrapped_by_jvm_hudi(
-    oracle: Oracle, source: Path, path: Path, version: int, table_type: str, **more: str
+    oracle: Oracle, source: Path, path: Path, version: int, table_type: str, *, selector: str | None = None, **more: str
 ) -> None:
     options = {"hoodie.metadata.enable": "false", "hoodie.datasource.write.hive_style_partitioning": "true", **more}
     if oracle.release != "0.15.0":
         options["hoodie.write.table.version"] = str(version)
     settings = ",".join(f"{key}={value}" for key, value in options.items())
+    chosen = "" if selector is None else f" selector_class => '{selector}',"
     answer = oracle.sql(
         f"call run_bootstrap(table => '{path.name}', table_type => '{TYPES[table_type]}', bootstrap_path => '{source}',"
+        f"{chosen}"
         f" base_path => '{path}', rowKey_field => 'id', partition_path_field => 'city',"
         f" key_generator_class => 'org.apache.hudi.keygen.SimpleKeyGenerator', options => '{settings}')"
     )
@@ -286,11 +288,13 @@ def test_bootstrap_of_both_modes_with_a_metadata_table_is_read_and_written_in_tu
         )
     else:
         modes = {
-            "hoodie.bootstrap.mode.selector": "org.apache.hudi.client.bootstrap.selector.BootstrapRegexModeSelector",
-            "hoodie.bootstrap.mode.selector.regex": "city=b",
+            "hoodie.bootstrap.mode.selector.regex": ".*b",  # the procedure splits options at each =
             "hoodie.bootstrap.mode.selector.regex.mode": "FULL_RECORD",
         }
-        bootstrapped_by_jvm_hudi(oracle, source, path, version, table_type, **listed, **modes)
+        # Its default since 1.1, with which it refuses to bootstrap.
+        modes["hoodie.metadata.index.column.stats.enable"] = "false"
+        selector = "org.apache.hudi.client.bootstrap.selector.BootstrapRegexModeSelector"
+        bootstrapped_by_jvm_hudi(oracle, source, path, version, table_type, selector=selector, **listed, **modes)
     instants = [one["instant"] for one in pyhudi.HudiTable.for_path(path).inspect.history().to_pylist()]
     assert sorted(instants) == ["00000000000001", "00000000000002"]
 

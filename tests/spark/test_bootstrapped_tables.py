@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import random
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.interop.compare import assert_same_rows
@@ -43,6 +47,60 @@ def test_filters_on_either_side_find_the_rows_that_they_find_without_pruning(
     rows = loaded(spark, boot).where(condition)
     assert_same_rows(expected.toArrow(), rows.toArrow(), hint=condition)
     assert rows.select("id").count() == expected.count()
+
+
+def test_random_filters_and_projections_find_what_they_find_without_pruning(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rng, count = random.Random(16), 400
+    for city in "ab":
+        (tmp_path / "source" / f"city={city}").mkdir(parents=True)
+        numbers = sorted(rng.choices([*range(-5, 40), None], k=count), key=lambda value: -9 if value is None else value)
+        table = pa.table(
+            {
+                "id": [f"{city}{row:03}" for row in range(count)],
+                "n": pa.array(numbers, pa.int32()),
+                "x": pa.array(rng.choices([0.0, -0.0, 1.5, math.nan, None], k=count), pa.float64()),
+                "s": pa.array(rng.choices(["", "b", "é", "\U0001f600", None], k=count)),
+                "cost": pa.array([None if n is None else Decimal(n) for n in numbers], pa.decimal128(9, 2)),
+                "when": pa.array([None if n is None else n * 3_600_000_000 for n in numbers]).cast(
+                    pa.timestamp("us", tz="UTC")
+                ),
+            }
+        )
+        pq.write_table(table, tmp_path / "source" / f"city={city}" / "0.parquet", row_group_size=25)
+    boot = pyhudi.HudiTable.bootstrap(tmp_path / "source", tmp_path / "table", record_key="id")
+    rows = loaded(spark, boot)
+    everything = spark.createDataFrame(boot.scan().to_arrow()).cache()
+    conditions = [
+        *(f"n {sign} {n}" for sign in ("=", "<>", "<", ">=") for n in (-5, 7, 39)),
+        "n is null",
+        "n not in (1, 2)",
+        "x = 0",
+        "x > 1",
+        "isnan(x)",
+        "x <=> null",
+        "s > 'b'",
+        "s in ('', 'é')",
+        "s like 'b%'",
+        "cost < 3.5",
+        "when >= timestamp '1970-01-01 12:00:00Z'",
+        "city = 'b'",
+        "_hoodie_record_key > 'a350'",
+        "_hoodie_file_name like '%a%'",
+        "_hoodie_partition_path = 'city=a'",
+    ]
+    for _ in range(12):
+        some = rng.sample(conditions, rng.randint(1, 3))
+        first, *more = (f"{rng.choice(['', 'not '])}({one})" for one in some)
+        where = " ".join([first, *(f"{rng.choice(['and', 'or'])} {one}" for one in more)])
+        columns = rng.sample(rows.columns, rng.randint(1, 5))
+        expected, found = (of.where(where).select(columns).toArrow() for of in (everything, rows))
+        assert rows_in_order(found) == rows_in_order(expected), (where, columns)
+
+
+def rows_in_order(rows: pa.Table) -> list[str]:
+    return sorted(map(repr, rows.to_pylist()))
 
 
 def test_query_of_data_columns_calls_no_function_and_one_of_meta_columns_opens_no_source(
