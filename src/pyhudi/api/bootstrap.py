@@ -20,6 +20,7 @@ from pyhudi.engine.protocol import Engine
 from pyhudi.environment import SYSTEM
 from pyhudi.errors import ConfigError
 from pyhudi.storage.open import open_storage
+from pyhudi.write.bootstrap.copying import KeyCheck
 from pyhudi.write.bootstrap.estimate import with_seconds
 from pyhudi.write.bootstrap.later import copy_new_partitions, plan_new_partitions
 from pyhudi.write.bootstrap.plan import PLAN_SCHEMA, BootstrapPlan, ModeOf, plan_bootstrap
@@ -31,6 +32,17 @@ if TYPE_CHECKING:
 
 ModeLike = str | Callable[[str], str]
 """`"metadata_only"`, `"full_record"`, or a function that gives one of them for a partition path."""
+
+CheckKeys = bool | str
+"""True: repeated record keys are refused; `"warn"`: a warning tells of them; False: keys are not compared."""
+
+
+def _key_check(check_keys: CheckKeys) -> KeyCheck:
+    if isinstance(check_keys, bool):
+        return KeyCheck.REFUSE if check_keys else KeyCheck.NONE
+    if check_keys != "warn":
+        raise ConfigError("check_keys is True, False or 'warn'", check_keys=check_keys)
+    return KeyCheck.WARN
 
 
 def engine_of(spark: SparkSession | None, on_progress: OnProgress | None = None) -> Engine:
@@ -76,15 +88,16 @@ def bootstrap(
     path: str | os.PathLike[str],
     described: Mapping[str, str | None],
     mode: ModeLike,
-    check_keys: bool,
+    check_keys: CheckKeys,
     hudi_options: HudiOptions | None,
     engine: Engine,
 ) -> TableHandle:
     """Make the table, and open it."""
+    check = _key_check(check_keys)
     plan = planned(source, path, described, mode, hudi_options, engine)
     options, place = _options(path, described, hudi_options)
     state = run_bootstrap(
-        plan, open_storage(place, options), options=options, engine=engine, environment=SYSTEM, check_keys=check_keys
+        plan, open_storage(place, options), options=options, engine=engine, environment=SYSTEM, check_keys=check
     )
     return TableHandle(state, known_options(hudi_options, call="bootstrap"), engine)
 
@@ -111,9 +124,10 @@ def estimated_new_partitions(
 
 
 def bootstrap_partitions(
-    handle: TableHandle, partitions: Sequence[str] | None, check_keys: bool, hudi_options: HudiOptions | None
+    handle: TableHandle, partitions: Sequence[str] | None, check_keys: CheckKeys, hudi_options: HudiOptions | None
 ) -> WriteResult | None:
     """Copy those partitions; None if there are none."""
+    check = _key_check(check_keys)
     plan = planned_new_partitions(handle, partitions, hudi_options)
     if plan is None:
         return None
@@ -124,7 +138,7 @@ def bootstrap_partitions(
         engine=handle.engine,
         environment=handle.environment,
         mergers=handle.mergers,
-        check_keys=check_keys,
+        check_keys=check,
     )
 
 

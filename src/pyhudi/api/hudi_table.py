@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pyhudi.api.alter import Alter
 from pyhudi.api.arguments import HudiOptions, texts_of
-from pyhudi.api.bootstrap import ModeLike, bootstrap, engine_of, estimated
+from pyhudi.api.bootstrap import CheckKeys, ModeLike, bootstrap, engine_of, estimated
 from pyhudi.api.changes import ChangesFormat, changes_of
 from pyhudi.api.create import create, described_table, open_handle
 from pyhudi.api.handle import TableHandle
@@ -145,7 +145,7 @@ class HudiTable(RowChanges):
         partition_by: str | Sequence[str] | None = None,
         ordering_fields: str | Sequence[str] | None = None,
         mode: ModeLike = "metadata_only",
-        check_keys: bool = False,
+        check_keys: CheckKeys = False,
         name: str | None = None,
         table_type: str = "cow",
         table_version: int = 9,
@@ -165,8 +165,8 @@ class HudiTable(RowChanges):
             partition_by: the columns of the folders of the source; if not given, those in the names of its folders.
             ordering_fields: as in `create`.
             mode: "metadata_only", "full_record", or a function that gives one of them for a partition path.
-            check_keys: raise `RecordKeyError` if a record key occurs twice in a partition. Otherwise upserts of such
-                a key change one row or several.
+            check_keys: raise `RecordKeyError` if a record key occurs twice in a partition; `"warn"`: only warn of it.
+                Upserts of such a key change one row or several.
             name: as in `create`.
             table_type: as in `create`.
             table_version: as in `create`.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pyhudi.api.arguments import HudiOptions
-from pyhudi.api.bootstrap import bootstrap_partitions, estimated_new_partitions
+from pyhudi.api.bootstrap import CheckKeys, bootstrap_partitions, estimated_new_partitions
 from pyhudi.api.handle import TableHandle
 from pyhudi.write.result import WriteResult
 
@@ -26,7 +26,7 @@ class Source:
         self,
         partitions: Sequence[str] | None = None,
         *,
-        check_keys: bool = False,
+        check_keys: CheckKeys = False,
         hudi_options: HudiOptions | None = None,
     ) -> WriteResult | None:
         """Copy the partitions that came into the source of a bootstrapped table later, in one commit.

@@ -29,6 +29,7 @@ def add_bootstrap_command(commands: Any) -> None:
     parser.add_argument("--table-type", default="cow", help="cow or mor")
     parser.add_argument("--table-version", type=int, default=9, help="6, 8 or 9")
     parser.add_argument("--check-keys", action="store_true", help="refuse a record key that occurs twice")
+    parser.add_argument("--warn-keys", action="store_true", help="only warn of a record key that occurs twice")
     parser.add_argument("--plan", action="store_true", help="only say what would be done")
     add_option_argument(parser)
     parser.set_defaults(run=_run)
@@ -54,7 +55,7 @@ def _run(chosen: argparse.Namespace) -> int:
         ordering_fields=chosen.ordering_fields,
         table_type=chosen.table_type,
         table_version=chosen.table_version,
-        check_keys=chosen.check_keys,
+        check_keys=chosen.check_keys or ("warn" if chosen.warn_keys else False),
         on_progress=shown_on_terminal(),
     )
     for write in reversed(table.inspect.history().to_pylist()):

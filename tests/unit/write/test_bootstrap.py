@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import product
@@ -17,6 +18,7 @@ from tests.support.crashes import copied, opened
 from tests.support.sources import SOURCE_SCHEMA, encoded_partitions, encrypt, parquet_source
 
 import pyhudi
+from pyhudi.config.option import OptionWarning
 from pyhudi.config.options_bootstrap import BootstrapMode
 from pyhudi.errors import (
     AlreadyExistsError,
@@ -480,6 +482,25 @@ def once_at(number: int, action: Callable[[], None]) -> Callable[[str, str], Non
             action()
 
     return before
+
+
+@pytest.mark.parametrize("mode", [BootstrapMode.METADATA_ONLY.value, BootstrapMode.FULL_RECORD.value])
+def test_repeated_keys_are_told_of_and_stay_where_a_warning_is_asked_for(tmp_path: Path, mode: str) -> None:
+    source = parquet_source(tmp_path / "source")
+    for city in "ab":
+        shutil.copy(source / f"city={city}" / "part-0.parquet", source / f"city={city}" / "part-9.parquet")
+
+    with pytest.warns(
+        OptionWarning, match=r"10 rows in 2 partitions, in 'city=a' with the keys a00, a01, a02, a03, a04"
+    ):
+        table = pyhudi.HudiTable.bootstrap(source, tmp_path / "table", record_key="id", mode=mode, check_keys="warn")
+
+    assert table.scan().count() == 30
+    with pytest.raises(RecordKeyError, match="more than once"):
+        pyhudi.HudiTable.bootstrap(source, tmp_path / "other", record_key="id", mode=mode, check_keys=True)
+    with pytest.raises(ConfigError, match="True, False or 'warn'"):
+        pyhudi.HudiTable.bootstrap(source, tmp_path / "other", record_key="id", check_keys="fail")
+    assert not bytes_of(tmp_path / "other")
 
 
 def vanish(file: Path) -> None:

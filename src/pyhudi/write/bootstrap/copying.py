@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import enum
+import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 
+from pyhudi.config.option import OptionWarning
 from pyhudi.config.options_bootstrap import BootstrapMode
 from pyhudi.errors import RecordKeyError
 from pyhudi.format.metadata.commit import WriteStat
@@ -15,6 +18,14 @@ from pyhudi.tasks.repeated_keys import RepeatedKeysTask, find_repeated_keys
 from pyhudi.transaction.markers.announcing import TaskMarkers
 from pyhudi.write.bootstrap.plan import BootstrapPlan
 from pyhudi.write.job import WriteJob
+
+
+class KeyCheck(enum.Enum):
+    """What a record key that occurs twice in a partition of the source does."""
+
+    NONE = "nothing: keys are not compared"
+    WARN = "a warning tells of it, and the table is made"
+    REFUSE = "it is an error, and nothing is visible"
 
 
 def copied_files(job: WriteJob, plan: BootstrapPlan, instant_time: str, markers: TaskMarkers) -> list[WriteStat]:
@@ -35,8 +46,13 @@ def copied_files(job: WriteJob, plan: BootstrapPlan, instant_time: str, markers:
     return [stat for result in results for stat in result]
 
 
-def check_unique(job: WriteJob, stats: Sequence[WriteStat]) -> None:
-    """Raise `RecordKeyError` if a record key occurs twice in the files of a partition. Cost: their keys, sorted."""
+def check_unique(job: WriteJob, stats: Sequence[WriteStat], check: KeyCheck) -> None:
+    """Look for record keys that occur twice in the files of a partition. Cost: their keys, sorted.
+
+    Raises `RecordKeyError` if the check refuses them.
+    """
+    if check is KeyCheck.NONE:
+        return
     by_partition: dict[str, list[WriteStat]] = defaultdict(list)
     for stat in stats:
         by_partition[stat.partition_path or ""].append(stat)
@@ -51,15 +67,22 @@ def check_unique(job: WriteJob, stats: Sequence[WriteStat]) -> None:
     ]
     size = sum(task.size for task in tasks)
     found = job.engine.map(find_repeated_keys, tasks, size_bytes=size, description="compare record keys")
-    for path, repeated in zip(by_partition, found, strict=True):
-        if repeated.rows:
-            raise RecordKeyError(
-                "record keys occur more than once in a partition of the source: an upsert of such a key would not know "
-                "which row to change; name more columns as the record key, or remove the rows",
-                partition_path=path,
-                rows=repeated.rows,
-                keys=repeated.examples,
-            )
+    wrong = {path: one for path, one in zip(by_partition, found, strict=True) if one.rows}
+    if not wrong:
+        return
+    first, repeated = next(iter(wrong.items()))
+    rows = sum(one.rows for one in wrong.values())
+    text = (
+        "record keys occur more than once in a partition of the source: an upsert of such a key would not know which "
+        "row to change; name more columns as the record key, or remove the rows"
+    )
+    if check is KeyCheck.REFUSE:
+        raise RecordKeyError(text, partition_path=first, rows=rows, partitions=len(wrong), keys=repeated.examples)
+    warnings.warn(
+        f"{text}: {rows} rows in {len(wrong)} partitions, in {first!r} with the keys {', '.join(repeated.examples)}",
+        OptionWarning,
+        stacklevel=2,
+    )
 
 
 def _shares(files: Sequence[FileInfo], bytes_max: int) -> list[list[FileInfo]]:

@@ -29,7 +29,7 @@ from pyhudi.table.schema import load_table_schema
 from pyhudi.table.state import TableState
 from pyhudi.tasks.markers import task_markers
 from pyhudi.transaction.transaction import mark_inflight
-from pyhudi.write.bootstrap.copying import check_unique, copied_files
+from pyhudi.write.bootstrap.copying import KeyCheck, check_unique, copied_files
 from pyhudi.write.bootstrap.plan import BootstrapPlan
 from pyhudi.write.bootstrap.source import Source, SourceColumns, check_unchanged, load_columns, load_source
 from pyhudi.write.finish import committed, write_transaction
@@ -78,7 +78,7 @@ def copy_new_partitions(
     engine: Engine,
     environment: Environment,
     mergers: Sequence[Merger] = (),
-    check_keys: bool = False,
+    check_keys: KeyCheck = KeyCheck.NONE,
 ) -> WriteResult:
     """Copy the rows of the planned partitions, in one commit.
 
@@ -99,7 +99,7 @@ def copy_new_partitions(
     )
 
 
-def _copy(plan: BootstrapPlan, job: WriteJob, *, check_keys: bool) -> WriteResult:
+def _copy(plan: BootstrapPlan, job: WriteJob, *, check_keys: KeyCheck) -> WriteResult:
     if job.buckets is not None:
         raise UnsupportedFeatureError(
             "rows of a source are not put into buckets: upsert them", path=job.table.config.name
@@ -111,8 +111,7 @@ def _copy(plan: BootstrapPlan, job: WriteJob, *, check_keys: bool) -> WriteResul
         with task_markers(transaction, job.config, job.engine) as markers:
             stats = copied_files(job, plan, transaction.instant_time, markers)
         _check_in_place(stats, plan, job.keys)
-        if check_keys:
-            check_unique(job, stats)
+        check_unique(job, stats, check_keys)
         check_unchanged(plan.source, whole=False)
         replaced: dict[str, tuple[str, ...]] = dict.fromkeys(plan.source.partition_paths, ())
         return committed(job, transaction, _OPERATION, stats, replaced)

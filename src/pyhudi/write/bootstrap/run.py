@@ -44,7 +44,7 @@ from pyhudi.transaction.markers.announcing import TaskMarkers
 from pyhudi.transaction.presence import only_writer_if_needed
 from pyhudi.transaction.settings import TransactionSettings, locking, transaction_settings
 from pyhudi.transaction.transaction import Transaction, begin, mark_inflight
-from pyhudi.write.bootstrap.copying import check_unique, copied_files
+from pyhudi.write.bootstrap.copying import KeyCheck, check_unique, copied_files
 from pyhudi.write.bootstrap.plan import BootstrapPlan
 from pyhudi.write.bootstrap.source import check_unchanged
 from pyhudi.write.create import remove_unused, removed_on_failure, table_properties
@@ -62,11 +62,11 @@ def run_bootstrap(
     options: Mapping[str, str],
     engine: Engine,
     environment: Environment,
-    check_keys: bool = False,
+    check_keys: KeyCheck = KeyCheck.NONE,
 ) -> TableState:
     """Make the table that was planned. If this fails, there is no table; the source is never written to.
 
-    What an earlier call left that died is removed first. `check_keys`: refuse keys that occur twice in a partition.
+    What an earlier call left that died is removed first. `check_keys`: what keys do that occur twice in a partition.
 
     Raises:
         TableExistsError: the folder has a table with rows, or other files.
@@ -121,7 +121,7 @@ def _transaction(job: WriteJob, at: InstantTime, operation: WriteOperation) -> I
         yield transaction
 
 
-def _run(job: WriteJob, plan: BootstrapPlan, *, check_keys: bool) -> None:
+def _run(job: WriteJob, plan: BootstrapPlan, *, check_keys: KeyCheck) -> None:
     """Write the files of both modes, then commit them, one right after the other.
 
     Both are pending before one of them is complete: as long as one is, no other writer begins (`check_bootstrapped`).
@@ -137,8 +137,7 @@ def _run(job: WriteJob, plan: BootstrapPlan, *, check_keys: bool) -> None:
         for transaction, _, files_of in begun:
             with task_markers(transaction, job.config, job.engine, may_conflict=False) as markers:
                 stats.append(files_of(job, plan, transaction, markers))
-        if check_keys:
-            check_unique(job, [stat for of_mode in stats for stat in of_mode])
+        check_unique(job, [stat for of_mode in stats for stat in of_mode], check_keys)
         check_unchanged(plan.source)
         try:
             for (transaction, operation, _), of_mode in zip(begun, stats, strict=True):
