@@ -11,6 +11,7 @@ import pytest
 from tests.interop.compare import assert_same_rows
 from tests.support.metadata_tables import delta_commits, files_committed, files_known
 from tests.support.oracle import RELEASE_OF_TABLE_VERSION, Oracle
+from tests.support.tables import rehandled
 
 import pyhudi
 from pyhudi.format.timeline.instant import Action
@@ -19,6 +20,7 @@ from pyhudi.storage.open import open_storage
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import load_timeline
+from pyhudi.testing.faults import FaultStorage
 
 OracleOf = Callable[[str], Oracle]
 SMALL_LIFE = {
@@ -143,6 +145,32 @@ def test_delta_commit_whose_writer_died_is_not_counted_by_jvm_hudi_and_undone_by
 
     check(oracle, path, "after JVM Hudi rolled the dead write back")
     assert died.requested_time not in delta_commits(storage)
+
+
+@pytest.mark.parametrize("version", [9, 8])
+def test_write_around_a_compaction_of_the_metadata_table_is_in_it_for_jvm_hudi(
+    version: int, tmp_path: Path, oracle_of: OracleOf
+) -> None:
+    oracle, given = oracle_of(RELEASE_OF_TABLE_VERSION[version]), options(version, "COPY_ON_WRITE")
+    path, others = tmp_path / "t", []
+    pyhudi.save(batch(range(6), 0), str(path), hudi_options=given)
+
+    def meanwhile(operation: str, where: str) -> None:
+        if operation == "put_if_absent" and where.endswith(".inflight") and not others:
+            others.append(where)
+            for number in range(3):
+                pyhudi.HudiTable.for_path(str(path), hudi_options=given).upsert(batch(range(1, 6, 2), number + 1))
+
+    opened = pyhudi.HudiTable.for_path(
+        str(path), hudi_options={**given, "hoodie.metadata.compact.max.delta.commits": "100"}
+    )
+    around = rehandled(opened, state=load_table(FaultStorage(store(path), before=meanwhile)))
+    around.upsert(batch(range(0, 12, 2), 9))
+
+    inner = load_timeline(store(path), inner_version(load_table(store(path)).version))
+    assert any(one.action is Action.COMMIT for one in inner.completed_writes)
+    check(oracle, path, "after a write that began before the compaction and ended after it")
+    assert differences(oracle, path) == []
 
 
 def _is_completed(name: str, instant: Any) -> bool:

@@ -27,7 +27,7 @@ from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline
 
 _TIME_DIGITS: Final = 17
-"""Those of a time of the clock; compactions of the metadata table have three more."""
+"""Those of a time of the clock; compactions of a metadata table of version 6 have three more."""
 
 CheckHeld = Callable[[], None]
 """Raises `LockLostError` unless the table lock is still held."""

@@ -48,7 +48,9 @@ def _delete_instant(table: TableState, instant_time: str, states: Collection[Ins
     found = []
     for name in storage.list_names(version.timeline_folder):
         instant = parse_instant_file_name(name, version)
-        if instant is not None and instant.requested_time == instant_time and instant.state in states:
+        if instant is None or instant.action is not Action.DELTA_COMMIT:
+            continue  # a compaction may have the same time
+        if instant.requested_time == instant_time and instant.state in states:
             found.append((instant.state, name))
     for _, name in sorted(found, reverse=True):
         storage.delete(f"{version.timeline_folder}/{name}")
@@ -62,7 +64,8 @@ def is_merged(table: TableState, instant_time: str) -> bool:
     """
     inner = load_timeline(table.storage, inner_version(table.version))
     compactions = [one.requested_time for one in inner.completed_writes if one.action is Action.COMMIT]
-    mine = next((one for one in inner.completed_writes if one.requested_time == instant_time), None)
+    writes = (one for one in inner.completed_writes if one.action is not Action.COMMIT)
+    mine = next((one for one in writes if one.requested_time == instant_time), None)
     if mine is not None:
         return position_of(mine) < max(compactions, default="")
     if not table.version.has_completion_times:
@@ -102,7 +105,7 @@ def _undo_files(table: TableState, folder: str, instant_time: str, undone_by: st
         name = parse_data_file(info.name)
         if isinstance(name, LogFileName) and not table.version.has_completion_times:
             slices.add(LogSlice(folder, name.file_id, name.instant_time))
-        elif name is not None and name.instant_time == instant_time:
+        elif isinstance(name, LogFileName) and name.instant_time == instant_time:
             storage.delete(info.path)
     for log_slice in sorted(slices, key=lambda one: (one.file_id, one.base_instant)):
         exclude_blocks(storage, undone_by, instant_time, log_slice)

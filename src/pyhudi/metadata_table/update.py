@@ -46,10 +46,11 @@ def apply_change(
     *,
     engine: Engine | None = None,
     ahead: Mapping[str, Ahead] = NOTHING_AHEAD,
-) -> None:
+) -> str:
     """Commit what an action did to the metadata table, under the table lock, right before the action completes.
 
-    Nothing happens where the table has none. `ahead`: what `write_ahead` gave.
+    Returns the completion time, which that of the action must be above; an empty string where there is none. Nothing
+    happens where the table has no metadata table. `ahead`: what `write_ahead` gave.
 
     Raises `LockLostError` where the lock is gone, and `StorageError`: then the action must not complete. Cost: one
     listing and four puts; one more listing and one put for each further partition, and in table version 6 a listing for
@@ -57,10 +58,10 @@ def apply_change(
     """
     partitions = kept_partitions(table)
     if not partitions:
-        return
+        return ""
     storage, version = table.storage, inner_version(table.version)
     timeline = load_timeline(storage, version)
-    if any(one.requested_time == change.instant_time for one in timeline.instants):
+    if any((one.requested_time, one.action) == (change.instant_time, Action.DELTA_COMMIT) for one in timeline.instants):
         undo_delta_commit(table, change.instant_time, change.instant_time)
         ahead = NOTHING_AHEAD
     source = Source(table, environment, engine)
@@ -83,6 +84,7 @@ def apply_change(
         instant_path(completed, version),
         encode_commit_metadata(delta_commit_metadata(table.version, WriteOperation.UPSERT_PREPPED, stats), version),
     )
+    return completed.completion_time or ""
 
 
 def _write_token(target: GroupTarget) -> str:

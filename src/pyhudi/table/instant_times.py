@@ -18,13 +18,13 @@ from pyhudi.format.timeline.instant import (
 from pyhudi.table.timeline import Timeline
 
 
-def next_time(timeline: Timeline, config: TableConfig, clock: Clock) -> InstantTime:
-    """The present as an instant time in the table's zone, or the smallest one above the timeline if that is later.
+def next_time(timeline: Timeline, config: TableConfig, clock: Clock, *, after: str = "") -> InstantTime:
+    """The present as an instant time in the table's zone, or the next one above the timeline, and `after`, if later.
 
     JVM Hudi would ignore, without an error, a later write whose instant is not above the others.
     """
     now = format_instant_time(clock.now_ms(), table_zone(config))
-    latest = timeline.latest_time
+    latest = max(timeline.latest_time, after)
     return now if now > latest else next_instant_time(InstantTime(latest))
 
 
@@ -33,8 +33,10 @@ def table_zone(config: TableConfig) -> tzinfo | None:
     return UTC if config.timeline_timezone is TimelineTimezone.UTC else None
 
 
-def completed_now(instant: Instant, timeline: Timeline, config: TableConfig, clock: Clock) -> Instant:
-    """An inflight instant in its completed state, with a completion time if the version has them."""
+def completed_now(
+    instant: Instant, timeline: Timeline, config: TableConfig, clock: Clock, *, after: str = ""
+) -> Instant:
+    """An inflight instant in its completed state, with a completion time, above `after`, if the version has them."""
     has_time = timeline.version.has_completion_times
-    completion_time = next_time(timeline, config, clock) if has_time else None
+    completion_time = next_time(timeline, config, clock, after=after) if has_time else None
     return advanced(instant, InstantState.COMPLETED, completion_time)

@@ -442,9 +442,10 @@ def _complete(
     if lock.can_be_lost:
         timeline = load_timeline(storage, now.version)
         check_still_ours(timeline, transaction.base.timeline, storage, transaction.instant_time)
-    apply_change(now, indexed.change, environment, lock.check_held, engine=indexed.engine, ahead=indexed.ahead)
+    change, ahead = indexed.change, indexed.ahead
+    indexed_at = apply_change(now, change, environment, lock.check_held, engine=indexed.engine, ahead=ahead)
     (pending,) = (i for i in timeline.instants if i.requested_time == transaction.instant_time)
-    completed = completed_now(pending, timeline, now.config, environment.clock)
+    completed = completed_now(pending, timeline, now.config, environment.clock, after=indexed_at)
     keep_schema_history(now, completed, metadata)
     put_completed(storage, now.version, completed, encode_commit_metadata(metadata, now.version), lock)
     if lock.can_be_lost:

@@ -9,9 +9,11 @@ from tests.support.table_builder import THREE_ROWS, TableBuilder
 
 from pyhudi.format.timeline.instant import Action
 from pyhudi.metadata_table.folders import inner_version
+from pyhudi.metadata_table.undo import undo_delta_commit
 from pyhudi.storage.protocol import Storage
 from pyhudi.table.state import load_table
 from pyhudi.table.timeline import Timeline, load_timeline
+from pyhudi.testing.faults import FaultStorage
 
 TABLES = [with_files(9, "cow"), with_files(8, "mor"), with_files(6, "mor")]
 EVERY_TWO = {"hoodie.metadata.compact.max.delta.commits": "2"}
@@ -76,4 +78,37 @@ def test_rollback_of_a_write_whose_delta_commit_was_merged_takes_its_files_out(t
     opened(storage).recovery.rollback(newest)
 
     assert newest not in delta_commits(storage)
+    assert files_known(storage) == files_committed(storage)
+
+
+@pytest.mark.parametrize("version", [9, 8])
+def test_compaction_lies_between_the_completions_before_and_after_it(version: int) -> None:
+    """A write that began before it and ends after it counts in the new slice, by times of as many digits."""
+    storage = with_files(version, "cow").insert(*THREE_ROWS).build()
+    others: list[str] = []
+
+    def meanwhile(operation: str, path: str) -> None:
+        if operation == "put_if_absent" and path.endswith(".inflight") and not others:
+            others.append(path)
+            updated(storage, 2)
+
+    written = opened(FaultStorage(storage, before=meanwhile)).insert(rows((7, "bern", 9, "late"))).instant
+
+    time = max(compactions(storage))
+    known = {one.requested_time: one.completion_time or "" for one in inner(storage).completed_writes}
+    assert written is not None
+    assert len(time) == len(written)
+    assert written < time < known[written]
+    assert time not in {one.requested_time for one in load_table(storage).timeline.instants}
+    assert files_known(storage) == files_committed(storage)
+
+
+def test_write_that_has_the_time_of_a_compaction_is_taken_back_without_it() -> None:
+    storage = with_files(9, "cow").insert(*THREE_ROWS).build()
+    updated(storage, 2)
+    merged = compactions(storage)
+
+    undo_delta_commit(load_table(storage), merged[-1], merged[-1])
+
+    assert compactions(storage) == merged
     assert files_known(storage) == files_committed(storage)

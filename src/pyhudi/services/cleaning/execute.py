@@ -259,8 +259,9 @@ def _execute(call: ServiceCall, instant: Instant, plan: CleanPlan) -> Cleaned | 
             deleted_partitions=ended,
             extra=plan.extra,
         )
-        apply_change(table, change_of_clean(instant.requested_time, metadata), call.environment, lock.check_held)
-        completed = completed_now(instant, table.timeline, table.config, call.environment.clock)
+        change, clock = change_of_clean(instant.requested_time, metadata), call.environment.clock
+        indexed_at = apply_change(table, change, call.environment, lock.check_held)
+        completed = completed_now(instant, table.timeline, table.config, clock, after=indexed_at)
         put_completed(storage, version, completed, encode_clean_metadata(metadata), lock)
         # After it: what lists the table by its metadata table knows the skeleton files until then.
         drop_index_entries(storage, plan.paths, created_ms=call.environment.clock.now_ms())

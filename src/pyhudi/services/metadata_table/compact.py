@@ -29,7 +29,7 @@ from pyhudi.services.call import ServiceCall
 from pyhudi.storage.open import open_spec
 from pyhudi.storage.protocol import StorageSpec
 from pyhudi.table.state import TableState, load_table
-from pyhudi.table.timeline import Timeline, instant_path, load_compaction_plan
+from pyhudi.table.timeline import Timeline, instant_path, load_compaction_plan, position_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ def finish_compactions(call: ServiceCall, check_held: CheckHeld) -> int:
 
 
 def compact(call: ServiceCall, check_held: CheckHeld) -> InstantTime | None:
-    """Merge all logs of the metadata table into base files, under the table lock; None where there are none.
+    """Merge all logs of the metadata table into base files, under the table lock; None where there is nothing yet.
 
     Cost: a listing per partition, four puts, and in tasks the files of the newest slices and a put per file group.
     """
@@ -111,6 +111,8 @@ def compact(call: ServiceCall, check_held: CheckHeld) -> InstantTime | None:
     if not plan.operations:
         return None
     time = _next_time(call.table, state.timeline)
+    if time is None:
+        return None
     instant = Instant(time, Action.COMPACTION, InstantState.REQUESTED)
     check_held()
     state.storage.put(instant_path(instant, state.timeline.version), encode_compaction_plan(plan))
@@ -118,15 +120,20 @@ def compact(call: ServiceCall, check_held: CheckHeld) -> InstantTime | None:
     return time
 
 
-def _next_time(table: TableState, inner: Timeline) -> InstantTime:
-    """Above all delta commits, and below the next one; with three digits more than any instant of the table has.
+def _next_time(table: TableState, inner: Timeline) -> InstantTime | None:
+    """Above all delta commits that are completed, below the completion of the next one, and of no action of the table.
 
-    JVM Hudi does it so in version 6. From version 8 on it takes a time of the clock, which a clock that is behind would
-    give to a write, too.
+    From version 8 on it is the time at which the newest action of the table completed, which no other instant has or
+    will have. It has as many digits as completion times: JVM Hudi puts a log whose completion time has another number
+    of them than a base file into a slice by the time at which its write began, and loses what writes say that began
+    before the compaction and end after it. None where the metadata table has something newer: the next write brings a
+    time. In version 6 it has three digits more, as JVM Hudi's.
     """
-    if inner.version.has_completion_times:
-        return InstantTime(f"{max(inner.latest_time, table.timeline.latest_time)[:17]}001")
-    return InstantTime(f"{max(one.requested_time for one in inner.completed_writes)[:17]}001")
+    if not inner.version.has_completion_times:
+        return InstantTime(f"{max(one.requested_time for one in inner.completed_writes)[:17]}001")
+    completed = max((one.completion_time for one in table.timeline.instants if one.completion_time), default=None)
+    newest = max(position_of(one) for one in inner.completed_writes)
+    return completed if completed is not None and completed > newest else None
 
 
 def _operations(state: MetadataState) -> tuple[CompactionOperation, ...]:
