@@ -41,6 +41,16 @@ LEAD = 2
 ATTEMPTS_PER_COMMIT = 10
 PAUSE_SECONDS = 0.5
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
+INDEXED = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.partition.stats.enable": "true",
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.global.record.level.index.enable": "true",  # its name for JVM Hudi 1.2
+    "hoodie.metadata.compact.max.delta.commits": "4",
+    "hoodie.index.type": "RECORD_INDEX",
+}
 COMPACTING = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "4"}
 
 
@@ -57,18 +67,21 @@ class Meeting:
 
     def __str__(self) -> str:
         ground = "same" if self.overlapping else "own"
-        return f"v{self.version}-{self.kind[:5].lower()}-{self.lock}-{ground}-{self.commits}"
+        indexed = "-indexed" if "hoodie.metadata.enable" in self.options else ""
+        return f"v{self.version}-{self.kind[:5].lower()}-{self.lock}-{ground}-{self.commits}{indexed}"
 
 
 MEETINGS = [
     pytest.param(Meeting(version=9, kind=COW, lock="file", commits=100), marks=pytest.mark.timeout(3600)),
     Meeting(version=9, kind=MOR, lock="zookeeper", options=COMPACTING),
     Meeting(version=6, kind=MOR, lock="file", options=COMPACTING),
+    Meeting(version=9, kind=COW, lock="zookeeper", commits=8, options=INDEXED),
     *(
         pytest.param(meeting, marks=pytest.mark.thorough)
         for meeting in (
             Meeting(version=9, kind=COW, lock="zookeeper", overlapping=False),
             Meeting(version=9, kind=MOR, lock="file"),
+            Meeting(version=9, kind=MOR, lock="zookeeper", commits=8, options={**INDEXED, **COMPACTING}),
             Meeting(version=8, kind=COW, lock="zookeeper"),
             Meeting(version=8, kind=MOR, lock="file", overlapping=False, options=COMPACTING),
             Meeting(version=8, kind=MOR, lock="zookeeper"),
@@ -211,3 +224,7 @@ def test_both_engines_write_at_the_same_time_and_nothing_is_lost(
     table.open().recovery.roll_back_failed_writes(eager=True)
     assert_nothing_left_over(table)
     assert_everybody_sees(table, oracle, expected, "tidied up")
+    assert table.open().inspect.metadata_check().to_pylist() == []
+    if table.open().handle.state.config.metadata_partitions:
+        oracle.sql(f"CREATE TABLE met_{meeting.kind} USING hudi LOCATION '{table.path}'")
+        assert oracle.sql(f"CALL validate_metadata_table_files(table => 'met_{meeting.kind}')") == []

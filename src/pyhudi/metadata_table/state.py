@@ -17,9 +17,11 @@ from pyhudi.format.file_names import BaseFileName, LogFileName, parse_data_file
 from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.io.log.block_filter import BlockFilter
 from pyhudi.metadata_table.folders import inner_version, partition_folder
+from pyhudi.metadata_table.missing import check_nothing_missing
 from pyhudi.storage.protocol import FileInfo, Storage
 from pyhudi.table.archived_writes import ArchivedWrites, readable_archived_writes
 from pyhudi.table.committed_files import committed_files
+from pyhudi.table.metadata_partitions import FILES
 from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER
 from pyhudi.table.state import TableState
 from pyhudi.table.timeline import Timeline, position_of, timeline_of
@@ -89,14 +91,17 @@ class MetadataState:
     def slices(self, partition: str) -> tuple[GroupSlice, ...]:
         """The newest slices of a partition's file groups, by file id.
 
-        Cost: a listing, once for this value; where a task was repeated, reads of commits; where a log is older than the
-        active timeline, those of `readable_archived_writes`.
+        Cost: a listing, and `check_nothing_missing`, once for this value; where a log is older than the active
+        timeline, that of `readable_archived_writes`.
 
         Raises:
-            CorruptDataError: the partition has no file groups, or lacks some of them.
+            CorruptDataError: the partition has no file groups, or lacks some of them, or files of them.
         """
         if partition not in self._slices:
-            self._slices[partition] = self._load_slices(partition)
+            slices = self._load_slices(partition)
+            if partition != FILES:  # each commit writes to it, which is checked without a read
+                check_nothing_missing(self.storage, self.timeline, self.valid, partition, slices)
+            self._slices[partition] = slices
         return self._slices[partition]
 
     def _load_slices(self, partition: str) -> tuple[GroupSlice, ...]:

@@ -126,12 +126,12 @@ def footprint_without_base_files(*arguments: Any) -> Footprint:
 # Instant times.
 
 
-def time_of_the_clock(_timeline: Timeline, config: Any, clock: Any) -> str:
+def time_of_the_clock(_timeline: Timeline, config: Any, clock: Any, **_: str) -> str:
     return instant_times.format_instant_time(clock.now_ms(), instant_times.table_zone(config))
 
 
-def completed_right_after_its_beginning(instant: Any, *arguments: Any) -> Any:
-    completed = instant_times.completed_now(instant, *arguments)
+def completed_right_after_its_beginning(instant: Any, *arguments: Any, **more: str) -> Any:
+    completed = instant_times.completed_now(instant, *arguments, **more)
     if completed.completion_time is None:
         return completed
     return replace(completed, completion_time=next_instant_time(instant.requested_time))

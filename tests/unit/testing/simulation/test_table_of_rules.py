@@ -67,7 +67,7 @@ class Rules:
 
 def standing_clock(second: int) -> Any:
     """Every writer of a run begins at one moment and completes at the next."""
-    return lambda _timeline, _config, _clock: f"2026092114140000{second}"
+    return lambda _timeline, _config, _clock, **_: f"2026092114140000{second}"
 
 
 def broken(rules: Rules) -> set[str]:
