@@ -6,6 +6,7 @@ import logging
 
 from pyhudi.config.enums import IndexType
 from pyhudi.config.write_config import WriteConfig
+from pyhudi.errors import CorruptDataError, NotFoundError
 from pyhudi.index.bloom import BloomIndex
 from pyhudi.index.in_memory import locations_of_process
 from pyhudi.index.protocol import Index, KeyScope
@@ -70,10 +71,13 @@ def _filters_of_metadata(table: TableState) -> FilterReader | None:
     """The filters in the metadata table, if there are some that can be believed."""
     reason: str | None = "the table has none"
     if BLOOM_FILTERS in table.config.metadata_partitions:
-        state = load_metadata_state(table)
-        reason = disbelief(state)
-        if reason is None:
-            return FilterReader(state.slices(BLOOM_FILTERS))
+        try:
+            state = load_metadata_state(table)
+            reason = disbelief(state)
+            if reason is None:
+                return FilterReader(state.slices(BLOOM_FILTERS))
+        except (CorruptDataError, NotFoundError) as error:
+            reason = str(error)
     _log.warning("bloom filters of the metadata table cannot be used: %s; footers are read", reason)
     return None
 
@@ -82,9 +86,13 @@ def _record_index(table: TableState, asked: IndexType) -> Index:
     """The record index; where the table has none that can be believed, files are searched, as in JVM Hudi."""
     reason = "the table has none"
     if RECORD_INDEX in table.config.metadata_partitions:
-        state = load_metadata_state(table)
-        reason = disbelief(state) or ""
-        reader = location_reader(state) if not reason else None
+        reader = None
+        try:
+            state = load_metadata_state(table)
+            reason = disbelief(state) or ""
+            reader = location_reader(state) if not reason else None
+        except (CorruptDataError, NotFoundError) as error:
+            reason = str(error)
         if reader is not None and reader.is_by_partition is not asked.is_global:
             return RecordIndex(reader, fallback=SimpleIndex())
         reason = reason or f"that of the table is {'' if asked.is_global else 'not '}by partition"
