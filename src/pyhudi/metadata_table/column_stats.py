@@ -148,8 +148,8 @@ def columns_after(change: Change, table: TableState) -> tuple[str, ...]:
     """The columns of which the table keeps statistics from a change on; new ones are put into the definition.
 
     A column that files had before, and the index not, as one behind the first 32 when one of these is dropped, gets
-    none: bounds of a partition would know of its new files alone. Cost: two reads, and one per newest write without
-    files where JVM Hudi has added columns.
+    none: bounds of a partition would know of its new files alone. Cost: two reads; where there are new columns one for
+    each write of the active timeline, too.
     """
     schema = _schema_after(change, table)
     if schema is None:
@@ -166,14 +166,21 @@ def columns_after(change: Change, table: TableState) -> tuple[str, ...]:
 
 
 def _in_files(table: TableState, columns: Collection[str]) -> Collection[str]:
-    """Those of some columns that the newest write with files has; a change of columns alone makes none."""
-    former = load_table_schema(table)
-    found = types_at(former.arrow, list(columns)).keys() if former is not None else ()
-    for write in reversed(table.timeline.completed_writes) if found else ():
+    """Those of some columns that files may have: a write of the active timeline has them, and not a change of columns.
+
+    Where columns go by names, one that was dropped and is added again has its values in older files.
+    """
+    found: set[str] = set()
+    former = load_table_schema(table) if columns else None
+    for write in reversed(table.timeline.completed_writes) if former is not None else ():
         metadata = load_commit_metadata(table.storage, write, table.version)
         if metadata.stats_by_partition and metadata.schema:
             schema = TableSchema.from_avro(metadata.schema, source=write.requested_time)
-            return types_at(schema.arrow, list(found)).keys()
+            found |= types_at(schema.arrow, list(columns)).keys()
+            if former is not None and former.columns is not None:
+                break  # older files have other columns, which are not looked up by these names
+        if found >= {*columns}:
+            break
     return found
 
 

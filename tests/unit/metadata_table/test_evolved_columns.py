@@ -222,3 +222,26 @@ def test_column_that_moves_up_among_the_indexed_ones_loses_no_rows(
     for number, value in enumerate((100, 2, 3, 4), start=1):
         assert table().scan(["id"], where=[("c30", "==", value)]).to_arrow()["id"].to_pylist() == [number]
     assert table().inspect.metadata_check().num_rows == 0
+
+
+def test_values_that_come_back_with_a_column_are_found_after_statistics_were_built_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Columns that go by names: one that is added again has its values in older files."""
+    monkeypatch.setattr("pyhudi.read.skipping.FILES_MIN", 1)
+    storage, clock = MemoryStorage(), StepClock()
+    wide = pa.schema([*BASE, ("x", pa.int64())])
+    new_table(storage, schema=wide)
+    by_names = {key: value for key, value in OPTIONS.items() if "on.read" not in key}
+    by_names["hoodie.datasource.write.schema.allow.auto.evolution.column.drop"] = "true"
+
+    def table() -> pyhudi.HudiTable:
+        return open_table(storage, env=environment(clock), **by_names)
+
+    table().upsert(pa.table([[1, 2], ["oslo", "rome"], [1, 1], [100, 7]], schema=wide))
+    table().upsert(pa.table([[3], ["oslo"], [1]], schema=pa.schema(BASE)))
+    table().recovery.rebuild_metadata_table()
+    table().upsert(pa.table([[4], ["oslo"], [1], [5]], schema=wide))
+    for value, number in ((100, 1), (7, 2), (5, 4)):
+        assert table().scan(["id"], where=[("x", "==", value)]).to_arrow()["id"].to_pylist() == [number]
+    assert table().inspect.metadata_check().num_rows == 0
