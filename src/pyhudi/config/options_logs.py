@@ -77,7 +77,7 @@ class CompactionOptions:
         parse=boolean(),
         default=False,
         doc="Whether the compaction that is due after a write runs in a thread of its process, after the write has"
-        " returned, unless `hoodie.compact.inline` is given.",
+        " returned, unless `hoodie.compact.inline` is true.",
     )
     services_enabled: bool = option(
         "hoodie.table.services.enabled",
@@ -176,4 +176,4 @@ class CompactionOptions:
     @property
     def runs_in_background(self) -> bool:
         """Whether the compaction after a write to a merge-on-read table runs in a thread of the process."""
-        return self.in_background and self.inline is None and not self.schedule_inline
+        return self.in_background and not self.inline and not self.schedule_inline

@@ -91,6 +91,26 @@ def test_one_background_run_at_a_time_and_one_more_for_all_that_came_meanwhile()
     assert contents(storage) == {(1, "oslo", 7, "")}
 
 
+@pytest.mark.parametrize(
+    ("inline", "runs"),
+    [({}, True), ({"hoodie.compact.inline": "false"}, True), ({"hoodie.compact.inline": "true"}, False)],
+)
+def test_compaction_runs_in_the_background_unless_it_runs_inline(inline: dict[str, str], runs: bool) -> None:
+    """As in JVM Hudi, whose users give both options to have it there."""
+    gate = Gate(".compaction.inflight")
+    storage = MemoryStorage()
+    table = new_table(FaultStorage(storage, before=gate), **COMPACTION, **inline)
+    for turn in range(4):
+        table.upsert(rows((1, "oslo", turn, "")))
+    assert gate.reached.wait(30) if runs else not gate.reached.is_set()
+    assert (completed(storage, Action.COMMIT) > 0) is not runs
+
+    gate.opened.set()
+    table.services.wait()
+
+    assert completed(storage, Action.COMMIT) > 0
+
+
 def test_failure_in_the_background_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     def fail(operation: str, path: str) -> None:
         if operation == "put_if_absent" and path.endswith(".clean.requested"):
