@@ -17,7 +17,7 @@ from pyhudi.format.bootstrap_index import (
 from pyhudi.format.hfile.indexed import sorted_keys
 from pyhudi.format.keys.partition_paths import path_columns
 from pyhudi.format.safe_paths import path_problem
-from pyhudi.format.timeline.instant import FULL_RECORD_INSTANT, SKELETON_INSTANT
+from pyhudi.format.timeline.instant import FULL_RECORD_INSTANT, SKELETON_INSTANT, Instant
 from pyhudi.io.hfile import open_hfile_of
 from pyhudi.io.slices.files import SourceFile
 from pyhudi.storage.open import open_storage
@@ -37,6 +37,15 @@ def is_being_bootstrapped(table: TableState) -> bool:
     timeline = table.timeline
     pending = {instant.requested_time for instant in timeline.pending_writes}
     return not timeline.completed_writes or not pending.isdisjoint((SKELETON_INSTANT, FULL_RECORD_INSTANT))
+
+
+def is_second_commit(table: TableState, instant: Instant) -> bool:
+    """Whether a commit is the one without which a bootstrap of both modes has a part of its source alone.
+
+    Only the next bootstrap knows to undo the first one, too.
+    """
+    is_of_skeletons = instant.requested_time == SKELETON_INSTANT
+    return is_of_skeletons and table.timeline.completed_times == {FULL_RECORD_INSTANT}
 
 
 def check_bootstrapped(table: TableState) -> None:

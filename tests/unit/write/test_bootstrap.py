@@ -16,6 +16,7 @@ import pytest
 from tests.support.bootstraps import bootstrap, copy_city_b, count_rows
 from tests.support.crashes import copied, opened
 from tests.support.sources import SOURCE_SCHEMA, encoded_partitions, encrypt, parquet_source
+from tests.support.tables import LATER_MS, StepClock, environment
 
 import pyhudi
 from pyhudi.config.option import OptionWarning
@@ -37,9 +38,11 @@ from pyhudi.errors import (
 )
 from pyhudi.format.bootstrap_index import PARTITIONS_PATH, SourcePartition, SourceStatus
 from pyhudi.metadata_table import settle
+from pyhudi.services.rollback.rollback import roll_back_failed_writes
 from pyhudi.storage.memory import MemoryStorage
-from pyhudi.table.state import table_exists
+from pyhudi.table.state import load_table, table_exists
 from pyhudi.testing.faults import FaultStorage, SimulatedCrash, at_effect
+from pyhudi.transaction.heartbeat import HeartbeatSettings
 from pyhudi.write.bootstrap.plan import ModeOf
 
 Change = Callable[[Path], object]
@@ -414,6 +417,11 @@ def test_bootstrap_that_dies_shows_nothing_and_the_next_one_makes_the_table(tmp_
         if table_exists(inner):
             with pytest.raises(WriteConflictError, match="run the bootstrap again"):
                 opened(inner).upsert(more("a", "a00"))
+            # Whoever rolls dead writes back does not make a table of the first of two commits.
+            late = environment(StepClock(LATER_MS))
+            roll_back_failed_writes(load_table(inner), HeartbeatSettings(), late, lock_wait_ms=0)
+            with pytest.raises(WriteConflictError, match="run the bootstrap again"):
+                opened(inner, later=True).upsert(more("a", "a00"))
         bootstrap(source, inner, later=True, mode=mode)
         assert count_rows(inner) == 10, hint
         assert count_rows(copied(inner)) == 10, hint

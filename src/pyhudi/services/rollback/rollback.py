@@ -23,6 +23,7 @@ from pyhudi.services.rollback.checks import check_rollback, instant_to_roll_back
 from pyhudi.services.rollback.execute import RolledBack, run_rollback
 from pyhudi.services.rollback.plan import Leftovers, find_leftovers, find_lost_attempts, find_orphans, plan_rollback
 from pyhudi.storage.protocol import FileInfo
+from pyhudi.table.bootstrap import is_second_commit
 from pyhudi.table.features import check_undoable
 from pyhudi.table.instant_times import next_time
 from pyhudi.table.outcome import rollback_of
@@ -67,7 +68,8 @@ def roll_back_failed_writes(
     only with `eager`, which means that no other process writes to the table. Without `eager`, a rollback that JVM Hudi
     began is left to it until the heartbeat expiry. While JVM Hudi restores the table or builds an index, nothing is
     done. Raises `UnsupportedFeatureError` for a table that this release must not write, and `CorruptDataError` for a
-    damaged plan of a rollback. Cost: one listing if nothing is left over, a read for each live writer, and three
+    damaged plan of a rollback. The second commit of a bootstrap is left to the next one.
+    Cost: one listing if nothing is left over, a read for each live writer, and three
     requests for each rollback that is left to JVM Hudi; otherwise see `find_leftovers`.
     """
     check_undoable(table)
@@ -84,6 +86,7 @@ def roll_back_failed_writes(
         if name not in theirs
         and _is_dead(table, instant, beats.get(name), settings, environment, eager=eager)
         and not is_clustering_plan(storage, table.version, instant)
+        and not is_second_commit(table, instant)
     ]
     # Without dead writers there is nothing to do, so the lock is not taken. Plans of dead processes are executed again.
     timeline = table.timeline
