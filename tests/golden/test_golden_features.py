@@ -106,13 +106,13 @@ def test_table_whose_few_keys_do_not_show_the_number_of_its_buckets_is_not_writt
     assert_same_rows(before, table.refresh().scan().to_arrow())
 
 
-def test_table_whose_buckets_jvm_hudi_has_resized_takes_upserts_and_no_overwrite(unpack: Unpack) -> None:
+def test_table_whose_buckets_jvm_hudi_has_resized_takes_upserts_and_overwrites(unpack: Unpack) -> None:
     table = pyhudi.HudiTable.for_path(str(unpack("v9-buckets-resized-mor")))
     rows = columns_of_the_table(table.scan().to_arrow())
 
     assert table.upsert(rows).updated == rows.num_rows
-    with pytest.raises(UnsupportedFeatureError, match="cannot replace file groups of this table"):
-        table.insert_overwrite(rows)
+    table.refresh().insert_overwrite(rows)
+    assert table.refresh().upsert(rows).updated == rows.num_rows
 
     assert sorted(table.refresh().scan(["id"]).to_arrow()["id"].to_pylist()) == sorted(rows["id"].to_pylist())
 
