@@ -49,6 +49,25 @@ def test_statistics_built_late_have_the_keys_and_values_of_those_built_early(ver
     assert len(found[0]) == len(found[1]) > 20
 
 
+@pytest.mark.parametrize("version", [6, 9])
+def test_bounds_of_three_writes_to_one_group_hold_for_all_of_them(version: int) -> None:
+    storage = TableBuilder(version, "mor", has_delete_flag=True).insert(*THREE_ROWS).build()
+    for number in range(3, 12):
+        opened(storage, **_UNCLEANED).insert(rows((number, f"city {number}", 1, "a")))
+    for moment in (500, 900, 2):  # in version 6, blocks of one log
+        opened(storage, **_UNCLEANED).upsert(rows((1, "oslo", moment, "b")))
+    opened(storage, **_UNCLEANED).indexes.create("column_stats")
+    for moment in (1500, 901):
+        opened(storage, **_UNCLEANED).upsert(rows((3, "city 3", moment, "c")))
+
+    table = opened(storage)
+    for moment, city, opened_files in ((900, "oslo", 2), (1500, "city 3", 1)):
+        scan = table.scan(["city"], where=[("ts", "==", moment)])
+        assert scan.to_arrow().to_pylist() == [{"city": city}]
+        assert scan.explain().base_files == opened_files
+    assert table.inspect.metadata_check().to_pylist() == []
+
+
 def _values(storage: Storage) -> dict[str, str]:
     """What the records say, without the names of files and sizes, which differ between tables."""
     known = statistics_known(storage, "column_stats")
