@@ -124,6 +124,7 @@ def test_table_is_a_query_and_the_cache_takes_queries_alone(spark: Any, sql: Any
     sql("CACHE TABLE plain")
     assert sql("TABLE plain") == [(0,)]
     sql("UNCACHE TABLE plain")
+    spark.catalog.dropTempView("plain")
 
 
 def test_statements_of_the_jvm_reach_pyhudi_until_it_is_disabled(spark: Any, sql: Any) -> None:

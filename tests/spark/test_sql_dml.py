@@ -14,7 +14,6 @@ from tests.support.pages import ROOT, blocks
 
 import pyhudi
 from pyhudi.errors import AmbiguousChangeError, RecordKeyError, SqlStatementError, UnsupportedFeatureError
-from pyhudi.sql.enable import disable
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("fare", pa.float64()), ("ts", pa.int64())])
 STORED = [(1, "oslo", 5.0, 1), (2, "oslo", 0.0, 1), (3, "rome", 7.0, 1), (4, "bern", 8.0, 1)]
@@ -25,7 +24,6 @@ Now = Callable[[], list[tuple[object, ...]]]
 @pytest.fixture
 def enabled(spark: SparkSession) -> Iterator[SparkSession]:
     yield pyhudi.enable(spark)
-    disable()
     spark.sql("DROP TABLE IF EXISTS trips")
     spark.catalog.dropTempView("changes")
 

@@ -877,7 +877,7 @@ METADATA_TABLE = (
     mutant(
         "a commit leaves the metadata table as it is",
         "its files would be hidden from every reader of the metadata table",
-        (transaction, transaction.apply_change, nothing),
+        (transaction, transaction.apply_change, always("")),
         (transaction, transaction.with_kept_partitions, defects.with_all_partitions),
         at="listed-cow8/lock/update+update",
         breaks="K18",

@@ -97,7 +97,7 @@ def test_one_background_run_at_a_time_and_one_more_for_all_that_came_meanwhile()
 )
 def test_compaction_runs_in_the_background_unless_it_runs_inline(inline: dict[str, str], runs: bool) -> None:
     """As in JVM Hudi, whose users give both options to have it there."""
-    gate = Gate(".compaction.inflight")
+    gate = Gate(".parquet")
     storage = MemoryStorage()
     table = new_table(FaultStorage(storage, before=gate), **COMPACTION, **inline)
     for turn in range(4):
