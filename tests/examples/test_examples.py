@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,11 @@ an order deleted, a customer moved:
 ON_SPARK = {"flights.py"}
 ON_FLIGHTS = {"bootstrap.py"}
 
+OF_SPARKS_DAEMON = re.compile(
+    r'Traceback \(most recent call last\):\n((  File ".*/pyspark/daemon\.py", .*\n)+BrokenPipeError: .*\n)?\Z'
+)
+"""What a worker of Spark that loses its JVM writes about it, as far as it gets: on a busy machine, at the very end."""
+
 PROGRAM_SECONDS_MAX = 300
 pytestmark = pytest.mark.timeout(PROGRAM_SECONDS_MAX + 30)
 
@@ -88,7 +94,7 @@ def test_example_prints_what_it_promises(example: str, tmp_path: Path) -> None:
 def test_flights_runs_to_its_end_and_prints_no_warning(tmp_path: Path) -> None:
     done = run("flights.py", "--path", str(tmp_path / "flights"), "--flights", "3000")
 
-    assert done.stderr == ""
+    assert OF_SPARKS_DAEMON.sub("", done.stderr) == ""
     assert done.returncode == 0
     assert "rows and 25 columns agree" in done.stdout
     assert "Done in" in done.stdout
