@@ -52,20 +52,19 @@ class ForeignTable:
     """A recipe, and what pyhudi makes of the table.
 
     `writes`: None where they must be right, else a part of the text with which they are refused by name.
-    `may_refuse_reads`: any read may be refused because its columns were renamed. `has_meta_columns`: changes can be
-    asked for. `not_compared`: columns that JVM Hudi's incremental reads
-    give other values than its snapshots. `read_options`: what JVM Hudi needs to read it. `key`: the
-    columns that identify a row; none for a table whose keys are generated.
+    `has_meta_columns`: changes can be asked for. `not_compared`: columns that JVM Hudi's incremental reads give other
+    values than its snapshots. `read_options`: what JVM Hudi needs to read it. `key`: the columns that identify a row;
+    none for a table whose keys are generated. `price`: the name of the column `price` in the end.
     """
 
     id: str
     make: Callable[[MadeTable], None]
     releases: tuple[str, ...] = ALL
-    may_refuse_reads: bool = False
     has_meta_columns: bool = True
     not_compared: tuple[str, ...] = ()
     writes: str | None = None
     key: tuple[str, ...] = ("id",)
+    price: str = "price"
     sql_settings: Mapping[str, str] = field(default_factory=dict)
     read_options: Mapping[str, str] = field(default_factory=dict)
 
@@ -310,32 +309,26 @@ FOREIGN_TABLES = (
         _evolved("cow", "ALTER TABLE {t} RENAME COLUMN price TO fare"),
         sql_settings=_SCHEMA_ON_READ,
         read_options=_SCHEMA_ON_READ,
-        may_refuse_reads=True,
-        writes="schema",
+        price="fare",
     ),
     ForeignTable(
         "renamed-column-mor",
         _evolved("mor", "ALTER TABLE {t} RENAME COLUMN price TO fare"),
         sql_settings=_SCHEMA_ON_READ,
         read_options=_SCHEMA_ON_READ,
-        may_refuse_reads=True,
-        writes="schema",
+        price="fare",
     ),
     ForeignTable(
         "widened-column",
         _evolved("cow", "ALTER TABLE {t} ALTER COLUMN id TYPE BIGINT"),
         sql_settings=_SCHEMA_ON_READ,
         read_options=_SCHEMA_ON_READ,
-        may_refuse_reads=True,
-        writes="schema",
     ),
     ForeignTable(
         "dropped-column",
         _dropped_column,
         sql_settings=_SCHEMA_ON_READ,
         read_options=_SCHEMA_ON_READ,
-        may_refuse_reads=True,
-        writes="schema",
     ),
     ForeignTable("cleaned", _busy({"hoodie.cleaner.commits.retained": "1", "hoodie.clean.commits.retained": "1"})),
     ForeignTable("archived-cow", _busy(_SMALL_ARCHIVE_OLD, commits=6)),

@@ -98,10 +98,9 @@ def _same(recipe: ForeignTable, table: MadeTable, options: dict[str, str], ours:
 def _refusals(recipe: ForeignTable, options: dict[str, str]) -> tuple[type[HudiError], ...]:
     """What pyhudi may answer instead of rows.
 
-    The past may be gone or not settled; tables without meta columns do not tell changes; and where a recipe says so,
-    the names of its columns cannot be told.
+    The past may be gone or not settled, and tables without meta columns do not tell changes.
     """
-    allowed: list[type[HudiError]] = [UnsupportedFeatureError] if recipe.may_refuse_reads else []
+    allowed: list[type[HudiError]] = []
     if _AS_OF in options or _BEGIN in options:
         allowed += [HistoryNotRetainedError, HistoryNotSettledError]
     if _BEGIN in options and not recipe.has_meta_columns:
@@ -130,8 +129,8 @@ def upsert(recipe: ForeignTable, table: MadeTable) -> None:
     before = _data(table.oracle.read(table.path, recipe.read_options))
     first = before.slice(0, 1).to_pylist()[0]
     changed = [
-        {**first, "price": 1000.5, "ts": 800},
-        {**first, "id": 1001, "name": "new", "price": 2000.5, "ts": 801},
+        {**first, recipe.price: 1000.5, "ts": 800},
+        {**first, "id": 1001, "name": "new", recipe.price: 2000.5, "ts": 801},
     ]
     _open(table).upsert(pa.Table.from_pylist(changed, schema=before.schema))
     kept = [row for row in before.to_pylist() if _key(recipe, row) != _key(recipe, first)]
