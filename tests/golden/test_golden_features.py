@@ -21,7 +21,10 @@ WRITABLE = {f"v{n}-sql_{kind}" for n in VERSIONS for kind in ("cow", "mor")}
 COLUMNS_CHANGED = [
     f"v{n}-{case}"
     for n in VERSIONS
-    for case in ("added", "dropped-and-added", "renamed-and-rewritten", "renamed-cow", "renamed-mor")
+    for case in (
+        *("added", "dropped-and-added", "renamed-and-rewritten", "renamed-cow", "renamed-mor"),
+        *("retyped-cow", "retyped-mor"),
+    )
 ]
 OTHERWISE = {"v9-slash-dates", "v9-updated-in-logs", "v9-buckets-cow", "v9-buckets-resized-mor"}
 """Tables that take some writes, or need an option for them."""

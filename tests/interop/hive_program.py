@@ -1,33 +1,45 @@
-"""Run by `test_hive_metastore.py`: `hive_program.py <folder> <make or go on>`, on a session with a Hive metastore.
+"""Run by `test_hive_metastore.py`: `hive_program.py <folder> <what> [<jar>]`, on a session with a Hive metastore.
 
-Makes tables, or goes on with those of an earlier process; its last line says in JSON what it saw.
+Makes tables (`make`), goes on with those of an earlier process (`go on`), or runs a JSON list of statements; with a jar
+by JVM Hudi, in the Python of the judges. Its last line says in JSON what it saw.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 FARES = "SELECT id, city, fare FROM trips ORDER BY id"
 
 
-def session(folder: str) -> Any:
-    import pyhudi
+def session(folder: str, jar: str) -> Any:
+    config = {
+        "spark.sql.catalogImplementation": "hive",
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/metastore;create=true",
+        # JVM Hudi writes the columns of a table in another form into its entry than Spark does.
+        "spark.hadoop.hive.metastore.disallow.incompatible.col.type.changes": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+    }
+    if not jar:
+        import pyhudi
 
-    return pyhudi.spark_session(
-        master="local[2]",
-        config={
-            "spark.sql.catalogImplementation": "hive",
-            "spark.sql.warehouse.dir": f"{folder}/warehouse",
-            "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/metastore;create=true",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.host": "127.0.0.1",
-        },
-    )
+        return pyhudi.spark_session(master="local[2]", config=config)
+    from pyspark.sql import SparkSession
+
+    sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "oracle"))
+    settings = importlib.import_module("server").SESSION_SETTINGS
+    builder = SparkSession.builder.master("local[2]").config("spark.driver.extraClassPath", jar)
+    for key, value in {**settings, **config}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
 
 
 def make(spark: Any) -> dict[str, Any]:
@@ -68,11 +80,12 @@ def told(rows: Any) -> list[list[Any]]:
     return [list(row) for row in rows.collect()]
 
 
-def main(folder: str, what: str) -> None:
+def main(folder: str, what: str, jar: str = "") -> None:
     warnings.filterwarnings("ignore", category=FutureWarning)
     os.chdir(folder)  # where Derby puts its log
-    spark = session(folder)
-    seen = make(spark) if what == "make" else go_on(spark)
+    spark = session(folder, jar)
+    acts = {"make": make, "go on": go_on}
+    seen = acts[what](spark) if what in acts else [told(spark.sql(statement)) for statement in json.loads(what)]
     sys.stdout.write(json.dumps(seen) + "\n")
     spark.stop()
 

@@ -41,9 +41,11 @@ SCHEMA = pa.schema(
 class Tables:
     """One table, and both that work on it."""
 
-    def __init__(self, oracle: Oracle, path: Path, kind: str, version: int) -> None:
+    def __init__(
+        self, oracle: Oracle, path: Path, kind: str, version: int, rows: pa.Table | None = None, name: str = "t"
+    ) -> None:
         self.oracle, self.path, self.kind = oracle, path, kind
-        self.name = f"t_{kind.lower()}_{version}"
+        self.name = f"{name}_{kind.lower()}_{version}"
         for key, value in SESSION.items():
             oracle.sql(f"set {key}={value}")
         options = {
@@ -54,8 +56,9 @@ class Tables:
             "hoodie.write.table.version": str(version),
             "hoodie.metadata.enable": "false",
         }
-        rows = [self.row(key, ts=1) for key in (1, 2, 3, 4)]
-        pyhudi.save(pa.Table.from_pylist(rows, schema=SCHEMA), str(path), hudi_options=options)
+        if rows is None:
+            rows = pa.Table.from_pylist([self.row(key, ts=1) for key in (1, 2, 3, 4)], schema=SCHEMA)
+        pyhudi.save(rows, str(path), hudi_options=options)
         oracle.sql(f"drop table if exists {self.name}")
         oracle.sql(f"create table {self.name} using hudi location '{path}'")
 
@@ -142,5 +145,46 @@ def test_both_alter_and_write_one_table_in_turn(
         both.theirs("update {t} set name = 6 where id = 2")
         both.theirs("call run_compaction(op => 'scheduleAndExecute', table => '{t}')")
         both.check("theirs: compacted")
+    both.ours.services.cluster()
+    both.check("ours: clustered")
+
+
+TEXTS = pa.schema(
+    [
+        *(("id", pa.int64()), ("day", pa.string()), ("price", pa.string()), ("fare", pa.float64())),
+        *(("rate", pa.float32()), ("ts", pa.int64())),
+    ]
+)
+AFTER = {"day": "date", "price": "decimal(10,2)", "fare": "decimal(10,2)", "rate": "decimal(10,2)"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_text_and_fractions_that_jvm_hudi_made_dates_and_decimals_of_are_read_and_written_by_both(
+    version: int, kind: str, tmp_path: Path, oracle_of: Callable[[str], Oracle]
+) -> None:
+    oracle = oracle_of(RELEASE_OF_TABLE_VERSION[version])
+    oracle.stop()
+    values = [
+        (1, "2026-01-31", "12.34", 12.345, 0.25, 1),
+        (2, "1999-12-31", "-7", 0.1, -2.5, 1),
+        (3, "2000-02-29", "1e2", -0.005, 1e-7, 1),
+        (4, "1582-10-04", "0.005", 1e7, 1.5, 1),
+    ]
+    rows = pa.Table.from_pylist([dict(zip(TEXTS.names, one, strict=True)) for one in values], TEXTS)
+    both = Tables(oracle, tmp_path / "t", kind, version, rows, "retyped")
+    if kind == "MERGE_ON_READ":
+        both.ours.upsert(rows.slice(0, 1).set_column(5, "ts", pa.array([2])))
+    for column, data_type in AFTER.items():
+        both.theirs(f"alter table {{t}} alter column {column} type {data_type}")
+    both.check("theirs: other types")
+    both.upsert(id=2, day=dt.date(2001, 1, 1), price=Decimal("1.10"), fare=Decimal("2.20"), rate=Decimal("3.30"), ts=9)
+    both.check("ours: a row written")
+    both.theirs("update {t} set price = 5.55, ts = 10 where id = 3")
+    both.check("theirs: updated")
+    if kind == "MERGE_ON_READ":
+        both.upsert(id=4, day=dt.date(2001, 1, 1), price=Decimal("1.10"), fare=Decimal("2.20"), rate=None, ts=11)
+        both.ours.services.compact()
+        both.check("ours: compacted")
     both.ours.services.cluster()
     both.check("ours: clustered")

@@ -137,6 +137,32 @@ def statements(spark: Any, folder: str) -> dict[str, Any]:
     }
 
 
+def followed(spark: Any, folder: str) -> dict[str, Any]:
+    """The changes of the table of fares, from a stream that stops before the last one and then goes on from there."""
+
+    def follow() -> None:
+        asked = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.query.incremental.format": "cdc"}
+        source = spark.readStream.format("hudi").options(**asked).load(f"{folder}/fares")
+
+        def store(changes: Any, batch: int) -> None:
+            changes.write.json(f"{folder}/changes/{batch}")
+
+        writer = source.writeStream.foreachBatch(store).option("checkpointLocation", f"{folder}/follower")
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    follow()
+    spark.sql("UPDATE fares SET fare = -7 WHERE id = 7")
+    follow()
+    changes = spark.read.json(f"{folder}/changes/*").orderBy("ts_ms").collect()
+    rows: dict[int, float] = {}
+    for change in changes:
+        before, after = (None if image is None else json.loads(image) for image in (change.before, change.after))
+        assert before is None or rows.pop(before["id"]) == before["fare"]
+        if after is not None:
+            rows[after["id"]] = after["fare"]
+    return {"changes": len(changes), "rows": sorted([key, fare] for key, fare in rows.items())}
+
+
 def main(kind: str, folder: str) -> None:
     from pyhudi.engine.protocol import TaskContext
     from pyhudi.errors import RecordKeyError
@@ -151,6 +177,7 @@ def main(kind: str, folder: str) -> None:
 
     stream = streamed(spark, folder) if kind == "connect" else None
     sql = statements(spark, folder) if kind == "connect" else None
+    changes = followed(spark, folder) if kind == "connect" else None
 
     refused = None
     no_keys = spark.sql("select cast(null as string) uuid, 'c0' city, cast(1.5 as decimal(23, 1)) fare, 1L ts")
@@ -169,6 +196,7 @@ def main(kind: str, folder: str) -> None:
         "merge on read": on_read,
         "streamed": stream,
         "SQL": sql,
+        "followed": changes,
         "refused": refused,
         "parallelism": engine.parallelism,
         "elsewhere": str(os.getpid()) not in {place.split()[0] for place in places},

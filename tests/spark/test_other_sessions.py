@@ -21,6 +21,12 @@ STATEMENTS = {
     "refused": "at 18",
     "refused views": True,
 }
+FOLLOWED = {
+    "changes": 15,
+    "rows": [
+        list(row) for row in zip((1, 2, 3, 5, 6, 7, 8, 9, 12), (1.5, 3, 104.5, 7.5, 9, -7, 12, 13.5, 12), strict=True)
+    ],
+}
 ROWS = {"rows": 1000, "changed": 100, "cities": ["c0", "c1"]}
 
 
@@ -36,6 +42,7 @@ def test_round_trip_gives_the_same_rows_and_errors(kind: str, executors: int, tm
         "merge on read": {**ROWS, "changed without logs": 0, "changed when compacted": 101},
         "streamed": {"rows": 1000, "changed": 100} if kind == "connect" else None,
         "SQL": STATEMENTS if kind == "connect" else None,
+        "followed": FOLLOWED if kind == "connect" else None,
         "refused": "RecordKeyError",
         "parallelism": 2,
         "elsewhere": True,

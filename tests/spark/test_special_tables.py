@@ -28,8 +28,8 @@ def test_table_without_meta_columns_has_the_columns_of_its_rows_alone(
     assert_same_rows(expected_features(name), rows.toArrow(), ignore=[], hint=name)
 
 
-@pytest.mark.parametrize("name", ["v9-renamed-mor", "v6-dropped-and-added"])
-def test_files_from_before_a_rename_are_read_by_the_columns_of_today(
+@pytest.mark.parametrize("name", ["v9-renamed-mor", "v6-dropped-and-added", "v9-retyped-cow", "v9-retyped-mor"])
+def test_files_from_before_a_change_of_columns_are_read_by_the_columns_of_today(
     name: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     rows = spark.read.format("hudi").load(unpacked(name, tmp_path))

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 
-def told_by(program: Path, *arguments: str, folder: Path, seconds_max: float) -> Any:
+def told_by(
+    program: Path, *arguments: str, folder: Path, seconds_max: float, python: str | Path = sys.executable
+) -> Any:
     """What a Python program says in its last line, in JSON; it runs in `folder`, and has to end well."""
     ran = subprocess.run(
-        [sys.executable, str(program), *arguments],
+        [str(python), str(program), *arguments],
         capture_output=True,
         text=True,
         timeout=seconds_max,

@@ -63,8 +63,11 @@ def frames(**options: str) -> Life:
     return live
 
 
-def statements(kind: str, *changes: str, partitions: str = "") -> Life:
-    """A table that SQL creates and inserts two rows into, and then statements on it, with schema on read."""
+TWO_ROWS = "(1, 9.5, 'n1', 1, 'x'), (2, 7.0, 'n2', 1, 'x')"
+
+
+def statements(kind: str, *changes: str, partitions: str = "", rows: str = TWO_ROWS) -> Life:
+    """A table that SQL creates and inserts rows into, and then statements on it, with schema on read."""
 
     def live(oracle: Oracle, table: Path, name: str) -> None:
         for key in ("hoodie.schema.on.read.enable", "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"):
@@ -74,7 +77,7 @@ def statements(kind: str, *changes: str, partitions: str = "") -> Life:
             f"(primaryKey='id', preCombineField='ts', type='{kind}', 'hoodie.metadata.enable'='false') {partitions} "
             f"location '{table}'"
         )
-        oracle.sql(f"insert into {name} values (1, 9.5, 'n1', 1, 'x'), (2, 7.0, 'n2', 1, 'x')")
+        oracle.sql(f"insert into {name} values {rows}")
         for change in changes:
             oracle.sql(change.format(name=name))
 
@@ -86,12 +89,21 @@ RENAME = "alter table {name} rename column fare to price"
 UPDATE = "update {name} set price = 8.0, ts = 2 where id = 2"
 WIDEN = ("alter table {name} add columns (extra string)", "insert into {name} values (3, 9, 'n3', 1, 'e', 'x')")
 REPLACE = ("alter table {name} drop column note", "alter table {name} add columns (note string)")
+RETYPE = (
+    "alter table {name} alter column note type date",
+    "alter table {name} alter column fare type decimal(10,2)",
+    "alter table {name} alter column a type decimal(10,2)",
+)
+OF_DAYS = "(1, 9.125, '2026-01-31', 1, '12.345'), (2, 0.1, '1999-12-31', 1, '-7'), (3, null, null, 1, null)"
+UPDATE_DAY = "update {name} set fare = 8.25, note = date'2020-02-29', ts = 2 where id = 2"
 CASES: dict[str, Life] = {
     "renamed-cow": statements("cow", RENAME, partitions=BY_A),
     "renamed-mor": statements("mor", RENAME, UPDATE, partitions=BY_A),
     "renamed-and-rewritten": statements("cow", RENAME, UPDATE, partitions=BY_A),
     "added": statements("mor", *WIDEN, partitions=BY_A),
     "dropped-and-added": statements("cow", *REPLACE, partitions=BY_A),
+    "retyped-cow": statements("cow", *RETYPE, rows=OF_DAYS),
+    "retyped-mor": statements("mor", *RETYPE, UPDATE_DAY, rows=OF_DAYS),
     "sql_cow": statements("cow"),
     "sql_mor": statements("mor"),
     "no-meta-columns-cow": frames(**NO_META_COLUMNS),

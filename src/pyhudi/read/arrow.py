@@ -161,7 +161,7 @@ def skipped_by_statistics(storage: Storage, plan: ScanPlan, where: Where) -> Ski
 
 
 def has_other_types(stored: pa.Schema, schema: pa.Schema, names: Sequence[str]) -> bool:
-    """Whether a file has columns, at some depth, whose numbers or dates are text, decimals or floats now."""
+    """Whether a file has columns, at some depth, that are text, decimals, floats or dates now, and were not."""
     places = {name: stored.get_field_index(name) for name in names}
     return any(_is_other(stored.field(at).type, schema.field(name).type) for name, at in places.items() if at >= 0)
 
@@ -181,7 +181,8 @@ def _is_other(stored: pa.DataType, kind: pa.DataType) -> bool:
     if pa.types.is_string(kind):
         return not bool(pa.types.is_binary(stored))
     # A number with more digits than the float has is rounded, which the scanner refuses.
-    return bool(pa.types.is_decimal(kind) or (pa.types.is_floating(kind) and pa.types.is_integer(stored)))
+    is_rounded = pa.types.is_floating(kind) and pa.types.is_integer(stored)
+    return bool(is_rounded or pa.types.is_decimal(kind) or pa.types.is_date(kind))
 
 
 def _footer(fragment: ds.ParquetFileFragment, source: Any, path: str) -> pq.FileMetaData:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyhudi.format.file_names import parse_data_file
 from pyhudi.format.schema.avro_arrow import is_list
 from pyhudi.format.schema.meta_columns import META_COLUMNS
+from pyhudi.format.schema.reread_values import is_reread_as
 from pyhudi.format.schema.stored_names import StoredNames
 from pyhudi.io.base_file import read_footer
 from pyhudi.read.scan import ScanSlice
@@ -34,7 +35,7 @@ class StoredColumns:
     """Columns of a scan that a base file has otherwise: under other `names`, in other `types` (by name of today).
 
     `missing`: those that it does not have. `readable`: those in other types that any reader converts. `inside`: whether
-    columns inside of others have types that not all readers convert.
+    columns inside of others have types that not all readers convert, or any column values that may not be of its type.
     """
 
     names: StoredNames | None = None
@@ -146,7 +147,7 @@ def _compared(stored: pa.Schema, names: StoredNames | None, schema: pa.Schema) -
         if name is None or name not in present:
             missing.add(field.name)
         elif not _is_read(present[name], field.type):
-            if pa.types.is_nested(field.type):
+            if pa.types.is_nested(field.type) or is_reread_as(present[name], field.type):
                 inside = True
             else:
                 types.append((field.name, present[name]))
@@ -173,6 +174,8 @@ def _value_of(kind: pa.DataType) -> pa.DataType:
 
 
 def _leaf_is_read(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    if is_reread_as(stored, wanted):
+        return False
     if pa.types.is_decimal(wanted):
         same_scale = pa.types.is_decimal(stored) and stored.scale == wanted.scale
         return same_scale or not (pa.types.is_decimal(stored) or pa.types.is_integer(stored))

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import RecordKeyError
 from pyhudi.format.metadata.commit import WriteStat
-from pyhudi.format.schema.evolution import align
+from pyhudi.format.schema.evolution import align_incoming
 from pyhudi.io.slices.base_rows import read_source_rows
 from pyhudi.io.slices.files import SourceFile
 from pyhudi.tasks.bulk_insert import SplitTask, write_split
@@ -42,4 +42,4 @@ def _rows(task: CopySourceTask, opened: list[SourceFile]) -> Iterator[pa.RecordB
     for file in task.files:
         opened.append(file)
         for batch in read_source_rows(file, file.uri, schema):
-            yield align(batch, schema)
+            yield align_incoming(batch, schema)

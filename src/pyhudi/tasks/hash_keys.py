@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.keys.generator import KeyGenerator, auto_record_keys
-from pyhudi.format.schema.evolution import align
+from pyhudi.format.schema.evolution import align_incoming
 from pyhudi.format.schema.meta_columns import PARTITION_PATH, RECORD_KEY
 
 
@@ -30,7 +30,7 @@ def keyed_rows(
 
     Raises `RecordKeyError`, `UnsafePathError` and `SchemaMismatchError` for rows that cannot be stored.
     """
-    rows = align(batch, schema)
+    rows = align_incoming(batch, schema)
     # From the rows as the table stores them: the text of an integer differs from that of the same float.
     if keys.record_key_fields:
         record_keys = keys.record_keys(rows)

@@ -16,7 +16,7 @@ from pyhudi.engine.protocol import TaskContext
 from pyhudi.errors import ConfigError, RecordKeyError
 from pyhudi.format.keys.generator import KeyGenerator
 from pyhudi.format.metadata.commit import WriteStat
-from pyhudi.format.schema.evolution import align
+from pyhudi.format.schema.evolution import align_incoming
 from pyhudi.format.schema.meta_columns import RECORD_KEY
 from pyhudi.io.slices.base_rows import DIVIDED_FROM_BYTES, ROWS_PER_PART, parts_of_source, read_source_rows
 from pyhudi.io.slices.files import SourceFile
@@ -87,7 +87,7 @@ def _place(skeleton: Skeleton) -> str:
 
 def _record_keys(task: SkeletonTask, skeleton: Skeleton, part: range | None) -> Iterator[pa.Array]:
     for batch in read_source_rows(skeleton.source, _place(skeleton), task.key_columns, rows=part):
-        rows = align(batch, task.key_columns)
+        rows = align_incoming(batch, task.key_columns)
         try:
             keys = task.keys.record_keys(rows)
         except RecordKeyError as error:

@@ -37,6 +37,7 @@ from pyhudi.format.schema.avro_arrow import (
 )
 from pyhudi.format.schema.hidden_nulls import without_nulls
 from pyhudi.format.schema.meta_columns import without_meta_columns
+from pyhudi.format.schema.reread_values import is_reread_as, reread
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
@@ -78,8 +79,8 @@ _WIDENINGS: Final = frozenset(
 def is_read_as(stored: pa.DataType, target: pa.DataType) -> bool:
     """Whether stored values of one type without nesting are read as another one, which the column has since.
 
-    Of the changes of type that JVM Hudi makes these are missing, because it turns some values into null or rounds them:
-    text to dates or decimals, and fractions to decimals.
+    Of the changes of type that JVM Hudi makes these are missing, because not all values can be read so: text to dates
+    or decimals, and fractions to decimals (`is_reread_as`).
     """
     if stored == target or (stored, target) in _PROMOTIONS:
         return True
@@ -128,7 +129,8 @@ def align(rows: Rows, schema: pa.Schema) -> Rows:
     """The rows with exactly this schema: columns in its order and types, null where the rows lack one.
 
     Columns that `schema` does not name are left out. Works on whole columns and shares the memory of those
-    that need no change. An integer that becomes a float is rounded, as in Spark; nothing else may lose a bit.
+    that need no change. An integer that becomes a float is rounded, as in Spark, and a fraction that becomes a decimal,
+    as in JVM Hudi; nothing else may lose a bit.
 
     Raises:
         SchemaMismatchError: a type that does not promote, a value that does not fit (a null where none may
@@ -149,6 +151,17 @@ def align(rows: Rows, schema: pa.Schema) -> Rows:
         else:
             columns.append(_align_child(column, field, path))
     return type(rows).from_arrays(columns, schema=schema)
+
+
+def align_incoming(rows: Rows, schema: pa.Schema) -> Rows:
+    """`align` for rows of a write: only stored values of an older type are read as dates or decimals.
+
+    Raises `SchemaMismatchError` as `align`, and for text and fractions where the table has dates or decimals.
+    """
+    for field, index in zip(schema, match_columns(schema.names, rows.schema.names), strict=True):
+        if index is not None:
+            _check_not_reread(rows.schema.field(index).type, field.type, (field.name,))
+    return align(rows, schema)
 
 
 def match_columns(wanted: Sequence[str], available: Sequence[str]) -> list[int | None]:
@@ -274,6 +287,21 @@ def _check_fillable(field: pa.Field, path: ColumnPath) -> None:
         )
 
 
+def _check_not_reread(rows: pa.DataType, table: pa.DataType, path: ColumnPath) -> None:
+    if pa.types.is_struct(rows) and pa.types.is_struct(table):
+        fields = list(table)
+        matches = match_columns([field.name for field in fields], [field.name for field in rows])
+        for field, index in zip(fields, matches, strict=True):
+            if index is not None:
+                _check_not_reread(rows.field(index).type, field.type, (*path, field.name))
+    elif is_list(rows) and is_list(table):
+        _check_not_reread(rows.value_type, table.value_type, (*path, LIST_ELEMENT))
+    elif pa.types.is_map(rows) and pa.types.is_map(table):
+        _check_not_reread(rows.item_type, table.item_type, (*path, MAP_VALUE))
+    elif (pa.types.is_date(table) or pa.types.is_decimal(table)) and is_reread_as(canonical_type(rows, path), table):
+        raise _mismatch(table, rows, path)
+
+
 def _mismatch(table: pa.DataType, rows: pa.DataType, path: ColumnPath) -> SchemaMismatchError:
     column = column_text(path)
     return SchemaMismatchError(
@@ -330,10 +358,13 @@ def _decoded(array: pa.DictionaryArray) -> pa.Array:
 def _cast(array: pa.Array, target: pa.DataType, path: ColumnPath) -> pa.Array:
     source = array.type
     canonical = canonical_type(source, path)
-    if _wider(target, canonical) != target and not is_read_as(canonical, target):
+    is_reread = is_reread_as(canonical, target)
+    if _wider(target, canonical) != target and not is_read_as(canonical, target) and not is_reread:
         raise _mismatch(target, source, path)
     rounds = pa.types.is_integer(source) and pa.types.is_floating(target)
     try:
+        if is_reread:
+            return reread(pc.cast(array, canonical), target)
         if target == pa.string() and not pa.types.is_integer(source) and not pa.types.is_binary(canonical):
             return pc.cast(array if pa.types.is_string(canonical) else value_text(array), target)
         if pa.types.is_decimal(target) and pa.types.is_integer(source):

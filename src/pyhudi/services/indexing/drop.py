@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from pyhudi.errors import InvalidRequestError, WriteConflictError
 from pyhudi.metadata_table.folders import partition_folder
-from pyhudi.metadata_table.index_plans import delete_plan, load_plan
+from pyhudi.metadata_table.index_plans import delete_plan, load_plan, pending_plans
 from pyhudi.services.call import ServiceCall
 from pyhudi.services.indexing.running import fence_of, is_being_built
 from pyhudi.table.features import check_writable
 from pyhudi.table.index_definitions import COLUMN_STATS, PARTITION_STATS, load_index_definitions, put_index_definitions
-from pyhudi.table.metadata_partitions import FILES, RECORD_INDEX
-from pyhudi.table.metadata_table import drop_partitions
+from pyhudi.table.metadata_partitions import FILES, RECORD_INDEX, SECONDARY_INDEX_PREFIX
+from pyhudi.table.metadata_table import METADATA_TABLE_FOLDER, drop_partitions
 from pyhudi.table.state import TableState
 from pyhudi.transaction.conflicts.check import check_nothing_exclusive, naming
 from pyhudi.transaction.conflicts.table import Own
 from pyhudi.transaction.locks.table_lock import table_lock
 from pyhudi.transaction.plan_fencing import forget_runs
-
-_SECONDARY = "secondary_index_"
 
 
 def drop_index(call: ServiceCall, partition: str, *, keeps_definition: bool = False) -> None:
@@ -27,7 +25,7 @@ def drop_index(call: ServiceCall, partition: str, *, keeps_definition: bool = Fa
     completed by the next one. Indexes that need it go with it, but for their definitions, with which they can be
     built again. Raises `InvalidRequestError` where there is no such index, and `WriteConflictError` while another
     process builds one of them, or the table is restored. Cost: two or three reads and puts, a delete of each folder,
-    and the table lock.
+    and the table lock; two listings for an index that others may need.
     """
     check_writable(call.reloaded().table)
     storage = call.table.storage
@@ -50,11 +48,19 @@ def drop_index(call: ServiceCall, partition: str, *, keeps_definition: bool = Fa
 
 
 def _needing(table: TableState, partition: str) -> tuple[str, ...]:
-    """The indexes that cannot be without this one: a secondary index finds record keys, and the record index files."""
-    present = (*table.config.metadata_partitions, *table.config.metadata_partitions_inflight)
+    """The indexes that cannot be without this one: a secondary index finds record keys, and the record index files.
+
+    Also builds of them that have not ended, and what a drop that died has left of them.
+    """
+    if partition not in (RECORD_INDEX, COLUMN_STATS):
+        return ()
+    config, storage = table.config, table.storage
+    folders = (folder.rpartition("/")[2] for folder in storage.list_folder(METADATA_TABLE_FOLDER).folders)
+    plans = (plan.partition for plan in pending_plans(storage))
+    present = {*config.metadata_partitions, *config.metadata_partitions_inflight, *folders, *plans}
     if partition == RECORD_INDEX:
-        return tuple(name for name in present if name.startswith(_SECONDARY))
-    return (PARTITION_STATS,) if partition == COLUMN_STATS and PARTITION_STATS in present else ()
+        return tuple(sorted(name for name in present if name.startswith(SECONDARY_INDEX_PREFIX)))
+    return (PARTITION_STATS,) if PARTITION_STATS in present else ()
 
 
 def _check_there(table: TableState, partition: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -69,7 +69,8 @@ def _may_differ(plan: ScanPlan) -> bool:
 
 
 def _widened(kind: pa.DataType) -> bool:
-    wide: Sequence[bool] = (pa.types.is_floating(kind), pa.types.is_string(kind), pa.types.is_decimal(kind))
+    types = pa.types
+    wide = (types.is_floating(kind), types.is_string(kind), types.is_decimal(kind), types.is_date(kind))
     return any(wide) or any(_widened(kind.field(number).type) for number in range(kind.num_fields))
 
 

@@ -275,6 +275,73 @@ def test_drop_that_died_is_completed_by_the_next_one() -> None:
         assert not storage.list_recursive(".hoodie/metadata/record_index")
 
 
+def with_dependents() -> Storage:
+    """A table with an index over which there is another one, twice."""
+    options = {**OPTIONS, "hoodie.metadata.enable": "true", "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}
+    storage = TableBuilder(9, "cow", options=options).insert((1, "oslo", 1, "a"), (2, "rome", 1, "a")).build()
+    create(opened(storage))
+    opened(storage).indexes.create("by_note", "secondary", "note")
+    opened(storage).indexes.create("column_stats", columns=["ts", "note"])
+    opened(storage).indexes.create("partition_stats")
+    return storage
+
+
+@pytest.mark.parametrize(
+    ("name", "along", "left", "again"),
+    [
+        ("record_index", "secondary_index_by_note", ["by_note"], lambda table: table.indexes.refresh("by_note")),
+        ("column_stats", "partition_stats", [], lambda table: table.indexes.create("partition_stats")),
+    ],
+)
+def test_drop_that_died_is_completed_by_the_next_one_for_what_it_takes_along(
+    name: str, along: str, left: list[str], again: Action
+) -> None:
+    given = with_dependents()
+    others = {"record_index", "column_stats", "partition_stats", "secondary_index_by_note"} - {name, along}
+    images = list(crash_images(given, lambda table: table.indexes.drop(name)))
+    assert len(images) > 4
+    for where, storage in images:
+        named = {*load_table(storage).config.metadata_partitions}
+        assert (name in named) == (along in named), where
+        opened(storage).upsert(rows((1, "oslo", 9, "x")))
+        assert opened(storage).inspect.metadata_check().to_pylist() == [], where
+        for column, value in ("note", "a"), ("id", 2), ("ts", 1):
+            found = opened(storage).scan(["id"], [(column, "==", value)]).to_arrow()
+            assert found.column("id").to_pylist() == [2], where
+
+        with suppress(InvalidRequestError):
+            opened(storage).indexes.drop(name)
+
+        listed = {row["name"]: row["state"] for row in opened(storage).indexes.list().to_pylist()}
+        assert [one for one, state in listed.items() if state == "defined"] == left, where
+        assert others <= {*load_table(storage).config.metadata_partitions}, where
+        for gone in (name, along):
+            assert not storage.list_recursive(f".hoodie/metadata/{gone}"), where
+        opened(storage).indexes.create(name)
+        again(opened(storage))
+        opened(storage).upsert(rows((3, "rome", 10, "y")))
+        assert {row["state"] for row in opened(storage).indexes.list().to_pylist()} == {"ready"}, where
+        assert opened(storage).inspect.metadata_check().to_pylist() == [], where
+
+
+def test_index_is_not_dropped_while_another_process_builds_one_that_needs_it() -> None:
+    storage = with_dependents()
+    opened(storage).indexes.drop("by_note")
+    refused: list[object] = []
+
+    def drop() -> None:
+        with pytest.raises(WriteConflictError, match="another process is building"):
+            opened(storage).indexes.drop("record_index")
+        refused.append(True)
+
+    make: Action = lambda table: table.indexes.create("by_note", "secondary", "note")  # noqa: E731
+    hook = _at_call(_moments_without_lock(storage, make)[-4], drop)
+    make(opened(FaultStorage(storage, before=hook)))
+
+    assert refused
+    assert {row["state"] for row in opened(storage).indexes.list().to_pylist()} == {"ready"}
+
+
 def test_table_without_a_metadata_table_gets_one_with_the_index() -> None:
     storage = TableBuilder(9, "cow", options=OPTIONS).insert((1, "oslo", 1, "a"), (2, "rome", 1, "a")).build()
 
