@@ -7,7 +7,7 @@ files are deleted: a reader between the two steps ignores them. What keeps it is
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 
 from pyhudi.table.state import TableState, update_properties
 
@@ -30,8 +30,8 @@ def drop_metadata_table(state: TableState) -> None:
         state.storage.delete_folder(METADATA_TABLE_FOLDER)
 
 
-def drop_partitions(state: TableState, partitions: Collection[str]) -> None:
-    """Take partitions out of a metadata table that stays, under the table lock.
+def drop_partitions(state: TableState, partitions: Sequence[str]) -> None:
+    """Take partitions out of a metadata table that stays, under the table lock; their files in this order.
 
     Cost: a read and a put of the properties, and a deletion of each folder.
     """
@@ -41,5 +41,5 @@ def drop_partitions(state: TableState, partitions: Collection[str]) -> None:
         INFLIGHT_PARTITIONS_KEY: ",".join(name for name in config.metadata_partitions_inflight if name not in gone),
     }
     update_properties(state.storage, changes)
-    for partition in sorted(gone):
+    for partition in partitions:
         state.storage.delete_folder(f"{METADATA_TABLE_FOLDER}/{partition}")

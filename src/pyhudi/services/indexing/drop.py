@@ -33,7 +33,8 @@ def drop_index(call: ServiceCall, partition: str, *, keeps_definition: bool = Fa
         table = call.table.reload()
         check_nothing_exclusive(table.timeline, Own.INDEX_CHANGE)
         _check_there(table, partition)
-        gone = (partition, *(() if keeps_definition else _needing(table, partition)))
+        # The one that was asked for goes last: as long as something of it is there, it can be asked for again.
+        gone = (*(() if keeps_definition else _needing(table, partition)), partition)
         for one in gone:
             if is_being_built(storage, one, call.settings.heartbeat, call.environment):
                 raise WriteConflictError("another process is building this index", index=one)
