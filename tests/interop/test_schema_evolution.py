@@ -160,7 +160,7 @@ AFTER = {"day": "date", "price": "decimal(10,2)", "fare": "decimal(10,2)", "rate
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_text_and_fractions_that_jvm_hudi_made_dates_and_decimals_of_are_read_and_written_by_both(
+def test_dates_and_decimals_that_were_text_and_fractions_are_written_by_both(
     version: int, kind: str, tmp_path: Path, oracle_of: Callable[[str], Oracle]
 ) -> None:
     oracle = oracle_of(RELEASE_OF_TABLE_VERSION[version])
