@@ -102,8 +102,11 @@ bench-services: $(STAMP)  ## Measure clean, archiving and clustering of 1,000 fi
 	$(PY) tools/oracle/setup.py
 	$(PY) benchmarks/services.py
 
-bench-sql: $(STAMP)  ## Measure what the decision whose a statement is costs, in CPU time
+bench-sql: $(STAMP)  ## Measure statements of SQL, streams and captured changes against JVM Hudi and Delta
+	$(PY) benchmarks/setup.py
 	$(PY) benchmarks/sql_statements.py
+	for one in cow mor; do $(PY) benchmarks/row_changes.py 1000000 $$one; $(PY) benchmarks/change_data.py 500000 $$one; done
+	$(PY) benchmarks/streams.py --batches 150
 
 bench-indexes: $(STAMP)  ## Measure indexes: lookups, HFiles, the files partition, small commits, and all against JVM Hudi
 	for one in lookup hfile files build commit; do $(PY) benchmarks/indexes.py $$one; done

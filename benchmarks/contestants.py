@@ -44,11 +44,12 @@ def jar(name: str) -> Path:
 
 _HUDI_JAR = ORACLE / "jars" / "hudi-spark3.5-bundle_2.12-1.2.0.jar"
 
-PYHUDI, PYHUDI_MOR, PYHUDI_LOCAL, PARQUET, HUDI, HUDI_MOR, HUDI_METADATA, DELTA_SPARK = (
+PYHUDI, PYHUDI_MOR, PYHUDI_LOCAL, PARQUET, PARQUET_PARTITIONED, HUDI, HUDI_MOR, HUDI_METADATA, DELTA_SPARK = (
     "pyhudi",
     "pyhudi-mor",
     "pyhudi-local",
     "parquet",
+    "parquet-partitioned",
     "hudi",
     "hudi-mor",
     "hudi-metadata",
@@ -79,6 +80,12 @@ CONTESTANTS = (
         name=PARQUET,
         title="Parquet, Spark 4",
         peer="peers.plain_parquet:PlainParquet",
+        python=OWN_PYTHON,
+    ),
+    Contestant(
+        name=PARQUET_PARTITIONED,
+        title="Parquet in partitions, Spark 4",
+        peer="peers.plain_parquet:PartitionedParquet",
         python=OWN_PYTHON,
     ),
     Contestant(

@@ -59,6 +59,10 @@ STATEMENTS = {
 }
 
 
+ONLY_COPY_ON_WRITE = {"merge with values of the target"}
+"""JVM Hudi 1.2.0 does not run it on merge-on-read: the partial update may use columns of the source alone."""
+
+
 def session(name: str, folder: Path) -> Any:
     """A session of two cores; pyhudi's is the newest Spark, that of the others the one that their jars are for."""
     config = {**COMMON, **SETTINGS[name], "spark.sql.warehouse.dir": str(folder / "warehouse")}
@@ -108,6 +112,8 @@ def worker(name: str, rows: int, kind: str, folder: Path) -> None:
         new = ROWS.format(step=1, count=rows // 100).replace("select id *", f"select {rows + turn * rows} + id *")
         source = f"select id, name, price, quantity, ts + {rows * (turn + 2)} ts, p from ({old} union all {new})"
         for title, text in STATEMENTS.items():
+            if kind == "mor" and title in ONLY_COPY_ON_WRITE:
+                continue
             began = time.perf_counter()
             spark.sql(text.format(source=source)).collect()
             seconds[title] = time.perf_counter() - began

@@ -1,10 +1,11 @@
-"""No table format: what Spark itself needs to write and read the rows. Not partitioned, which is its fastest way."""
+"""No table format: what Spark itself needs to write and read the rows."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import ClassVar
 
+from inputs import PARTITION
 from pyspark.sql import DataFrame
 
 from peers.protocol import LOG_OPERATIONS, PAIRED_SCANS
@@ -12,6 +13,8 @@ from peers.spark_peer import SparkPeer
 
 
 class PlainParquet(SparkPeer):
+    """Not partitioned, which is Spark's fastest way."""
+
     lacks: ClassVar[frozenset[str]] = (
         LOG_OPERATIONS
         | PAIRED_SCANS
@@ -31,3 +34,10 @@ class PlainParquet(SparkPeer):
 
     def frame(self, table: Path) -> DataFrame:
         return self.input(table)
+
+
+class PartitionedParquet(PlainParquet):
+    """In folders by the column that the tables are partitioned by."""
+
+    def bulk_insert(self, table: Path, rows: Path) -> None:
+        self.input(rows).write.partitionBy(PARTITION).parquet(str(table))

@@ -1,0 +1,93 @@
+"""How often JVM Hudi calls its store for a commit of 100 rows: `python benchmarks/jvm_calls.py`.
+
+The same commits as those of `indexes.py commit`. Counted by Hudi's own wrapper of the file system, in the driver and the tasks of a local session, and told by the names
+that it gives its calls. What it does without that wrapper, as reading Parquet files, is not counted: the numbers are too
+low.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from contestants import CONTESTANTS, HUDI_METADATA
+
+ROWS, FEW, WARM, TURNS = 10_000, 100, 3, 5
+OPTIONS = {
+    "hoodie.table.name": "t",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "city",
+    "hoodie.datasource.write.precombine.field": "ts",
+}
+CASES = {
+    "no metadata table": {"hoodie.metadata.enable": "false"},
+    "files": {
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.index.column.stats.enable": "false",
+        "hoodie.metadata.index.partition.stats.enable": "false",
+    },
+    "files and statistics": {
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.index.column.stats.enable": "true",
+        "hoodie.metadata.index.partition.stats.enable": "true",
+    },
+}
+
+
+def worker(folder: Path, jar: str) -> None:
+    """Write each table in a session of JVM Hudi's, and print the calls of its median commit."""
+    from peers.jvm_hudi import WithMetadataTable
+
+    peer = WithMetadataTable(folder, [jar])
+    peer.start()
+    spark = peer.spark
+    jvm: Any = spark.sparkContext._jvm  # the registry has no other door
+    registries = [jvm.org.apache.hudi.common.metrics.Registry.getRegistry(name) for name in ("calls", "meta calls")]
+    jvm.org.apache.hudi.hadoop.fs.HoodieWrapperFileSystem.setMetricsRegistry(*registries)
+    for case, options in CASES.items():
+        path = str(folder / case.replace(" ", "_"))
+
+        def write(first: int, count: int, stamp: int, operation: str, mode: str, path: str = path) -> None:
+            asked = {**OPTIONS, **options, "hoodie.datasource.write.operation": operation}  # noqa: B023
+            rows = spark.range(first, first + count).selectExpr(
+                "concat('key-', id) id", "concat('c', id % 4) city", f"cast({stamp} as bigint) ts", "id / 7 fare"
+            )
+            rows.write.format("hudi").options(**asked).mode(mode).save(path)
+
+        write(0, ROWS, 1, "bulk_insert", "overwrite")
+        found = []
+        for turn in range(WARM + TURNS):
+            for registry in registries:
+                registry.clear()
+            write(turn * FEW, FEW, turn + 2, "upsert", "append")
+            calls: dict[str, int] = {}
+            for registry in registries:
+                for name, count in dict(registry.getAllCounts(False)).items():
+                    calls[name] = calls.get(name, 0) + count
+            found.append({name.removesuffix(".count"): n for name, n in calls.items() if "total" not in name})
+        middle = sorted(found[WARM:], key=lambda calls: sum(calls.values()))[TURNS // 2]
+        print(json.dumps([case, statistics.median(sum(each.values()) for each in found[WARM:]), middle]), flush=True)
+    peer.stop()
+
+
+def main() -> None:
+    hudi = next(one for one in CONTESTANTS if one.name == HUDI_METADATA)
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [str(hudi.python), __file__, folder, str(hudi.jars[0])], check=True, stdout=subprocess.PIPE, text=True
+        )
+    for line in done.stdout.splitlines():
+        case, calls, kinds = json.loads(line)
+        print(f"upsert of 100 rows by JVM Hudi, {case}: calls {calls}\n  {kinds}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        worker(Path(sys.argv[1]), sys.argv[2])
+    else:
+        main()
