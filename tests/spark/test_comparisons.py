@@ -27,7 +27,7 @@ def test_comparisons_find_the_rows_in_spark_that_they_find_in_arrow(spark: Any, 
     }
 
     assert found == {str(where): ids for where, ids in CASES}
-    for where in ([("city", "not in", ["rome"])], [("local", ">", NOON), ("g", "!=", 0.1)]):
+    for where in ([("city", "not in", ["rome"])], (("local", ">", NOON), ("g", "!=", 0.1))):
         in_arrow = sorted(table.scan(["id"], where).to_arrow()["id"].to_pylist())
         assert sorted(row.id for row in table.scan(["id"], where).to_df(spark).collect()) == in_arrow
     for where in REFUSED:

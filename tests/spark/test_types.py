@@ -54,7 +54,10 @@ def test_nested_types_keep_names_and_nullability() -> None:
 
 @pytest.mark.parametrize(
     "spark_type",
-    [T.DayTimeIntervalType(), T.YearMonthIntervalType(), T.VariantType(), T.CharType(3), T.NullType()],
+    [
+        *(T.DayTimeIntervalType(), T.YearMonthIntervalType(), T.VariantType(), T.CharType(3), T.NullType()),
+        T.StringType("UTF8_LCASE"),
+    ],
     ids=lambda kind: kind.simpleString(),
 )
 def test_type_that_hudi_cannot_store_is_refused_with_its_column(spark_type: T.DataType) -> None:

@@ -17,6 +17,7 @@ from pyhudi.config.enums import QueryType
 from pyhudi.config.read_config import ReadConfig, begin_of
 from pyhudi.errors import ConfigError, UnsupportedFeatureError
 from pyhudi.format.log.change_data import DELETED, INSTANT, OPERATION
+from pyhudi.format.pieces import reordered
 from pyhudi.read.arrow import checked_names
 from pyhudi.read.change_plan import ChangePlan
 from pyhudi.read.change_rows import read_changes
@@ -53,7 +54,7 @@ class ChangeScan(Scan):
         write = pc.index_in(rows.column(INSTANT), value_set=pa.array(self._changes.writes, pa.string()))
         keys = pa.table({"write": write, "place": place, "row": np.arange(rows.num_rows)})
         order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
-        return rows.select(list(self.columns)).take(order)
+        return reordered(rows.select(list(self.columns)), order.to_numpy().astype(np.int64))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The changes batch by batch, in bounded memory; those of one file group in the order of the writes."""

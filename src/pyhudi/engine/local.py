@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,7 +21,7 @@ from pyhudi.config.enums import Arrangement
 from pyhudi.config.option import OptionWarning
 from pyhudi.engine.progress import OnProgress, ProgressOfStep
 from pyhudi.engine.protocol import Distribution, TaskContext
-from pyhudi.format.pieces import in_pieces
+from pyhudi.format.pieces import in_pieces, reordered
 from pyhudi.format.schema.avro_arrow import normalise
 from pyhudi.format.schema.evolution import align
 
@@ -174,7 +175,8 @@ def _sorted(table: pa.Table, distribution: Distribution) -> pa.Table:
     # Arrow cannot sort by columns of some types, nor reorder them.
     table = align(table, normalise(table.schema))
     keys = pa.table({str(n): _column(table, name) for n, name in enumerate(names)})
-    return table.take(pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names]))
+    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
+    return reordered(table, order.to_numpy().astype(np.int64))
 
 
 def _column(table: pa.Table, path: str) -> pa.ChunkedArray:

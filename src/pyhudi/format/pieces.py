@@ -107,6 +107,19 @@ def take_rows(table: pa.Table, numbers: Sizes) -> pa.RecordBatch:
     return taken if np.array_equal(place, np.arange(len(order))) else taken.take(pa.array(place))
 
 
+def reordered(table: pa.Table, numbers: Sizes) -> pa.Table:
+    """Rows of a table by their numbers, in this order. Unlike those of `take_rows`, they may exceed an Arrow array.
+
+    Raises:
+        UnsupportedFeatureError: one row exceeds the size limit of an Arrow array.
+    """
+    # To take from a column Arrow joins its chunks.
+    if not any(_has_offsets(column.type) and column.nbytes > _ARRAY_BYTES_MAX for column in table.columns):
+        return table.take(pa.array(numbers))
+    sizes = row_bytes(table)[numbers]
+    return pa.Table.from_batches([take_rows(table, numbers[low:high]) for low, high in cuts(sizes)], table.schema)
+
+
 @contextmanager
 def within_arrays(rows: pa.Table) -> Iterator[None]:
     """Explain failures of Arrow that are due to its size limit of arrays.

@@ -57,7 +57,7 @@ def _arrow_type(kind: spark_types.DataType, column: str) -> pa.DataType:
     `column` is the dotted path of the column for messages.
     """
     # Only exact classes: CharType and user-defined types derive from the types in `_ARROW_OF`, or wrap them.
-    if (simple := _ARROW_OF.get(type(kind))) is not None:
+    if (simple := _ARROW_OF.get(type(kind))) is not None and not _has_collation(kind):
         return simple
     if type(kind) is spark_types.DecimalType:
         return pa.decimal128(kind.precision, kind.scale)
@@ -76,6 +76,11 @@ def _arrow_type(kind: spark_types.DataType, column: str) -> pa.DataType:
         column=column,
         type=kind.simpleString(),
     )
+
+
+def _has_collation(kind: spark_types.DataType) -> bool:
+    """Whether text compares by other rules than its bytes. A table would lose them, and with them rows of a query."""
+    return isinstance(kind, spark_types.StringType) and not kind.isUTF8BinaryCollation()
 
 
 def _spark_field(field: pa.Field, column: str) -> spark_types.StructField:

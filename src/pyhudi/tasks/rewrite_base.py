@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyhudi.engine.protocol import TaskContext
 from pyhudi.format.file_names import file_id
 from pyhudi.format.metadata.commit import WriteStat
-from pyhudi.format.pieces import meetings, row_bytes, take_rows
+from pyhudi.format.pieces import meetings, reordered, row_bytes, take_rows
 from pyhudi.format.schema.evolution import align
 from pyhudi.format.schema.meta_columns import RECORD_KEY, with_meta_columns
 from pyhudi.io.exchange import Segment, read_segment
@@ -179,9 +179,7 @@ def _with_positions(storage: Storage, former: FormerVersion, incoming: pa.Table)
     places = np.append(stored, -1)
     at_first = np.where(counts[group[looked_up]] > 0, first[group[looked_up]] + again[looked_up], len(stored))
     positions[looked_up] = places[at_first]
-    rows = (
-        incoming if len(positions) == len(times) else incoming.take(pa.array(np.repeat(np.arange(len(times)), times)))
-    )
+    rows = incoming if len(positions) == len(times) else reordered(incoming, np.repeat(np.arange(len(times)), times))
     place = rows.schema.get_field_index(POSITION)
     return rows.set_column(place, rows.schema.field(place), pa.array(positions))
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from pyhudi.config.options_clustering import LayoutStrategy
 from pyhudi.errors import ConfigError
+from pyhudi.format.pieces import reordered
 from pyhudi.io.spilled_rows import SpilledRows
 from pyhudi.tasks.curves import Curve, check_curve, sampled
 
@@ -196,7 +197,8 @@ def _merged(runs: Iterable[Iterator[pa.RecordBatch]], order: SortOrder) -> Itera
         ranks = _ranks(_joined([head.keys for head in taking])).to_numpy()
         total = sum(head.rows.num_rows for head in taking)
         chosen = ranks[: np.flatnonzero(ranks == total - 1)[0] + 1]
-        yield pa.concat_batches([head.rows for head in taking]).take(pa.array(chosen))
+        rows = pa.Table.from_batches([head.rows for head in taking])
+        yield from reordered(rows, chosen.astype(np.int64)).to_batches()
         bounds = np.cumsum([0, *(head.rows.num_rows for head in taking)])
         counts, _ = np.histogram(chosen, bounds)
         for head, count in zip(taking, counts.tolist(), strict=True):

@@ -13,7 +13,8 @@ import pytest
 
 import pyhudi
 from pyhudi.errors import UnsupportedFeatureError
-from pyhudi.format.pieces import PIECE_BYTES, cuts, in_pieces, one_batch, row_bytes, take_rows
+from pyhudi.format import pieces
+from pyhudi.format.pieces import PIECE_BYTES, cuts, in_pieces, one_batch, reordered, row_bytes, take_rows
 from pyhudi.io.base_file import read_batches
 from pyhudi.io.parquet_batches import rows_at_once, wide_dictionaries
 from pyhudi.storage.local import LocalStorage
@@ -64,6 +65,20 @@ def test_rows_of_a_table_are_taken_in_the_order_asked_for() -> None:
 
     assert take_rows(table, np.array([2, 0, 2, 1])).column("c").to_pylist() == ["c", "a", "c", "b"]
     assert take_rows(table, np.zeros(0, dtype=np.int64)).num_rows == 0
+
+
+def test_rows_of_more_than_one_array_holds_are_put_into_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pa.table({"n": range(100), "c": pa.chunked_array([[bytes([n]) * MB] for n in range(100)])})
+    numbers = np.array([*range(99, -1, -1), 7, 7])
+    whole = table.take(pa.array(numbers))
+    monkeypatch.setattr(pieces, "_ARRAY_BYTES_MAX", PIECE_BYTES + MB)
+
+    turned = reordered(table, numbers)
+
+    assert turned.equals(whole)
+    assert turned.column("c").num_chunks > 1
+    assert reordered(table.select(["n"]), numbers).equals(whole.select(["n"]))
+    assert reordered(table, numbers[:0]).schema == table.schema
 
 
 def test_more_than_one_array_holds_is_refused_by_name() -> None:

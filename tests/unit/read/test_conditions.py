@@ -33,6 +33,25 @@ def test_condition_on_a_wide_table_with_logs_costs_seconds() -> None:
     assert time.monotonic() - began < 20
 
 
+@pytest.mark.parametrize("kind", [{}, MOR], ids=["cow", "mor"])
+def test_read_of_more_columns_takes_longer_in_proportion(kind: dict[str, str]) -> None:
+    def seconds(width: int) -> float:
+        columns = [(f"c{n}", pa.int64()) for n in range(width)]
+        schema = pa.schema([("id", pa.int64()), ("city", pa.string()), ("ts", pa.int64()), *columns])
+        wide = pa.Table.from_pylist([{"id": n, "city": "oslo", "ts": 1} for n in range(2)], schema)
+        storage = MemoryStorage()
+        new_table(storage, schema=schema, **kind).insert(wide)
+        if kind:
+            open_table(storage).upsert(wide.slice(0, 1))
+        table = open_table(storage)
+        began = time.process_time()
+        assert table.scan().to_arrow().num_rows == 2
+        return time.process_time() - began
+
+    # A look at all names for each of them would take 64 times as long.
+    assert seconds(2_400) < 24 * max(seconds(300), 0.02)
+
+
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_condition_that_numbers_its_column_is_refused(table_type: str) -> None:
     storage = MemoryStorage()

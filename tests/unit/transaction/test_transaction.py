@@ -26,6 +26,14 @@ def table_of(version: int) -> MemoryStorage:
     return storage
 
 
+def instants_of(storage: MemoryStorage) -> dict[str, bytes]:
+    return {
+        info.path: storage.read(info.path)
+        for info in storage.list_recursive(".hoodie")
+        if ".commit" in info.path or ".inflight" in info.path
+    }
+
+
 @every_version
 def test_write_that_is_only_requested_cannot_be_completed(version: int) -> None:
     storage = table_of(version)
@@ -49,6 +57,25 @@ def test_write_cannot_become_inflight_twice(version: int) -> None:
         mark_inflight(transaction, NOTHING)
         with pytest.raises(AlreadyExistsError):
             mark_inflight(transaction, NOTHING)
+
+
+@every_version
+def test_write_that_is_completed_stays_as_it_is(version: int) -> None:
+    storage = table_of(version)
+    with begin(
+        load_table(storage), Action.COMMIT, requested=b"", settings=TransactionSettings(), environment=environment()
+    ) as transaction:
+        mark_inflight(transaction, NOTHING)
+        commit(transaction, NOTHING, base_schema=None, unique_keys=UniqueKeys.NOWHERE)
+        before = instants_of(storage)
+
+        with pytest.raises(AlreadyExistsError):
+            mark_inflight(transaction, NOTHING)
+        with pytest.raises(LockLostError, match="nothing of this run is visible"):
+            commit(transaction, NOTHING, base_schema=None, unique_keys=UniqueKeys.NOWHERE)
+
+    assert instants_of(storage) == before
+    assert len(load_table(storage).timeline.completed_writes) == 2
 
 
 @every_version

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyhudi
+from pyhudi.format import pieces
 from pyhudi.format.log.blocks import BlockType, encode_block
 from pyhudi.io.log.scan import open_log
 
@@ -21,7 +22,7 @@ def random_rows(count: int, size: int) -> pa.Table:
     return pa.table({"id": range(count), "doc": [os.urandom(size) for _ in range(count)]}, SCHEMA)
 
 
-@pytest.mark.parametrize("operation", ["upsert", "insert", "insert_overwrite"])
+@pytest.mark.parametrize("operation", ["upsert", "insert", "bulk_insert", "insert_overwrite"])
 def test_new_files_end_at_the_maximum_size_however_wide_rows_are(tmp_path: Path, operation: str) -> None:
     options = {
         "hoodie.parquet.max.file.size": str(MB),
@@ -41,7 +42,11 @@ def test_new_files_end_at_the_maximum_size_however_wide_rows_are(tmp_path: Path,
 
 
 @pytest.mark.parametrize("table_type", ["cow", "mor"])
-def test_updates_of_wide_rows_meet_a_file_of_narrow_ones(tmp_path: Path, table_type: str) -> None:
+def test_updates_of_wide_rows_meet_a_file_of_narrow_ones(
+    tmp_path: Path, table_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if the changes took more than the 2 GiB that an array holds.
+    monkeypatch.setattr(pieces, "_ARRAY_BYTES_MAX", 70 * MB)
     path, count = str(tmp_path / "t"), 140
     table = pyhudi.HudiTable.create(
         path,

@@ -63,6 +63,18 @@ def test_many_commits_with_defaults_leave_a_small_table_and_exact_past_states(ki
     assert {instant for instant, _ in states} <= known
 
 
+def test_table_that_each_write_replaces_is_read_in_few_requests() -> None:
+    storage, clock, requests = MemoryStorage(), Clock(), []
+    new_table(storage)
+    for turn in range(80):
+        open_table(storage, env=environment(clock)).insert_overwrite_table(rows((1, "oslo", turn, f"u{turn}")))
+        store = FaultStorage(storage)
+        assert open_table(store).scan(["note"]).to_arrow().to_pylist() == [{"note": f"u{turn}"}]
+        requests.append(len(store.operations))
+
+    assert max(requests[-30:]) <= max(requests[:50]) <= 60
+
+
 def archive_of(storage: Storage, instants: int, *, per_file: int) -> None:
     """So many commits in the archived timeline, as many mergings would have left them."""
     version = load_table(storage).version
