@@ -20,7 +20,8 @@ from pyhudi.errors import UnsupportedFeatureError
 PIECE_BYTES: Final = 64 << 20
 """The size limit of a piece; a single row may be larger."""
 
-_ARRAY_BYTES_MAX: Final = 2**31 - 1
+ARRAY_BYTES_MAX: Final = 2**31 - 1
+"""What an array of text, bytes or lists holds in Arrow."""
 Sizes = npt.NDArray[np.int64]
 
 
@@ -75,7 +76,7 @@ def one_batch(rows: pa.Table) -> pa.RecordBatch:
     Raises:
         UnsupportedFeatureError: one column exceeds the size limit of an Arrow array.
     """
-    if any(_has_offsets(column.type) and column.nbytes > _ARRAY_BYTES_MAX for column in rows.columns):
+    if any(_has_offsets(column.type) and column.nbytes > ARRAY_BYTES_MAX for column in rows.columns):
         raise _too_large(rows)
     try:
         batches = rows.combine_chunks().to_batches()
@@ -114,7 +115,7 @@ def reordered(table: pa.Table, numbers: Sizes) -> pa.Table:
         UnsupportedFeatureError: one row exceeds the size limit of an Arrow array.
     """
     # To take from a column Arrow joins its chunks.
-    if not any(_has_offsets(column.type) and column.nbytes > _ARRAY_BYTES_MAX for column in table.columns):
+    if not any(_has_offsets(column.type) and column.nbytes > ARRAY_BYTES_MAX for column in table.columns):
         return table.take(pa.array(numbers))
     sizes = row_bytes(table)[numbers]
     return pa.Table.from_batches([take_rows(table, numbers[low:high]) for low, high in cuts(sizes)], table.schema)
@@ -130,7 +131,7 @@ def within_arrays(rows: pa.Table) -> Iterator[None]:
     try:
         yield
     except pa.ArrowInvalid as cause:
-        if rows.nbytes <= _ARRAY_BYTES_MAX:
+        if rows.nbytes <= ARRAY_BYTES_MAX:
             raise
         raise _too_large(rows) from cause
 

@@ -71,7 +71,7 @@ def test_rows_of_more_than_one_array_holds_are_put_into_another_order(monkeypatc
     table = pa.table({"n": range(100), "c": pa.chunked_array([[bytes([n]) * MB] for n in range(100)])})
     numbers = np.array([*range(99, -1, -1), 7, 7])
     whole = table.take(pa.array(numbers))
-    monkeypatch.setattr(pieces, "_ARRAY_BYTES_MAX", PIECE_BYTES + MB)
+    monkeypatch.setattr(pieces, "ARRAY_BYTES_MAX", PIECE_BYTES + MB)
 
     turned = reordered(table, numbers)
 

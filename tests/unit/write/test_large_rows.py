@@ -46,7 +46,7 @@ def test_updates_of_wide_rows_meet_a_file_of_narrow_ones(
     tmp_path: Path, table_type: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if the changes took more than the 2 GiB that an array holds.
-    monkeypatch.setattr(pieces, "_ARRAY_BYTES_MAX", 70 * MB)
+    monkeypatch.setattr(pieces, "ARRAY_BYTES_MAX", 70 * MB)
     path, count = str(tmp_path / "t"), 140
     table = pyhudi.HudiTable.create(
         path,
