@@ -1,8 +1,8 @@
 """How often JVM Hudi calls its store for a commit of 100 rows: `python benchmarks/jvm_calls.py`.
 
-The commits are those of `indexes.py commit`. Hudi's own wrapper of the file system counts, in the driver and the tasks of a
-local session, and names the calls. What is done without that wrapper, as reading Parquet files, is not counted: the
-numbers are too low.
+The commits are those of `indexes.py commit`. Hudi's own wrapper of the file system counts, in the driver and in tasks,
+and names the calls. What is done without that wrapper, as reading Parquet files, is not counted: the numbers are too
+low.
 """
 
 from __future__ import annotations
