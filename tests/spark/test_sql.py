@@ -93,6 +93,9 @@ def test_queries_read_hudi_tables_in_every_place_and_others_stay_sparks(spark: A
         "SELECT count(*) FROM stored_view": [(2,)],
         f"SELECT max(id) FROM hudi.`{tmp_path}/h`": [(5,)],
         "SELECT id FROM h TIMESTAMP AS OF '2020-01-01'": [],
+        "SELECT count(*) FROM h TIMESTAMP AS OF (current_timestamp() + INTERVAL 1 MINUTE)": [(6,)],
+        "SELECT count(*) FROM h TIMESTAMP AS OF (date_trunc('HOUR', now()) + INTERVAL 1 HOUR)": [(6,)],
+        "SELECT count(*) FROM h TIMESTAMP AS OF (current_timestamp() - INTERVAL 1 HOUR)": [(0,)],
         "SELECT x.id FROM h x, h y WHERE x.id = y.id AND x.id = 2": [(2,)],
     }
     assert {text: sql(text) for text in rows} == rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -62,6 +62,8 @@ class Merge:
     plan: MergePlan
     _handle: TableHandle = field(repr=False)
     _source: Any = field(repr=False)
+    _again: Callable[[], Any] | None = field(default=None, repr=False)
+    """Makes the source anew where it is a query of the table itself, for each attempt from the newest state."""
 
     def when_matched_update(self, *, set: Mapping[str, Any], condition: Any = None) -> Merge:  # noqa: A002
         """Give these columns of a row of the table new values. Cost: none yet."""
@@ -120,16 +122,19 @@ class Merge:
                 source = source.read_all()  # a stream can be read once
 
         def changes(job: WriteJob) -> tuple[Any, ApplyChanges]:
-            plan = named_columns(self.plan, job.schema.arrow, engine.schema_of(source).names)
+            given = source if self._again is None else self._again()
+            kept.enter_context(_released(given, engine))
+            plan = named_columns(self.plan, job.schema.arrow, engine.schema_of(given).names)
             check_has_keys(job.table.config)
             keys = change_keys(job, updated_columns(plan))
             evaluate = _in_arrow if isinstance(engine, LocalEngine) else _on_spark
-            rows, is_joined = evaluate(self._handle, job, plan, source)
-            read = rows_read(job, plan) if is_joined else RowsRead.NONE
+            rows, is_joined = evaluate(self._handle, job, plan, given)
+            without_join = RowsRead.NONE if self._again is None else RowsRead.CHANGED
+            read = rows_read(job, plan) if is_joined else without_join
             asks = asks_whether_stored(plan, keys, is_joined=is_joined)
             return rows, ApplyChanges(WriteOperation.UPSERT, keys, read, partial_columns(job, plan), asks)
 
-        with _released(source, engine):
+        with ExitStack() as kept:
             return _write(self._handle, changes, config, options, engine)
 
     def _matched(self, clause: Update | Delete) -> Merge:
@@ -228,8 +233,9 @@ def change_rows(
             rows = arrow_changes.changes_of_rows(job, scan.to_batches(), given)
         else:
             rows = _rows_on_spark(handle, job, where, given, target_name)
-        # What a condition asks of other rows cannot be told from its text.
-        has_query = isinstance(where, str) and "select" in where.lower()
+        # What a condition or a value asks of other rows cannot be told from its text.
+        texts = (text for text in (where, *(given or {}).values()) if isinstance(text, str))
+        has_query = not is_local and any("select" in text.lower() for text in texts)
         read = RowsRead.ALL if has_query else RowsRead.CHANGED
         return rows, ApplyChanges(operation, keys, read, asks_whether_stored=keys.moves)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from pyhudi.api.arguments import HudiOptions, known_options
 from pyhudi.api.handle import TableHandle
@@ -17,7 +19,7 @@ from pyhudi.errors import ConfigError, InvalidRequestError
 from pyhudi.format.keys.partition_pattern import PartitionPattern
 from pyhudi.format.metadata.write_operation import WriteOperation
 from pyhudi.write.result import WriteResult
-from pyhudi.write.run import write
+from pyhudi.write.run import RowsOfTable, write
 from pyhudi.write.save import SaveMode
 from pyhudi.write.save import save as save_rows
 
@@ -32,11 +34,15 @@ def write_rows(
     hudi_options: HudiOptions | None,
     *,
     overwritten: PartitionPattern | None = None,
+    again: Callable[[], Any] | None = None,
 ) -> WriteResult:
-    """Write rows to an opened table. `overwritten`: partitions that an overwrite replaces even without rows."""
+    """Write rows to an opened table. `overwritten`: partitions that an overwrite replaces even without rows.
+
+    `again`: makes the rows anew where they are computed from the table itself (`RowsOfTable`).
+    """
     if rows is None:
         raise InvalidRequestError("there are no rows: None was given", operation=operation.value)
-    return _write(handle, rows, operation, hudi_options, overwritten=overwritten)
+    return _write(handle, rows, operation, hudi_options, overwritten=overwritten, again=again)
 
 
 def delete_partitions(handle: TableHandle, paths: tuple[str, ...], hudi_options: HudiOptions | None) -> WriteResult:
@@ -63,6 +69,7 @@ def _write(
     *,
     partitions: tuple[str, ...] | None = None,
     overwritten: PartitionPattern | None = None,
+    again: Callable[[], Any] | None = None,
 ) -> WriteResult:
     options = handle.options_of_call(hudi_options, call=operation.value)
     named = known_options(hudi_options, call=operation.value, defaults=handle.options).get(_OPERATION)
@@ -73,8 +80,9 @@ def _write(
     config = replace(WriteConfig.from_options(options), overwritten=overwritten)
     if partitions is not None:  # not as an option's text, which cannot say a comma or a blank
         config = replace(config, what=replace(config.what, partitions_to_delete=partitions))
+    given = opened(rows) if isinstance(engine, LocalEngine) else rows
     return write(
-        opened(rows) if isinstance(engine, LocalEngine) else rows,
+        given if again is None else RowsOfTable(again),
         handle.state.storage,
         config=config,
         options=options,

@@ -51,15 +51,19 @@ def can_run_in_background(call: ServiceCall) -> bool:
 
 
 def run_in_background(call: ServiceCall, names: frozenset[str], run: RunServices) -> None:
-    """Run the services with these names in the table's thread, which begins if it is not there. Returns at once."""
+    """Run the services with these names in the table's thread, which begins if it is not there. Returns at once.
+
+    Raises `RuntimeError` where no thread can begin, as at the end of the interpreter.
+    """
     storage = call.table.storage
     with _guard:
         _wait_at_exit()
         lane = _lanes.setdefault(storage, _Lane())
         lane.call, lane.names = call, lane.names | names
         if lane.thread is None:
-            lane.thread = call.engine.thread(lambda: _work(lane, run))
-            lane.thread.start()
+            thread = call.engine.thread(lambda: _work(lane, run))
+            thread.start()  # it waits for the guard
+            lane.thread = thread
 
 
 def wait_for_background(storage: Storage) -> None:

@@ -28,9 +28,13 @@ def run_inline_services(call: ServiceCall) -> None:
     if not later:
         return
     if can_run_in_background(call):
-        run_in_background(call, later, _run_by_name)
-    else:
-        _run_by_name(call, later)
+        try:
+            run_in_background(call, later, _run_by_name)
+        except RuntimeError as error:
+            _log.warning("services after a write run before it returns: %s", error)
+        else:
+            return
+    _run_by_name(call, later)
 
 
 def _run_by_name(call: ServiceCall, names: frozenset[str]) -> None:

@@ -7,13 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.types import TimestampType
 
+from pyhudi.format.timeline.instant import format_instant_time
 from pyhudi.sql.catalog.names import NamedTable, Names
 from pyhudi.sql.plain import plain_sql
 from pyhudi.sql.text.qualified import qualifiers
 from pyhudi.sql.text.quoting import quoted_name
 from pyhudi.sql.text.relations import Relation, relations_of
 from pyhudi.sql.text.tokens import Cursor
+from pyhudi.storage.open import open_storage
+from pyhudi.table.instant_times import table_zone
 
 _MAY_READ = re.compile(r"\b(?:FROM|USING|TABLE)\b", re.IGNORECASE)
 _KEEPS_ITS_TEXT = frozenset({"VIEW", "FUNCTION"})
@@ -47,7 +52,7 @@ def rewritten(spark: SparkSession, text: str, replacement: Replacement) -> str |
     found = [(each, table) for each in relations_of(text, cursor) if (table := names.find(each.name)) is not None]
     changes: list[tuple[int, int, str]] = []
     for relation, table in found:
-        rows = "".join(["(SELECT * FROM ", replacement(Read(table, _as_of(spark, relation))), ")"])
+        rows = "".join(["(SELECT * FROM ", replacement(Read(table, _as_of(spark, relation, table))), ")"])
         if relation.query_at is not None:
             changes.append((relation.query_at, relation.name.start, "SELECT * FROM "))
         changes.append((relation.name.start, relation.end, rows))
@@ -81,6 +86,13 @@ def _changed(text: str, changes: Sequence[tuple[int, int, str]]) -> str:
     return "".join([*pieces, text[done:]])
 
 
+def reads_now(spark: SparkSession, text: str, uri: str) -> bool:
+    """Whether a statement reads the newest state of the Hudi table with this URI by a name, not through a view."""
+    names = Names(spark)
+    found = (names.find(each.name) for each in relations_of(text) if each.moment is None)
+    return any(one is not None and open_storage(one.location, one.options(spark)).uri == uri for one in found)
+
+
 def makes_view(text: str) -> bool:
     """Whether a statement makes a temporary view, which reads its tables anew each time."""
     return "CREATE" in text.upper() and _created(Cursor(text)) == "TEMPORARY VIEW"
@@ -102,12 +114,20 @@ def _created(cursor: Cursor) -> str | None:
     return "TEMPORARY VIEW" if words[kind] == "VIEW" and _TEMPORARY & {*words[:kind]} else "VIEW"
 
 
-def _as_of(spark: SparkSession, relation: Relation) -> str | None:
-    """The time or instant that a relation is to be read at, as text."""
+def _as_of(spark: SparkSession, relation: Relation, table: NamedTable) -> str | None:
+    """The time or instant that a relation is to be read at, as text in the table's time zone.
+
+    Cost: of an expression that is a moment, and no text, a load of the table.
+    """
     if relation.moment is None:
         return None
     written = str(relation.moment)
     if _LITERAL.fullmatch(written):
         return written.strip("'")
-    [row] = plain_sql(spark, f"SELECT CAST({written} AS STRING)").collect()
+    value = plain_sql(spark, f"SELECT {written} AS moment")
+    if isinstance(value.schema.fields[0].dataType, TimestampType):
+        [row] = value.select(sql.unix_millis("moment")).collect()
+        config = table.open(spark).handle.state.config
+        return str(row[0]) if row[0] is None else format_instant_time(row[0], table_zone(config))
+    [row] = value.select(sql.col("moment").cast("string")).collect()
     return str(row[0])

@@ -72,13 +72,15 @@ class Append:
 class Overwrite:
     """The rows replace the file groups of their partitions, or of the `whole_table`. `combine`: see `Upsert`.
 
-    `partitions`: those that are replaced even if no row goes there.
+    `partitions`: those that are replaced even if no row goes there. `reads_table`: whether the rows were computed from
+    what they replace, so that others may not have changed it since.
     """
 
     combine: bool
     operation: WriteOperation
     whole_table: bool
     partitions: PartitionPattern | None = None
+    reads_table: bool = False
 
     def replaces(self, path: str) -> bool:
         """Whether the partition of a path is replaced, even if no row goes there."""

@@ -7,7 +7,7 @@ import itertools
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -42,7 +42,7 @@ from pyhudi.transaction.settings import locking, transaction_settings
 from pyhudi.write.bulk_insert import bulk_insert
 from pyhudi.write.delete_partition import delete_partitions, truncate
 from pyhudi.write.job import WriteJob, check_columns, prepare
-from pyhudi.write.operations import ApplyChanges, overwrite_of, staged_write_of
+from pyhudi.write.operations import ApplyChanges, Overwrite, overwrite_of, staged_write_of
 from pyhudi.write.result import WriteResult, result_of
 from pyhudi.write.staged import write_staged
 
@@ -60,6 +60,17 @@ class ComputedChanges:
     """
 
     rows: Callable[[WriteJob], tuple[Any, ApplyChanges]]
+
+
+@dataclass(frozen=True, slots=True)
+class RowsOfTable:
+    """Rows that a query finds in the table itself, anew for each attempt.
+
+    An overwrite with them gives way to others that have changed what it replaces since. `rows`: of a kind that the
+    engine accepts, from the newest state of the table.
+    """
+
+    rows: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +94,7 @@ def write(
 ) -> WriteResult:
     """Run one write operation on an existing table, again from the input when it lost against another writer.
 
-    `rows` of a kind that the engine accepts, `ComputedChanges`, or `OwnRows`.
+    `rows` of a kind that the engine accepts, `ComputedChanges`, `RowsOfTable`, or `OwnRows`.
     How often again: `hoodie.write.num.retries.on.conflict.failures`, after pauses that grow. `mergers`: those among
     which the table's own is found, besides those that the options name. A batch whose id (`hoodie.write.batch.id`) is
     that of a completed write is not written again: the result is that of the completed write. Raises
@@ -103,9 +114,15 @@ def write(
             table = _recovered(table, config, environment)
             if (done := _already_done(table, config)) is not None:
                 return done
-            job = _prepared(rows, table, config, options, engine, environment, mergers, overwrite=overwrite)
+            given = rows.rows() if isinstance(rows, RowsOfTable) else rows
+            job = _prepared(given, table, config, options, engine, environment, mergers, overwrite=overwrite)
             try:
-                result = rows.write(job) if isinstance(rows, OwnRows) else _run(job, rows, overwrite=overwrite)
+                reads_table = isinstance(rows, RowsOfTable)
+                result = (
+                    rows.write(job)
+                    if isinstance(rows, OwnRows)
+                    else _run(job, given, overwrite=overwrite, reads_table=reads_table)
+                )
                 break
             except HudiError as error:
                 conflict = _conflict_of(error, rows, job)
@@ -130,7 +147,7 @@ def _conflict_of(error: HudiError, rows: Any, job: WriteJob) -> WriteConflictErr
     if isinstance(error, WriteConflictError):
         return error
     is_of_read = isinstance(error, InvalidRequestError | NotFoundError | HistoryNotRetainedError)
-    if not isinstance(rows, ComputedChanges) or not is_of_read:
+    if not isinstance(rows, ComputedChanges | RowsOfTable) or not is_of_read:
         return None
     read, now = job.table.timeline, job.table.reload().timeline
     times = (one.requested_time for one in read.completed_writes)
@@ -216,7 +233,7 @@ def _prepared(
     return job
 
 
-def _run(job: WriteJob, rows: Any, *, overwrite: bool) -> WriteResult:
+def _run(job: WriteJob, rows: Any, *, overwrite: bool, reads_table: bool) -> WriteResult:
     config = job.config
     if isinstance(rows, ComputedChanges):
         changes, applied = rows.rows(job)
@@ -230,7 +247,10 @@ def _run(job: WriteJob, rows: Any, *, overwrite: bool) -> WriteResult:
         return bulk_insert(job, rows, overwrite=overwrite)
     if overwrite and config.operation in _OVERWRITING:
         return write_staged(job, rows, overwrite_of(config))
-    return write_staged(job, rows, staged_write_of(config))
+    staged = staged_write_of(config)
+    if reads_table and isinstance(staged, Overwrite):
+        staged = replace(staged, reads_table=True)
+    return write_staged(job, rows, staged)
 
 
 def _partitions_of(job: WriteJob, rows: Any) -> tuple[str, ...]:

@@ -79,6 +79,8 @@ def write_staged(job: WriteJob, rows: Any, write: StagedWrite) -> WriteResult:
             named = {part.partition_path for split in splits for part in split.partitions}
             check_not_plain(storage, sorted(named - view.latest.keys()))
             replaced = _replaced(view.latest, splits, write) if isinstance(write, Overwrite) else None
+            if isinstance(write, Overwrite) and write.reads_table:
+                _check_rows_read(job, begun, None if write.whole_table else frozenset(replaced or ()))
             rings = _renewed(job, begun, named, replaced)
             batch = Batch(
                 job=job, write=write, transaction=begun, view=view, splits=splits, folder=folder, renewed=rings
@@ -148,7 +150,7 @@ def _view(table: TableState, job: WriteJob, splits: Sequence[StagedSplit], write
 
 
 def _read(write: StagedWrite, splits: Sequence[StagedSplit]) -> Reads:
-    """The partitions whose rows the write has read to compute its own."""
+    """The partitions whose rows the write has read to compute its own. Of an overwrite see `Overwrite.reads_table`."""
     if not isinstance(write, ApplyChanges) or write.read is RowsRead.NONE:
         return frozenset()
     if write.read is RowsRead.ALL:
@@ -211,7 +213,7 @@ def _write_files(
     staged_bytes = sum(split.bytes for split in splits)
     written = [assignment for assignment in plan.assignments if assignment.number in segments]
     appended = [assignment for assignment in written if assignment.appends]
-    rewritten = [assignment for assignment in written if assignment not in appended]
+    rewritten = [assignment for assignment in written if not assignment.appends]
     written_files = job.engine.map(
         write_base_file,
         [

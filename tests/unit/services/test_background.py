@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support.tables import MOR, contents, new_table, open_table, rows
 
+from pyhudi.engine.local import LocalEngine
 from pyhudi.errors import UnavailableError
 from pyhudi.format.timeline.instant import Action, InstantState
 from pyhudi.storage.memory import MemoryStorage
@@ -123,6 +124,25 @@ def test_failure_in_the_background_is_a_warning(caplog: pytest.LogCaptureFixture
         table.services.wait()
 
     assert "the clean after it failed: the store is away" in caplog.text
+
+
+def test_services_that_get_no_thread_run_before_the_write_returns(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class NoThread(threading.Thread):
+        def start(self) -> None:
+            raise RuntimeError("can't start new thread")
+
+    storage = MemoryStorage()
+    table = new_table(storage, **IN_BACKGROUND)
+    monkeypatch.setattr(LocalEngine, "thread", lambda _, run: NoThread(target=run))
+    with caplog.at_level(logging.WARNING, "pyhudi"):
+        for turn in range(4):
+            table.upsert(rows((1, "oslo", turn, "")))
+    table.services.wait()
+
+    assert "can't start new thread" in caplog.text
+    assert completed(storage, Action.CLEAN) >= 1
 
 
 def test_waiting_where_nothing_runs_returns_at_once() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +17,7 @@ from pyhudi.spark.types import spark_schema
 from pyhudi.sql.catalog.columns import own_name, with_last
 from pyhudi.sql.catalog.names import NamedTable, Names, NotHudi
 from pyhudi.sql.catalog.partitions import Spec, pattern_of_spec
+from pyhudi.sql.rewriting import reads_now
 from pyhudi.sql.statements.assignment import assigned, by_name_or_place, by_place, check_count, numbered
 from pyhudi.sql.statements.new_values import with_nulls
 from pyhudi.sql.statements.overwrites import insertion_into, insertion_overwrite
@@ -55,33 +56,61 @@ class Insert(Clauses):
         """Write the rows in one commit."""
         rows = spark.sql(self.query)
         table = self.table.open(spark)
-        insert_rows(table, rows, self)
+        replaces_own = self.overwrite and reads_now(spark, self.query, table.handle.state.storage.uri)
+        insert_rows(table, rows, self, again=(lambda: spark.sql(self.query)) if replaces_own else None)
         return no_rows(spark)
 
 
-def insert_rows(table: HudiTable, rows: DataFrame, clauses: Clauses) -> None:
+def insert_rows(
+    table: HudiTable, rows: DataFrame, clauses: Clauses, *, again: Callable[[], DataFrame] | None = None
+) -> None:
     """Write rows to a table as `INSERT` with these clauses does. The rows' meta columns are left out.
+
+    `again`: makes the rows anew where they are computed from what they replace.
 
     Raises:
         SchemaMismatchError: a column is not in the table, or the rows have other columns.
     """
-    spark, rows = rows.sparkSession, rows.drop(*META_COLUMNS)
-    fields = tuple(table.handle.state.config.partition_fields or ())
-    schema = with_last(spark_schema(table.schema), [name for name in fields if name in table.schema.names])
-    named = [(own_name(schema, name, "the partition column"), value) for name, value in clauses.partition]
-    _check_partition([name for name, _ in named], fields)
+    spark, fields = rows.sparkSession, tuple(table.handle.state.config.partition_fields or ())
+    named = _named(table, clauses)
+    ready = _ready(table, rows, clauses)
+    if clauses.overwrite:
+        static = sum(value is not None for _, value in named)
+        found = insertion_overwrite(spark, table.handle.options, len(fields), len(named), static)
+    else:
+        found = insertion_into(table.handle.options)
+    write_rows(
+        table.handle,
+        ready,
+        found.operation,
+        found.options,
+        overwritten=pattern_of_spec(spark, table, clauses.partition) if found.of_clause else None,
+        again=None if again is None else lambda: _ready(table, again(), clauses),
+    )
+
+
+def _schema(table: HudiTable) -> StructType:
+    """The columns of a table in the order of SQL, in which partition columns come last."""
+    fields = table.handle.state.config.partition_fields or ()
+    return with_last(spark_schema(table.schema), [name for name in fields if name in table.schema.names])
+
+
+def _named(table: HudiTable, clauses: Clauses) -> Spec:
+    """The PARTITION clause, with columns as the table spells them."""
+    schema = _schema(table)
+    return tuple((own_name(schema, name, "the partition column"), value) for name, value in clauses.partition)
+
+
+def _ready(table: HudiTable, rows: DataFrame, clauses: Clauses) -> DataFrame:
+    """The rows with the columns of the table."""
+    rows, schema, named = rows.drop(*META_COLUMNS), _schema(table), _named(table, clauses)
+    _check_partition([name for name, _ in named], tuple(table.handle.state.config.partition_fields or ()))
     static = {name: sql.expr(str(value)) for name, value in named if value is not None}
     columns = tuple(rows.columns) if clauses.by_name else clauses.columns
     wanted = _wanted(schema, tuple(static), columns)
     check_count(rows, wanted)
     known = by_place(wanted) if columns else by_name_or_place(rows.columns, wanted)
-    ready = assigned(numbered(rows), {**known, **static}, schema)
-    if clauses.overwrite:
-        found = insertion_overwrite(spark, table.handle.options, len(fields), len(named), len(static))
-    else:
-        found = insertion_into(table.handle.options)
-    overwritten = pattern_of_spec(spark, table, clauses.partition) if found.of_clause else None
-    write_rows(table.handle, ready, found.operation, found.options, overwritten=overwritten)
+    return assigned(numbered(rows), {**known, **static}, schema)
 
 
 def _check_partition(named: Sequence[str], fields: tuple[str, ...]) -> None:

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from pyhudi.api.row_changes import Merge
 from pyhudi.spark.types import spark_schema
 from pyhudi.sql.catalog.names import NamedTable, Names
+from pyhudi.sql.rewriting import reads_now
 from pyhudi.sql.statements.definitions import Scope
 from pyhudi.sql.statements.expressions import expression, pointing
 from pyhudi.sql.statements.new_values import Assignment, assignments, new_value, values_of
@@ -61,12 +62,17 @@ class MergeInto:
         schema = spark_schema(table.schema)
         nothing = spark.createDataFrame([], schema).alias(self.target)
         with pointing(self.text, names, self._parts(nothing, rows)):
-            Merge(self._plan(schema), table.handle, rows).execute()
+            reads_own = reads_now(spark, self._query(self.relation.text), table.handle.state.storage.uri)
+            again = (lambda: self._selected(spark, self.relation.text)) if reads_own else None
+            Merge(self._plan(schema), table.handle, rows, again).execute()
         return no_rows(spark)
 
     def _selected(self, spark: SparkSession, relation: str) -> DataFrame:
+        return spark.sql(self._query(relation))
+
+    def _query(self, relation: str) -> str:
         query = f"SELECT * FROM {relation}"  # noqa: S608 - a part of the user's own statement
-        return spark.sql(query if self.definitions is None else f"{self.definitions} {query}")
+        return query if self.definitions is None else f"{self.definitions} {query}"
 
     def _plan(self, schema: StructType) -> MergePlan:
         return MergePlan(
