@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, ArithmeticException, ParseException
+from pyspark.errors import AnalysisException, ArithmeticException, ParseException, PySparkException
 from tests.support.pages import ROOT, blocks, run_block
 
 from pyhudi import HudiTable
@@ -77,6 +77,20 @@ def test_columns_and_values_go_where_the_statement_says(spark: Any, sql: Any) ->
             sql(f"INSERT INTO t {wrong}")
     with pytest.raises(ArithmeticException, match="CAST_OVERFLOW"):
         sql("INSERT INTO t VALUES (3000000000, 'a', 'd')")
+
+
+def test_partition_that_is_no_value_of_its_column_is_an_error_whatever_the_session_says(spark: Any, sql: Any) -> None:
+    sql("CREATE TABLE n (id INT, p INT) USING hudi PARTITIONED BY (p) TBLPROPERTIES (primaryKey = 'id')")
+    sql("INSERT INTO n VALUES (1, NULL), (2, 2)")
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        with pytest.raises(PySparkException, match="does not fit the column p"):
+            sql("ALTER TABLE n DROP PARTITION (p = 'two')")
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+    assert sql("SELECT id FROM n ORDER BY id") == [(1,), (2,)]
+    sql("ALTER TABLE n DROP PARTITION (p = '2')")
+    assert sql("SELECT id FROM n") == [(1,)]
 
 
 def test_queries_read_hudi_tables_in_every_place_and_others_stay_sparks(spark: Any, sql: Any, tmp_path: Path) -> None:

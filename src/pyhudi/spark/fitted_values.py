@@ -25,11 +25,12 @@ def fitting(spark: SparkSession) -> Fit:
     """
     is_legacy = (setting(spark, POLICY) or "ANSI").upper() == "LEGACY"
     if is_legacy or (setting(spark, _ANSI) or "true").lower() == "true":
-        return _cast
+        return cast_as_said
     return _checked
 
 
-def _cast(value: Column, kind: DataType, name: str) -> Column:
+def cast_as_said(value: Column, kind: DataType, name: str) -> Column:
+    """A cast by the setting of the session: its errors are Spark's own."""
     del name
     return value.cast(kind)
 

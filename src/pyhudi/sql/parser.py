@@ -28,6 +28,7 @@ from pyhudi.sql.text.tokens import is_cut_into_words
 
 _STATE = "org.apache.spark.sql.internal.SessionState"
 _CATALOG = "org.apache.spark.sql.catalyst.catalog.SessionCatalog"
+_SELECT = "SELECT "
 _log = logging.getLogger(__name__)
 
 
@@ -111,6 +112,14 @@ class _Parser:
     def parseQuery(self, text: str) -> Any:  # noqa: N802
         """The plan of a query, for example of a view's."""
         return _raising_java(lambda: self._query(text, self._inner.parseQuery))
+
+    def parseExpression(self, text: str) -> Any:  # noqa: N802
+        """An expression, whose queries may read Hudi tables: the text of `F.expr`, or of a condition."""
+        return _raising_java(lambda: self._expression(text))
+
+    def _expression(self, text: str) -> Any:
+        found = with_hudi_tables(self._spark, _SELECT + text, {}) if is_cut_into_words(_SELECT + text) else None
+        return self._inner.parseExpression(text if found is None else found.text.removeprefix(_SELECT))
 
     def _plan(self, text: str, parse: Callable[[str], Any]) -> Any:
         if passes(text) or not is_cut_into_words(text):

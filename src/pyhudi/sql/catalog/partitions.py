@@ -6,15 +6,16 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.types import DataType
 
 from pyhudi.api.hudi_table import HudiTable
 from pyhudi.errors import SchemaMismatchError
 from pyhudi.format.keys.generator import key_generator_from_table
 from pyhudi.format.keys.partition_pattern import PartitionPattern, pattern_of
+from pyhudi.spark.fitted_values import fitting
 from pyhudi.spark.types import spark_schema
 from pyhudi.sql.catalog.columns import own_name
-from pyhudi.sql.plain import plain_sql
-from pyhudi.sql.text.quoting import quoted_name
 from pyhudi.sql.text.tokens import Slice
 
 Spec = tuple[tuple[str, Slice | None], ...]
@@ -30,7 +31,7 @@ def pattern_of_spec(spark: SparkSession, table: HudiTable, spec: Spec) -> Partit
     state = table.handle.state
     fields = tuple(state.config.partition_fields or ())
     schema = spark_schema(table.schema)
-    types = {field.name: field.dataType.simpleString() for field in schema.fields}
+    types = {field.name: field.dataType for field in schema.fields}
     values: dict[str, Slice] = {}
     for name, value in spec:
         column = own_name(schema, name, "the partition column")
@@ -43,12 +44,13 @@ def pattern_of_spec(spark: SparkSession, table: HudiTable, spec: Spec) -> Partit
 
 
 def _one_row(
-    spark: SparkSession, schema: pa.Schema, types: Mapping[str, str], values: Mapping[str, Slice]
+    spark: SparkSession, schema: pa.Schema, types: Mapping[str, DataType], values: Mapping[str, Slice]
 ) -> pa.RecordBatch:
     if not values:
         return pa.RecordBatch.from_pylist([{}], pa.schema([]))
-    columns = [f"CAST({value} AS {types[name]}) AS {quoted_name(name)}" for name, value in values.items()]
-    found = plain_sql(spark, f"SELECT {', '.join(columns)}").toArrow()
+    fit = fitting(spark)
+    columns = [fit(sql.expr(str(value)), types[name], name).alias(name) for name, value in values.items()]
+    found = spark.range(1).select(*columns).toArrow()
     wanted = pa.schema([schema.field(name) for name in found.column_names])
     batch: pa.RecordBatch = found.cast(wanted).to_batches()[0]
     return batch

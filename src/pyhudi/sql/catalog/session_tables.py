@@ -81,12 +81,12 @@ class TablesOfDriver:
             return CatalogTable(database or "", table, name, None, managed=False)
         if self._spark._jsparkSession.sessionState().catalogManager().currentCatalog().name() != _SESSION_CATALOG:
             return None
-        location = found.storage().locationUri()
+        uri = found.storage().locationUri()
         return CatalogTable(
             found.database(),
             found.identifier().table(),
             name,
-            None if location.isEmpty() else location.get().toString(),
+            None if uri.isEmpty() else _location(self._spark, uri.get()),
             found.tableType().name() == "MANAGED",
             {**_mapping(found.storage().properties()), **_mapping(found.properties())},
         )
@@ -123,6 +123,12 @@ def _classes(spark: SparkSession) -> _Classes:
         catalog = spark._jsparkSession.sessionState().catalog()
         _classes_of[spark] = _Classes(identifier, option, option.empty(), catalog)
     return _classes_of[spark]
+
+
+def _location(spark: SparkSession, uri: Any) -> str:
+    """A folder as Hadoop writes it, which has no escapes."""
+    written = str(uri.toString())
+    return str(spark._jvm.org.apache.hadoop.fs.Path(uri).toString()) if "%" in written else written
 
 
 def _mapping(found: Any) -> dict[str, str]:

@@ -74,9 +74,8 @@ def _drop_partition(context: CallContext, given: Given) -> Rows:
 
 def _truncate_table(context: CallContext, given: Given) -> Rows:
     table = context.table(given)
-    partitions = given.words("partitions")
-    if partitions:
-        table.delete_partition(partitions)
+    if given.is_given("partitions"):
+        table.delete_partition(given.words("partitions"))
     else:
         table.truncate()
     return []

@@ -14,7 +14,8 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.types import DataType, StructField, StructType
 
 from pyhudi.errors import SchemaMismatchError
-from pyhudi.spark.settings import setting, temporarily
+from pyhudi.spark.fitted_values import Fit, cast_as_said, fitting
+from pyhudi.spark.settings import is_connect, setting, temporarily
 
 _POLICY = "spark.sql.storeAssignmentPolicy"
 _TIMES = (spark_types.DateType, spark_types.TimestampType, spark_types.TimestampNTZType)
@@ -37,18 +38,20 @@ def assigned(rows: DataFrame, columns: Mapping[str, Column], schema: StructType)
     found = rows.select(*(column.alias(name) for name, column in columns.items()))
     given = {field.name: field.dataType for field in found.schema.fields}
     check_types(spark, given, schema)
-    chosen = [_fitted(field, given.get(field.name), columns) for field in schema.fields]
+    # Spark Connect analyses the casts again when they run, under what the session says then.
+    fit = fitting(spark) if is_connect(spark) else cast_as_said
+    chosen = [_fitted(field, given.get(field.name), columns, fit) for field in schema.fields]
     with temporarily(spark, {"spark.sql.ansi.enabled": str(_checks_values(spark)).lower()}):
         result = rows.select(*chosen)
         result.schema  # noqa: B018 - analyses the casts under this setting
     return result
 
 
-def _fitted(field: StructField, given: DataType | None, columns: Mapping[str, Column]) -> Column:
+def _fitted(field: StructField, given: DataType | None, columns: Mapping[str, Column], fit: Fit) -> Column:
     if given is None:
         return sql.lit(None).cast(field.dataType).alias(field.name)
     column = columns[field.name]
-    return (column if given == field.dataType else column.cast(field.dataType)).alias(field.name)
+    return (column if given == field.dataType else fit(column, field.dataType, field.name)).alias(field.name)
 
 
 def _checks_values(spark: SparkSession) -> bool:
