@@ -81,7 +81,8 @@ def main() -> None:
         done = subprocess.run(
             [str(hudi.python), __file__, folder, str(hudi.jars[0])], check=True, stdout=subprocess.PIPE, text=True
         )
-    for line in done.stdout.splitlines():
+    # The JVM prints there, too.
+    for line in (each for each in done.stdout.splitlines() if each.startswith("[")):
         case, calls, kinds = json.loads(line)
         print(f"upsert of 100 rows by JVM Hudi, {case}: calls {calls}\n  {kinds}")
 
