@@ -91,9 +91,9 @@ def listed(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Listed:
     answers: Listed = []
     real = Jvm.file_statuses
 
-    def noted(self: Jvm, files: list[FileToRead]) -> Any:
-        answers.append(len(files))
-        return real(self, files)
+    def noted(self: Jvm, groups: list[list[FileToRead]]) -> Any:
+        answers.append(sum(map(len, groups)))
+        return real(self, groups)
 
     monkeypatch.setattr(Jvm, "file_statuses", noted)
     monkeypatch.setattr(file_ranges, "FOOTERS_ON_DISK_MAX", 0)

@@ -26,6 +26,13 @@ def plain_fields(config: TableConfig, fields: tuple[str, ...]) -> tuple[str, ...
     return () if config.key_generator_type is KeyGeneratorType.TIMESTAMP else fields
 
 
+def folder_columns(config: TableConfig, fields: tuple[str, ...], schema: pa.Schema) -> tuple[str, ...]:
+    """The partition columns whose values the folders may tell: none with a key generator of the user's own."""
+    if config.key_generator_type is KeyGeneratorType.USER_PROVIDED:
+        return ()
+    return tuple(name for name in plain_fields(config, fields) if name in schema.names)
+
+
 def slashed_dates(
     config: TableConfig, fields: tuple[str, ...], schema: pa.Schema, partition_paths: Iterable[str]
 ) -> tuple[str, ...]:

@@ -23,7 +23,13 @@ from pyhudi.merge.rules import Merger
 from pyhudi.merge.table_rules import TableRules, mergers_of, table_rules_of
 from pyhudi.metadata_table.lister import load_read_view
 from pyhudi.read.expressions import IndexedExpression, indexed_expressions
-from pyhudi.read.partition_columns import plain_fields, slashed_dates, texts_of_numbers, values_of_path
+from pyhudi.read.partition_columns import (
+    folder_columns,
+    plain_fields,
+    slashed_dates,
+    texts_of_numbers,
+    values_of_path,
+)
 from pyhudi.storage.protocol import Storage, StorageSpec
 from pyhudi.table.archived_writes import load_archived_writes
 from pyhudi.table.block_filter import block_filter, with_archive
@@ -70,7 +76,8 @@ class ScanPlan:
     metadata table may be asked which files to leave out. `moment`: of which newest state it is, see `moment_of`; None
     for a state of the past, and a range. `leaves_out_logs`: there are logs, whose changes
     are not read. `expressions`:
-    those that the table has indexes of.
+    those that the table has indexes of. `folder_columns`: partition columns whose values in the files are those of the
+    partition path, if that tells them exactly (`values_of_folders`).
     """
 
     storage: StorageSpec
@@ -86,6 +93,7 @@ class ScanPlan:
     moment: str | None = None
     leaves_out_logs: bool = False
     expressions: tuple[IndexedExpression, ...] = ()
+    folder_columns: tuple[str, ...] = ()
 
     @property
     def plain(self) -> tuple[ScanSlice, ...]:
@@ -400,6 +408,7 @@ def _plan(
         numbers,
         config.data_skipping,
         leaves_out_logs=base_files_only and any(one.logs for group in latest.values() for one in group),
+        folder_columns=folder_columns(table.config, fields, schema),
     )
 
 

@@ -2,7 +2,11 @@
 
 Spark asks the `FileIndex` of a relation which files have rows for the filters of a query. Here this interface is an
 object of this process, which the JVM calls (py4j). It answers from the plan of the scan, so a DataFrame always has the
-same files. Spark filters the rows as well: the files are a matter of speed alone.
+same files.
+
+Spark filters the rows as well: for columns in files, the answer is a matter of speed alone. Columns whose values are
+known of each file are partition columns for Spark: it takes their values from the answer, and filters on them alone are
+not asked again. So Spark itself decides them here, in the JVM. By partition columns joins prune dynamically.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import hashlib
 import logging
 import threading
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +25,6 @@ import pyarrow as pa
 from py4j.java_gateway import JavaGateway, JavaObject
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from pyhudi.io.slices.files import SliceFiles
 from pyhudi.read.file_ranges import FilePruner, FooterRanges
@@ -29,6 +33,7 @@ from pyhudi.read.scan import ScanSlice
 from pyhudi.spark.reads.callbacks import can_be_called
 from pyhudi.spark.reads.catalyst import predicate_of
 from pyhudi.spark.reads.jvm_objects import FileToRead, Jvm, encoded_uri
+from pyhudi.spark.reads.jvm_partitions import JvmPartitions, PartitionOf
 from pyhudi.spark.types import spark_schema
 from pyhudi.storage.protocol import StorageSpec
 
@@ -62,11 +67,15 @@ class IndexedFiles:
         root: the URI of the table's folder.
         files: all files.
         pruner: knows the same files, in the same order.
+        columns: the columns whose values are known of each file.
+        partitions: these values, of each file.
     """
 
     root: str
     files: tuple[FileToRead, ...]
     pruner: FilePruner
+    columns: tuple[str, ...]
+    partitions: tuple[PartitionOf, ...]
 
     @property
     def schema(self) -> pa.Schema:
@@ -75,6 +84,11 @@ class IndexedFiles:
         of_spark = {field.name for field in _METADATA}
         of_files = [field for field in self.pruner.schema if field.name.lower() not in of_spark]
         return pa.schema([*of_files, *(field for field in _METADATA if field.name not in own)])
+
+    @property
+    def partition_schema(self) -> pa.Schema:
+        """The columns whose values are known of each file, with their types."""
+        return pa.schema([self.pruner.schema.field(name) for name in self.columns])
 
     def matching(self, predicate: Predicate) -> list[int]:
         """The numbers of the files that can have rows for which a predicate on `schema` holds."""
@@ -102,14 +116,19 @@ def is_possible(spark: SparkSession) -> bool:
 
 def _works(jvm: Jvm) -> bool:
     """Whether an answer to Spark can be made. It has internal classes, which may differ in the next release."""
-    schema = pa.schema([("id", pa.int64())])
+    schema = pa.schema([("id", pa.int64()), ("city", pa.string())])
     pruner = FilePruner((ScanSlice(SliceFiles("f", ()), 1, ""),), schema, FooterRanges(StorageSpec("file:/"), schema))
-    index = _FileIndex(jvm, IndexedFiles("file:/", (FileToRead("file:/f", 1),), pruner))
+    index = _FileIndex(jvm, IndexedFiles("file:/", (FileToRead("file:/f", 1),), pruner, ("city",), (("a",),)))
     try:
         nothing = jvm.sequence([])
-        listed = index.listFiles(nothing, nothing).head().files().head()
+        true = jvm.named("org.apache.spark.sql.catalyst.expressions.Literal").TrueLiteral()
+        directory = index.listFiles(jvm.sequence([true]), nothing).head()
         index.rootPaths()
-        return bool(listed.getLen() == 1 and index.inputFiles()[0] == "file:/f")
+        return bool(
+            directory.values().toString() == "[a]"
+            and directory.files().head().getLen() == 1
+            and index.inputFiles()[0] == "file:/f"
+        )
     except (Py4JError, TypeError) as error:  # py4j takes a class that is not there for a package, and cannot call it
         _log.info("this version of Spark has other classes, so files are pruned when they are read: %s", error)
         return False
@@ -126,7 +145,7 @@ def indexed_rows(spark: SparkSession, files: IndexedFiles, options: Mapping[str,
     relation = jvm.named(f"{DATASOURCES}.HadoopFsRelation")(
         index,
         index.partitionSchema(),
-        jvm.struct_type(spark_schema(files.pruner.schema)),
+        jvm.data_type(spark_schema(files.pruner.schema)),
         index.metadataOpsTimeNs(),
         jvm.named(f"{DATASOURCES}.parquet.ParquetFileFormat")(),
         jvm.root.PythonUtils.toScalaMap(dict(options)),
@@ -166,14 +185,16 @@ class _FileIndex:
 
     def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:  # noqa: N802
         """The files that can have rows for these filters."""
-        filters = [each.apply(number) for each in (partition_filters, data_filters) for number in range(each.length())]
-        numbers = self.files.matching(predicate_of(filters, self.files.schema, self.files.pruner.expressions))
-        if not numbers:
-            return self._jvm.sequence([])
-        statuses = self._jvm.file_statuses([self.files.files[number] for number in numbers])
-        no_values = self._jvm.single("org.apache.spark.sql.catalyst.InternalRow").empty()
-        directory = self._jvm.named(f"{DATASOURCES}.PartitionDirectory")
-        return self._jvm.sequence([directory.apply(no_values, statuses)])
+        of_folders, of_rows = (
+            [each.apply(number) for number in range(each.length())] for each in (partition_filters, data_filters)
+        )
+        predicate = predicate_of([*of_folders, *of_rows], self.files.schema, self.files.pruner.expressions)
+        groups: dict[PartitionOf, list[FileToRead]] = defaultdict(list)
+        for number in self.files.matching(predicate):
+            groups[self.files.partitions[number]].append(self.files.files[number])
+        partitions = JvmPartitions(self._jvm, spark_schema(self.files.partition_schema))
+        passing = partitions.passing(of_folders, [*groups])
+        return partitions.directories(passing, [groups[each] for each in passing])
 
     def rootPaths(self) -> Any:  # noqa: N802
         """The table's folder."""
@@ -188,8 +209,8 @@ class _FileIndex:
         return self._size
 
     def partitionSchema(self) -> Any:  # noqa: N802
-        """None of the columns comes from the names of folders."""
-        return self._no_columns
+        """The columns whose values are known of each file."""
+        return self._partition_schema
 
     def refresh(self) -> None:
         """A DataFrame does not change."""
@@ -224,8 +245,8 @@ class _FileIndex:
         return self._jvm.sequence([self._jvm.named("org.apache.hadoop.fs.Path")(self.files.root)])
 
     @cached_property
-    def _no_columns(self) -> Any:
-        return self._jvm.struct_type(StructType([]))
+    def _partition_schema(self) -> Any:
+        return self._jvm.data_type(spark_schema(self.files.partition_schema))
 
     @cached_property
     def _none(self) -> Any:
@@ -238,7 +259,7 @@ class _FileIndex:
     @cached_property
     def _identity(self) -> bytes:
         files = "\n".join(file.uri for file in self.files.files)
-        return hashlib.sha256(f"{self.files.root}\n{files}".encode()).digest()
+        return hashlib.sha256(f"{self.files.root}\n{self.files.columns}\n{files}".encode()).digest()
 
     class Java:
         implements = (f"{DATASOURCES}.FileIndex",)

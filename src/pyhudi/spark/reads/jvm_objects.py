@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
 from py4j.java_gateway import JavaGateway
 from pyspark.sql import SparkSession
+from pyspark.sql.types import DataType
 
 _FILE_STATUS = "org.apache.hadoop.fs.FileStatus"
 _IS_FILE, _PATH, _LENGTH = b"\x08\x02", b"\x12", b"\x18"
@@ -69,24 +71,26 @@ class Jvm:
             return self.gateway.new_array(self.named("java.lang.String"), 0)
         return self.named("org.apache.hadoop.util.StringUtils").getStrings("\n".join(texts), "\n")
 
-    def struct_type(self, schema: Any) -> Any:
-        """A Spark schema."""
-        return self.spark._jsparkSession.parseDataType(schema.json())
+    def data_type(self, kind: DataType) -> Any:
+        """A type of Spark, or a schema."""
+        return self.spark._jsparkSession.parseDataType(kind.json())
 
-    def file_statuses(self, files: Sequence[FileToRead]) -> Any:
-        """An array of file statuses. Cost: twenty calls."""
-        written = self.named("org.apache.hadoop.io.ArrayWritable")(self.named("java.lang.Class").forName(_FILE_STATUS))
-        content = self.named("java.io.ByteArrayInputStream")(_written(files))
+    def class_of(self, name: str) -> Any:
+        """The object for a class, or for a class of arrays."""
+        return self.named("java.lang.Class").forName(name)
+
+    def file_statuses(self, groups: Sequence[Sequence[FileToRead]]) -> Any:
+        """An array of arrays of file statuses. Cost: ten calls."""
+        written = self.named("org.apache.hadoop.io.TwoDArrayWritable")(self.class_of(_FILE_STATUS))
+        content = self.named("java.io.ByteArrayInputStream")(_written(groups))
         written.readFields(self.named("java.io.DataInputStream")(content))
-        statuses = self.gateway.new_array(self.named(_FILE_STATUS), len(files))
-        self.named("java.lang.System").arraycopy(written.get(), 0, statuses, 0, len(files))
-        return statuses
+        return written.toArray()
 
 
-def _written(files: Iterable[FileToRead]) -> bytes:
-    messages = [_message(file) for file in files]
-    parts = [struct.pack(">i", len(messages))]
-    for message in messages:
+def _written(groups: Sequence[Sequence[FileToRead]]) -> bytes:
+    parts = [struct.pack(f">{len(groups) + 1}i", len(groups), *map(len, groups))]
+    for file in chain.from_iterable(groups):
+        message = _message(file)
         parts += [struct.pack(">i", len(message)), message]
     return b"".join(parts)
 

@@ -42,7 +42,7 @@ from pyhudi.spark.reads.column_functions import columns_by_functions
 from pyhudi.spark.reads.har_views import OPTIONS, archived, can_archive
 from pyhudi.spark.reads.jvm_objects import FileToRead
 from pyhudi.spark.reads.log_columns import read_log_column
-from pyhudi.spark.reads.parquet_files import FileOfSlice, files_of_slices, rows_of_files
+from pyhudi.spark.reads.parquet_files import FileOfSlice, files_of_slices, known_columns, rows_of_files
 from pyhudi.spark.reads.slice_tasks import packed, task_rows
 from pyhudi.spark.reads.superseded_rows_cache import kept
 from pyhudi.storage.open import open_spec
@@ -197,7 +197,8 @@ def rows_by_columns(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
 def _numbered_rows(spark: SparkSession, plan: ScanPlan, parts: FileParts, more: Sequence[FileOfSlice]) -> DataFrame:
     """The rows of the base files of slices with logs and of the files `more`, with the columns `PART` and `PLACE`."""
     files = [*files_of_slices(plan, plan.merged), *more]
-    rows = rows_of_files(spark, plan, files, OPTIONS if more else {})
+    known = known_columns(spark, plan, [one.of_slice for one in files])
+    rows = rows_of_files(spark, plan, files, OPTIONS if more else {}, known)
     return rows.selectExpr("*", f"{parts.of_row} as {PART}", f"_metadata.row_index as {PLACE}")
 
 

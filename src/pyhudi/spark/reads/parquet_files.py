@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyhudi.format.schema.meta_columns import COMMIT_TIME
 from pyhudi.read.file_ranges import FilePruner, FooterRanges
+from pyhudi.read.folder_values import Value, values_of_folders
 from pyhudi.read.scan import ScanPlan, ScanSlice
 from pyhudi.read.slices import gone_meanwhile
 from pyhudi.spark.reads.file_index import IndexedFiles, indexed_rows, is_possible
@@ -53,12 +54,25 @@ def base_files(plan: ScanPlan, slices: Iterable[ScanSlice]) -> list[str]:
     return [one.file.uri for one in files_of_slices(plan, slices)]
 
 
+def known_columns(spark: SparkSession, plan: ScanPlan, slices: Iterable[ScanSlice]) -> Mapping[str, tuple[Value, ...]]:
+    """The values of columns that are known of each slice, so that Spark need not read them from files.
+
+    Cost: see `values_of_folders`.
+    """
+    return values_of_folders(plan, tuple(slices)) if is_possible(spark) else {}
+
+
 def rows_of_files(
-    spark: SparkSession, plan: ScanPlan, files: Sequence[FileOfSlice], options: Mapping[str, str] | None = None
+    spark: SparkSession,
+    plan: ScanPlan,
+    files: Sequence[FileOfSlice],
+    options: Mapping[str, str] | None = None,
+    known: Mapping[str, tuple[Value, ...]] | None = None,
 ) -> DataFrame:
     """The rows of files of a scan, without regard to its range of time. `options` are options of Hadoop.
 
-    Spark raises its own error for a file that was deleted between this call and an action.
+    `known`: the `known_columns` of the files. Spark raises its own error for a file that was deleted between this call
+    and an action.
 
     Raises:
         HistoryNotRetainedError: a file was deleted, and the session looks the files up now.
@@ -73,7 +87,10 @@ def rows_of_files(
     are_whole = not any(one.files.logs or one.files.base is None for one in slices)
     asked = plan if plan.data_skipping and are_whole else None
     pruner = FilePruner(slices, plan.schema, FooterRanges(plan.storage, pa.schema(looked_up)), asked)
-    return indexed_rows(spark, IndexedFiles(plan.uri, tuple(one.file for one in files), pruner), options)
+    known = known or {}
+    partitions = tuple(zip(*known.values(), strict=True)) if known else ((),) * len(files)
+    index = IndexedFiles(plan.uri, tuple(one.file for one in files), pruner, tuple(known), partitions)
+    return indexed_rows(spark, index, options)
 
 
 def parquet_rows(

@@ -40,7 +40,7 @@ from pyhudi.spark.reads.changes import change_frame
 from pyhudi.spark.reads.earlier_columns import convertible, rows_of_earlier_columns, with_earlier_columns
 from pyhudi.spark.reads.jvm_objects import encoded_uri
 from pyhudi.spark.reads.native_logs import can_split, read_of_blocks, rows_by_columns, rows_of_blocks
-from pyhudi.spark.reads.parquet_files import files_of_slices, rows_of_files
+from pyhudi.spark.reads.parquet_files import files_of_slices, known_columns, rows_of_files
 from pyhudi.spark.reads.slice_tasks import packed, task_rows
 from pyhudi.spark.types import spark_schema
 from pyhudi.storage.protocol import Storage
@@ -132,8 +132,9 @@ def _rows_with_logs(spark: SparkSession, plan: ScanPlan, columns: Sequence[str] 
 
 def _plain_rows(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     """The rows of the slices without logs."""
-    rows = _in_range(rows_of_files(spark, plan, files_of_slices(plan, plan.plain)), plan)
-    return _with_path_columns(spark, rows, plan) if plan.path_columns else rows
+    known = known_columns(spark, plan, plan.plain)
+    rows = _in_range(rows_of_files(spark, plan, files_of_slices(plan, plan.plain), known=known), plan)
+    return rows if known.keys() >= {*plan.path_columns} else _with_path_columns(spark, rows, plan)
 
 
 def _merged_rows(spark: SparkSession, plan: ScanPlan, names: Sequence[str]) -> DataFrame:
