@@ -7,13 +7,13 @@ with each of them, Java's method handles make a loop that runs in the JVM.
 from __future__ import annotations
 
 import datetime as dt
-import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import compress
 from typing import Any
 
+from pyspark.serializers import CPickleSerializer
 from pyspark.sql.types import ArrayType, StructType
 
 from pyhudi.read.folder_values import Value
@@ -22,8 +22,6 @@ from pyhudi.spark.reads.jvm_objects import FileToRead, Jvm
 _CATALYST = "org.apache.spark.sql.catalyst"
 DIRECTORY = "org.apache.spark.sql.execution.datasources.PartitionDirectory"
 _INVOKE = "java.lang.invoke"
-_PICKLE_PROTOCOL = 4
-"""The newest that Spark's unpickler is sure to read."""
 _EPOCH = dt.date(1970, 1, 1)
 
 PartitionOf = tuple[Value, ...]
@@ -68,7 +66,7 @@ class JvmPartitions:
 
     def _rows(self, partitions: Sequence[PartitionOf]) -> Any:
         """An array of Spark's rows."""
-        pickled = pickle.dumps([tuple(map(_sent, values)) for values in partitions], _PICKLE_PROTOCOL)
+        pickled = CPickleSerializer().dumps([tuple(map(_sent, values)) for values in partitions])
         sent = self.jvm.named("net.razorvine.pickle.Unpickler")().loads(pickled)
         kind = self.jvm.data_type(ArrayType(self.columns))
         convert = self.jvm.named("org.apache.spark.sql.execution.python.EvaluatePython").makeFromJava(kind)
